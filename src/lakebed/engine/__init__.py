@@ -1,0 +1,5 @@
+"""The pipeline in process, on Arrow alone.
+
+Owns the in-process Executor and the way from an Arrow stream to a commit and from a
+snapshot to a RecordBatchReader. Must not know Spark.
+"""

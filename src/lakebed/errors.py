@@ -1,0 +1,81 @@
+"""Every error that Lakebed raises on purpose.
+
+Branch on the five kinds: each says what the caller can do. The message says the
+rest: which thing, what was wanted, what was found.
+
+* LakebedError
+  x ConflictError        another writer won; read the timeline again and retry
+    + ExistsError        the object is there already
+    + ChangedError       the object is not the version that was read
+    + LockedError        another writer holds the table
+  x UnavailableError     storage did not answer; retry the same call
+  x CorruptError         bytes on storage break the format; stop and look
+    + FileNameError      a name that no Hudi writer makes
+    + ChecksumError      a checksum that does not fit
+  x UnsupportedError     valid Hudi, but a version or feature we do not handle
+  x InvalidError         the caller's argument, schema, data or option is wrong
+    + NotFoundError      the table or object does not exist
+    + OptionError        an option that we do not know, or a value that it cannot take
+    + SchemaError        columns or types that do not fit the table
+    + KeyValueError      a record key, partition or ordering value that no table can hold
+"""
+
+
+class LakebedError(Exception):
+    """The root of all errors of this package."""
+
+
+class ConflictError(LakebedError):
+    """Another writer won; read the timeline again and retry."""
+
+
+class ExistsError(ConflictError):
+    """The object is there already."""
+
+
+class ChangedError(ConflictError):
+    """The object is not the version that was read."""
+
+
+class LockedError(ConflictError):
+    """Another writer holds the table."""
+
+
+class UnavailableError(LakebedError):
+    """Storage did not answer; retry the same call."""
+
+
+class CorruptError(LakebedError):
+    """Bytes on storage break the format; stop and look."""
+
+
+class FileNameError(CorruptError):
+    """A file name that no Hudi writer makes."""
+
+
+class ChecksumError(CorruptError):
+    """A checksum that does not fit the bytes or names it covers."""
+
+
+class UnsupportedError(LakebedError):
+    """Valid Hudi, but a version or feature that we do not handle."""
+
+
+class InvalidError(LakebedError):
+    """The caller's argument, schema, data or option is wrong."""
+
+
+class NotFoundError(InvalidError):
+    """The table or object does not exist."""
+
+
+class OptionError(InvalidError):
+    """An option that we do not know, or a value that it cannot take."""
+
+
+class SchemaError(InvalidError):
+    """Columns or types that do not fit the table."""
+
+
+class KeyValueError(InvalidError):
+    """A record key, partition or ordering value that no table can hold."""
