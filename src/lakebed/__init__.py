@@ -1,1 +1,41 @@
 """Lakebed: LSM tables of sorted Parquet runs for PySpark, on Apache Hudi's table format."""
+
+from typing import Any
+
+from lakebed.api.layers import FileGroupLayers, Layer, Layers
+from lakebed.api.table import Table, create_table, open_table
+from lakebed.errors import (
+    ConflictError,
+    CorruptError,
+    InvalidError,
+    LakebedError,
+    UnavailableError,
+    UnsupportedError,
+)
+from lakebed.write.pipeline import Commit
+
+__all__ = [
+    "Commit",
+    "ConflictError",
+    "CorruptError",
+    "FileGroupLayers",
+    "InvalidError",
+    "LakebedError",
+    "Layer",
+    "Layers",
+    "Table",
+    "UnavailableError",
+    "UnsupportedError",
+    "create_table",
+    "local_session",
+    "open_table",
+]
+
+
+def local_session(
+    cores: int | str = "*", app: str = "lakebed", conf: dict[str, str] | None = None
+) -> Any:
+    """Start (or find) a Spark session on this machine, set up for Lakebed."""
+    from lakebed.spark.session import local_session as start  # noqa: PLC0415 - pyspark is heavy
+
+    return start(cores, app, conf)

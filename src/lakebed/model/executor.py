@@ -1,10 +1,30 @@
 """Who runs a task on many items: this process, or Spark."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskId:
+    """Which attempt of which task this is; unique within one instant.
+
+    Its text is Hudi's write token, so two attempts never write the same file name.
+    """
+
+    partition: int
+    stage: int
+    attempt: int
+
+    @property
+    def write_token(self) -> str:
+        """Spell the id as Hudi's write token: `<partition>-<stage>-<attempt>`."""
+        return f"{self.partition}-{self.stage}-{self.attempt}"
 
 
 class Executor(Protocol):
@@ -15,7 +35,34 @@ class Executor(Protocol):
     """
 
     def run(
-        self, task: Callable[[Item], Result], items: Sequence[Item], label: str = ""
+        self, task: Callable[[Item, TaskId], Result], items: Sequence[Item], label: str
     ) -> Iterator[Result]:
         """Yield the result of each item as it becomes ready."""
         ...
+
+
+class LocalExecutor:
+    """Runs tasks on threads of this process; Arrow and Parquet work outside Python's lock."""
+
+    def __init__(self, threads: int | None = None) -> None:
+        self._threads = threads or os.cpu_count() or 1
+
+    def run(
+        self, task: Callable[[Item, TaskId], Result], items: Sequence[Item], label: str
+    ) -> Iterator[Result]:
+        """Yield the result of each item as it becomes ready."""
+        del label
+        if self._threads == 1 or len(items) == 1:
+            for number, item in enumerate(items):
+                yield task(item, TaskId(number, 0, 0))
+            return
+        with ThreadPoolExecutor(self._threads) as pool:
+            futures = [
+                pool.submit(task, item, TaskId(number, 0, 0)) for number, item in enumerate(items)
+            ]
+            try:
+                for future in as_completed(futures):
+                    yield future.result()
+            finally:
+                # After a failure nothing more is begun; what runs ends before we leave.
+                pool.shutdown(wait=True, cancel_futures=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeAlias
 
 import pyarrow as pa
 
@@ -17,12 +17,22 @@ class Entry:
     etag: str
 
 
+# Here and not in the class, where `list` is the method.
+Names: TypeAlias = tuple[list[str], list[Entry]]
+
+
 class WriteStream(Protocol):
     """A new object that nobody sees before `close`, and of which `abort` leaves nothing.
 
-    As a context manager it closes on success and aborts on an exception. It is a
-    binary file for pyarrow (`write`, `tell`, `closed`, `flush`).
+    As a context manager it closes on success and aborts on an exception; one that is
+    forgotten aborts too. It is a binary file for pyarrow (`write`, `tell`, `closed`,
+    `flush`). A `close` or `write` that fails has aborted.
     """
+
+    @property
+    def closed(self) -> bool:
+        """Tell whether `close` or `abort` was called."""
+        ...
 
     def write(self, data: bytes | memoryview | pa.Buffer) -> int:
         """Append `data`."""
@@ -30,6 +40,10 @@ class WriteStream(Protocol):
 
     def tell(self) -> int:
         """Give the number of bytes written so far."""
+        ...
+
+    def flush(self) -> None:
+        """Do nothing: bytes become durable and visible at `close` only."""
         ...
 
     def close(self) -> None:
@@ -54,7 +68,12 @@ class Storage(Protocol):
     """Objects below one root. A path is relative, with `/`, and never leaves the root.
 
     Every method refuses a path that leaves the root (`InvalidError`) before it touches
-    anything. A missing object is `NotFoundError`. An outage is `UnavailableError`.
+    anything. A missing object is `NotFoundError`. An outage is `UnavailableError`; a
+    right that is missing is `InvalidError`. A write that returned is durable.
+
+    A tag names the present content of an object. `put`, `head` and `list` give the same
+    tag for the same object. Stores that take the tag from the content (S3) give equal
+    bytes equal tags: put a nonce into an object whose every version must differ.
     """
 
     @property
@@ -82,8 +101,11 @@ class Storage(Protocol):
         """
         ...
 
-    def list_names(self, prefix: str = "") -> tuple[list[str], list[Entry]]:
-        """Give the names of sub-folders and the objects directly in the folder `prefix`, sorted."""
+    def list_names(self, prefix: str = "") -> Names:
+        """Give the names of sub-folders and the objects directly in the folder `prefix`, sorted.
+
+        On a disk a sub-folder that holds no object may be named too.
+        """
         ...
 
     def put(self, path: str, data: bytes) -> str:

@@ -1,0 +1,170 @@
+"""From the arguments of `create_table` to the properties of a table."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from lakebed.errors import InvalidError, OptionError, SchemaError, UnsupportedError
+from lakebed.format.avro_schema import arrow_to_avro
+from lakebed.format.properties import table_checksum
+from lakebed.index.bucket import MAX_BUCKETS
+from lakebed.table.config import TABLE_VERSIONS, Layout, MergeMode, TableType
+
+# What a property that repeats a keyword of create_table must agree with.
+_KEYWORDS = {
+    "hoodie.table.name": "name",
+    "hoodie.table.type": "table_type",
+    "hoodie.table.version": "table_version",
+    "hoodie.table.recordkey.fields": "key",
+    "hoodie.table.partition.fields": "partition_by",
+    "hoodie.table.ordering.fields": "ordering",
+    "hoodie.table.precombine.field": "ordering",
+    "hoodie.table.storage.layout": "layout",
+    "hoodie.index.type": "index",
+    "hoodie.bucket.index.num.buckets": "buckets",
+}
+
+
+def table_properties(
+    *,
+    schema: pa.Schema,
+    key: Sequence[str],
+    ordering: Sequence[str],
+    partition_by: Sequence[str],
+    name: str,
+    table_type: str,
+    index: str,
+    buckets: int,
+    layout: str,
+    table_version: int,
+    column_groups: Mapping[str, object],
+    properties: Mapping[str, str],
+) -> dict[str, str]:
+    """Check the arguments against each other and spell them as hoodie.properties."""
+    _check_names(schema, key, ordering, partition_by)
+    if column_groups:
+        raise UnsupportedError("column_groups: not in this release; create the table without them")
+    if index.lower() != "bucket":
+        raise UnsupportedError(f'index={index!r}: this release writes with index="bucket" only')
+    if isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= MAX_BUCKETS:
+        raise InvalidError(f"buckets={buckets!r}: want a number from 1 to {MAX_BUCKETS}")
+    if table_version not in TABLE_VERSIONS:
+        known = ", ".join(map(str, TABLE_VERSIONS))
+        raise UnsupportedError(f"table_version={table_version!r}: want one of {known}")
+    settled = {
+        "hoodie.table.name": name,
+        "hoodie.table.type": _word(TableType, table_type, "table_type"),
+        "hoodie.table.version": str(table_version),
+        "hoodie.table.initial.version": str(table_version),
+        "hoodie.timeline.layout.version": "2",
+        "hoodie.timeline.path": "timeline",
+        "hoodie.timeline.history.path": "history",
+        "hoodie.archivelog.folder": "history",
+        "hoodie.table.timeline.timezone": "UTC",
+        "hoodie.table.base.file.format": "PARQUET",
+        "hoodie.table.format": "native",
+        "hoodie.table.recordkey.fields": ",".join(key),
+        "hoodie.populate.meta.fields": "true",
+        "hoodie.datasource.write.hive_style_partitioning": "false",
+        "hoodie.datasource.write.partitionpath.urlencode": "false",
+        "hoodie.datasource.write.drop.partition.columns": "false",
+        "hoodie.partition.metafile.use.base.format": "false",
+        "hoodie.table.cdc.enabled": "false",
+        "hoodie.table.multiple.base.file.formats.enable": "false",
+        "hoodie.table.storage.layout": _word(Layout, layout, "layout"),
+        "hoodie.table.create.schema": arrow_to_avro(schema, name),
+        "hoodie.index.type": "BUCKET",
+        "hoodie.index.bucket.engine": "SIMPLE",
+        "hoodie.bucket.index.num.buckets": str(buckets),
+        "hoodie.bucket.index.hash.field": ",".join(key),
+    }
+    if partition_by:
+        settled["hoodie.table.partition.fields"] = ",".join(partition_by)
+    settled |= _merge_properties(ordering, table_version)
+    settled["hoodie.table.keygenerator.type"] = _generator(key, partition_by)
+    if table_version >= 10:
+        settled["hoodie.meta.fields.mode"] = "ALL"
+    _overlay(settled, properties)
+    settled["hoodie.table.checksum"] = table_checksum(
+        settled.get("hoodie.database.name", ""), settled["hoodie.table.name"]
+    )
+    return settled
+
+
+def default_name(url: str) -> str:
+    """Give a table name from the last part of its address."""
+    last = url.rstrip("/").rpartition("/")[2]
+    return re.sub(r"[^A-Za-z0-9_]", "_", last) or "lakebed_table"
+
+
+def _check_names(
+    schema: pa.Schema, key: Sequence[str], ordering: Sequence[str], partition_by: Sequence[str]
+) -> None:
+    if not key:
+        raise InvalidError("key: want at least one column")
+    for what, names in (("key", key), ("ordering", ordering), ("partition_by", partition_by)):
+        for name in names:
+            if name not in schema.names:
+                raise SchemaError(
+                    f"{what}: no column {name!r} in the schema, which has "
+                    f"{', '.join(schema.names) or 'no columns'}"
+                )
+            if "," in name:
+                raise SchemaError(f"{what}: column {name!r} holds a comma, which separates names")
+        if len(set(names)) != len(names):
+            raise InvalidError(f"{what}: a column is named twice in {', '.join(names)}")
+    for name in ordering:
+        if pa.types.is_nested(schema.field(name).type):
+            raise SchemaError(f"ordering: column {name!r} of type {schema.field(name).type} has no order")
+
+
+def _word(kind: type[TableType | Layout], text: str, keyword: str) -> str:
+    for known in kind:
+        if known.value.lower() == str(text).lower():
+            return known.value
+    raise InvalidError(f"{keyword}={text!r}: want {' or '.join(known.value for known in kind)}")
+
+
+def _merge_properties(ordering: Sequence[str], version: int) -> dict[str, str]:
+    """Spell the merge mode as the table's version wants it (8 also names classes)."""
+    mode = MergeMode.EVENT_TIME_ORDERING if ordering else MergeMode.COMMIT_TIME_ORDERING
+    found = {"hoodie.record.merge.mode": mode.value}
+    if ordering:
+        found["hoodie.table.ordering.fields"] = ",".join(ordering)
+    if version == 8:
+        payload, strategy = _V8_MERGERS[mode]
+        found["hoodie.compaction.payload.class"] = payload
+        found["hoodie.record.merge.strategy.id"] = strategy
+    return found
+
+
+_V8_MERGERS = {
+    MergeMode.EVENT_TIME_ORDERING: (
+        "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
+        "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
+    ),
+    MergeMode.COMMIT_TIME_ORDERING: (
+        "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
+        "ce9acb64-bde0-424c-9b91-f6ebba25356d",
+    ),
+}
+
+
+def _generator(key: Sequence[str], partition_by: Sequence[str]) -> str:
+    """Choose Hudi's key generator as Hudi's own writer infers it."""
+    if not partition_by:
+        return "NON_PARTITION"
+    return "COMPLEX" if len(key) > 1 or len(partition_by) > 1 else "SIMPLE"
+
+
+def _overlay(settled: dict[str, str], properties: Mapping[str, str]) -> None:
+    for name, value in properties.items():
+        keyword = _KEYWORDS.get(name)
+        held = settled.get("hoodie.table.ordering.fields" if keyword == "ordering" else name)
+        if keyword is not None and held != value:
+            raise OptionError(
+                f"option {name}={value} contradicts the keyword {keyword}, which gives {held!r}"
+            )
+        if keyword is None:
+            settled[name] = value

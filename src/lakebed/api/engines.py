@@ -1,0 +1,62 @@
+"""Which engine serves a call: Spark where there is a session and a DataFrame, else Arrow."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from lakebed.engine.engine import ArrowEngine
+from lakebed.errors import InvalidError
+from lakebed.model.executor import Executor
+from lakebed.table.snapshot import Snapshot
+from lakebed.write.pipeline import Stage
+
+
+class Engine(Protocol):
+    """What the front door asks of an engine."""
+
+    executor: Executor
+
+    def schema(self, schema: object) -> pa.Schema:
+        """Take a schema that a caller gave."""
+        ...
+
+    def source(self, data: object) -> tuple[pa.Schema, Stage]:
+        """Give the schema of `data` and what stages its rows."""
+        ...
+
+    def read(self, snapshot: Snapshot, columns: Sequence[str], where: str | None) -> Any:
+        """Give the rows of `snapshot`."""
+        ...
+
+
+class Engines:
+    """The engines of one table: Arrow always, Spark where the user gave a session."""
+
+    def __init__(self, spark: Any | None) -> None:
+        self._arrow = ArrowEngine()
+        self._spark = None
+        if spark is not None:
+            # The one lazy import of pyspark: without a session nothing pays for it.
+            from lakebed.spark.engine import SparkEngine  # noqa: PLC0415
+
+            if not hasattr(spark, "createDataFrame"):
+                raise InvalidError(
+                    f"spark: want a SparkSession or None, found {type(spark).__name__}"
+                )
+            self._spark = SparkEngine(spark)
+
+    @property
+    def main(self) -> Engine:
+        """Give the engine that reads and runs tasks."""
+        return self._arrow if self._spark is None else self._spark
+
+    def for_data(self, data: object) -> Engine:
+        """Give the engine that stages `data`."""
+        if self._spark is not None and self._spark.accepts(data):
+            return self._spark
+        if type(data).__module__.startswith("pyspark."):
+            raise InvalidError(
+                "a DataFrame needs a session: open the table with open_table(spark, path)"
+            )
+        return self._arrow

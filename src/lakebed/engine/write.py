@@ -1,0 +1,50 @@
+"""From an Arrow stream to staged runs, in this process."""
+
+from collections.abc import Iterator
+from typing import Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from lakebed.errors import InvalidError
+from lakebed.model.executor import TaskId
+from lakebed.write.spec import WriteSpec
+from lakebed.write.staging import Segment, stage_runs
+
+_BATCH_ROWS = 65_536
+
+
+@runtime_checkable
+class ArrowStream(Protocol):
+    """Anything that exports an Arrow stream: a pyarrow Table, a reader, a Polars frame, ..."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the stream as a PyCapsule."""
+        ...
+
+
+def open_stream(data: object) -> pa.RecordBatchReader:
+    """Open what a caller gave as one stream of batches."""
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.RecordBatchReader.from_batches(data.schema, [data])
+    if isinstance(data, pa.Table):
+        return data.to_reader(max_chunksize=_BATCH_ROWS)
+    if isinstance(data, ArrowStream):
+        return pa.RecordBatchReader.from_stream(data)
+    raise InvalidError(
+        "want rows as a DataFrame or an Arrow stream (pyarrow Table, RecordBatch or "
+        f"RecordBatchReader, or an object with __arrow_c_stream__), found {type(data).__name__}"
+    )
+
+
+def stage_stream(stream: pa.RecordBatchReader, spec: WriteSpec) -> list[Segment]:
+    """Write the rows of `stream` as sorted temporary runs."""
+    return list(stage_runs(_bounded(stream), spec, TaskId(0, 0, 0)))
+
+
+def _bounded(stream: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """Cut large batches: a caller's one batch of a whole table must not be one flush."""
+    for batch in stream:
+        for start in range(0, batch.num_rows, _BATCH_ROWS):
+            yield batch.slice(start, _BATCH_ROWS)

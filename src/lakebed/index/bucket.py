@@ -1,0 +1,129 @@
+"""The simple bucket index: a key's file group follows from its hash.
+
+Each partition has the same number of buckets, each bucket one file group, whose id
+begins with the bucket's number in eight digits (Hudi's BucketIdentifier).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from lakebed.errors import CorruptError, InvalidError
+from lakebed.format.bucket import bucket_of_file_id, key_buckets, new_bucket_file_id
+from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.model.clock import Clock
+from lakebed.table.base_file import read_base_file
+from lakebed.table.config import BucketIndex, TableConfig
+from lakebed.table.file_group import FileSlice
+from lakebed.table.snapshot import Snapshot
+
+_SAMPLE_FILES = 16
+_SAMPLE_ROWS = 512
+MAX_BUCKETS = 100_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class BucketPlace:
+    """One bucket of one partition."""
+
+    partition: str
+    bucket: int
+
+
+def slices_by_bucket(snapshot: Snapshot) -> Mapping[BucketPlace, FileSlice]:
+    """Give the file slice of every bucket that has one.
+
+    Two file groups for one bucket would split its keys: refused by name.
+    """
+    found: dict[BucketPlace, FileSlice] = {}
+    for slice_ in snapshot.slices:
+        try:
+            bucket = bucket_of_file_id(slice_.group.file_id)
+        except CorruptError as error:
+            raise InvalidError(
+                f"file id {slice_.group.file_id!r} in partition {slice_.group.partition!r} is no "
+                "bucket's: the table was not written with a bucket index"
+            ) from error
+        place = BucketPlace(slice_.group.partition, bucket)
+        if place in found:
+            raise CorruptError(
+                f"partition {place.partition!r} has two file groups for bucket {bucket}: "
+                f"{found[place].group.file_id} and {slice_.group.file_id}"
+            )
+        found[place] = slice_
+    return found
+
+
+def new_file_id(place: BucketPlace, clock: Clock) -> str:
+    """Give a file id for a bucket that has none; random, so a replaced id never comes back."""
+    return new_bucket_file_id(place.bucket, clock.new_uuid())
+
+
+def check_index(snapshot: Snapshot, index: BucketIndex) -> None:
+    """Refuse an index that does not fit the files of a table that has none stored.
+
+    Every file id must be a bucket's below the count, and a sample of keys must hash to
+    the bucket that they lie in.
+    """
+    places = slices_by_bucket(snapshot)
+    for place, slice_ in places.items():
+        if place.bucket >= index.buckets:
+            raise InvalidError(
+                f"file id {slice_.group.file_id!r} is bucket {place.bucket}, but the index was "
+                f"named with {index.buckets} buckets"
+            )
+    for place, slice_ in sorted(places.items(), key=lambda item: item[1].group)[:_SAMPLE_FILES]:
+        _check_sample(snapshot, index, place, slice_)
+
+
+def _check_sample(
+    snapshot: Snapshot, index: BucketIndex, place: BucketPlace, slice_: FileSlice
+) -> None:
+    if slice_.base_file is None:
+        return
+    config = snapshot.config
+    batches = read_base_file(
+        snapshot.storage, slice_.base_file.path, snapshot.schema, [RECORD_KEY], _SAMPLE_ROWS
+    )
+    first = next(batches, None)
+    if first is None:
+        return
+    keys = first.column(0)
+    found = key_buckets(
+        keys,
+        config.record_key_fields,
+        index.hash_fields,
+        index.buckets,
+        composite=config.composite_key,
+    )
+    wrong = np.flatnonzero(found != place.bucket)
+    if wrong.size:
+        raise InvalidError(
+            f"key {keys[int(wrong[0])].as_py()!r} lies in bucket {place.bucket} ({slice_.base_file.path}), but "
+            f"{index.buckets} buckets over {','.join(index.hash_fields)} put it elsewhere: the "
+            "index does not fit the table"
+        )
+
+
+def index_properties(index: BucketIndex) -> dict[str, str]:
+    """Spell the index as table properties (Hudi ignores them there)."""
+    return {
+        "hoodie.index.type": "BUCKET",
+        "hoodie.index.bucket.engine": "SIMPLE",
+        "hoodie.bucket.index.num.buckets": str(index.buckets),
+        "hoodie.bucket.index.hash.field": ",".join(index.hash_fields),
+    }
+
+
+def checked_index(config: TableConfig, buckets: int, fields: tuple[str, ...]) -> BucketIndex:
+    """Make an index from what a caller asked for."""
+    if not 1 <= buckets <= MAX_BUCKETS:
+        raise InvalidError(f"buckets={buckets}: want a number from 1 to {MAX_BUCKETS}")
+    for field in fields:
+        if field not in config.record_key_fields:
+            raise InvalidError(
+                f"hash field {field!r} is not one of the record key fields "
+                f"{', '.join(config.record_key_fields)}"
+            )
+    return BucketIndex(buckets, fields or config.record_key_fields)

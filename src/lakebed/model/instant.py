@@ -1,0 +1,158 @@
+"""Instants: the 17 digits `yyyyMMddHHmmssSSS` that name and order everything on a timeline.
+
+An instant is text, and all comparison is plain text comparison. The digits are wall
+clock time in the table's zone (`hoodie.table.timeline.timezone`): `UTC`, or `LOCAL`
+for the zone of the machine that wrote. Agrees with Hudi's HoodieInstantTimeGenerator.
+"""
+
+import re
+from datetime import UTC, date, datetime, timedelta
+from typing import Final, TypeAlias
+
+from lakebed.errors import CorruptError, InvalidError, OptionError
+
+Instant: TypeAlias = str
+"""17 digits, or 14 in tables that began before Hudi 0.10."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_DIGITS: Final = re.compile(r"[0-9]{14}(?:[0-9]{3})?")
+_TIMESTAMP: Final = re.compile(
+    r"(?P<day>[0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"(?:[T ](?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.(?P<fraction>[0-9]{1,9}))?"
+    r"(?P<offset>Z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
+)
+_AS_OF_FORMS: Final = (
+    "an instant of 14 or 17 digits, a date '2024-01-02', a timestamp "
+    "'2024-01-02 03:04:05[.123]' (with a T, an offset or Z if you like), a date or a datetime"
+)
+
+
+def format_instant(epoch_ms: int, zone: str) -> Instant:
+    """Write a time in milliseconds since 1970 UTC as an instant of `zone`.
+
+    >>> format_instant(1704164645006, "UTC")
+    '20240102030405006'
+    """
+    try:
+        return _encode(_in_zone(_EPOCH + epoch_ms * _MILLISECOND, zone))
+    except (OverflowError, ValueError, OSError) as error:
+        raise InvalidError(
+            f"time {epoch_ms} ms in zone {zone}: want a time in the years 1 to 9999"
+        ) from error
+
+
+def parse_instant(text: str, zone: str) -> int:
+    """Give the milliseconds since 1970 UTC at which `text` was the time in `zone`.
+
+    14 digits mean the last millisecond of their second. In the hour that a change from
+    daylight saving repeats, the text alone is ambiguous: the first pass is taken.
+
+    >>> parse_instant("20240102030405", "UTC") - parse_instant("20240102030405000", "UTC")
+    999
+    """
+    wall = _decode(text)
+    try:
+        # A naive datetime's timestamp is that of the machine's zone.
+        second = (wall.replace(tzinfo=UTC) if _is_utc(zone) else wall).replace(microsecond=0)
+        return int(second.timestamp()) * 1000 + wall.microsecond // 1000
+    except (OverflowError, ValueError, OSError) as error:
+        raise InvalidError(
+            f"instant {text!r} in zone {zone}: want a time in the years 1 to 9999"
+        ) from error
+
+
+def next_instant(now_ms: int, zone: str, last: Instant | None) -> Instant:
+    """Give an instant for now that is greater than `last`, as text.
+
+    That is the clock's time, or one millisecond after `last` where the clock stands
+    still, goes back, repeats an hour or is behind a writer in another zone.
+
+    >>> next_instant(0, "UTC", "20231231235959999")
+    '20240101000000000'
+    """
+    now = format_instant(now_ms, zone)
+    if last is None:
+        return now
+    # 14 digits stand for the end of their second; what follows 17 digits (Hudi's metadata
+    # table once appended to them) never reaches the next millisecond.
+    floor = last + "999" if len(last) == 14 else last[:17]
+    if now > floor:
+        return now
+    try:
+        # Digits, not time, are what must grow, so the zone plays no part here.
+        return _encode(_decode(floor) + _MILLISECOND)
+    except (InvalidError, OverflowError) as error:
+        raise CorruptError(
+            f"instant {last!r} on the timeline: want a time of the years 1 to 9999, "
+            f"so that a greater instant than it and {now} can be made"
+        ) from error
+
+
+def resolve_as_of(value: str | date | datetime, zone: str) -> Instant:
+    """Give the instant that a caller's point in time means in a table of `zone`.
+
+    As in Hudi, a date is the start of its day, and text to the second is the end of that
+    second (`.999`), so that a commit shown with that second is in. A datetime counts as
+    it is, cut to the millisecond; without a zone it is in the table's.
+
+    >>> resolve_as_of("2024-01-02", "UTC"), resolve_as_of("2024-01-02T03:04:05Z", "UTC")
+    ('20240102000000000', '20240102030405999')
+    """
+    try:
+        if isinstance(value, datetime):
+            return _encode(value if value.tzinfo is None else _in_zone(value, zone))
+        if isinstance(value, date):
+            return _encode(datetime.fromisoformat(value.isoformat()))
+        # At run time anything may come in here.
+        text: object = value
+        if isinstance(text, str) and _DIGITS.fullmatch(text):
+            return _encode(_decode(text))
+        if isinstance(text, str) and (match := _TIMESTAMP.fullmatch(text)):
+            return _resolve_timestamp(match, zone)
+    except OptionError:
+        raise
+    except (InvalidError, OverflowError, ValueError, OSError) as error:
+        raise InvalidError(f"point in time {value!r}: no such time; want {_AS_OF_FORMS}") from error
+    raise InvalidError(f"point in time {value!r}: want {_AS_OF_FORMS}")
+
+
+def _resolve_timestamp(match: re.Match[str], zone: str) -> Instant:
+    """Give the instant of a matched `_TIMESTAMP`."""
+    if match["time"] is None:
+        return _encode(datetime.fromisoformat(match["day"]))
+    millis = "999" if match["fraction"] is None else match["fraction"].ljust(3, "0")[:3]
+    offset = match["offset"] or ""
+    moment = datetime.fromisoformat(f"{match['day']}T{match['time']}.{millis}{offset}")
+    return _encode(_in_zone(moment, zone) if offset else moment)
+
+
+def _is_utc(zone: str) -> bool:
+    """Tell UTC from LOCAL; refuse any other zone."""
+    if zone not in ("UTC", "LOCAL"):
+        raise OptionError(f"hoodie.table.timeline.timezone: want UTC or LOCAL, got {zone!r}")
+    return zone == "UTC"
+
+
+def _in_zone(moment: datetime, zone: str) -> datetime:
+    """Move an aware `moment` to `zone`."""
+    return moment.astimezone(UTC if _is_utc(zone) else None)
+
+
+def _encode(wall: datetime) -> Instant:
+    """Write the digits of `wall`, cut to the millisecond, whatever its zone."""
+    # strftime does not pad the year to 4 digits everywhere.
+    return f"{wall.year:04d}{wall:%m%d%H%M%S}{wall.microsecond // 1000:03d}"
+
+
+def _decode(text: str) -> datetime:
+    """Read 14 or 17 digits as wall clock time without a zone."""
+    if not _DIGITS.fullmatch(text):
+        raise InvalidError(f"instant {text!r}: want 14 or 17 digits yyyyMMddHHmmss[SSS]")
+    millis = text[14:] or "999"
+    try:
+        return datetime.fromisoformat(f"{text[:8]}T{text[8:14]}.{millis}")
+    except ValueError as error:
+        raise InvalidError(
+            f"instant {text!r}: want digits yyyyMMddHHmmss[SSS] of a time"
+        ) from error

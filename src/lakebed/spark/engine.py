@@ -1,0 +1,61 @@
+"""The Spark engine, as the front door sees it."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from lakebed.errors import InvalidError, SchemaError
+from lakebed.model.executor import Executor
+from lakebed.spark.executor import SparkExecutor
+from lakebed.spark.read import read_frame
+from lakebed.spark.schema import spark_to_arrow
+from lakebed.spark.session import check_session
+from lakebed.spark.write import stage_frame
+from lakebed.table.snapshot import Snapshot
+from lakebed.write.pipeline import Stage
+
+
+class SparkEngine:
+    """Runs reads and writes on a Spark session, classic or Connect."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self.executor: Executor = SparkExecutor(spark)
+
+    def accepts(self, data: object) -> bool:
+        """Tell a DataFrame from Arrow data, which the in-process engine takes."""
+        return isinstance(data, DataFrame)
+
+    def schema(self, schema: object) -> pa.Schema:
+        """Take a schema that a caller gave: Spark's, a DDL text, or Arrow's."""
+        if isinstance(schema, pa.Schema):
+            return schema
+        if isinstance(schema, StructType):
+            return spark_to_arrow(schema)
+        if isinstance(schema, str):
+            try:
+                return spark_to_arrow(StructType.fromDDL(schema))
+            except SchemaError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the parser's errors come from the JVM
+                raise SchemaError(f"schema {schema!r}: {error}") from error
+        raise SchemaError(
+            "schema: want a Spark StructType, a DDL text or a pyarrow Schema, found "
+            f"{type(schema).__name__}"
+        )
+
+    def source(self, data: object) -> tuple[pa.Schema, Stage]:
+        """Give the schema of a DataFrame and what stages its rows."""
+        if not isinstance(data, DataFrame):
+            raise InvalidError(f"want a DataFrame, found {type(data).__name__}")
+        frame = data
+        if frame.isStreaming:
+            raise InvalidError("this DataFrame is a stream; write each batch with foreachBatch")
+        check_session(self._spark)
+        return spark_to_arrow(frame.schema), lambda spec: stage_frame(self._spark, frame, spec)
+
+    def read(self, snapshot: Snapshot, columns: Sequence[str], where: str | None) -> DataFrame:
+        """Give the rows of `snapshot` as a DataFrame."""
+        return read_frame(self._spark, snapshot, columns, where)

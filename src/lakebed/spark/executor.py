@@ -1,0 +1,82 @@
+"""Run tasks on Spark's workers: one pickled row in, one pickled row out.
+
+Exactly one `collect` per run, directly on the writing DataFrame: any operator above it
+could run tasks again or leave some out.
+"""
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+
+from lakebed.errors import LakebedError
+from lakebed.model.executor import Item, Result, TaskId
+from lakebed.spark.errors import pack_error, translated, unpack_error
+
+MAX_TASKS = 512
+RESULT_DDL = "result binary, failure binary"
+_RESULT_SCHEMA = pa.schema([("result", pa.binary()), ("failure", pa.binary())])
+
+
+class SparkExecutor:
+    """The Executor over `mapInArrow`."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def run(
+        self, task: Callable[[Item, TaskId], Result], items: Sequence[Item], label: str
+    ) -> Iterator[Result]:
+        """Run `task` on every item; yield the results when all are there."""
+        if not items:
+            return
+        slots = min(len(items), MAX_TASKS)
+        rows = [(number % slots, pickle.dumps(item)) for number, item in enumerate(items)]
+
+        def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for packed in batch.column("item").to_pylist():
+                    yield run_packed(lambda packed=packed: task(pickle.loads(packed), task_id()))  # noqa: S301
+
+        with translated():
+            frame = self._spark.createDataFrame(rows, "slot int, item binary")
+            frame = frame.repartitionById(slots, frame["slot"]).mapInArrow(work, RESULT_DDL)
+            yield from collect_results(self._spark, frame, label)
+
+
+def task_id() -> TaskId:
+    """Tell which task attempt this is; only inside a task."""
+    context = TaskContext.get()
+    assert context is not None, "only inside a Spark task"
+    return TaskId(context.partitionId(), context.stageId(), context.taskAttemptId())
+
+
+def run_packed(work: Callable[[], Any]) -> pa.RecordBatch:
+    """Run `work` in a worker; give its result, or our own error, as one packed row.
+
+    An error of ours is a fact about the data, so it goes back as a value: Spark would
+    run a failing task again, four times, to hear the same.
+    """
+    try:
+        row = (pickle.dumps(work()), None)
+    except LakebedError as error:
+        row = (None, pack_error(error))
+    columns = [pa.array([value], pa.binary()) for value in row]
+    return pa.RecordBatch.from_arrays(columns, schema=_RESULT_SCHEMA)
+
+
+def collect_results(spark: SparkSession, frame: DataFrame, label: str) -> list[Any]:
+    """Run `frame` once and give the unpacked results; raise the first error of ours."""
+    tag = f"lakebed-{label}".replace(",", " ")
+    spark.addTag(tag)
+    try:
+        rows = frame.collect()
+    finally:
+        spark.removeTag(tag)
+    for row in rows:
+        if row["failure"] is not None:
+            raise unpack_error(bytes(row["failure"]))
+    return [pickle.loads(bytes(row["result"])) for row in rows]  # noqa: S301 - our own tasks wrote it

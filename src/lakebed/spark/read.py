@@ -1,0 +1,65 @@
+"""From a snapshot to a DataFrame.
+
+Slices that need no merge go to Spark's own Parquet reader, which is several times as
+fast as any way through Python. Where Spark cannot open the path (an object store
+without its connector) the same files are read by Python workers.
+"""
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from lakebed.format.meta_columns import META_FIELDS
+from lakebed.spark.executor import MAX_TASKS
+from lakebed.spark.schema import arrow_to_spark
+from lakebed.storage.storage import Storage
+from lakebed.table.base_file import read_base_file
+from lakebed.table.file_group import BaseFile
+from lakebed.table.snapshot import Snapshot, base_files
+
+
+def read_frame(
+    spark: SparkSession, snapshot: Snapshot, columns: Sequence[str], where: str | None
+) -> DataFrame:
+    """Give the rows of `snapshot` with `columns` (meta columns may be among them)."""
+    files = base_files(snapshot.slices)
+    full = pa.schema([*META_FIELDS, *snapshot.schema])
+    schema = arrow_to_spark(full)
+    if not files:
+        frame = spark.createDataFrame([], schema)
+    elif snapshot.storage.local_path(files[0].path) is not None:
+        frame = _native(spark, snapshot.storage, files, schema)
+    else:
+        wanted = full if where else pa.schema([full.field(name) for name in columns])
+        frame = _through_python(spark, snapshot, files, wanted)
+    if where:
+        frame = frame.where(where)
+    return frame.select(*[f"`{name.replace('`', '``')}`" for name in columns])
+
+
+def _native(
+    spark: SparkSession, storage: Storage, files: Sequence[BaseFile], schema: StructType
+) -> DataFrame:
+    paths = [storage.local_path(file.path) or "" for file in files]
+    # Paths are literal: without this a folder named a[1] would be a pattern.
+    return spark.read.schema(schema).option("__globPaths__", "false").parquet(*paths)
+
+
+def _through_python(
+    spark: SparkSession, snapshot: Snapshot, files: Sequence[BaseFile], wanted: pa.Schema
+) -> DataFrame:
+    storage, schema, names = snapshot.storage, snapshot.schema, wanted.names
+
+    def scan(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for packed in batch.column("file").to_pylist():
+                path = pickle.loads(packed)  # noqa: S301 - packed by this driver
+                yield from read_base_file(storage, path, schema, names)
+
+    slots = min(len(files), MAX_TASKS)
+    rows = [(number % slots, pickle.dumps(file.path)) for number, file in enumerate(files)]
+    frame = spark.createDataFrame(rows, "slot int, file binary")
+    return frame.repartitionById(slots, frame["slot"]).mapInArrow(scan, arrow_to_spark(wanted))

@@ -1,0 +1,147 @@
+"""Files that appear whole and survive a power cut: the steps that LocalStorage is made of.
+
+A file is written under a hidden name in its own folder, synced, given its name in one
+step (rename or link), and then the folder is synced. Works on full paths of the
+operating system and raises OSError.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import secrets
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from lakebed.storage.paths import LOCK_NAME, TEMPORARY_PREFIX
+
+_HASH_LIMIT_BYTES = 4096
+_BUFFER_BYTES = 1 << 20
+
+
+def tag_of(status: os.stat_result, content: bytes | None) -> str:
+    """Make the tag of a file from its inode, time, size and, if it is small, its bytes.
+
+    A replacement always has another inode than the file it replaces. The hash sees what
+    the rest may miss: inode used again, same size, within one tick of the file system's
+    clock. Files over 4 KiB go without it, because listing must not read the data.
+    """
+    tag = f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
+    if content is None or status.st_size > _HASH_LIMIT_BYTES:
+        return tag
+    return f"{tag}-{hashlib.blake2b(content, digest_size=8).hexdigest()}"
+
+
+def read_tag(path: str, status: os.stat_result) -> tuple[int, str]:
+    """Give size and tag of the file at `path`, whose `status` was read a moment ago."""
+    if status.st_size > _HASH_LIMIT_BYTES:
+        return status.st_size, tag_of(status, None)
+    if status.st_size == 0:
+        return 0, tag_of(status, b"")
+    with open(path, "rb", buffering=0) as file:
+        # Of one open file, so that size, time and bytes belong together.
+        status = os.fstat(file.fileno())
+        return status.st_size, tag_of(status, file.read(_HASH_LIMIT_BYTES))
+
+
+def sync_folder(folder: str) -> None:
+    """Make the names in `folder` durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_folders(folder: str) -> None:
+    """Create `folder` and what is missing above it, durably."""
+    if os.path.isdir(folder):
+        return
+    parent = os.path.dirname(folder)
+    make_folders(parent)
+    with contextlib.suppress(FileExistsError):  # another writer made it just now
+        os.mkdir(folder)
+    sync_folder(parent)
+
+
+@contextlib.contextmanager
+def folder_lock(folder: str, *, create: bool) -> Iterator[None]:
+    """Hold the lock of `folder` against every thread and process of this machine.
+
+    The lock is an flock on the file `.lakebed-lock` in the folder itself, which no
+    listing shows and nobody deletes (a deleted lock file would let two holders in).
+    Without `create`, a folder that has no lock file is not locked: only conditional
+    replacement makes one, so folders of data files never get it.
+    """
+    flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+    try:
+        descriptor = os.open(f"{folder}/{LOCK_NAME}", flags, 0o666)
+    except FileNotFoundError:
+        if create:
+            raise
+        yield
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+class NewFile:
+    """A hidden file that gets its name in one step, or vanishes.
+
+    The owner calls one of `replace`, `link` and `drop` last; `drop` after another does
+    nothing. A process that dies before leaves the hidden file, which no listing shows.
+    """
+
+    __slots__ = ("_folder", "_hidden", "_target", "file")
+
+    file: BinaryIO
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self._folder = os.path.dirname(target)
+        self._hidden = ""
+        make_folders(self._folder)
+        hidden = f"{self._folder}/{TEMPORARY_PREFIX}{secrets.token_hex(16)}"
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+        self.file = os.fdopen(os.open(hidden, flags, 0o666), "wb", buffering=_BUFFER_BYTES)
+        self._hidden = hidden
+
+    def sync(self) -> os.stat_result:
+        """Make the bytes durable, under the hidden name still."""
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        return os.fstat(self.file.fileno())
+
+    def replace(self) -> None:
+        """Take the place of what stands at the target, durably. The caller has synced."""
+        os.rename(self._hidden, self._target)
+        self._hidden = ""
+        self.file.close()
+        sync_folder(self._folder)
+
+    def link(self) -> None:
+        """Take the target's name if it is free, durably, else raise FileExistsError.
+
+        The caller has synced.
+        """
+        try:
+            os.link(self._hidden, self._target)
+        except FileExistsError:
+            # NFS may answer so to its own repeat of a call whose first answer was lost.
+            if os.fstat(self.file.fileno()).st_nlink < 2:
+                raise
+        self.drop()
+        sync_folder(self._folder)
+
+    def drop(self) -> None:
+        """Remove the hidden file, whatever was written."""
+        hidden, self._hidden = self._hidden, ""
+        if hidden:
+            # First the name: closing flushes, and that may fail on a full disk.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(hidden)
+            with contextlib.suppress(OSError):
+                self.file.close()

@@ -1,0 +1,307 @@
+"""Storage in a folder of the local disk, or of a file system mounted as one."""
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+
+import pyarrow as pa
+
+from lakebed.errors import (
+    ChangedError,
+    ExistsError,
+    InvalidError,
+    LakebedError,
+    NotFoundError,
+    UnavailableError,
+    UnsupportedError,
+)
+from lakebed.storage.durable import NewFile, folder_lock, read_tag, sync_folder, tag_of
+from lakebed.storage.paths import check_path, is_reserved, join
+from lakebed.storage.storage import Entry, Names
+from lakebed.storage.streams import NewObject
+
+_MISSING = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
+# Trying again does not help: the rights, the name or the kind of file must change first.
+_CALLER = (
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+    errno.EISDIR,
+    errno.ENOTDIR,
+    errno.ENOTEMPTY,
+)
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+
+
+class LocalStorage:
+    """Objects as files below the folder `root`, which is made by the first write.
+
+    A write is durable when its call returns. Nobody sees half an object, and a process
+    that dies leaves at most hidden files. Racing writers may be threads or processes.
+    Rights that are missing are InvalidError; a full or broken disk is UnavailableError.
+    Symbolic links may lead to files below the root, never out of it.
+    """
+
+    __slots__ = ("_root",)
+
+    def __init__(self, root: str) -> None:
+        self._root = os.path.abspath(root)
+
+    def __repr__(self) -> str:
+        return f"LocalStorage({self._root!r})"
+
+    @property
+    def url(self) -> str:
+        """Name the root: `file://` and its path as it is, nothing percent-encoded."""
+        return f"file://{self._root}"
+
+    def local_path(self, path: str) -> str:
+        """Give the full path of the object."""
+        return self._locate(path)
+
+    def read(self, path: str) -> bytes:
+        """Read a whole object."""
+        full = self._locate(path)
+        with self._reading(path), open(full, "rb") as file:
+            return file.read()
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        """Read up to `length` bytes from `offset`; shorter only at the end of the object."""
+        full = self._locate(path)
+        if offset < 0 or length < 0:
+            raise InvalidError(f"{self.url}/{path}: no range of {length} bytes at {offset}")
+        with self._reading(path), open(full, "rb", buffering=0) as file:
+            # The caller's length may come from broken bytes: allocate what is there.
+            left = os.fstat(file.fileno()).st_size - offset
+            return _pread(file.fileno(), offset, min(length, left)) if left > 0 else b""
+
+    def head(self, path: str) -> Entry:
+        """Describe one object."""
+        full = self._locate(path)
+        with self._reading(path):
+            status = os.stat(full)
+            if not stat.S_ISREG(status.st_mode):
+                raise NotFoundError(f"{self.url}/{path}: a folder, no object")
+            return Entry(path, *read_tag(full, status))
+
+    def list(self, prefix: str = "") -> Iterator[Entry]:
+        """Yield every object below the folder `prefix`, at any depth, sorted by path."""
+        folder = self._locate(prefix) if prefix else self._root
+        return self._walk(folder, prefix)
+
+    def list_names(self, prefix: str = "") -> Names:
+        """Give the names of sub-folders and the objects directly in the folder `prefix`, sorted.
+
+        A folder that holds no object is named too.
+        """
+        folder = self._locate(prefix) if prefix else self._root
+        names: list[str] = []
+        entries: list[Entry] = []
+        for found in self._scan(folder, prefix):
+            if found.is_dir(follow_symlinks=False):
+                names.append(found.name)
+            else:
+                entries.extend(self._describe(found, prefix))
+        return sorted(names), sorted(entries, key=lambda entry: entry.path)
+
+    def put(self, path: str, data: bytes) -> str:
+        """Write a whole object, replacing what is there, atomically; give its tag."""
+        return self._put(path, data, _replace)
+
+    def put_if_absent(self, path: str, data: bytes) -> str:
+        """Write a whole object unless it exists (`ExistsError`); one of many racers wins.
+
+        Needs hard links; a file system without them is UnsupportedError.
+        """
+        try:
+            return self._put(path, data, _link)
+        except FileExistsError as error:
+            raise ExistsError(f"{self.url}/{path}: exists already") from error
+
+    def put_if_unchanged(self, path: str, data: bytes, etag: str) -> str:
+        """Replace an object that still has `etag` (else `ChangedError`, also when it is gone).
+
+        Compares and replaces under the folder's lock (`durable.folder_lock`). The first
+        call in a folder makes the lock file; all later `put`, `delete` and streams there
+        take the lock too.
+        """
+        self._expect(path, etag)  # spares a lost call the write, and makes no folder
+
+        def publish(new: NewFile, folder: str) -> None:
+            with folder_lock(folder, create=True):
+                self._expect(path, etag)
+                new.replace()
+
+        return self._put(path, data, publish)
+
+    def delete(self, path: str) -> None:
+        """Delete an object, durably; one that is not there is no error, and a folder is none."""
+        full = self._locate(path)
+        folder = os.path.dirname(full)
+        with self._writing(path):
+            try:
+                if not stat.S_ISDIR(os.lstat(full).st_mode):
+                    with folder_lock(folder, create=False):
+                        os.unlink(full)
+                    sync_folder(folder)
+            except (FileNotFoundError, NotADirectoryError):
+                return
+
+    def open_write(self, path: str) -> "LocalWriteStream":
+        """Start a new object; it replaces what is there when it is closed."""
+        full = self._locate(path)
+        with self._writing(path):
+            return LocalWriteStream(NewFile(full), full, f"{self.url}/{path}")
+
+    def open_read(self, path: str) -> pa.NativeFile:
+        """Open an object for random reads; it stays readable when it is replaced or deleted."""
+        full = self._locate(path)
+        with self._reading(path):
+            if not stat.S_ISREG(os.stat(full).st_mode):
+                raise NotFoundError(f"{self.url}/{path}: a folder, no object")
+            return pa.OSFile(full, "rb")
+
+    def _put(self, path: str, data: bytes, publish: Callable[[NewFile, str], None]) -> str:
+        full = self._locate(path)
+        with self._writing(path):
+            new = NewFile(full)
+            try:
+                new.file.write(data)
+                tag = tag_of(new.sync(), data)
+                publish(new, os.path.dirname(full))
+            finally:
+                new.drop()
+            return tag
+
+    def _expect(self, path: str, etag: str) -> None:
+        try:
+            found = self.head(path).etag
+        except NotFoundError as error:
+            raise ChangedError(f"{self.url}/{path}: want tag {etag}, found no object") from error
+        if found != etag:
+            raise ChangedError(f"{self.url}/{path}: want tag {etag}, found {found}")
+
+    def _locate(self, path: str) -> str:
+        full = self._root
+        linked = False
+        for segment in check_path(path).split("/"):
+            full = f"{full}/{segment}"
+            linked = linked or os.path.islink(full)
+        if linked:
+            self._refuse_outside(path, full)
+        return full
+
+    def _refuse_outside(self, path: str, full: str) -> None:
+        target, root = os.path.realpath(full), os.path.realpath(self._root)
+        if not target.startswith(root.rstrip("/") + "/"):
+            raise InvalidError(f"path {path!r}: a symbolic link leads out of {self.url}")
+
+    def _walk(self, folder: str, prefix: str) -> Iterator[Entry]:
+        # "a-b" sorts before "a/x": compare a folder by its name with the slash.
+        order = sorted(
+            self._scan(folder, prefix),
+            key=lambda found: (
+                f"{found.name}/" if found.is_dir(follow_symlinks=False) else found.name
+            ),
+        )
+        for found in order:
+            if found.is_dir(follow_symlinks=False):
+                yield from self._walk(found.path, join(prefix, found.name))
+            else:
+                yield from self._describe(found, prefix)
+
+    def _scan(self, folder: str, prefix: str) -> Sequence[os.DirEntry[str]]:
+        try:
+            with self._reading(prefix), os.scandir(folder) as entries:
+                return [entry for entry in entries if not is_reserved(entry.name)]
+        except NotFoundError:
+            return []
+
+    def _describe(self, found: os.DirEntry[str], prefix: str) -> Iterator[Entry]:
+        path = check_path(join(prefix, found.name))
+        if found.is_symlink():
+            self._refuse_outside(path, found.path)
+            if found.is_dir():
+                raise InvalidError(f"{self.url}/{path}: a symbolic link to a folder")
+        # A file may vanish while its folder is listed.
+        with self._reading(path), contextlib.suppress(FileNotFoundError):
+            status = found.stat()
+            if stat.S_ISREG(status.st_mode):
+                yield Entry(path, *read_tag(found.path, status))
+
+    @contextlib.contextmanager
+    def _reading(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if error.errno in _MISSING:
+                raise NotFoundError(f"{self.url}/{path}: no such object") from error
+            raise _failure(f"{self.url}/{path}", error) from error
+
+    @contextlib.contextmanager
+    def _writing(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except FileExistsError:
+            raise
+        except OSError as error:
+            raise _failure(f"{self.url}/{path}", error) from error
+
+
+class LocalWriteStream(NewObject):
+    """A hidden file that takes its place when it is closed."""
+
+    def __init__(self, new: NewFile, target: str, name: str) -> None:
+        self._new = new
+        self._folder = os.path.dirname(target)
+        super().__init__(name)
+
+    def _append(self, view: memoryview) -> None:
+        try:
+            self._new.file.write(view)
+        except OSError as error:
+            raise _failure(self._name, error) from error
+
+    def _publish(self) -> None:
+        try:
+            self._new.sync()
+            _replace(self._new, self._folder)
+        except OSError as error:
+            raise _failure(self._name, error) from error
+        finally:
+            self._new.drop()
+
+    def _drop(self) -> None:
+        self._new.drop()
+
+
+def _replace(new: NewFile, folder: str) -> None:
+    with folder_lock(folder, create=False):
+        new.replace()
+
+
+def _link(new: NewFile, folder: str) -> None:
+    try:
+        new.link()
+    except OSError as error:
+        if error.errno in _NO_LINKS:
+            raise UnsupportedError(f"{folder}: want a file system with hard links") from error
+        raise
+
+
+def _pread(descriptor: int, offset: int, length: int) -> bytes:
+    parts: list[bytes] = []
+    while length > 0 and (part := os.pread(descriptor, length, offset)):
+        parts.append(part)
+        offset += len(part)
+        length -= len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _failure(name: str, error: OSError) -> LakebedError:
+    kind = InvalidError if error.errno in _CALLER else UnavailableError
+    return kind(f"{name}: {error.strerror or error}")

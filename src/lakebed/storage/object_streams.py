@@ -1,0 +1,198 @@
+"""Reading at random and writing in sequence, over an object store."""
+
+import contextlib
+import io
+import queue
+import threading
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import obstore
+from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
+
+from lakebed.errors import InvalidError
+from lakebed.storage.failures import translated
+from lakebed.storage.streams import NewObject
+
+ObjectStore: TypeAlias = AzureStore | GCSStore | MemoryStore | S3Store
+
+PART_BYTES = 8 << 20
+_PARTS_UNDER_WAY = 4
+_WINDOW_BYTES = 64 << 10
+
+
+class ObjectReader(io.RawIOBase):
+    """One version of an object, read by ranges; a replaced object is ChangedError.
+
+    A small read fetches a window of 64 KiB and keeps it, so that footers and headers
+    cost one request. Larger reads go to the store as they are.
+    """
+
+    def __init__(self, store: ObjectStore, key: str, name: str, size: int, etag: str) -> None:
+        super().__init__()
+        self._store = store
+        self._key = key
+        self._name = name
+        self._size = size
+        self._etag = etag
+        self._position = 0
+        self._window_start = 0
+        self._window = b""
+
+    def readable(self) -> bool:
+        """Say yes."""
+        return True
+
+    def seekable(self) -> bool:
+        """Say yes."""
+        return True
+
+    def tell(self) -> int:
+        """Give the position."""
+        return self._position
+
+    def size(self) -> int:
+        """Give the size of the object."""
+        return self._size
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move to `offset`, and give the new position."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        if base + offset < 0:
+            raise InvalidError(f"{self._name}: no position {base + offset}")
+        self._position = base + offset
+        return self._position
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read up to `size` bytes; shorter only at the end."""
+        left = max(0, self._size - self._position)
+        length = left if size is None or size < 0 else min(size, left)
+        data = self._fetch(self._position, length) if length else b""
+        self._position += len(data)
+        return data
+
+    def readall(self) -> bytes:
+        """Read what is left."""
+        return self.read()
+
+    def _fetch(self, start: int, length: int) -> bytes:
+        if length >= _WINDOW_BYTES:
+            return self._request(start, length)
+        skip = start - self._window_start
+        if skip < 0 or skip + length > len(self._window):
+            # At the end of the object the window reaches back: footers are read from behind.
+            self._window_start = max(0, min(start, self._size - _WINDOW_BYTES))
+            window_bytes = min(_WINDOW_BYTES, self._size - self._window_start)
+            self._window = self._request(self._window_start, window_bytes)
+            skip = start - self._window_start
+        return self._window[skip : skip + length]
+
+    def _request(self, start: int, length: int) -> bytes:
+        with translated(self._name):
+            options = {"range": (start, start + length), "if_match": self._etag}
+            return bytes(obstore.get(self._store, self._key, options=options).bytes())
+
+
+class _AbortedError(Exception):
+    """What makes obstore give up a multipart upload."""
+
+
+class ObjectWriteStream(NewObject):
+    """A new object: one put if it stays below 8 MiB, else a multipart upload.
+
+    The upload runs in a thread that pulls parts from a short queue, because only so
+    does obstore abort an upload (when its source of parts raises); its own writer would
+    leave the parts in the bucket. A handful of parts are in memory at a time. When the
+    last request gets no answer, `close` raises UnavailableError although the object may
+    have become visible, whole.
+    """
+
+    def __init__(self, store: ObjectStore, key: str, name: str) -> None:
+        self._store = store
+        self._key = key
+        self._buffer = bytearray()
+        self._upload: _Upload | None = None
+        super().__init__(name)
+
+    def _append(self, view: memoryview) -> None:
+        done = 0
+        while done < view.nbytes:
+            piece = view[done : done + PART_BYTES - len(self._buffer)]
+            self._buffer += piece
+            done += piece.nbytes
+            if len(self._buffer) == PART_BYTES:
+                self._send_part()
+
+    def _send_part(self) -> None:
+        upload = self._upload = self._upload or _Upload(self._store, self._key)
+        upload.send(bytes(self._buffer))
+        self._buffer.clear()
+        if upload.error is not None:
+            self._finish(upload)
+
+    def _publish(self) -> None:
+        if self._upload is not None:
+            self._upload.send(bytes(self._buffer))
+            self._finish(self._upload)
+            return
+        with translated(self._name):
+            obstore.put(self._store, self._key, bytes(self._buffer), use_multipart=False)
+
+    def _drop(self) -> None:
+        if self._upload is not None:
+            self._upload.abort()
+
+    def _finish(self, upload: "_Upload") -> None:
+        self._upload = None
+        with translated(self._name):
+            error = upload.finish()
+            if error is not None:
+                raise error
+
+
+class _Upload:
+    """A multipart upload in a thread of its own. After an error it swallows parts."""
+
+    def __init__(self, store: ObjectStore, key: str) -> None:
+        self.error: Exception | None = None
+        self._parts: queue.Queue[bytes | None] = queue.Queue(maxsize=1)
+        self._aborted = False
+        # A daemon: a stream that is never closed must not keep the process alive.
+        self._thread = threading.Thread(target=self._run, args=(store, key), daemon=True)
+        self._thread.start()
+
+    def send(self, part: bytes) -> None:
+        if part:
+            self._parts.put(part)
+
+    def finish(self) -> Exception | None:
+        self._parts.put(None)
+        self._thread.join()
+        return self.error
+
+    def abort(self) -> None:
+        self._aborted = True
+        self.finish()
+
+    def _run(self, store: ObjectStore, key: str) -> None:
+        source = self._pull()
+        try:
+            obstore.put(
+                store,
+                key,
+                source,
+                use_multipart=True,
+                chunk_size=PART_BYTES,
+                max_concurrency=_PARTS_UNDER_WAY,
+            )
+        except Exception as error:  # noqa: BLE001 - handed to the writing thread as it is
+            self.error = error
+            with contextlib.suppress(_AbortedError):
+                for _ in source:  # the writer must not wait for a queue that nobody empties
+                    pass
+
+    def _pull(self) -> Iterator[bytes]:
+        while (part := self._parts.get()) is not None:
+            yield part
+        if self._aborted:
+            raise _AbortedError

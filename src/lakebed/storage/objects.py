@@ -1,0 +1,248 @@
+"""Storage over obstore: S3, GCS, Azure, and a memory that lives as long as the process."""
+
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, TypedDict
+
+import obstore
+import pyarrow as pa
+from obstore.store import GCSStore, MemoryStore
+
+from lakebed.errors import ChangedError, InvalidError, NotFoundError, UnavailableError
+from lakebed.storage.failures import STORE_FAILURES, failure, translated
+from lakebed.storage.object_streams import ObjectReader, ObjectStore, ObjectWriteStream
+from lakebed.storage.paths import check_path, is_reserved, join
+from lakebed.storage.storage import Entry, Names
+
+# One word in small letters: Azure takes no other name of metadata.
+_WRITE_ATTRIBUTE = "lakebedwrite"
+_MAX_RANGE_BYTES = 1 << 43  # no store has objects that large
+
+
+class _Meta(TypedDict):
+    """What obstore says about an object, as far as we use it."""
+
+    path: str
+    size: int
+    e_tag: str | None
+
+
+class ObjectStorage:
+    """Objects below `prefix` in an obstore store.
+
+    `store` must be at the root of its bucket, container or memory. The tag of an object
+    is its ETag. Control characters, which obstore does not let through, are refused in
+    paths. Pickling takes the store with its credentials along; memory cannot travel.
+    """
+
+    __slots__ = ("_prefix", "_store", "_url")
+
+    def __init__(self, store: ObjectStore, url: str, prefix: str = "") -> None:
+        self._store = store
+        self._url = url
+        self._prefix = check_path(prefix) if prefix else ""
+
+    def __repr__(self) -> str:
+        return f"ObjectStorage({self._url!r})"
+
+    def __reduce__(self) -> tuple[type["ObjectStorage"], tuple[ObjectStore, str, str]]:
+        if isinstance(self._store, MemoryStore):
+            raise InvalidError(f"{self._url}: memory tables live in one process")
+        return ObjectStorage, (self._store, self._url, self._prefix)
+
+    @property
+    def url(self) -> str:
+        """Name the root: `s3://bucket/prefix`, nothing percent-encoded."""
+        return self._url
+
+    def local_path(self, path: str) -> None:
+        """Give None: an object has no path of the operating system."""
+        self._key(path)
+
+    def read(self, path: str) -> bytes:
+        """Read a whole object."""
+        key = self._key(path)
+        with translated(self._name(path)):
+            return bytes(obstore.get(self._store, key).bytes())
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        """Read up to `length` bytes from `offset`; shorter only at the end of the object."""
+        key = self._key(path)
+        if offset < 0 or length < 0:
+            raise InvalidError(f"{self._name(path)}: no range of {length} bytes at {offset}")
+        if length == 0 or offset >= _MAX_RANGE_BYTES:
+            self.head(path)  # a missing object is an error all the same
+            return b""
+        length = min(length, _MAX_RANGE_BYTES)
+        try:
+            with translated(self._name(path)):
+                return bytes(obstore.get_range(self._store, key, start=offset, length=length))
+        except UnavailableError:
+            # The answer to a range that begins behind the end looks like an outage.
+            if offset >= self.head(path).size:
+                return b""
+            raise
+
+    def head(self, path: str) -> Entry:
+        """Describe one object."""
+        key = self._key(path)
+        with translated(self._name(path)):
+            meta = obstore.head(self._store, key)
+        return Entry(path, meta["size"], _tag(meta))
+
+    def list(self, prefix: str = "") -> Iterator[Entry]:
+        """Yield every object below the folder `prefix`, at any depth, sorted by path.
+
+        An empty object with others below it is the folder mark of a Hadoop client, and
+        is left out. The mark of an empty folder cannot be told from an empty object;
+        `list_names` takes it for a folder.
+        """
+        folder = self._folder(prefix)
+        with translated(self._name(prefix)):
+            found = obstore.list(self._store, folder, chunk_size=1000).collect()
+        entries = self._entries(found, folder)
+        marks = {parent for entry in entries for parent in _parents(entry.path)}
+        return (entry for entry in entries if entry.size or entry.path not in marks)
+
+    def list_names(self, prefix: str = "") -> Names:
+        """Give the names of sub-folders and the objects directly in the folder `prefix`, sorted."""
+        folder = self._folder(prefix)
+        with translated(self._name(prefix)):
+            found = obstore.list_with_delimiter(self._store, folder)
+        names = {path.rpartition("/")[2] for path in found["common_prefixes"]}
+        entries = self._entries(found["objects"], folder)
+        return sorted(name for name in names if not is_reserved(name)), [
+            entry for entry in entries if entry.size or entry.path.rpartition("/")[2] not in names
+        ]
+
+    def put(self, path: str, data: bytes) -> str:
+        """Write a whole object, replacing what is there, atomically; give its tag."""
+        key = self._key(path)
+        with translated(self._name(path)):
+            return _tag(obstore.put(self._store, key, data))
+
+    def put_if_absent(self, path: str, data: bytes) -> str:
+        """Write a whole object unless it exists (`ExistsError`); one of many racers wins.
+
+        When the store gives no clear answer, the object is looked up, and it is ours
+        if it bears the mark of this call.
+        """
+        return self._put_on_condition(path, data, "create")
+
+    def put_if_unchanged(self, path: str, data: bytes, etag: str) -> str:
+        """Replace an object that still has `etag` (else `ChangedError`, also when it is gone).
+
+        When the store gives no clear answer, the object is looked up, and the call has
+        succeeded if the object bears its mark.
+        """
+        self._key(path)
+        if not etag or not etag.isascii() or not etag.isprintable():
+            raise ChangedError(f"{self._name(path)}: {etag!r} is no tag of this store")
+        try:
+            return self._put_on_condition(path, data, self._version(path, etag))
+        except NotFoundError as error:
+            raise ChangedError(f"{self._name(path)}: want tag {etag}, found no object") from error
+
+    def delete(self, path: str) -> None:
+        """Delete an object; one that is not there is no error."""
+        key = self._key(path)
+        try:
+            with translated(self._name(path)):
+                obstore.delete(self._store, key)
+        except NotFoundError:
+            return
+
+    def open_write(self, path: str) -> ObjectWriteStream:
+        """Start a new object; it replaces what is there when it is closed."""
+        return ObjectWriteStream(self._store, self._key(path), self._name(path))
+
+    def open_read(self, path: str) -> pa.NativeFile:
+        """Open an object for random reads; once it is replaced, reads are ChangedError."""
+        entry = self.head(path)
+        name = self._name(path)
+        reader = ObjectReader(self._store, self._key(path), name, entry.size, entry.etag)
+        return pa.PythonFile(reader, mode="r")
+
+    def _put_on_condition(
+        self, path: str, data: bytes, mode: Literal["create"] | dict[str, str]
+    ) -> str:
+        """Put with a random mark in the metadata, by which the object is known as ours.
+
+        obstore repeats a request after a server error, and the repeat may find what the
+        first try wrote: even a clear refusal can be our own success. Bytes would not
+        tell, as two racers may write the same.
+        """
+        key, name = self._key(path), self._name(path)
+        mark = secrets.token_hex(16)
+        try:
+            written = obstore.put(
+                self._store,
+                key,
+                data,
+                mode=mode,
+                attributes={_WRITE_ATTRIBUTE: mark},
+                use_multipart=False,
+            )
+            return _tag(written)
+        except STORE_FAILURES as error:
+            refusal = failure(name, error)
+            if isinstance(refusal, InvalidError):
+                raise refusal from error
+            return self._find_mark(path, mark, refusal)
+
+    def _find_mark(self, path: str, mark: str, refusal: Exception) -> str:
+        """Give the tag of the object if it bears `mark`, else raise `refusal`."""
+        try:
+            found = obstore.get(self._store, self._key(path), options={"head": True})
+        except STORE_FAILURES as error:
+            raise refusal from error
+        if found.attributes.get(_WRITE_ATTRIBUTE) != mark:
+            raise refusal
+        return _tag(found.meta)
+
+    def _version(self, path: str, etag: str) -> dict[str, str]:
+        """Give the condition "still has `etag`" as the store wants it."""
+        if not isinstance(self._store, GCSStore):
+            return {"e_tag": etag}
+        with translated(self._name(path)):  # GCS compares generations, not ETags
+            meta = obstore.head(self._store, self._key(path))
+        if _tag(meta) != etag:
+            raise ChangedError(f"{self._name(path)}: want tag {etag}, found {_tag(meta)}")
+        return {"e_tag": etag, "version": meta["version"] or ""}
+
+    def _key(self, path: str) -> str:
+        check_path(path)
+        if any(character < " " or character == "\x7f" for character in path):
+            raise InvalidError(f"path {path!r}: object stores take no control characters")
+        return join(self._prefix, path)
+
+    def _folder(self, prefix: str) -> str | None:
+        return (self._key(prefix) if prefix else self._prefix) or None
+
+    def _name(self, path: str) -> str:
+        return f"{self._url}/{path}"
+
+    def _entries(self, found: Iterable[_Meta], folder: str | None) -> Sequence[Entry]:
+        below = f"{folder}/" if folder else ""  # leaves out the mark of the folder itself
+        start = len(self._prefix) + 1 if self._prefix else 0
+        entries = [
+            Entry(meta["path"][start:], meta["size"], _tag(meta))
+            for meta in found
+            if meta["path"].startswith(below)
+        ]
+        entries.sort(key=lambda entry: entry.path)
+        return [entry for entry in entries if not any(map(is_reserved, entry.path.split("/")))]
+
+
+def memory_storage(name: str = "table") -> ObjectStorage:
+    """Make a new, empty memory, for tests; `open_storage` has the memories with names."""
+    return ObjectStorage(MemoryStore(), f"memory://{name}")
+
+
+def _tag(meta: _Meta) -> str:
+    return meta["e_tag"] or ""
+
+
+def _parents(path: str) -> Iterator[str]:
+    while path := path.rpartition("/")[0]:
+        yield path

@@ -1,0 +1,115 @@
+"""Which texts are paths of objects, and where below a root an absolute path points."""
+
+import re
+from typing import NamedTuple
+
+from lakebed.errors import InvalidError
+
+_MAX_PATH_BYTES = 1024  # the longest key that S3, GCS and Azure all take
+_MAX_SEGMENT_BYTES = 255  # the longest file name on Linux
+
+TEMPORARY_PREFIX = ".lakebed-tmp-"
+LOCK_NAME = ".lakebed-lock"
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):/")
+_SAME_STORE = {"s3a": "s3", "s3n": "s3", "abfs": "az", "abfss": "az"}
+
+
+class Location(NamedTuple):
+    """An absolute path in parts: `scheme://authority/path`, the path without outer slashes."""
+
+    scheme: str
+    authority: str
+    path: str
+
+
+def check_path(path: str) -> str:
+    r"""Give `path` back, or raise InvalidError when it is no path of an object below a root.
+
+    Backslash is a character like any other. Names of our own temporary and lock files
+    are refused in every store, so that a table can move from one to another.
+
+    >>> check_path("dt=2024-01-01/a b.parquet")
+    'dt=2024-01-01/a b.parquet'
+    """
+    fault = _fault(path)
+    if fault:
+        raise InvalidError(f"path {path!r}: want a relative path below the table, found {fault}")
+    return path
+
+
+def _fault(path: str) -> str | None:
+    if path.startswith("/"):
+        return "an absolute path"
+    if len(path) > _MAX_PATH_BYTES or len(path.encode("utf-8", "replace")) > _MAX_PATH_BYTES:
+        return f"more than {_MAX_PATH_BYTES} bytes"
+    return next(filter(None, map(_segment_fault, path.split("/"))), None)
+
+
+def _segment_fault(segment: str) -> str | None:
+    if segment in ("", ".", ".."):
+        return f"the segment {segment!r}"
+    if "\0" in segment:
+        return "a NUL character"
+    if is_reserved(segment):
+        return f"the reserved name {segment!r}"
+    try:
+        size_bytes = len(segment.encode())
+    except UnicodeEncodeError:
+        return "text that is not UTF-8"
+    return f"a segment of {size_bytes} bytes" if size_bytes > _MAX_SEGMENT_BYTES else None
+
+
+def is_reserved(name: str) -> bool:
+    """Tell whether `name` is one that only storage itself gives; no listing shows it."""
+    return name.startswith(TEMPORARY_PREFIX) or name == LOCK_NAME
+
+
+def join(folder: str, name: str) -> str:
+    """Put `name` below `folder`, where "" is the root."""
+    return f"{folder}/{name}" if folder else name
+
+
+def parse_location(url: str) -> Location:
+    """Take an absolute path or URL apart; text without a scheme is a local path.
+
+    Nothing is percent-decoded: Hadoop writes paths into metadata as they are.
+    """
+    match = _SCHEME.match(url)
+    if match is None:
+        return Location("file", "", url.strip("/"))
+    scheme, rest = match[1].lower(), url[match.end() :]
+    if not rest.startswith("/"):  # file:/base/f
+        return Location(scheme, "", rest.strip("/"))
+    authority, _, path = rest[1:].partition("/")
+    return Location(scheme, authority, path.strip("/"))
+
+
+def relative_path(root_url: str, text: str) -> str:
+    """Give the path below `root_url` that `text`, a path found in metadata, points to.
+
+    Relative text is checked and given back. Absolute text (`/base/p/f`, `file:/base/p/f`,
+    `s3a://bucket/base/p/f`) must lie below the root, else InvalidError: this is asked
+    before anything is read or deleted. s3, s3a and s3n name the same store, and so do
+    az, abfs and abfss.
+
+    >>> relative_path("s3://bucket/base", "s3a://bucket/base/p/f.parquet")
+    'p/f.parquet'
+    """
+    if not text.startswith("/") and _SCHEME.match(text) is None:
+        return check_path(text)
+    root, found = _comparable(root_url), _comparable(text)
+    start = f"{root.path}/" if root.path else ""
+    if root[:2] != found[:2] or not found.path.startswith(start):
+        raise InvalidError(f"path {text!r}: want a path below {root_url}, found one outside it")
+    return check_path(found.path[len(start) :])
+
+
+def _comparable(url: str) -> Location:
+    scheme, authority, path = parse_location(url)
+    path = re.sub("/+", "/", path)  # Hadoop takes `a//b` and `a/b` for the same
+    if scheme == "file" and authority == "localhost":
+        authority = ""
+    if _SAME_STORE.get(scheme, scheme) == "az":
+        authority = authority.partition("@")[0]  # abfss://container@account and az://container
+    return Location(_SAME_STORE.get(scheme, scheme), authority, path)

@@ -1,0 +1,85 @@
+"""What the write streams of all stores have in common."""
+
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from lakebed.errors import InvalidError, LakebedError
+
+
+class NewObject(ABC):
+    """A write stream that is open, and then either published or dropped, once.
+
+    Sub-classes say how. A failure to append drops the object; a failure to publish is
+    theirs to clean up.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._size = 0
+        self._open = True
+
+    @abstractmethod
+    def _append(self, view: memoryview) -> None: ...
+
+    @abstractmethod
+    def _publish(self) -> None: ...
+
+    @abstractmethod
+    def _drop(self) -> None: ...
+
+    @property
+    def closed(self) -> bool:
+        """Tell whether `close` or `abort` was called."""
+        return not self._open
+
+    def write(self, data: bytes | memoryview | pa.Buffer) -> int:
+        """Append `data`."""
+        if not self._open:
+            raise InvalidError(f"{self._name}: write to a closed stream")
+        view = memoryview(data).cast("B")
+        try:
+            self._append(view)
+        except LakebedError:
+            self.abort()
+            raise
+        self._size += view.nbytes
+        return view.nbytes
+
+    def tell(self) -> int:
+        """Give the number of bytes written so far."""
+        return self._size
+
+    def flush(self) -> None:  # noqa: B027 - nothing to do in any store
+        """Do nothing: bytes become durable and visible at `close` only."""
+
+    def close(self) -> None:
+        """Make the object visible, whole and durable. Closing twice does nothing."""
+        if self._open:
+            self._open = False
+            self._publish()
+
+    def abort(self) -> None:
+        """Drop everything written. After `close` this does nothing."""
+        if self._open:
+            self._open = False
+            self._drop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+    def __del__(self) -> None:
+        self.abort()

@@ -1,0 +1,319 @@
+"""What `hoodie.properties` says of a table, checked and typed.
+
+Everything that changes which rows a reader sees is either understood here or refused
+by name; the raw properties stay available for what nobody interprets.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Self
+
+from lakebed.errors import ChecksumError, CorruptError, UnsupportedError
+from lakebed.format.partition_path import PartitionStyle
+from lakebed.format.properties import table_checksum
+from lakebed.format.record_key import KeyGenerator
+from lakebed.format.timestamp_keygen import TimestampKeygen
+
+TABLE_VERSIONS = (8, 9, 10)
+NATIVE_LOG_VERSION = 10
+_SINGLE_WRITER = "SINGLE_WRITER"
+
+
+class TableType(StrEnum):
+    """How a file group takes new rows. On-disk words of Hudi; do not change."""
+
+    COPY_ON_WRITE = "COPY_ON_WRITE"
+    MERGE_ON_READ = "MERGE_ON_READ"
+
+
+class MergeMode(StrEnum):
+    """Which version of a key survives. On-disk words of Hudi; do not change."""
+
+    COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
+    EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
+    # A merger or payload class of somebody's own: rows that need no merge are still read.
+    CUSTOM = "CUSTOM"
+
+
+class Layout(StrEnum):
+    """How the runs of a file group lie: any order, or sorted runs. Do not change."""
+
+    DEFAULT = "default"
+    LSM_TREE = "lsm_tree"
+
+
+@dataclass(frozen=True, slots=True)
+class BucketIndex:
+    """The writer's index: a fixed number of buckets per partition, by hash of key fields."""
+
+    buckets: int
+    hash_fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableConfig:
+    """The settled facts about one table."""
+
+    name: str
+    database: str
+    table_type: TableType
+    version: int
+    initial_version: int
+    record_key_fields: tuple[str, ...]
+    partition_fields: tuple[str, ...]
+    ordering_fields: tuple[str, ...]
+    key_generator: KeyGenerator
+    partition_style: PartitionStyle
+    timestamp_keygen: TimestampKeygen | None
+    merge_mode: MergeMode
+    layout: Layout
+    index: BucketIndex | None
+    zone: str
+    timeline_path: str
+    history_path: str
+    create_schema: str | None
+    properties: Mapping[str, str] = field(repr=False)
+
+    @property
+    def composite_key(self) -> bool:
+        """Tell whether a record key is spelled `field:value,...`."""
+        return len(self.record_key_fields) > 1 or self.key_generator is KeyGenerator.COMPLEX
+
+    @classmethod
+    def parse(cls, properties: Mapping[str, str], where: str) -> Self:
+        """Check `properties` as found at `where`; refuse by name what we do not understand."""
+        name = _required(properties, "hoodie.table.name", where)
+        database = properties.get("hoodie.database.name", "")
+        _check_sum(properties, database, name, where)
+        version = _version(properties, where)
+        _check_shape(properties, where)
+        ordering = _names(
+            properties.get("hoodie.table.ordering.fields")
+            or properties.get("hoodie.table.precombine.field", "")
+        )
+        keys = _names(properties.get("hoodie.table.recordkey.fields", ""))
+        partition_fields = _partition_names(properties.get("hoodie.table.partition.fields", ""))
+        generator = _key_generator(properties, keys, partition_fields)
+        style = PartitionStyle(
+            hive_style=_flag(properties, "hoodie.datasource.write.hive_style_partitioning"),
+            url_encode=_flag(properties, "hoodie.datasource.write.partitionpath.urlencode"),
+        )
+        return cls(
+            name=name,
+            database=database,
+            table_type=_table_type(properties, where),
+            version=version,
+            initial_version=_int(properties, "hoodie.table.initial.version", version, where),
+            record_key_fields=keys,
+            partition_fields=partition_fields,
+            ordering_fields=ordering,
+            key_generator=generator,
+            partition_style=style,
+            timestamp_keygen=(
+                TimestampKeygen.parse(properties, partition_fields[0], style)
+                if generator is KeyGenerator.TIMESTAMP and len(partition_fields) == 1
+                else None
+            ),
+            merge_mode=_merge_mode(properties, ordering, where),
+            layout=_layout(properties, where),
+            index=_index(properties, keys, where),
+            zone=_zone(properties, where),
+            timeline_path=_folder(".hoodie", properties.get("hoodie.timeline.path", "timeline")),
+            history_path=_folder(
+                _folder(".hoodie", properties.get("hoodie.timeline.path", "timeline")),
+                properties.get("hoodie.timeline.history.path", "history"),
+            ),
+            create_schema=properties.get("hoodie.table.create.schema") or None,
+            properties=dict(properties),
+        )
+
+    def check_writable(self) -> None:
+        """Refuse to write where a commit of ours would leave the table wrong for others."""
+        refusals = (
+            (
+                self.properties.get("hoodie.table.metadata.partitions", "").strip() != "",
+                "it has a live Hudi metadata table "
+                f"({self.properties.get('hoodie.table.metadata.partitions', '')}), "
+                "which our commit would leave stale",
+            ),
+            (_flag(self.properties, "hoodie.table.cdc.enabled"), "it has change data capture on"),
+            (
+                self.properties.get("hoodie.populate.meta.fields", "true").lower() == "false",
+                "it is kept without meta columns (hoodie.populate.meta.fields=false)",
+            ),
+            (
+                _flag(self.properties, "hoodie.datasource.write.drop.partition.columns"),
+                "it drops partition columns from its files",
+            ),
+            (
+                self.merge_mode is MergeMode.CUSTOM,
+                "its merge mode or payload class is not one that we know",
+            ),
+            (not self.record_key_fields, "it has no record key fields (keys made by Hudi)"),
+            (
+                self.properties.get("hoodie.write.concurrency.mode", _SINGLE_WRITER)
+                != _SINGLE_WRITER,
+                "it asks for several writers (hoodie.write.concurrency.mode)",
+            ),
+            (
+                _flag(self.properties, "hoodie.datasource.write.slash.separated.date.partitioning"),
+                "it writes dates as slash-separated partitions",
+            ),
+        )
+        for refused, reason in refusals:
+            if refused:
+                raise UnsupportedError(
+                    f"table {self.name!r} can be read but not yet written: {reason}"
+                )
+
+
+def _required(properties: Mapping[str, str], key: str, where: str) -> str:
+    value = properties.get(key, "").strip()
+    if not value:
+        raise CorruptError(f"{where}: the property {key} is missing")
+    return value
+
+
+def _int(properties: Mapping[str, str], key: str, default: int, where: str) -> int:
+    text = properties.get(key, "").strip()
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise CorruptError(f"{where}: {key}={text!r} is not a whole number")
+    return int(text)
+
+
+def _flag(properties: Mapping[str, str], key: str) -> bool:
+    return properties.get(key, "false").strip().lower() == "true"
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _partition_names(text: str) -> tuple[str, ...]:
+    """Split partition fields; Hudi 1.x may store `field:type` for its custom generator."""
+    names = _names(text)
+    for name in names:
+        if ":" in name:
+            raise UnsupportedError(f"partition field {name!r}: custom key generators are not read")
+    return names
+
+
+def _check_sum(properties: Mapping[str, str], database: str, name: str, where: str) -> None:
+    stored = properties.get("hoodie.table.checksum")
+    expected = table_checksum(database, name)
+    if stored is not None and stored.strip() != expected:
+        raise ChecksumError(
+            f"{where}: hoodie.table.checksum is {stored!r}, but {database!r}.{name!r} gives"
+            f" {expected}; the file was cut or edited"
+        )
+
+
+def _version(properties: Mapping[str, str], where: str) -> int:
+    version = _int(properties, "hoodie.table.version", 0, where)
+    if version not in TABLE_VERSIONS:
+        raise UnsupportedError(
+            f"{where}: table version {version or 'missing'}; this release reads "
+            f"{', '.join(map(str, TABLE_VERSIONS))}"
+        )
+    layout = _int(properties, "hoodie.timeline.layout.version", 0, where)
+    if layout != 2:
+        raise UnsupportedError(f"{where}: timeline layout {layout or 'missing'}; want 2")
+    return version
+
+
+def _check_shape(properties: Mapping[str, str], where: str) -> None:
+    wanted = (
+        ("hoodie.table.base.file.format", "PARQUET"),
+        ("hoodie.table.format", "native"),
+        ("hoodie.table.multiple.base.file.formats.enable", "false"),
+    )
+    for key, value in wanted:
+        found = properties.get(key, value)
+        if found.lower() != value.lower():
+            raise UnsupportedError(f"{where}: {key}={found}; this release reads {value} only")
+    if properties.get("hoodie.bootstrap.base.path"):
+        raise UnsupportedError(f"{where}: bootstrapped tables are not read")
+
+
+def _table_type(properties: Mapping[str, str], where: str) -> TableType:
+    text = properties.get("hoodie.table.type", TableType.COPY_ON_WRITE)
+    try:
+        return TableType(text.strip().upper())
+    except ValueError:
+        raise CorruptError(
+            f"{where}: hoodie.table.type={text!r}; want COPY_ON_WRITE or MERGE_ON_READ"
+        ) from None
+
+
+_PAYLOAD_MODES = {
+    "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload": MergeMode.COMMIT_TIME_ORDERING,
+    "org.apache.hudi.common.model.DefaultHoodieRecordPayload": MergeMode.EVENT_TIME_ORDERING,
+    "org.apache.hudi.common.model.EventTimeAvroPayload": MergeMode.EVENT_TIME_ORDERING,
+}
+
+
+def _merge_mode(
+    properties: Mapping[str, str], ordering: tuple[str, ...], where: str
+) -> MergeMode:
+    text = properties.get("hoodie.record.merge.mode", "").strip().upper()
+    payload = properties.get("hoodie.compaction.payload.class", "").strip()
+    if properties.get("hoodie.table.partial.update.mode"):
+        return MergeMode.CUSTOM
+    if text in MergeMode.__members__:
+        mode = MergeMode(text)
+        if mode is MergeMode.EVENT_TIME_ORDERING and not ordering:
+            mode = MergeMode.COMMIT_TIME_ORDERING
+        return mode
+    if text:
+        raise UnsupportedError(f"{where}: hoodie.record.merge.mode={text} is not understood")
+    if payload:
+        return _PAYLOAD_MODES.get(payload, MergeMode.CUSTOM)
+    return MergeMode.EVENT_TIME_ORDERING if ordering else MergeMode.COMMIT_TIME_ORDERING
+
+
+def _layout(properties: Mapping[str, str], where: str) -> Layout:
+    text = properties.get("hoodie.table.storage.layout", Layout.DEFAULT).strip().lower()
+    try:
+        return Layout(text)
+    except ValueError:
+        raise UnsupportedError(
+            f"{where}: hoodie.table.storage.layout={text!r}; want default or lsm_tree"
+        ) from None
+
+
+def _key_generator(
+    properties: Mapping[str, str], keys: tuple[str, ...], partitions: tuple[str, ...]
+) -> KeyGenerator:
+    if word := properties.get("hoodie.table.keygenerator.type"):
+        return KeyGenerator.parse(word)
+    if name := properties.get("hoodie.table.keygenerator.class"):
+        return KeyGenerator.parse_class(name)
+    if not partitions:
+        return KeyGenerator.NON_PARTITION
+    return KeyGenerator.COMPLEX if len(keys) > 1 or len(partitions) > 1 else KeyGenerator.SIMPLE
+
+
+def _index(properties: Mapping[str, str], keys: tuple[str, ...], where: str) -> BucketIndex | None:
+    kind = properties.get("hoodie.index.type", "").strip().upper()
+    if kind != "BUCKET":
+        return None
+    engine = properties.get("hoodie.index.bucket.engine", "SIMPLE").strip().upper()
+    buckets = _int(properties, "hoodie.bucket.index.num.buckets", 0, where)
+    if engine != "SIMPLE" or buckets < 1:
+        return None
+    fields = _names(properties.get("hoodie.bucket.index.hash.field", "")) or keys
+    return BucketIndex(buckets, fields)
+
+
+def _zone(properties: Mapping[str, str], where: str) -> str:
+    zone = properties.get("hoodie.table.timeline.timezone", "LOCAL").strip().upper()
+    if zone not in ("UTC", "LOCAL"):
+        raise UnsupportedError(f"{where}: hoodie.table.timeline.timezone={zone}; want UTC or LOCAL")
+    return zone
+
+
+def _folder(parent: str, name: str) -> str:
+    return f"{parent}/{name.strip('/')}"

@@ -1,0 +1,172 @@
+"""File groups and their slices, from names and a timeline alone.
+
+A file group is all files of one id in one partition (and, later, one column group).
+Its slices are what a reader may see: a base file and the logs on top of it. The rules
+are Hudi's (HoodieFileGroup.getBaseInstantTime and the completion-time query view):
+
+1. base files key the slices by their requested instant; a pending compaction keys a
+   slice without a base file;
+2. a log with completion time c belongs to the slice with the greatest instant <= c, or
+   to a slice of its own instant when there is none;
+3. within a slice logs replay by (requested instant, version, write token, kind).
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from lakebed.errors import CorruptError
+from lakebed.format.names import BaseFileName, InlineLogName, NativeLogName
+
+LogName = InlineLogName | NativeLogName
+_KIND_ORDER = {"log": 0, "deletes": 1, "cdc": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFile:
+    """One base file: where it lies, what its name says, how large it is."""
+
+    partition: str
+    name: BaseFileName
+    size_bytes: int
+
+    @property
+    def path(self) -> str:
+        """Give its path below the table."""
+        return join_path(self.partition, self.name.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One log file, inline or native."""
+
+    partition: str
+    name: LogName
+    size_bytes: int
+
+    @property
+    def path(self) -> str:
+        """Give its path below the table."""
+        return join_path(self.partition, self.name.encode())
+
+    @property
+    def is_cdc(self) -> bool:
+        """Tell whether it holds change data, which no snapshot reads."""
+        if isinstance(self.name, InlineLogName):
+            return self.name.cdc
+        return self.name.kind == "cdc"
+
+    @property
+    def replay_order(self) -> tuple[str, int, str, int]:
+        """Sort logs of a slice by this."""
+        name = self.name
+        kind = 0 if isinstance(name, InlineLogName) else _KIND_ORDER.get(name.kind, 0)
+        return (name.instant, name.version, name.write_token or "", kind)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FileGroupId:
+    """Which file group: partition, file id, and column group (empty = the default one)."""
+
+    partition: str
+    file_id: str
+    column_group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """One version of a file group: L1 is the base file, L0 the logs on top, oldest first."""
+
+    group: FileGroupId
+    instant: str
+    base_file: BaseFile | None
+    log_files: tuple[LogFile, ...] = ()
+
+    @property
+    def needs_merge(self) -> bool:
+        """Tell whether a snapshot of this slice is more than its base file."""
+        return bool(self.log_files)
+
+    @property
+    def size_bytes(self) -> int:
+        """Add up the sizes of all its files."""
+        base = self.base_file.size_bytes if self.base_file else 0
+        return base + sum(log.size_bytes for log in self.log_files)
+
+
+def join_path(partition: str, name: str) -> str:
+    """Put a file name below a partition path; the empty partition is the table itself."""
+    return f"{partition}/{name}" if partition else name
+
+
+def group_files(files: Iterable[BaseFile | LogFile]) -> dict[FileGroupId, list[BaseFile | LogFile]]:
+    """Sort files into file groups."""
+    groups: dict[FileGroupId, list[BaseFile | LogFile]] = defaultdict(list)
+    for file in files:
+        key = FileGroupId(file.partition, file.name.file_id, file.name.column_group)
+        groups[key].append(file)
+    return dict(groups)
+
+
+def build_slices(
+    group: FileGroupId,
+    files: Iterable[BaseFile | LogFile],
+    completion_of: Callable[[str], str],
+    pending_compactions: Iterable[str] = (),
+) -> tuple[FileSlice, ...]:
+    """Give the slices of one file group, oldest first.
+
+    `files` are those of visible instants only; `completion_of` gives the completion
+    time of a visible instant. `pending_compactions` are the instants of compactions
+    planned on this group: they hold no base file yet, but later logs belong to them.
+    """
+    bases: dict[str, BaseFile] = {}
+    logs: list[LogFile] = []
+    for file in files:
+        if isinstance(file, LogFile):
+            if not file.is_cdc:
+                logs.append(file)
+        elif (other := bases.get(file.name.instant)) is not None:
+            raise CorruptError(
+                f"two base files of one file group and instant: {other.path} and {file.path}"
+            )
+        else:
+            bases[file.name.instant] = file
+    slices: dict[str, FileSlice] = {
+        instant: FileSlice(group, instant, bases.get(instant))
+        for instant in sorted({*bases, *pending_compactions})
+    }
+    for instant, held in _logs_by_slice(logs, sorted(slices), completion_of).items():
+        found = slices.get(instant) or FileSlice(group, instant, None)
+        slices[instant] = replace(found, log_files=held)
+    return tuple(slices[instant] for instant in sorted(slices))
+
+
+def _logs_by_slice(
+    logs: list[LogFile], instants: list[str], completion_of: Callable[[str], str]
+) -> Mapping[str, tuple[LogFile, ...]]:
+    held: dict[str, list[LogFile]] = defaultdict(list)
+    # Without any base file all logs form one slice, keyed by the first of them.
+    first = min((log.name.instant for log in logs), default="")
+    for log in sorted(logs, key=lambda file: file.replay_order):
+        completion = completion_of(log.name.instant)
+        fitting = [instant for instant in instants if instant <= completion]
+        key = fitting[-1] if fitting else (log.name.instant if instants else first)
+        held[key].append(log)
+    return {key: tuple(files) for key, files in held.items()}
+
+
+def latest_slice(slices: tuple[FileSlice, ...]) -> FileSlice | None:
+    """Give what a snapshot reads of one file group.
+
+    While a compaction is pending its slice has no base file: the previous slice and the
+    logs of the pending one are read together, so nothing is lost.
+    """
+    logs: tuple[LogFile, ...] = ()
+    for found in reversed(slices):
+        logs = found.log_files + logs
+        if found.base_file is not None:
+            return replace(found, log_files=logs)
+    if not slices or not logs:
+        return None
+    return replace(slices[0], log_files=logs)

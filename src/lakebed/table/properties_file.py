@@ -1,0 +1,66 @@
+"""`.hoodie/hoodie.properties`: made once, read at every open, changed through a backup.
+
+Like Hudi we write the backup before the file is replaced, and fall back to it when the
+file is missing or its checksum does not fit.
+"""
+
+from collections.abc import Mapping
+
+from lakebed.errors import CorruptError, ExistsError, NotFoundError
+from lakebed.format.properties import encode_properties, parse_properties
+from lakebed.storage.storage import Storage
+from lakebed.table.config import TableConfig
+
+PROPERTIES_PATH = ".hoodie/hoodie.properties"
+BACKUP_PATH = ".hoodie/hoodie.properties.backup"
+
+
+def create_properties(storage: Storage, properties: Mapping[str, str]) -> TableConfig:
+    """Make the table: one atomic put, so of two that create it one wins."""
+    config = TableConfig.parse(properties, f"{storage.url}: new table")
+    try:
+        storage.put_if_absent(PROPERTIES_PATH, encode_properties(properties, _COMMENT))
+    except ExistsError:
+        raise ExistsError(
+            f"{storage.url}: a table exists here already; open it with open_table"
+        ) from None
+    return config
+
+
+def load_config(storage: Storage) -> TableConfig:
+    """Read what the table says of itself."""
+    try:
+        return _read(storage, PROPERTIES_PATH)
+    except (NotFoundError, CorruptError) as error:
+        try:
+            return _read(storage, BACKUP_PATH)
+        except NotFoundError:
+            if isinstance(error, NotFoundError):
+                raise NotFoundError(
+                    f"{storage.url}: no table here ({PROPERTIES_PATH} is missing)"
+                ) from None
+            raise error from None
+
+
+def update_properties(
+    storage: Storage, config: TableConfig, changes: Mapping[str, str]
+) -> TableConfig:
+    """Change properties of an existing table; call it under the table's lock."""
+    current = storage.read(PROPERTIES_PATH)
+    storage.put(BACKUP_PATH, current)
+    merged = {**config.properties, **changes}
+    updated = TableConfig.parse(merged, f"{storage.url}: changed properties")
+    storage.put(PROPERTIES_PATH, encode_properties(merged, _COMMENT))
+    storage.delete(BACKUP_PATH)
+    return updated
+
+
+_COMMENT = ("Properties of a Hudi table, written by Lakebed",)
+
+
+def _read(storage: Storage, path: str) -> TableConfig:
+    where = f"{storage.url}: {path}"
+    properties = parse_properties(storage.read(path))
+    if not properties:
+        raise CorruptError(f"{where}: holds no properties; the file was cut")
+    return TableConfig.parse(properties, where)

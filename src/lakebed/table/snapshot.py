@@ -1,0 +1,226 @@
+"""What a table holds at one moment: its file slices and its schema.
+
+Hudi's readers take every listed file whose name carries a completed instant. We are
+stricter: a file of an instant on the active timeline counts only if its commit names
+it, so the leftover of a task that ran twice is never data for us.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import pyarrow as pa
+
+from lakebed.errors import UnsupportedError
+from lakebed.format.avro_schema import avro_to_arrow
+from lakebed.format.commit_metadata import CommitMetadata
+from lakebed.format.names import BaseFileName, parse_data_name
+from lakebed.format.instant_name import Action, State
+from lakebed.format.plans import PlanKind, parse_plan
+from lakebed.storage.storage import Entry, Storage
+from lakebed.table.base_file import read_footer
+from lakebed.table.config import TableConfig
+from lakebed.table.file_group import (
+    BaseFile,
+    FileGroupId,
+    FileSlice,
+    LogFile,
+    build_slices,
+    group_files,
+    latest_slice,
+)
+from lakebed.timeline.active import ActiveTimeline
+from lakebed.timeline.archived import read_completions
+from lakebed.timeline.timeline import Timeline, TimelineInstant
+
+METADATA_FOLDER = ".hoodie"
+
+
+@dataclass(slots=True)
+class CommitCache:
+    """Commit metadata by completed instant, read once: a completed instant never changes."""
+
+    active: ActiveTimeline
+    _held: dict[str, CommitMetadata] = field(default_factory=dict, init=False)
+
+    def read(self, instant: TimelineInstant) -> CommitMetadata:
+        """Give what the completed `instant` wrote."""
+        found = self._held.get(instant.requested)
+        if found is None:
+            name = instant.name_of(State.COMPLETED).encode()
+            found = CommitMetadata.parse(self.active.read(instant), f"instant {name}")
+            self._held[instant.requested] = found
+        return found
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A table as of its last completed instant, or an earlier one."""
+
+    storage: Storage
+    config: TableConfig
+    timeline: Timeline
+    commits: CommitCache = field(repr=False)
+
+    @cached_property
+    def replaced(self) -> Mapping[str, frozenset[str]]:
+        """Give the file ids that a completed replacecommit took away, by partition."""
+        gone: dict[str, set[str]] = {}
+        for instant in self.timeline.commits:
+            if instant.action is not Action.REPLACECOMMIT:
+                continue
+            metadata = self.commits.read(instant)
+            for partition, ids in (metadata.partition_to_replace_file_ids or {}).items():
+                gone.setdefault(partition, set()).update(ids)
+        return {partition: frozenset(ids) for partition, ids in gone.items()}
+
+    @cached_property
+    def groups(self) -> Mapping[FileGroupId, tuple[FileSlice, ...]]:
+        """Give all visible slices of every file group that still counts, oldest first."""
+        files = self._visible_files()
+        pending = self._pending_compactions()
+        found: dict[FileGroupId, tuple[FileSlice, ...]] = {}
+        for group, members in sorted(group_files(files).items()):
+            if group.file_id in self.replaced.get(group.partition, frozenset()):
+                continue
+            if group.column_group:
+                raise UnsupportedError(
+                    f"{members[0].path}: column groups are not read by this release"
+                )
+            found[group] = build_slices(
+                group, members, self._completion_of, pending.get(group, ())
+            )
+        return found
+
+    @cached_property
+    def slices(self) -> tuple[FileSlice, ...]:
+        """Give the slice of every file group that a snapshot reads."""
+        latest = (latest_slice(slices) for slices in self.groups.values())
+        return tuple(slice_ for slice_ in latest if slice_ is not None)
+
+    @cached_property
+    def partitions(self) -> tuple[str, ...]:
+        """Give the partitions that hold visible files."""
+        return tuple(sorted({group.partition for group in self.groups}))
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Give the table's schema: the newest commit's, else the created one, else a file's."""
+        text = self.schema_text
+        if text is not None:
+            return avro_to_arrow(text)
+        for slice_ in self.slices:
+            if slice_.base_file is not None:
+                return read_footer(self.storage, slice_.base_file.path).schema
+        return pa.schema([])
+
+    @cached_property
+    def schema_text(self) -> str | None:
+        """Give the Avro text of the schema, as the newest commit that has one says."""
+        for instant in reversed(self.timeline.commits):
+            text = (self.commits.read(instant).extra_metadata or {}).get("schema")
+            if text:
+                return text
+        return self.config.create_schema
+
+    def _visible_files(self) -> Iterator[BaseFile | LogFile]:
+        for entry in table_files(self.storage):
+            file = _data_file(entry)
+            if file is not None and self._counts(file):
+                yield file
+
+    def _counts(self, file: BaseFile | LogFile) -> bool:
+        instant = file.name.instant
+        if not self.timeline.is_committed(instant):
+            return False
+        active = self.timeline.completed(instant)
+        if active is None:
+            return True  # archived: older than the timeline, hence committed
+        return file.path in self._named(active)
+
+    def _completion_of(self, instant: str) -> str:
+        """Give the completion time of a visible instant, from the archive where it has gone."""
+        return self.timeline.completion_of(instant) or self._archived.get(instant, instant)
+
+    @cached_property
+    def _archived(self) -> Mapping[str, str]:
+        return read_completions(self.storage, self.config.history_path)
+
+    def _named(self, instant: TimelineInstant) -> frozenset[str]:
+        held = self._names.get(instant.requested)
+        if held is None:
+            held = frozenset(named_files(self.commits.read(instant)))
+            self._names[instant.requested] = held
+        return held
+
+    @cached_property
+    def _names(self) -> dict[str, frozenset[str]]:
+        return {}
+
+    def _pending_compactions(self) -> Mapping[FileGroupId, tuple[str, ...]]:
+        planned: dict[FileGroupId, tuple[str, ...]] = {}
+        for instant in self.timeline.pending(Action.COMPACTION):
+            name = instant.name_of(State.REQUESTED).encode()
+            data = self.commits.active.read(instant, State.REQUESTED)
+            plan = parse_plan(PlanKind.COMPACTION_PLAN, data, f"instant {name}")
+            for operation in plan["operations"] or ():
+                group = FileGroupId(operation["partitionPath"] or "", operation["fileId"])
+                planned[group] = (*planned.get(group, ()), instant.requested)
+        return planned
+
+
+def load_snapshot(
+    storage: Storage,
+    config: TableConfig,
+    as_of: str | None = None,
+    commits: CommitCache | None = None,
+) -> Snapshot:
+    """Read the timeline and give the snapshot of its last instant, or as of an earlier one."""
+    commits = commits or CommitCache(ActiveTimeline(storage, config.timeline_path))
+    timeline = commits.active.load()
+    if as_of is not None:
+        timeline = timeline.as_of(as_of)
+    return Snapshot(storage, config, timeline, commits)
+
+
+def table_files(storage: Storage) -> Iterator[Entry]:
+    """List every object of the table outside its metadata folder, partition by partition."""
+    folders, entries = storage.list_names("")
+    yield from entries
+    for folder in folders:
+        if folder != METADATA_FOLDER:
+            yield from storage.list(folder)
+
+
+def named_files(metadata: CommitMetadata) -> Iterator[str]:
+    """Give the path of every data file that a commit names."""
+    for stats in metadata.partition_to_write_stats.values():
+        for stat in stats:
+            if stat.path:
+                yield stat.path.lstrip("/")
+
+
+def _data_file(entry: Entry) -> BaseFile | LogFile | None:
+    partition, _, name = entry.path.rpartition("/")
+    parsed = parse_data_name(name)
+    if parsed is None:
+        return None
+    if isinstance(parsed, BaseFileName):
+        return BaseFile(partition, parsed, entry.size)
+    return LogFile(partition, parsed, entry.size)
+
+
+def base_files(slices: Iterable[FileSlice]) -> list[BaseFile]:
+    """Give the base files of slices that need no merge; refuse the others by name."""
+    found = []
+    for slice_ in slices:
+        if slice_.needs_merge:
+            log = slice_.log_files[0]
+            raise UnsupportedError(
+                f"file group {slice_.group.file_id} in partition {slice_.group.partition!r} has "
+                f"{len(slice_.log_files)} log files ({log.path}, ...): this release reads slices "
+                "without logs only"
+            )
+        if slice_.base_file is not None:
+            found.append(slice_.base_file)
+    return found

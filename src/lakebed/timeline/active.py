@@ -1,0 +1,112 @@
+"""The active timeline on storage: load it, and move instants from state to state.
+
+Every change is one small object that appears whole or not at all, and none is ever
+replaced. The completed file is the commit: before it readers see nothing of an instant,
+after it everything.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from lakebed.errors import ConflictError, ExistsError, InvalidError, NotFoundError
+from lakebed.format.instant_name import Action, InstantName, State
+from lakebed.model.instant import Instant
+from lakebed.storage.storage import Storage
+from lakebed.timeline.timeline import Timeline, TimelineInstant
+
+TIMELINE_FOLDER: Final = ".hoodie/timeline"
+
+
+def load_timeline(storage: Storage, folder: str = TIMELINE_FOLDER) -> Timeline:
+    """Load all instants with one listing of the folder; no file is opened."""
+    start = len(folder) + 1
+    _, entries = storage.list_names(folder)
+    return Timeline.parse([entry.path[start:] for entry in entries])
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveTimeline:
+    """The instants in `folder` of a table (`hoodie.timeline.path` below `.hoodie`).
+
+    Writers call `create_requested`, `transition_to_inflight` and `complete` in this order.
+    A step that another writer has undone or taken already is a ConflictError.
+    """
+
+    storage: Storage
+    folder: str = TIMELINE_FOLDER
+
+    def load(self) -> Timeline:
+        """Load all instants with one listing of the folder; no file is opened."""
+        return load_timeline(self.storage, self.folder)
+
+    def read(self, instant: TimelineInstant, state: State | None = None) -> bytes:
+        """Read the file of `state`, by default the newest; NotFoundError if it has none.
+
+        `State.REQUESTED` holds the plan of a table service, also after it completed.
+        """
+        return self.storage.read(self._path(instant.name_of(state or instant.state)))
+
+    def create_requested(
+        self, action: Action, requested: Instant, content: bytes = b""
+    ) -> TimelineInstant:
+        """Begin an instant; ExistsError if there is one of this action and time."""
+        if action is Action.SAVEPOINT:
+            raise InvalidError(f"savepoint {requested}: begins in flight, it has no requested file")
+        return self._create_pending(action, requested, State.REQUESTED, content)
+
+    def transition_to_inflight(
+        self, action: Action, requested: Instant, content: bytes = b""
+    ) -> TimelineInstant:
+        """Mark a requested instant as under way; ConflictError if it was rolled back."""
+        # A savepoint has no plan to request.
+        if action is not Action.SAVEPOINT:
+            path = self._path(InstantName(requested, action, State.REQUESTED))
+            try:
+                self.storage.head(path)
+            except NotFoundError as error:
+                raise ConflictError(
+                    f"instant {path}: want it requested, but it is gone: rolled back by another"
+                ) from error
+        return self._create_pending(action, requested, State.INFLIGHT, content)
+
+    def complete(
+        self, action: Action, requested: Instant, completion: Instant, content: bytes
+    ) -> TimelineInstant:
+        """Commit: make a pending instant completed, under its completed word.
+
+        ExistsError if it was completed by another, ConflictError if it was rolled back.
+        Completed files carry their time in the name, so two writers that complete one
+        instant at the same moment with two times do not collide: hold the table's lock.
+        """
+        if completion <= requested:
+            raise InvalidError(
+                f"{action} {requested}: want a completion time after it, got {completion}"
+            )
+        path = self._path(InstantName(requested, action.completed, State.COMPLETED, completion))
+        known = self.load().find(requested, action)
+        if known is None:
+            raise ConflictError(
+                f"instant {path}: want a pending {action}, but it is gone: rolled back by another"
+            )
+        if known.is_completed:
+            raise ExistsError(f"instant {path}: completed already at {known.completion}")
+        self.storage.put_if_absent(path, content)
+        return TimelineInstant(requested, action.completed, State.COMPLETED, completion, action)
+
+    def delete_pending(self, action: Action, requested: Instant) -> None:
+        """Remove the in-flight, then the requested file, as a rollback does last.
+
+        In this order a crash in between leaves a requested instant, which is rolled back
+        again. Files that are not there are no error.
+        """
+        for state in (State.INFLIGHT, State.REQUESTED):
+            self.storage.delete(self._path(InstantName(requested, action, state)))
+
+    def _create_pending(
+        self, action: Action, requested: Instant, state: State, content: bytes
+    ) -> TimelineInstant:
+        self.storage.put_if_absent(self._path(InstantName(requested, action, state)), content)
+        return TimelineInstant(requested, action, state, None, action)
+
+    def _path(self, name: InstantName) -> str:
+        return f"{self.folder}/{name.encode()}"

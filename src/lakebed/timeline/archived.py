@@ -1,0 +1,266 @@
+"""Read the archived timeline: instants that Hudi moved out of the active folder.
+
+    _version_                      the number of the current manifest, as text
+    manifest_<n>                   {"files": [{"fileName": ..., "fileLen": ...}, ...]}
+    <min>_<max>_<level>.parquet    one row per instant: instantTime, completionTime, action
+                                   (the completed word), metadata and plan (the bytes of the
+                                   completed and requested file, or null), version (1)
+
+Agrees with Hudi's LSMTimeline and ArchivedTimelineLoaderV2. Only what the current manifest
+names counts: a crashed archiver leaves other files.
+"""
+
+import heapq
+import json
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakebed.errors import (
+    CorruptError,
+    FileNameError,
+    InvalidError,
+    NotFoundError,
+    UnsupportedError,
+)
+from lakebed.model.instant import Instant
+from lakebed.storage.storage import Storage
+from lakebed.timeline.timeline import COMMIT_ACTIONS
+
+HISTORY_FOLDER: Final = ".hoodie/timeline/history"
+
+_VERSION_FILE: Final = "_version_"
+_MANIFEST_NAME: Final = re.compile(r"manifest_([0-9]{1,9})")
+_FILE_NAME: Final = re.compile(r"([0-9]{1,32})_([0-9]{1,32})_([0-9]{1,3})\.parquet")
+_REQUESTED: Final = re.compile(r"[0-9]{1,32}")
+_TIMES: Final = ("instantTime", "completionTime", "action")
+_CONTENT: Final = ("metadata", "plan")
+_ROW_VERSION: Final = 1
+_BATCH_ROWS: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedInstant:
+    """One archived instant; `metadata` and `plan` are None when absent or not asked for."""
+
+    requested: Instant
+    completion: Instant
+    action: str
+    metadata: bytes | None = None
+    plan: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _ArchivedFile:
+    """A file that the manifest names."""
+
+    path: str
+    first: Instant
+    last: Instant
+    size_bytes: int
+
+
+def read_archived(
+    storage: Storage,
+    folder: str = HISTORY_FOLDER,
+    *,
+    columns: Collection[str] = ("metadata",),
+    since: Instant | None = None,
+) -> Iterator[ArchivedInstant]:
+    """Yield the archived instants with requested time >= `since`, oldest first.
+
+    `columns` are `metadata`, `plan`, both or none; with none only a few bytes per instant
+    are read. Files are opened when the order reaches them, and those that end before
+    `since` never. No archive at all is no instant.
+    """
+    if unknown := set(columns) - set(_CONTENT):
+        raise InvalidError(
+            f"archived timeline columns: want any of {list(_CONTENT)}, got {sorted(unknown)}"
+        )
+    files = [
+        file for file in _read_manifest(storage, folder) if since is None or file.last >= since
+    ]
+    previous: ArchivedInstant | None = None
+    for instant in _merge_files(storage, files, [c for c in _CONTENT if c in columns]):
+        if since is not None and instant.requested < since:
+            continue
+        # An archiver that crashed before it deleted the active files archives them again.
+        if previous is not None and _is_repeated(previous, instant):
+            continue
+        previous = instant
+        yield instant
+
+
+def read_completions(
+    storage: Storage, folder: str = HISTORY_FOLDER, *, since: Instant | None = None
+) -> dict[Instant, Instant]:
+    """Map requested to completion time for the archived instants from `since` on.
+
+    For the log files of archived instants, whose file slice their completion time decides.
+    """
+    rows = read_archived(storage, folder, columns=(), since=since)
+    return {row.requested: row.completion for row in rows if row.action in COMMIT_ACTIONS}
+
+
+def _is_repeated(one: ArchivedInstant, other: ArchivedInstant) -> bool:
+    """Tell whether both rows are one instant, or raise CorruptError where they disagree."""
+    if (one.requested, one.action) != (other.requested, other.action):
+        return False
+    if one.completion != other.completion:
+        raise CorruptError(
+            f"archived {one.action} {one.requested}: want one completion time, "
+            f"got {one.completion} and {other.completion}"
+        )
+    return True
+
+
+def _merge_files(
+    storage: Storage, files: list[_ArchivedFile], content: list[str]
+) -> Iterator[ArchivedInstant]:
+    """Yield the rows of all files by requested time, with few files open at a time."""
+    waiting = sorted(files, key=lambda file: (file.first, file.path), reverse=True)
+    heads: list[tuple[Instant, str, int, ArchivedInstant, Iterator[ArchivedInstant]]] = []
+    opened = 0
+    while waiting or heads:
+        if waiting and (not heads or waiting[-1].first <= heads[0][0]):
+            rows = _read_file(storage, waiting.pop(), content)
+            opened += 1
+            order = opened
+        else:
+            _, _, order, head, rows = heapq.heappop(heads)
+            yield head
+        if (row := next(rows, None)) is not None:
+            heapq.heappush(heads, (row.requested, row.action, order, row, rows))
+
+
+def _read_manifest(storage: Storage, folder: str) -> list[_ArchivedFile]:
+    """Read the current manifest and check each file that it names against the listing."""
+    version = _read_version(storage, folder)
+    if version is None:
+        return []
+    path = f"{folder}/manifest_{version}"
+    try:
+        names = _parse_manifest(path, storage.read(path))
+    except NotFoundError as error:
+        raise CorruptError(f"manifest {path}: want the file that {_VERSION_FILE} names") from error
+    # After the manifest, so that a file which it names is there to be listed.
+    sizes = {entry.path.rpartition("/")[2]: entry.size for entry in storage.list_names(folder)[1]}
+    files = []
+    for name, size_bytes in names:
+        match = _FILE_NAME.fullmatch(name)
+        if match is None:
+            raise FileNameError(f"manifest {path}: want <min>_<max>_<level>.parquet, got {name!r}")
+        if sizes.get(name) != size_bytes:
+            found = f"{sizes[name]} bytes" if name in sizes else "no such file"
+            raise CorruptError(f"archived {folder}/{name}: want {size_bytes} bytes, got {found}")
+        files.append(_ArchivedFile(f"{folder}/{name}", match[1], match[2], size_bytes))
+    return files
+
+
+def _read_version(storage: Storage, folder: str) -> int | None:
+    """Give the current manifest's number, or None where nothing was archived."""
+    path = f"{folder}/{_VERSION_FILE}"
+    try:
+        text = storage.read_range(path, 0, 32)
+    except NotFoundError:
+        text = b""
+    if text:
+        if not re.fullmatch(rb"[0-9]{1,9}", text.strip()):
+            raise CorruptError(f"archived {path}: want the number of a manifest, got {text!r}")
+        return int(text)
+    # Hudi replaces the file by deleting and creating it: in between, the newest manifest counts.
+    names = (entry.path.rpartition("/")[2] for entry in storage.list_names(folder)[1])
+    matches = [match for match in map(_MANIFEST_NAME.fullmatch, names) if match]
+    return max((int(match[1]) for match in matches), default=None)
+
+
+def _parse_manifest(path: str, data: bytes) -> list[tuple[str, int]]:
+    """Give name and length of each file in a manifest."""
+    try:
+        manifest = json.loads(data)
+        files = [(file["fileName"], file["fileLen"]) for file in manifest["files"]]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CorruptError(
+            f'manifest {path}: want {{"files": [{{"fileName": ..., "fileLen": ...}}]}}, '
+            f"got {data[:80]!r}"
+        ) from error
+    for name, size_bytes in files:
+        if not isinstance(name, str) or type(size_bytes) is not int:
+            raise CorruptError(
+                f"manifest {path}: want a name and a length, got {name!r} and {size_bytes!r}"
+            )
+    return files
+
+
+def _read_file(
+    storage: Storage, file: _ArchivedFile, content: list[str]
+) -> Iterator[ArchivedInstant]:
+    """Yield the rows of one file by requested time."""
+    try:
+        with (
+            storage.open_read(file.path) as source,
+            pq.ParquetFile(source, pre_buffer=False) as parquet,
+        ):
+            _check_schema(file, parquet.schema_arrow, content)
+            for batch in _sorted_batches(parquet, [*_TIMES, *content, "version"]):
+                yield from _parse_rows(file, batch, content)
+    # pyarrow tells of bad pages, footers and text by its own errors, OSError or ValueError.
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CorruptError(f"archived {file.path}: want Parquet of Hudi, got {error}") from error
+    except NotFoundError as error:
+        raise CorruptError(f"archived {file.path}: want the file the manifest names") from error
+
+
+def _check_schema(file: _ArchivedFile, schema: pa.Schema, content: list[str]) -> None:
+    """Refuse a file whose columns are not those of a HoodieLSMTimelineInstant."""
+    wanted = {
+        **dict.fromkeys(_TIMES, pa.string()),
+        **dict.fromkeys(content, pa.binary()),
+        "version": pa.int32(),
+    }
+    for name, kind in wanted.items():
+        found = schema.field(name).type if schema.get_field_index(name) >= 0 else "no such column"
+        if found != kind:
+            raise CorruptError(f"archived {file.path}: column {name}: want {kind}, got {found}")
+
+
+def _sorted_batches(parquet: pq.ParquetFile, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """Yield batches by requested time, as a stream where the file is sorted (Hudi's are)."""
+    requested = parquet.read(["instantTime"]).column(0)
+    texts = cast("list[str]", requested.drop_null().to_pylist())
+    if all(one <= other for one, other in pairwise(texts)):
+        yield from parquet.iter_batches(_BATCH_ROWS, columns=columns)
+    else:
+        order = pc.sort_indices(requested)
+        yield from parquet.read(columns).take(order).to_batches(_BATCH_ROWS)
+
+
+def _parse_rows(
+    file: _ArchivedFile, batch: pa.RecordBatch, content: list[str]
+) -> Iterator[ArchivedInstant]:
+    """Yield the checked rows of a batch."""
+    values = batch.select([*_TIMES, "version", *content]).to_pydict()
+    for requested, completion, action, version, *rest in zip(*values.values(), strict=True):
+        if version != _ROW_VERSION:
+            raise UnsupportedError(
+                f"archived {file.path}: want rows of version {_ROW_VERSION}, got {version}"
+            )
+        if not (requested and completion and action and _REQUESTED.fullmatch(requested)):
+            raise CorruptError(
+                f"archived {file.path}: want instant, completion time and action, "
+                f"got {requested!r}, {completion!r} and {action!r}"
+            )
+        # Skipping and merging files trust their names.
+        if not file.first <= requested <= file.last:
+            raise CorruptError(
+                f"archived {file.path}: want instants in the range of its name, got {requested}"
+            )
+        yield ArchivedInstant(
+            requested, completion, action, **dict(zip(content, rest, strict=True))
+        )

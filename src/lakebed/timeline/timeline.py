@@ -1,0 +1,240 @@
+"""The timeline as a value: which instants there are, how far each is, which count.
+
+An instant has up to three files (requested, in flight, completed) that stay side by side;
+here they are one TimelineInstant in the state of its newest file. A savepoint carries the
+time of the commit that it keeps, so it is an instant of its own beside that commit.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final, Self, TypeAlias
+
+from lakebed.errors import CorruptError
+from lakebed.format.instant_name import Action, InstantName, State
+from lakebed.model.instant import Instant
+
+COMMIT_ACTIONS: Final = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
+"""The completed words of actions that write data."""
+
+WRITE_ACTIONS: Final = COMMIT_ACTIONS | {
+    Action.COMPACTION,
+    Action.LOGCOMPACTION,
+    Action.CLUSTERING,
+}
+"""All words of actions that write data, in any state (Hudi's write timeline)."""
+
+_Parsed: TypeAlias = tuple[Instant, Action, State, Instant | None]
+"""The fields of an InstantName."""
+
+# Looking a member up on its enum costs more than the rest of a comparison.
+_SAVEPOINT: Final = Action.SAVEPOINT
+_REQUESTED: Final = State.REQUESTED
+_COMPLETED: Final = State.COMPLETED
+
+_PENDING_SUFFIXES: Final = {
+    InstantName("0" * 17, action, state).encode()[17:]: (action, state)
+    for action in Action
+    for state in (State.REQUESTED, State.INFLIGHT)
+}
+_COMPLETED_SUFFIXES: Final = {f".{action}": action for action in {a.completed for a in Action}}
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineInstant:
+    """One instant in the state of its newest file.
+
+    `action` is the word of that file; `plan_action` that of its requested and in-flight
+    files, which differs once a compaction, log compaction or clustering has completed.
+    """
+
+    requested: Instant
+    action: Action
+    state: State
+    completion: Instant | None
+    plan_action: Action
+
+    @property
+    def is_completed(self) -> bool:
+        """Tell a completed instant from a pending one."""
+        return self.state is State.COMPLETED
+
+    @property
+    def file_name(self) -> str:
+        """The name of its newest file."""
+        return self.name_of(self.state).encode()
+
+    def name_of(self, state: State) -> InstantName:
+        """Name this instant's file of `state`; that it exists is not promised."""
+        if state is State.COMPLETED:
+            return InstantName(self.requested, self.action.completed, state, self.completion)
+        return InstantName(self.requested, self.plan_action, state)
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """All instants of the active timeline, by requested time.
+
+    With `until`, the timeline as of that instant: commits with a greater requested time
+    do not count. What is pending now stays pending, for it shapes file slices.
+    """
+
+    instants: tuple[TimelineInstant, ...] = ()
+    until: Instant | None = None
+    commits: tuple[TimelineInstant, ...] = field(init=False, repr=False, compare=False)
+    """The completed commits, deltacommits and replacecommits that count."""
+    first_active: Instant | None = field(init=False, repr=False, compare=False)
+    """Where the active timeline begins: writes with a smaller instant were archived.
+
+    The smallest instant of a write in any state. A savepointed commit stays behind when
+    the instants after it are archived, so it begins nothing unless it is all there is.
+    """
+    _completed: dict[Instant, TimelineInstant] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        completed = {
+            instant.requested: instant
+            for instant in self.instants
+            if instant.state is _COMPLETED and instant.action in COMMIT_ACTIONS
+        }
+        commits = tuple(completed.values())
+        if self.until is not None:
+            commits = tuple(commit for commit in commits if commit.requested <= self.until)
+        object.__setattr__(self, "commits", commits)
+        object.__setattr__(self, "first_active", _first_active(self.instants))
+        object.__setattr__(self, "_completed", completed)
+
+    @classmethod
+    def parse(cls, names: Iterable[str]) -> Self:
+        """Join the files of each instant, given by name alone and in any order.
+
+        Names that are no instants (`InstantName.parse` gives None) are left out. Two files
+        that contradict each other are CorruptError with both names.
+        """
+        pending: dict[str, _Parsed] = {}
+        completed: dict[str, _Parsed] = {}
+        for name in names:
+            parsed = _parse_name(name)
+            if parsed is None:
+                continue
+            # Sorts a savepoint right after the commit that it keeps.
+            key = f"{parsed[0]}+" if parsed[1] is _SAVEPOINT else parsed[0]
+            files = pending if parsed[3] is None else completed
+            known = files.get(key)
+            if known is not None and (known[1] is not parsed[1] or known[3] != parsed[3]):
+                raise _contradiction(known, parsed)
+            if known is None or parsed[2] is not _REQUESTED:
+                files[key] = parsed
+        keys = sorted(pending.keys() | completed.keys())
+        return cls(tuple([_join(pending.get(key), completed.get(key)) for key in keys]))
+
+    def completed(self, requested: Instant) -> TimelineInstant | None:
+        """Give the completed commit of `requested`, None where there is none that counts."""
+        return self._completed.get(requested) if self._is_seen(requested) else None
+
+    def find(self, requested: Instant, plan_action: Action) -> TimelineInstant | None:
+        """Give the instant of `requested` that was planned as `plan_action`, in any state."""
+        for instant in self.instants:
+            if instant.requested == requested and instant.plan_action is plan_action:
+                return instant
+        return None
+
+    def pending(self, *actions: Action) -> tuple[TimelineInstant, ...]:
+        """Give the instants that are not completed, of `actions` or of any."""
+        return tuple(
+            instant
+            for instant in self.instants
+            if not instant.is_completed and (not actions or instant.action in actions)
+        )
+
+    def select(self, *actions: Action) -> tuple[TimelineInstant, ...]:
+        """Give the instants of `actions` in any state."""
+        return tuple(instant for instant in self.instants if instant.action in actions)
+
+    def is_archived(self, instant: Instant) -> bool:
+        """Tell whether a write of `instant` has left the active timeline, and so is committed.
+
+        Readers take that from the order alone, without the archive: an instant is archived
+        only when it and all before it are completed, and what was rolled back has no files.
+        """
+        return (
+            self.first_active is not None
+            and instant < self.first_active
+            and instant not in self._completed
+        )
+
+    def is_committed(self, instant: Instant) -> bool:
+        """Tell whether a data file whose name carries `instant` counts."""
+        return self._is_seen(instant) and (instant in self._completed or self.is_archived(instant))
+
+    def completion_of(self, instant: Instant) -> Instant | None:
+        """Give the completion time of a commit on the active timeline.
+
+        None for one that is pending, past `until` or unknown, and for one that is archived:
+        only the archive knows that (`archived.read_completions`).
+        """
+        commit = self.completed(instant)
+        return None if commit is None else commit.completion
+
+    def _is_seen(self, instant: Instant) -> bool:
+        return self.until is None or instant <= self.until
+
+    def as_of(self, instant: Instant) -> Self:
+        """Give the timeline in which only commits with requested time <= `instant` count."""
+        until = instant if self.until is None else min(instant, self.until)
+        return replace(self, until=until)
+
+    @property
+    def last_instant(self) -> Instant | None:
+        """The greatest requested or completion time of any instant in any state.
+
+        A new instant must be greater, pending ones of others included: theirs are taken.
+        """
+        times = [instant.requested for instant in self.instants]
+        times += [instant.completion for instant in self.instants if instant.completion]
+        # 14 digits stand for the end of their second.
+        return max(times, key=lambda time: time.ljust(17, "9"), default=None)
+
+
+def _first_active(instants: tuple[TimelineInstant, ...]) -> Instant | None:
+    """Give Hudi's first non-savepoint commit; `instants` are sorted."""
+    savepoints = {i.requested for i in instants if i.action is Action.SAVEPOINT}
+    writes = [instant.requested for instant in instants if instant.action in WRITE_ACTIONS]
+    unsaved = (requested for requested in writes if requested not in savepoints)
+    return next(unsaved, writes[0] if writes else None)
+
+
+def _parse_name(name: str) -> _Parsed | None:
+    """Parse a name as `InstantName.parse` does, only faster for instants of 17 digits.
+
+    Every open of a table parses thousands of names; as InstantNames they would take
+    longer than listing the folder.
+    """
+    requested, suffix = name[:17], name[17:]
+    if requested.isdecimal() and requested.isascii():
+        if (known := _PENDING_SUFFIXES.get(suffix)) is not None:
+            return requested, *known, None
+        completion, action = suffix[1:18], _COMPLETED_SUFFIXES.get(suffix[18:])
+        if action and suffix[0] == "_" and completion.isdecimal() and completion.isascii():
+            return requested, action, _COMPLETED, completion
+    parsed = InstantName.parse(name)
+    if parsed is None:
+        return None
+    return parsed.requested, parsed.action, parsed.state, parsed.completion
+
+
+def _join(pending: _Parsed | None, completed: _Parsed | None) -> TimelineInstant:
+    """Make one instant of its newest pending and its completed file."""
+    newest = completed or pending
+    assert newest is not None, "a key comes from one of the two"
+    plan_action = (pending or newest)[1]
+    if completed and pending and plan_action.completed is not completed[1]:
+        raise _contradiction(pending, completed)
+    return TimelineInstant(*newest, plan_action)
+
+
+def _contradiction(one: _Parsed, other: _Parsed) -> CorruptError:
+    names = sorted(InstantName(*parsed).encode() for parsed in (one, other))
+    return CorruptError(
+        f"timeline: want one action and one completion time for an instant, "
+        f"got {names[0]} and {names[1]}"
+    )

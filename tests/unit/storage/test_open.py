@@ -1,0 +1,103 @@
+"""URLs that open a storage, and those that do not."""
+
+import os
+
+import pytest
+
+from lakebed.errors import InvalidError, OptionError
+from lakebed.storage.local import LocalStorage
+from lakebed.storage.objects import ObjectStorage
+from lakebed.storage.open import open_storage
+
+
+@pytest.mark.parametrize("start", ["", "file:", "file://", "FILE://", "file://localhost"])
+def test_a_path_and_its_file_urls_are_one_folder(tmp_path, start):
+    root = f"{tmp_path}/a b%20é?#[1]"
+    storage = open_storage(f"{start}{root}")
+    assert isinstance(storage, LocalStorage)
+    storage.put("x", b"1")
+    assert os.path.exists(f"{root}/x")
+    assert storage.url == f"file://{root}"
+    assert open_storage(storage.url).read("x") == b"1"
+
+
+def test_a_relative_path_is_made_absolute_and_nothing_else_is_expanded(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert open_storage("~/$HOME/t/").url == f"file://{tmp_path}/~/$HOME/t"
+
+
+def test_opening_makes_nothing(tmp_path):
+    open_storage(str(tmp_path / "t"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_memory_is_the_same_for_the_same_name():
+    open_storage("memory://open-one/t").put("a", b"1")
+    assert open_storage("memory://open-one/t").read("a") == b"1"
+    assert open_storage("memory://open-one").read("t/a") == b"1"
+    assert list(open_storage("memory://open-two/t").list()) == []
+
+
+@pytest.mark.parametrize("start", ["s3", "s3a"])
+def test_both_names_of_s3_reach_the_same_objects(s3_server, s3_storage, start):
+    s3_storage.put("a", b"1")
+    url = start + s3_storage.url.removeprefix("s3")
+    assert open_storage(url + "/", s3_server.options()).read("a") == b"1"
+    assert open_storage(url, s3_server.options()).url == url
+
+
+@pytest.mark.parametrize(
+    ("url", "options"),
+    [
+        ("gs://bucket/t", {"skip_signature": "true"}),
+        ("az://box/t", {"account_name": "acct", "skip_signature": "true"}),
+        ("abfs://box@acct.dfs.core.windows.net/t", {"skip_signature": "true"}),
+        ("abfss://box@acct.dfs.core.windows.net/t", {"skip_signature": "true"}),
+        ("s3://bucket", {"region": "eu-central-1", "timeout": "9s"}),
+    ],
+)
+def test_the_other_clouds_open_without_a_request(url, options):
+    storage = open_storage(url, options)
+    assert isinstance(storage, ObjectStorage)
+    assert storage.url == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "hdfs://name/t",
+        "http://host/t",
+        "s3:///t",
+        "s3://",
+        "memory://",
+        "memory:/t",
+        "s3://bucket/a/../b",
+        "memory://m/a//b",
+        "file://elsewhere/t",
+        "a\0b",
+    ],
+)
+def test_a_url_that_opens_nothing_is_refused_by_name(url):
+    with pytest.raises(InvalidError, match="path '"):
+        open_storage(url)
+
+
+def test_an_unknown_scheme_is_told_the_known_ones():
+    with pytest.raises(InvalidError, match=r"'hdfs' is none of .*file, memory, s3, s3a, gs, az"):
+        open_storage("hdfs://name/t")
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "named"),
+    [
+        ("s3://bucket/t", {"colour": "red"}, "colour"),
+        ("s3://bucket/t", {"bucket": "other"}, "bucket"),
+        ("s3://bucket/t", {"timeout": "soon"}, "timeout"),
+        ("memory://m", {"region": "x"}, "region"),
+        ("/tmp/t", {"region": "x"}, "region"),
+    ],
+)
+def test_an_option_that_the_storage_cannot_take_is_refused_by_name(url, options, named):
+    with pytest.raises(OptionError, match=named):
+        open_storage(url, options)
