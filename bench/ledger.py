@@ -8,6 +8,7 @@ Memory is bounded by one file's rows, since the shuffle is a permutation that is
 """
 
 import argparse
+import itertools
 import pathlib
 
 import numpy as np
@@ -99,7 +100,9 @@ def ledger_rows(row: np.ndarray, rows: int, seed: int = 0, version: int = 0) -> 
         pa.array((hashed(row, salt + 8) % 900 + 100) / 10_000.0),
         pa.array((19_723 + hashed(row, salt + 9) % 730).astype(np.int32)).cast(pa.date32()),
         pc.binary_join_element_wise(
-            choose(NOTES, hashed(row, salt + 10)), pa.array(hashed(row, salt + 11) % 100_000).cast(pa.string()), " ref "
+            choose(NOTES, hashed(row, salt + 10)),
+            pa.array(hashed(row, salt + 11) % 100_000).cast(pa.string()),
+            " ref ",
         ),
     ]
     return pa.Table.from_arrays(columns, schema=SCHEMA)
@@ -110,7 +113,7 @@ def write_ledger(out: pathlib.Path, rows: int, files: int, seed: int = 0) -> lis
     out.mkdir(parents=True, exist_ok=True)
     bounds = np.linspace(0, rows, files + 1).astype(np.int64)
     paths = []
-    for number, (start, stop) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+    for number, (start, stop) in enumerate(itertools.pairwise(bounds)):
         order = shuffled(np.arange(start, stop), rows, seed)
         paths.append(out / f"ledger-{number:03d}.parquet")
         pq.write_table(ledger_rows(order, rows, seed), paths[-1], compression="zstd")

@@ -8,7 +8,6 @@ import zlib
 from collections import Counter
 
 import pytest
-from support.fixtures import expected_rows, files, names, unpack
 
 from lakebed.format import avro_models
 from lakebed.format.commit_metadata import CommitMetadata
@@ -45,6 +44,7 @@ from lakebed.format.partition_metadata import PartitionMetadata, is_partition_me
 from lakebed.format.plans import PlanKind, encode_plan, parse_plan
 from lakebed.format.properties import encode_properties, parse_properties, table_checksum
 from lakebed.format.roaring import encode_positions, parse_positions
+from support.fixtures import expected_rows, files, names, unpack
 
 TABLES = names()
 BY_HUDI = [name for name in TABLES if not name.startswith(("mini_", "syn10_"))]

@@ -4,6 +4,7 @@ import pathlib
 from collections.abc import Iterator
 
 import pytest
+
 from interop.clients import Hudi, HudiRs
 
 HERE = pathlib.Path(__file__).parent

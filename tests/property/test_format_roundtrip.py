@@ -44,7 +44,9 @@ from lakebed.format.roaring import encode_positions, parse_positions
 
 TEXT = st.text(max_size=20)
 WORDS = st.text(
-    st.characters(exclude_characters="._/", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12
+    st.characters(exclude_characters="._/", exclude_categories=["Cs", "Cc"]),
+    min_size=1,
+    max_size=12,
 )
 INSTANTS = st.text(string.digits, min_size=14, max_size=20)
 TOKENS = st.from_regex(r"[0-9]{1,5}-[0-9]{1,5}-[0-9]{1,5}", fullmatch=True)

@@ -100,9 +100,9 @@ class FaultyStorage:
     def delete(self, path: str) -> None:
         self.run(f"delete {path}", lambda: self.inner.delete(path))
 
-    def open_write(self, path: str) -> "FaultyStream":
+    def open_write(self, path: str, *, durable: bool = True) -> "FaultyStream":
         def act() -> WriteStream:
-            stream = self.inner.open_write(path)
+            stream = self.inner.open_write(path, durable=durable)
             self._streams.append(stream)
             return stream
 

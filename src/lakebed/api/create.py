@@ -47,7 +47,7 @@ def table_properties(
         raise UnsupportedError("column_groups: not in this release; create the table without them")
     if index.lower() != "bucket":
         raise UnsupportedError(f'index={index!r}: this release writes with index="bucket" only')
-    if isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= MAX_BUCKETS:
+    if type(buckets) is not int or not 1 <= buckets <= MAX_BUCKETS:
         raise InvalidError(f"buckets={buckets!r}: want a number from 1 to {MAX_BUCKETS}")
     if table_version not in TABLE_VERSIONS:
         known = ", ".join(map(str, TABLE_VERSIONS))
@@ -116,7 +116,9 @@ def _check_names(
             raise InvalidError(f"{what}: a column is named twice in {', '.join(names)}")
     for name in ordering:
         if pa.types.is_nested(schema.field(name).type):
-            raise SchemaError(f"ordering: column {name!r} of type {schema.field(name).type} has no order")
+            raise SchemaError(
+                f"ordering: column {name!r} of type {schema.field(name).type} has no order"
+            )
 
 
 def _word(kind: type[TableType | Layout], text: str, keyword: str) -> str:

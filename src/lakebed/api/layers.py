@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lakebed.table.file_group import FileSlice
+from lakebed.table.file_group import BaseFile, FileSlice
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +78,13 @@ def size_text(size: float) -> str:
 
 
 def _group(slice_: FileSlice) -> FileGroupLayers:
-    logs = [
-        Layer("L0", log.path, log.name.instant, log.size_bytes)
-        for log in reversed(slice_.log_files)
+    layers = [
+        Layer(
+            "L1" if isinstance(file, BaseFile) else "L0",
+            file.path,
+            file.name.instant,
+            file.size_bytes,
+        )
+        for file in reversed(slice_.files)
     ]
-    base = slice_.base_file
-    if base is not None:
-        logs.append(Layer("L1", base.path, base.name.instant, base.size_bytes))
-    return FileGroupLayers(slice_.group.partition, slice_.group.file_id, tuple(logs))
+    return FileGroupLayers(slice_.group.partition, slice_.group.file_id, tuple(layers))

@@ -216,7 +216,7 @@ def _names(given: str | Sequence[str] | None, what: str) -> tuple[str, ...]:
         return ()
     names = (given,) if isinstance(given, str) else tuple(given)
     for name in names:
-        if not isinstance(name, str) or not name:
+        if type(name) is not str or not name:
             raise InvalidError(f"{what}: want column names, found {name!r}")
     return names
 

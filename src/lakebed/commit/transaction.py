@@ -86,7 +86,10 @@ class Transaction:
         before = {(i.requested, i.action) for i in self.snapshot.timeline.instants}
         before.add((self.instant.requested, self.instant.action))
         for instant in timeline.instants:
-            if instant.action in COMMIT_ACTIONS and (instant.requested, instant.action) not in before:
+            if (
+                instant.action in COMMIT_ACTIONS
+                and (instant.requested, instant.action) not in before
+            ):
                 raise ConflictError(
                     f"{self.storage.url}: another writer began {instant.action} "
                     f"{instant.requested} during ours ({self.instant.requested}); ours is taken "
@@ -125,9 +128,7 @@ def begin(
             _sweep(transaction)
 
 
-def _clear_the_way(
-    storage: Storage, config: TableConfig, commits: CommitCache | None
-) -> Snapshot:
+def _clear_the_way(storage: Storage, config: TableConfig, commits: CommitCache | None) -> Snapshot:
     """Roll back what dead writers left, and refuse where somebody else's work is pending."""
     snapshot = load_snapshot(storage, config, commits=commits)
     dead = []
@@ -152,9 +153,7 @@ def _clear_the_way(
     return load_snapshot(storage, config, commits=snapshot.commits) if dead else snapshot
 
 
-def _start(
-    storage: Storage, config: TableConfig, clock: Clock, snapshot: Snapshot
-) -> Transaction:
+def _start(storage: Storage, config: TableConfig, clock: Clock, snapshot: Snapshot) -> Transaction:
     on_write = config.table_type is TableType.COPY_ON_WRITE
     action = Action.COMMIT if on_write else Action.DELTACOMMIT
     requested = next_instant(clock.now_ms(), config.zone, snapshot.timeline.last_instant)

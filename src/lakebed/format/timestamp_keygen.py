@@ -200,18 +200,17 @@ class JodaPattern:
     def parse(cls, text: str) -> Self:
         """Parse a pattern; UnsupportedError names a letter that we do not format."""
         tokens: list[tuple[str, int | str]] = []
-        for quote, quoted, letters, other in _TOKEN.findall(text):
-            if quote:
-                tokens.append(("", "'"))
-            elif letters:
-                if not _KNOWN.fullmatch(letters):
-                    raise UnsupportedError(
-                        f"date pattern {text!r}: want yyyy, MM, dd, HH, mm, ss, S..., Z "
-                        f"or 'quoted text', found {letters!r}"
-                    )
+        for match in _TOKEN.finditer(text):
+            letters = match["letters"]
+            if not letters:
+                tokens.append(("", (match["quoted"] or match["literal"] or "").replace("''", "'")))
+            elif _KNOWN.fullmatch(letters):
                 tokens.append((letters[0], len(letters)))
             else:
-                tokens.append(("", quoted.strip("'").replace("''", "'") if quoted else other))
+                raise UnsupportedError(
+                    f"date pattern {text!r}: want yyyy, MM, dd, HH, mm, ss, S..., Z "
+                    f"or 'quoted text', found {letters!r}"
+                )
         return cls(text, tuple(tokens))
 
     def format(self, moment: datetime) -> str:
@@ -268,7 +267,13 @@ class JodaPattern:
         return "".join(pieces)
 
 
-_TOKEN = re.compile(r"('')|('(?:[^']|'')*(?:'|$))|(([A-Za-z])\4*)|([^A-Za-z'])")
+# Two quotes are one, inside quotes and outside; an open quote runs to the end.
+_TOKEN = re.compile(
+    r"(?P<literal>''|[^A-Za-z'])"
+    r"|'(?P<quoted>(?:[^']|'')*)(?:'|\Z)"
+    r"|(?P<letters>(?P<one>[A-Za-z])(?P=one)*)",
+    re.DOTALL,
+)
 _KNOWN = re.compile(r"yyyy|MM?|dd?|HH?|mm?|ss?|S{1,9}|ZZ?")
 
 

@@ -38,13 +38,12 @@ def slices_by_bucket(snapshot: Snapshot) -> Mapping[BucketPlace, FileSlice]:
     """
     found: dict[BucketPlace, FileSlice] = {}
     for slice_ in snapshot.slices:
-        try:
-            bucket = bucket_of_file_id(slice_.group.file_id)
-        except CorruptError as error:
+        bucket = bucket_of_file_id(slice_.group.file_id)
+        if bucket is None:
             raise InvalidError(
                 f"file id {slice_.group.file_id!r} in partition {slice_.group.partition!r} is no "
                 "bucket's: the table was not written with a bucket index"
-            ) from error
+            )
         place = BucketPlace(slice_.group.partition, bucket)
         if place in found:
             raise CorruptError(

@@ -60,7 +60,8 @@ def _one_per_key(
         return positions
     if rule.ordering_fields:
         positions = _by_ordering(rows, positions, same, rule)
-    return positions[np.append(~same, True)]
+    kept: Positions = positions[np.append(~same, True)]
+    return kept
 
 
 def _by_ordering(

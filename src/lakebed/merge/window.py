@@ -49,6 +49,7 @@ class _Cursor:
     def __init__(self, name: str, batches: Iterator[pa.RecordBatch], first: pa.RecordBatch) -> None:
         self.name = name
         self._batches = batches
+        self._taken = 0
         self.last_key = b""
         self._load(first)
 
@@ -64,9 +65,7 @@ class _Cursor:
         if self.last_key <= bound:
             end = self._batch.num_rows
         else:
-            end = bisect_right(
-                range(self._batch.num_rows), bound, lo=self._taken, key=self._key
-            )
+            end = bisect_right(range(self._batch.num_rows), bound, lo=self._taken, key=self._key)
         part = self._batch.slice(self._taken, end - self._taken)
         self._taken = end
         return part

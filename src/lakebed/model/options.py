@@ -44,10 +44,10 @@ TABLE_OPTIONS: tuple[Option, ...] = (
     Option("hoodie.table.ordering.fields", _H, note="the keyword ordering="),
     Option("hoodie.table.precombine.field", _H, note="older name of hoodie.table.ordering.fields"),
     Option("hoodie.table.storage.layout", _H, ("default", "lsm_tree"), "the keyword layout="),
+    Option("hoodie.record.merge.mode", _H, ("COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING")),
     Option(
-        "hoodie.record.merge.mode", _H, ("COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING")
+        "hoodie.table.keygenerator.type", _H, ("SIMPLE", "COMPLEX", "NON_PARTITION", "TIMESTAMP")
     ),
-    Option("hoodie.table.keygenerator.type", _H, ("SIMPLE", "COMPLEX", "NON_PARTITION", "TIMESTAMP")),
     Option("hoodie.table.keygenerator.class", _H),
     Option("hoodie.datasource.write.hive_style_partitioning", _H, _FLAG),
     Option("hoodie.datasource.write.partitionpath.urlencode", _H, _FLAG),
@@ -88,7 +88,6 @@ TABLE_OPTIONS: tuple[Option, ...] = (
 )
 
 
-
 def check_options(given: Mapping[str, str], known: Iterable[Option] = TABLE_OPTIONS) -> list[str]:
     """Refuse what we do not know or cannot honour; give a line for each that changes nothing."""
     by_name = {option.name: option for option in known}
@@ -107,7 +106,9 @@ def check_options(given: Mapping[str, str], known: Iterable[Option] = TABLE_OPTI
 
 def _check_value(option: Option, value: str) -> None:
     if not isinstance(value, str):
-        raise OptionError(f"option {option.name}: want text, found {type(value).__name__} {value!r}")
+        raise OptionError(
+            f"option {option.name}: want text, found {type(value).__name__} {value!r}"
+        )
     if option.values and value.lower() not in {known.lower() for known in option.values}:
         raise OptionError(
             f"option {option.name}={value}: want {' or '.join(option.values)}{_tail(option)}"

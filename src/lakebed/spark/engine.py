@@ -39,7 +39,7 @@ class SparkEngine:
                 return spark_to_arrow(StructType.fromDDL(schema))
             except SchemaError:
                 raise
-            except Exception as error:  # noqa: BLE001 - the parser's errors come from the JVM
+            except Exception as error:
                 raise SchemaError(f"schema {schema!r}: {error}") from error
         raise SchemaError(
             "schema: want a Spark StructType, a DDL text or a pyarrow Schema, found "

@@ -6,6 +6,7 @@ could run tasks again or leave some out.
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -39,12 +40,16 @@ class SparkExecutor:
         def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for packed in batch.column("item").to_pylist():
-                    yield run_packed(lambda packed=packed: task(pickle.loads(packed), task_id()))  # noqa: S301
+                    yield run_packed(partial(_run_item, task, packed))
 
         with translated():
             frame = self._spark.createDataFrame(rows, "slot int, item binary")
             frame = frame.repartitionById(slots, frame["slot"]).mapInArrow(work, RESULT_DDL)
             yield from collect_results(self._spark, frame, label)
+
+
+def _run_item(task: Callable[[Any, TaskId], Any], packed: bytes) -> Any:
+    return task(pickle.loads(packed), task_id())  # noqa: S301 - packed by this driver
 
 
 def task_id() -> TaskId:
@@ -60,11 +65,12 @@ def run_packed(work: Callable[[], Any]) -> pa.RecordBatch:
     An error of ours is a fact about the data, so it goes back as a value: Spark would
     run a failing task again, four times, to hear the same.
     """
+    result = failure = None
     try:
-        row = (pickle.dumps(work()), None)
+        result = pickle.dumps(work())
     except LakebedError as error:
-        row = (None, pack_error(error))
-    columns = [pa.array([value], pa.binary()) for value in row]
+        failure = pack_error(error)
+    columns = [pa.array([value], pa.binary()) for value in (result, failure)]
     return pa.RecordBatch.from_arrays(columns, schema=_RESULT_SCHEMA)
 
 

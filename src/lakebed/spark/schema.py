@@ -29,7 +29,7 @@ def arrow_to_spark(schema: pa.Schema) -> StructType:
 def _to_field(field: StructField) -> pa.Field:
     try:
         kind = to_arrow_type(_plain(field.dataType), timezone="UTC")
-    except Exception as error:  # noqa: BLE001 - pyspark raises several kinds here
+    except Exception as error:
         raise SchemaError(
             f"column {field.name!r}: Spark type {field.dataType.simpleString()} has no place in "
             f"a table ({error})"

@@ -151,11 +151,11 @@ class LocalStorage:
             except (FileNotFoundError, NotADirectoryError):
                 return
 
-    def open_write(self, path: str) -> "LocalWriteStream":
+    def open_write(self, path: str, *, durable: bool = True) -> "LocalWriteStream":
         """Start a new object; it replaces what is there when it is closed."""
         full = self._locate(path)
         with self._writing(path):
-            return LocalWriteStream(NewFile(full), full, f"{self.url}/{path}")
+            return LocalWriteStream(NewFile(full), full, f"{self.url}/{path}", durable=durable)
 
     def open_read(self, path: str) -> pa.NativeFile:
         """Open an object for random reads; it stays readable when it is replaced or deleted."""
@@ -255,8 +255,9 @@ class LocalStorage:
 class LocalWriteStream(NewObject):
     """A hidden file that takes its place when it is closed."""
 
-    def __init__(self, new: NewFile, target: str, name: str) -> None:
+    def __init__(self, new: NewFile, target: str, name: str, *, durable: bool) -> None:
         self._new = new
+        self._durable = durable
         self._folder = os.path.dirname(target)
         super().__init__(name)
 
@@ -268,7 +269,10 @@ class LocalWriteStream(NewObject):
 
     def _publish(self) -> None:
         try:
-            self._new.sync()
+            if self._durable:
+                self._new.sync()
+            else:
+                self._new.file.flush()
             _replace(self._new, self._folder)
         except OSError as error:
             raise _failure(self._name, error) from error

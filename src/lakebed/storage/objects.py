@@ -152,8 +152,9 @@ class ObjectStorage:
         except NotFoundError:
             return
 
-    def open_write(self, path: str) -> ObjectWriteStream:
+    def open_write(self, path: str, *, durable: bool = True) -> ObjectWriteStream:
         """Start a new object; it replaces what is there when it is closed."""
+        del durable  # an object store keeps what it has taken
         return ObjectWriteStream(self._store, self._key(path), self._name(path))
 
     def open_read(self, path: str) -> pa.NativeFile:

@@ -124,8 +124,11 @@ class Storage(Protocol):
         """Delete an object; one that is not there is no error."""
         ...
 
-    def open_write(self, path: str) -> WriteStream:
-        """Start a new object; it replaces what is there when it is closed."""
+    def open_write(self, path: str, *, durable: bool = True) -> WriteStream:
+        """Start a new object; it replaces what is there when it is closed.
+
+        One that is not `durable` may be lost in a power cut: for temporary files.
+        """
         ...
 
     def open_read(self, path: str) -> pa.NativeFile:

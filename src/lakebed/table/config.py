@@ -111,7 +111,7 @@ class TableConfig:
             key_generator=generator,
             partition_style=style,
             timestamp_keygen=(
-                TimestampKeygen.parse(properties, partition_fields[0], style)
+                TimestampKeygen.parse(properties)
                 if generator is KeyGenerator.TIMESTAMP and len(partition_fields) == 1
                 else None
             ),
@@ -130,38 +130,33 @@ class TableConfig:
 
     def check_writable(self) -> None:
         """Refuse to write where a commit of ours would leave the table wrong for others."""
-        refusals = (
-            (
-                self.properties.get("hoodie.table.metadata.partitions", "").strip() != "",
-                "it has a live Hudi metadata table "
-                f"({self.properties.get('hoodie.table.metadata.partitions', '')}), "
-                "which our commit would leave stale",
+        properties = self.properties
+        metadata = properties.get("hoodie.table.metadata.partitions", "").strip()
+        populate = properties.get("hoodie.populate.meta.fields", "true").lower()
+        mode = properties.get("hoodie.write.concurrency.mode", _SINGLE_WRITER).upper()
+        slashed = "hoodie.datasource.write.slash.separated.date.partitioning"
+        refusals = {
+            f"a live Hudi metadata table ({metadata}) would be left stale": metadata != "",
+            "it has change data capture on": _flag(properties, "hoodie.table.cdc.enabled"),
+            "it is kept without meta columns (hoodie.populate.meta.fields=false)": (
+                populate == "false"
             ),
-            (_flag(self.properties, "hoodie.table.cdc.enabled"), "it has change data capture on"),
-            (
-                self.properties.get("hoodie.populate.meta.fields", "true").lower() == "false",
-                "it is kept without meta columns (hoodie.populate.meta.fields=false)",
+            "it drops partition columns from its files": _flag(
+                properties, "hoodie.datasource.write.drop.partition.columns"
             ),
-            (
-                _flag(self.properties, "hoodie.datasource.write.drop.partition.columns"),
-                "it drops partition columns from its files",
+            "its merge mode or payload class is not one that we know": (
+                self.merge_mode is MergeMode.CUSTOM
             ),
-            (
-                self.merge_mode is MergeMode.CUSTOM,
-                "its merge mode or payload class is not one that we know",
+            "it has no record key fields (keys made by Hudi)": not self.record_key_fields,
+            f"it asks for several writers (hoodie.write.concurrency.mode={mode})": (
+                mode != _SINGLE_WRITER
             ),
-            (not self.record_key_fields, "it has no record key fields (keys made by Hudi)"),
-            (
-                self.properties.get("hoodie.write.concurrency.mode", _SINGLE_WRITER)
-                != _SINGLE_WRITER,
-                "it asks for several writers (hoodie.write.concurrency.mode)",
+            "it writes dates as slash-separated partitions": _flag(properties, slashed),
+            "a timestamp key generator has one partition field": (
+                self.key_generator is KeyGenerator.TIMESTAMP and self.timestamp_keygen is None
             ),
-            (
-                _flag(self.properties, "hoodie.datasource.write.slash.separated.date.partitioning"),
-                "it writes dates as slash-separated partitions",
-            ),
-        )
-        for refused, reason in refusals:
+        }
+        for reason, refused in refusals.items():
             if refused:
                 raise UnsupportedError(
                     f"table {self.name!r} can be read but not yet written: {reason}"
@@ -255,9 +250,7 @@ _PAYLOAD_MODES = {
 }
 
 
-def _merge_mode(
-    properties: Mapping[str, str], ordering: tuple[str, ...], where: str
-) -> MergeMode:
+def _merge_mode(properties: Mapping[str, str], ordering: tuple[str, ...], where: str) -> MergeMode:
     text = properties.get("hoodie.record.merge.mode", "").strip().upper()
     payload = properties.get("hoodie.compaction.payload.class", "").strip()
     if properties.get("hoodie.table.partial.update.mode"):
@@ -287,10 +280,11 @@ def _layout(properties: Mapping[str, str], where: str) -> Layout:
 def _key_generator(
     properties: Mapping[str, str], keys: tuple[str, ...], partitions: tuple[str, ...]
 ) -> KeyGenerator:
-    if word := properties.get("hoodie.table.keygenerator.type"):
-        return KeyGenerator.parse(word)
-    if name := properties.get("hoodie.table.keygenerator.class"):
-        return KeyGenerator.parse_class(name)
+    text = properties.get("hoodie.table.keygenerator.type") or properties.get(
+        "hoodie.table.keygenerator.class"
+    )
+    if text:
+        return KeyGenerator.parse(text)
     if not partitions:
         return KeyGenerator.NON_PARTITION
     return KeyGenerator.COMPLEX if len(keys) > 1 or len(partitions) > 1 else KeyGenerator.SIMPLE

@@ -88,10 +88,9 @@ class FileSlice:
         return bool(self.log_files)
 
     @property
-    def size_bytes(self) -> int:
-        """Add up the sizes of all its files."""
-        base = self.base_file.size_bytes if self.base_file else 0
-        return base + sum(log.size_bytes for log in self.log_files)
+    def files(self) -> tuple[BaseFile | LogFile, ...]:
+        """Give its files, oldest first."""
+        return self.log_files if self.base_file is None else (self.base_file, *self.log_files)
 
 
 def join_path(partition: str, name: str) -> str:

@@ -3,6 +3,7 @@
 import pyarrow as pa
 
 from lakebed.format.commit_metadata import CommitMetadata
+from lakebed.table.file_group import BaseFile
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.archived import read_archived
 from lakebed.timeline.timeline import COMMIT_ACTIONS
@@ -71,21 +72,18 @@ def history_table(snapshot: Snapshot) -> pa.Table:
 
 def files_table(snapshot: Snapshot) -> pa.Table:
     """Give every file that a snapshot reads: base files as L1, logs as L0."""
-    rows = []
-    for slice_ in snapshot.slices:
-        files = [("L1", slice_.base_file)] if slice_.base_file else []
-        for level, file in [*files, *(("L0", log) for log in slice_.log_files)]:
-            assert file is not None
-            rows.append(
-                {
-                    "partition": slice_.group.partition,
-                    "file_id": slice_.group.file_id,
-                    "level": level,
-                    "instant": file.name.instant,
-                    "size_bytes": file.size_bytes,
-                    "path": file.path,
-                }
-            )
+    rows = [
+        {
+            "partition": slice_.group.partition,
+            "file_id": slice_.group.file_id,
+            "level": "L1" if isinstance(file, BaseFile) else "L0",
+            "instant": file.name.instant,
+            "size_bytes": file.size_bytes,
+            "path": file.path,
+        }
+        for slice_ in snapshot.slices
+        for file in slice_.files
+    ]
     return pa.Table.from_pylist(rows, schema=FILES_SCHEMA)
 
 
@@ -100,5 +98,3 @@ def _counts(metadata: CommitMetadata) -> dict[str, object]:
         "rows_deleted": sum(stat.num_deletes or 0 for stat in stats),
         "bytes_written": sum(stat.total_write_bytes or 0 for stat in stats),
     }
-
-

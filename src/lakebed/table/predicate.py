@@ -5,7 +5,7 @@ else is refused by name rather than guessed. Nulls follow SQL: a row stays only 
 predicate is true.
 """
 
-import datetime
+import datetime as dt
 import decimal
 import operator
 from collections.abc import Callable
@@ -117,7 +117,7 @@ class _Builder:
         if isinstance(node.expression, sql.Null):
             return value.is_null()
         if isinstance(node.expression, sql.Boolean):
-            return pc.coalesce(value == pc.scalar(bool(node.expression.this)), pc.scalar(False))  # noqa: FBT003
+            return pc.coalesce(value == pc.scalar(bool(node.expression.this)), pc.scalar(False))
         raise self._refuse(node)
 
     def _like(self, node: sql.Expression) -> pc.Expression:
@@ -170,7 +170,7 @@ class _Builder:
         return None
 
     def _name(self, node: sql.Column) -> str:
-        name = node.name
+        name = str(node.name)
         if node.table or name not in self._schema.names:
             near = [known for known in self._schema.names if known.lower() == name.lower()]
             if len(near) != 1 or node.table:
@@ -199,9 +199,9 @@ def _cast(value: str | float | decimal.Decimal, kind: pa.DataType | None) -> pa.
     if pa.types.is_integer(kind) and isinstance(value, int):
         return pa.scalar(value, pa.int64())
     if pa.types.is_timestamp(kind) and isinstance(value, str):
-        moment = datetime.datetime.fromisoformat(value)
+        moment = dt.datetime.fromisoformat(value)
         if kind.tz is not None and moment.tzinfo is None:
-            moment = moment.replace(tzinfo=datetime.UTC)
+            moment = moment.replace(tzinfo=dt.UTC)
         return pa.scalar(moment, kind)
     if isinstance(value, str):
         return pa.scalar(value).cast(kind)

@@ -8,14 +8,15 @@ it, so the leftover of a task that ran twice is never data for us.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import cast
 
 import pyarrow as pa
 
 from lakebed.errors import UnsupportedError
 from lakebed.format.avro_schema import avro_to_arrow
 from lakebed.format.commit_metadata import CommitMetadata
-from lakebed.format.names import BaseFileName, parse_data_name
 from lakebed.format.instant_name import Action, State
+from lakebed.format.names import BaseFileName, parse_data_name
 from lakebed.format.plans import PlanKind, parse_plan
 from lakebed.storage.storage import Entry, Storage
 from lakebed.table.base_file import read_footer
@@ -87,9 +88,7 @@ class Snapshot:
                 raise UnsupportedError(
                     f"{members[0].path}: column groups are not read by this release"
                 )
-            found[group] = build_slices(
-                group, members, self._completion_of, pending.get(group, ())
-            )
+            found[group] = build_slices(group, members, self._completion_of, pending.get(group, ()))
         return found
 
     @cached_property
@@ -163,7 +162,8 @@ class Snapshot:
             name = instant.name_of(State.REQUESTED).encode()
             data = self.commits.active.read(instant, State.REQUESTED)
             plan = parse_plan(PlanKind.COMPACTION_PLAN, data, f"instant {name}")
-            for operation in plan["operations"] or ():
+            operations = cast("list[dict[str, str]]", plan["operations"] or [])
+            for operation in operations:
                 group = FileGroupId(operation["partitionPath"] or "", operation["fileId"])
                 planned[group] = (*planned.get(group, ()), instant.requested)
         return planned

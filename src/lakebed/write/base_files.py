@@ -126,9 +126,7 @@ def _check_alive(spec: WriteSpec) -> None:
     try:
         spec.storage.head(f"{spec.config.timeline_path}/{name}")
     except NotFoundError:
-        raise ConflictError(
-            f"instant {name} was rolled back while this task was writing"
-        ) from None
+        raise ConflictError(f"instant {name} was rolled back while this task was writing") from None
 
 
 def _stat(write: FileGroupWrite, stats: BaseFileStats, old_rows: int) -> WriteStat:

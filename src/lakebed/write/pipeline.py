@@ -143,5 +143,3 @@ def _metadata(operation: str, statuses: Iterable[WriteStatus], spec: WriteSpec) 
         extra_metadata={"schema": spec.schema_text},
         operation_type=operation,
     )
-
-

@@ -52,9 +52,12 @@ def place_rows(batch: pa.RecordBatch, spec: WriteSpec) -> PlacedRows:
 def _partition_column(rows: pa.RecordBatch, spec: WriteSpec) -> pa.StringArray:
     config = spec.config
     if config.timestamp_keygen is not None:
-        return config.timestamp_keygen.partition_paths(rows.column(config.partition_fields[0]))
-    columns = {name: rows.column(name) for name in config.partition_fields or rows.schema.names[:1]}
-    return partition_paths(columns, config.partition_fields, config.partition_style)
+        field = config.partition_fields[0]
+        return config.timestamp_keygen.partition_paths(
+            rows.column(field), field, config.partition_style
+        )
+    columns = {name: rows.column(name) for name in config.partition_fields}
+    return partition_paths(columns, config.partition_fields, config.partition_style, rows.num_rows)
 
 
 def _check_ordering(rows: pa.RecordBatch, keys: pa.StringArray, spec: WriteSpec) -> None:

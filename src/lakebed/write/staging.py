@@ -76,7 +76,7 @@ def _flush(held: list[PlacedRows], spec: WriteSpec, name: str) -> Iterator[Segme
     written = 0
     segments = []
     with (
-        spec.storage.open_write(path) as sink,
+        spec.storage.open_write(path, durable=False) as sink,
         pa.ipc.new_file(sink, rows.schema, options=_IPC_OPTIONS) as run,
     ):
         for partition, bucket, subset in _file_groups(partitions, buckets):
@@ -105,5 +105,3 @@ def _file_groups(
         row = int(order[start])
         yield partitions.dictionary[int(codes[row])].as_py(), int(buckets[row]), order[start:end]
         start = int(end)
-
-

@@ -47,9 +47,7 @@ def typed(value: Any, kind: types.DataType) -> Any:
         case types.ArrayType():
             return {"list": [typed(item, kind.elementType) for item in value]}
         case types.MapType():
-            pairs = [
-                [typed(k, kind.keyType), typed(v, kind.valueType)] for k, v in value.items()
-            ]
+            pairs = [[typed(k, kind.keyType), typed(v, kind.valueType)] for k, v in value.items()]
             return {"map": sorted(pairs, key=json.dumps)}
         case types.FloatType() | types.DoubleType():
             return {kind.typeName(): repr(value)}

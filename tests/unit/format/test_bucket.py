@@ -242,7 +242,9 @@ def test_a_fixed_file_id_is_the_same_for_every_writer():
     assert bucket_of_file_id(fixed_bucket_file_id(99_999_999)) == 99_999_999
 
 
-@pytest.mark.parametrize("file_id", ["", "3", "0000003-a", "0000000a-ddab", "٠٠٠٠٠٠٠١-x", "00000001"])
+@pytest.mark.parametrize(
+    "file_id", ["", "3", "0000003-a", "0000000a-ddab", "٠٠٠٠٠٠٠١-x", "00000001"]
+)
 def test_other_file_ids_name_no_bucket(file_id):
     assert bucket_of_file_id(file_id) is None
 

@@ -63,9 +63,10 @@ def test_every_kind_of_ordering_value_comes_back_alone_and_in_an_array(value):
 
 def test_list_in_several_parts_and_with_sizes_is_read():
     one = "02026b 00 00".replace(" ", "")
-    assert parse_delete_block(content(f"02{one}010a{one}00"), "f") == [
-        DeleteRecord("k", None, None)
-    ] * 2
+    assert (
+        parse_delete_block(content(f"02{one}010a{one}00"), "f")
+        == [DeleteRecord("k", None, None)] * 2
+    )
 
 
 def test_array_that_is_null_is_no_ordering():
@@ -81,7 +82,9 @@ def test_other_versions_are_unsupported(version):
 
 
 def test_every_cut_and_every_flipped_byte_is_corrupt_or_a_valid_list():
-    records = [DeleteRecord(f"k{i}", "p", OrderingValue(OrderingKind.STRING, "x")) for i in range(3)]
+    records = [
+        DeleteRecord(f"k{i}", "p", OrderingValue(OrderingKind.STRING, "x")) for i in range(3)
+    ]
     data = encode_delete_block([*records, DeleteRecord("k", "p", (NO_ORDERING,))])
     for at in range(len(data)):
         with pytest.raises((CorruptError, UnsupportedError)):

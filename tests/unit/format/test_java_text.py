@@ -313,7 +313,7 @@ def test_other_timestamp_units_become_microseconds():
 
 
 def test_a_timestamp_finer_than_microseconds_is_refused():
-    with pytest.raises(KeyValueError, match="'when'.*microseconds"):
+    with pytest.raises(KeyValueError, match=r"'when'.*microseconds"):
         column_text(pa.array([5001], pa.timestamp("ns")), "when")
 
 
@@ -358,7 +358,7 @@ def test_a_dictionary_column_is_spelled_by_its_values():
     ids=lambda column: str(column.type),
 )
 def test_types_that_hudi_has_no_text_for_are_refused_by_name(column):
-    with pytest.raises(SchemaError, match="'v'.*found"):
+    with pytest.raises(SchemaError, match=r"'v'.*found"):
         column_text(column, "v")
 
 

@@ -78,7 +78,8 @@ def test_a_folder_that_others_can_write_is_passed_over(tmp_path, monkeypatch):
 
 def test_a_link_in_place_of_the_folder_is_passed_over(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(kernel.tempfile, "gettempdir", lambda: str(tmp_path / "none" / "\0"))
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setattr(kernel.tempfile, "gettempdir", lambda: str(tmp_path / "file"))
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     (tmp_path / "lakebed").symlink_to(tmp_path / "elsewhere")
     assert kernel.private_folder() is None

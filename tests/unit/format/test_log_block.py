@@ -104,7 +104,7 @@ def test_impossible_length_is_a_damaged_stretch(length):
      body(count=1, headers=struct.pack(">ii", 9, 0))],
 )  # fmt: skip
 def test_whole_block_that_we_do_not_know_is_unsupported(content):
-    with pytest.raises(UnsupportedError, match="x.log, block at byte 0"):
+    with pytest.raises(UnsupportedError, match=r"x\.log, block at byte 0"):
         list(iter_blocks(frame(content), "x.log"))
 
 
@@ -115,7 +115,7 @@ def test_whole_block_that_we_do_not_know_is_unsupported(content):
      body(count=1, headers=struct.pack(">ii", 0, 1) + b"\xff")],
 )  # fmt: skip
 def test_whole_block_with_broken_inside_is_corrupt(content):
-    with pytest.raises(CorruptError, match="x.log, block at byte 0"):
+    with pytest.raises(CorruptError, match=r"x\.log, block at byte 0"):
         list(iter_blocks(frame(content), "x.log"))
 
 

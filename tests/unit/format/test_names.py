@@ -22,9 +22,7 @@ def test_base_name_is_parsed_into_its_parts():
 
 
 def test_inline_name_is_parsed_into_its_parts():
-    assert InlineLogName.parse(f".{ID}_{T}.log.12_0-75-102") == InlineLogName(
-        ID, T, 12, "0-75-102"
-    )
+    assert InlineLogName.parse(f".{ID}_{T}.log.12_0-75-102") == InlineLogName(ID, T, 12, "0-75-102")
 
 
 def test_native_name_is_parsed_into_its_parts():
@@ -145,7 +143,7 @@ def test_logs_replay_by_instant_then_version_then_token_then_data_before_deletes
         NativeLogName("f", "0-0-0", later, 1, LogKind.DELETES),
         NativeLogName("f", "1-0-0", later, 1, LogKind.LOG),
     ]
-    assert sorted(reversed(ordered), key=replay_key) == ordered
+    assert sorted(ordered[::-1], key=replay_key) == ordered
 
 
 def test_write_token_is_three_numbers():

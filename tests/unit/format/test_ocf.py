@@ -25,7 +25,9 @@ VALUES = {"text": "é", "count": -300, "tags": ["a", ""]}
 
 def container(schema, body, codec=None, count=1, sync=b"s" * 16, end=None):
     """Build a container file by hand, right or wrong."""
-    metadata = {b"avro.schema": schema if isinstance(schema, bytes) else json.dumps(schema).encode()}
+    metadata = {
+        b"avro.schema": schema if isinstance(schema, bytes) else json.dumps(schema).encode()
+    }
     if codec:
         metadata[b"avro.codec"] = codec
     entries = b"".join(encode_bytes(k) + encode_bytes(v) for k, v in metadata.items())
@@ -124,7 +126,7 @@ def test_unknown_codec_is_unsupported():
         container(b"\xff", b""),
         container(b"[", b""),
         container(b"7", b""),
-        container('"long"'.encode(), b"\x02"),
+        container(b'"long"', b"\x02"),
         container(record("unheard"), b""),
         container(record({"type": "fixed", "name": "f", "size": 1 << 40}), b""),
         container({"type": "record", "name": "R", "fields": 3}, b""),

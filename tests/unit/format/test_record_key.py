@@ -77,14 +77,14 @@ def test_an_empty_binary_key_is_refused():
 
 def test_a_composite_key_without_any_value_is_refused_with_its_row():
     columns = {"a": pa.array(["x", ""]), "b": pa.array([None, None], pa.string())}
-    with pytest.raises(KeyValueError, match="'a', 'b', row 1: .*found '', None"):
+    with pytest.raises(KeyValueError, match=r"'a', 'b', row 1: .*found '', None"):
         record_keys(columns, ["a", "b"], True)
     with pytest.raises(KeyValueError, match="'b', row 0"):
         record_keys(columns, ["b"], True)
 
 
 def test_a_list_key_is_refused_by_its_type():
-    with pytest.raises(SchemaError, match="'id'.*list"):
+    with pytest.raises(SchemaError, match=r"'id'.*list"):
         record_keys({"id": pa.array([[1]])}, ["id"], False)
 
 
@@ -150,5 +150,5 @@ def test_which_generators_make_composite_keys():
     assert KeyGenerator.NON_PARTITION.is_composite(["a", "b"])
     assert not KeyGenerator.NON_PARTITION.is_composite(["a"])
     assert not KeyGenerator.SIMPLE.is_composite(["a"])
-    with pytest.raises(InvalidError, match="SIMPLE.*one record key field"):
+    with pytest.raises(InvalidError, match=r"SIMPLE.*one record key field"):
         KeyGenerator.SIMPLE.is_composite(["a", "b"])

@@ -1,0 +1,74 @@
+# Everything a newcomer needs: `make demo` and `make test`. `make help` lists the rest.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+HUDI_VENV := .venv-hudi
+export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
+export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
+export SPARK_LOCAL_IP := 127.0.0.1
+PYTEST := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help setup java demo check test units faults spark cluster interop soak bench docs lock clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+
+setup: $(VENV)/.ready ## make .venv with everything the project needs
+
+$(VENV)/.ready: requirements/dev.txt pyproject.toml
+	@scripts/find-python "$(PYTHON)" > /dev/null
+	"$$(scripts/find-python "$(PYTHON)")" -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+java:
+	@scripts/check-java
+
+demo: java setup ## load, query and travel in time on local Spark
+	@$(BIN)/python examples/demo.py
+
+check: setup ## format, lint, types, layers, spelling
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+
+test: check units faults spark ## everything but interop and soak
+
+units: setup ## unit, property, golden and meta tests
+	$(PYTEST) -n 2 --dist loadfile tests/unit tests/property tests/golden tests/meta --doctest-modules src/lakebed
+
+faults: setup ## a crash at every storage operation
+	$(PYTEST) -n 2 tests/fault
+
+spark: java setup ## local[2], a standalone cluster, Spark Connect
+	$(PYTEST) -p no:randomly tests/spark
+
+interop: java setup $(HUDI_VENV)/.ready ## Apache Hudi and hudi-rs as the other readers and writers
+	$(PYTEST) -p no:randomly -m interop tests/interop
+
+$(HUDI_VENV)/.ready: requirements/hudi.txt
+	"$$(scripts/find-python "$(PYTHON)")" -m venv $(HUDI_VENV)
+	$(HUDI_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/hudi.txt
+	@touch $@
+
+soak: java setup ## the long runs
+	$(PYTEST) -m soak tests
+
+bench: java setup $(HUDI_VENV)/.ready ## measure against Apache Hudi; figures go to docs/benchmarks.md
+	$(BIN)/python bench/run.py
+
+docs: setup ## build the documentation
+	$(BIN)/mkdocs build --strict --quiet
+
+lock: ## settle requirements/*.txt anew (needs pip-tools in the environment)
+	pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --strip-extras \
+	  --no-header --all-build-deps --extra dev --extra docs --allow-unsafe -c requirements/constraints.txt -o requirements/dev.txt pyproject.toml
+	pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --strip-extras \
+	  --no-header --allow-unsafe -o requirements/hudi.txt requirements/hudi.in
+
+clean: ## remove what the targets made
+	rm -rf $(VENV) $(HUDI_VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
