@@ -58,6 +58,8 @@ WRITE = {
     "hoodie.datasource.write.recordkey.field": "id",
     "hoodie.datasource.write.precombine.field": "ts",
     "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
+    "hoodie.index.type": "BUCKET",  # Hudi's default starts a hundred tasks to look keys up
+    "hoodie.bucket.index.num.buckets": "2",
     "hoodie.metadata.enable": "false",
 }
 

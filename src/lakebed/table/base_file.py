@@ -461,22 +461,22 @@ def _read_batches(
 
 
 def _windows(file: pq.ParquetFile, wanted: list[str]) -> Iterator[list[int]]:
-    """Split the row groups into runs that hold about REMOTE_WINDOW_BYTES of `wanted`."""
+    """Split the row groups into runs that hold about REMOTE_WINDOW_BYTES of `wanted`.
+
+    The share of the columns is a guess: pyarrow has the true sizes, but on a corrupt
+    footer `RowGroupMetaData.column` ends the process instead of raising.
+    """
     metadata = file.metadata
-    leaves = [
-        i
-        for i in range(metadata.num_columns)
-        if file.schema.column(i).path.partition(".")[0] in wanted
-    ]
+    paths = [file.schema.column(i).path for i in range(metadata.num_columns)]
+    share = sum(path.partition(".")[0] in wanted for path in paths) / max(1, len(paths))
     window: list[int] = []
-    size = 0
+    size = 0.0
     for i in range(metadata.num_row_groups):
-        group = metadata.row_group(i)
         window.append(i)
-        size += sum(group.column(leaf).total_compressed_size for leaf in leaves)
+        size += metadata.row_group(i).total_byte_size * share
         if size >= REMOTE_WINDOW_BYTES:
             yield window
-            window, size = [], 0
+            window, size = [], 0.0
     if window:
         yield window
 

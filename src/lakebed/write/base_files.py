@@ -94,9 +94,8 @@ def _with_carried(run: Run) -> Run:
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in run.batches:
             nulls = [pa.nulls(batch.num_rows, pa.string())] * len(_CARRIED)
-            yield pa.RecordBatch.from_arrays(
-                [*nulls, *batch.columns], names=[*_CARRIED, *batch.schema.names]
-            )
+            schema = pa.schema([*(pa.field(name, pa.string()) for name in _CARRIED), *batch.schema])
+            yield pa.RecordBatch.from_arrays([*nulls, *batch.columns], schema=schema)
 
     return Run(run.name, batches())
 
