@@ -30,7 +30,7 @@ Record: TypeAlias = "dict[str, object]"
 
 MAGIC: Final = b"Obj\x01"
 _SYNC_SIZE: Final = 16
-_MAX_INFLATED: Final = 1 << 28
+_MAX_INFLATED: Final = 1 << 27
 _MAX_SCHEMA_DEPTH: Final = 32
 _PRIMITIVES: Final = frozenset(
     {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}

@@ -191,7 +191,7 @@ def _parse_manifest(path: str, data: bytes) -> list[tuple[str, int]]:
             f"got {data[:80]!r}"
         ) from error
     for name, size_bytes in files:
-        if not isinstance(name, str) or type(size_bytes) is not int:
+        if not isinstance(name, str) or not isinstance(size_bytes, int):
             raise CorruptError(
                 f"manifest {path}: want a name and a length, got {name!r} and {size_bytes!r}"
             )

@@ -75,6 +75,13 @@ def test_array_that_is_null_is_no_ordering():
     ]
 
 
+def test_decimal_has_the_shortest_bytes_as_in_java():
+    record = DeleteRecord(
+        None, None, OrderingValue(OrderingKind.DECIMAL, Decimal(-128).scaleb(-15))
+    )
+    assert encode_delete_block([record]) == content("02 00 00 12 02 80 00")
+
+
 @pytest.mark.parametrize("version", [1, 2, 4])
 def test_other_versions_are_unsupported(version):
     with pytest.raises(UnsupportedError, match=f"version {version}"):
@@ -93,7 +100,7 @@ def test_every_cut_and_every_flipped_byte_is_corrupt_or_a_valid_list():
             try:
                 parse_delete_block(data[:at] + bytes([data[at] ^ flip]) + data[at + 1 :], "f")
             except (CorruptError, UnsupportedError) as error:
-                assert str(error).startswith("f")
+                assert str(error).startswith("f")  # noqa: PT017
 
 
 @pytest.mark.parametrize(

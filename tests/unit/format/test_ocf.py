@@ -164,9 +164,9 @@ def test_type_that_holds_itself_is_refused():
 
 
 def test_bomb_of_zeros_is_refused_before_it_fills_memory():
-    inflater = zlib.compressobj(9, wbits=-15)
+    inflater = zlib.compressobj(1, wbits=-15)
     chunk = b"\x00" * (1 << 20)
-    body = b"".join(inflater.compress(chunk) for _ in range(300)) + inflater.flush()
+    body = b"".join(inflater.compress(chunk) for _ in range(129)) + inflater.flush()
     with pytest.raises(CorruptError, match="at most"):
         decode_record(container(record("bytes"), body, b"deflate"), "f")
 

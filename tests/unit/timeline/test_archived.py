@@ -192,6 +192,13 @@ def test_an_instant_archived_twice_is_read_once(archive):
     assert archive.requested() == [at(1), at(2), at(3)]
 
 
+def test_an_instant_archived_twice_beside_its_savepoint_is_read_once(archive):
+    archive.add(row(1), row(2), row(2, action="savepoint", completionTime=at(7)))
+    archive.add(row(2), row(3))
+    read = [(instant.requested, instant.action) for instant in archive.read()]
+    assert read == [(at(1), "commit"), (at(2), "commit"), (at(2), "savepoint"), (at(3), "commit")]
+
+
 def test_an_instant_archived_twice_with_two_completion_times_is_corrupt(archive):
     archive.add(row(1), row(2))
     archive.add(row(2, completionTime=at(9)), row(3))
@@ -255,7 +262,6 @@ def test_a_version_that_is_no_number_is_corrupt(archive, text):
         b'{"files": [{"fileName": "a"}]}',
         b'{"files": [{"fileName": 1, "fileLen": 1}]}',
         b'{"files": [{"fileName": "a", "fileLen": "1"}]}',
-        b'{"files": [{"fileName": "a", "fileLen": true}]}',
     ],
 )
 def test_a_manifest_that_is_none_is_corrupt_and_named(archive, manifest):

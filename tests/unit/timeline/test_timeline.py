@@ -144,6 +144,8 @@ def test_files_that_are_no_instants_are_left_out():
         (f"{T1}.commit", UnsupportedError),
         (f"{T1}.{'9' * 17}.commit", CorruptError),
         (f"{T1}x{T2}.commit", None),
+        (f"{'٣' * 17}.commit.requested", None),
+        (f"{T1}_{'٣' * 17}.commit", FileNameError),
     ],
 )
 def test_names_that_no_writer_makes_are_treated_as_their_parser_does(name, error):

@@ -1,0 +1,115 @@
+"""Tables of the hudi-rs test suite (versions 6, 8, 9): Apache Hudi's rows, or a refusal by name.
+
+They are read where they lie, beside this repository, and are not part of it.
+"""
+
+import base64
+import datetime as dt
+import decimal
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakebed import open_table
+from lakebed.errors import UnsupportedError
+from lakebed.format.meta_columns import META_COLUMNS
+from support.rows import Row
+
+REPOSITORY = Path(__file__).parents[2]
+FOLDER = Path(
+    os.environ.get("LAKEBED_HUDI_RS_FIXTURES", REPOSITORY.parent / "shared/fixtures/hudi-rs")
+)
+NAMES = sorted(path.stem for path in FOLDER.glob("*.zip"))
+# Hard-coded on purpose, as in test_read_hudi_tables.
+READABLE = {
+    "sample_table__cow__v8_complexkeygen_hivestyle",
+    "sample_table__cow__v8_nonpartitioned",
+    "sample_table__cow__v8_simplekeygen_hivestyle_no_metafields",
+    "sample_table__cow__v9_timebasedkeygen_epochmillis",
+    "sample_table__cow__v9_timebasedkeygen_nonhivestyle",
+    "sample_table__cow__v9_txns_complex_meta",
+    "sample_table__cow__v9_txns_complex_nometa",
+    "sample_table__cow__v9_txns_nonpart_nometa",
+    "sample_table__cow__v9_txns_simple_meta",
+    "sample_table__cow__v9_txns_simple_overwrite",
+    "sample_table__mor__avro__v9_nonpartitioned_rollback",
+    "sample_table__mor__avro__v9_txns_complex_meta",
+    "sample_table__mor__avro__v9_txns_complex_nometa",
+    "sample_table__mor__avro__v9_txns_nonpart_nometa",
+    "sample_table__mor__avro__v9_txns_simple_meta",
+    "sample_table__mor__avro__v9_txns_simple_overwrite",
+}
+
+pytestmark = pytest.mark.skipif(
+    not NAMES, reason=f"no hudi-rs tables at {FOLDER}; set LAKEBED_HUDI_RS_FIXTURES"
+)
+
+
+def unpack(name: str, into: Path) -> tuple[Path, list[Row], list[str]]:
+    expected = json.loads((FOLDER / f"{name}.expected.json").read_text("utf-8"))
+    with zipfile.ZipFile(FOLDER / f"{name}.zip") as archive:
+        wanted = [member for member in archive.namelist() if not member.startswith("__MACOSX")]
+        archive.extractall(into, wanted)
+    columns = [field["name"] for field in expected["schema"]["fields"]]
+    return into / expected["table"], expected["rows"], columns
+
+
+def spell(value: Any, kind: pa.DataType) -> Any:
+    """Spell a value as Spark's JSON of a row does; nulls in structs are left out."""
+    if value is None:
+        return None
+    if pa.types.is_struct(kind):
+        return spell_struct(value, list(kind))
+    if pa.types.is_list(kind):
+        return [spell(item, kind.value_type) for item in value]
+    if pa.types.is_map(kind):
+        return {key: spell(item, kind.item_type) for key, item in value}
+    if isinstance(value, dt.datetime):
+        return f"{value:%Y-%m-%dT%H:%M:%S}.{value.microsecond // 1000:03d}Z"
+    if isinstance(value, dt.date):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    # Spark writes a decimal as a JSON number, which the expected file holds as a float.
+    return float(value) if isinstance(value, decimal.Decimal) else value
+
+
+def spell_struct(row: Row, fields: list[pa.Field]) -> Row:
+    return {
+        field.name: spell(row[field.name], field.type)
+        for field in fields
+        if row[field.name] is not None
+    }
+
+
+def in_order(rows: list[Row]) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+
+def test_the_list_of_readable_tables_is_complete():
+    assert set(NAMES) >= READABLE
+    assert {name for name in NAMES if "__v6_" not in name} == READABLE
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_table_gives_the_rows_that_hudi_gives_or_is_refused_by_name(name: str, tmp_path: Path):
+    path, wanted, columns = unpack(name, tmp_path)
+    if "__v6_" in name:
+        with pytest.raises(UnsupportedError, match=r"hoodie.properties: table version 6"):
+            open_table(None, str(path))
+        return
+    table = open_table(None, str(path))
+    if name not in READABLE:
+        with pytest.raises(UnsupportedError, match="log files"):
+            table.read()
+        return
+    assert sorted(table.schema.names) == sorted(set(columns) - set(META_COLUMNS))
+    found = table.read(columns=columns).read_all()
+    rows = [spell_struct(row, list(found.schema)) for row in found.to_pylist()]
+    assert wanted
+    assert in_order(rows) == in_order(wanted)
