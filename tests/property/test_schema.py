@@ -1,9 +1,12 @@
 """Schemas survive Avro, and values survive widening, for every legal schema."""
 
+import contextlib
+
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakebed.errors import LakebedError
 from lakebed.format.avro_schema import arrow_to_avro, avro_to_arrow, with_meta_fields
 from lakebed.format.meta_columns import META_COLUMNS
 from lakebed.table.schema import conform, evolve, normalise, storage_schema, widens
@@ -68,13 +71,9 @@ def test_a_schema_evolves_to_itself_and_storage_types_are_stable(schema):
 
 @given(st.text(max_size=60))
 def test_no_text_breaks_the_parser_otherwise_than_by_its_errors(text):
-    from lakebed.errors import LakebedError
-
     for attempt in (text, '{"type":"record","name":"r","fields":[' + text):
-        try:
+        with contextlib.suppress(LakebedError):
             avro_to_arrow(attempt)
-        except LakebedError:
-            pass
 
 
 @given(numbers, numbers)

@@ -1,7 +1,7 @@
 """A Storage that dies at a chosen operation, to try a crash at every step of some work."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Literal, Self, TypeVar
 
@@ -82,6 +82,9 @@ class FaultyStorage:
 
     def list(self, prefix: str = "") -> Iterator[Entry]:
         return self.run(f"list {prefix}", lambda: iter(tuple(self.inner.list(prefix))))
+
+    def names(self, prefix: str = "") -> Sequence[str]:
+        return self.run(f"names {prefix}", lambda: self.inner.names(prefix))
 
     def list_names(self, prefix: str = "") -> Names:
         return self.run(f"list_names {prefix}", lambda: self.inner.list_names(prefix))

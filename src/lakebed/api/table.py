@@ -194,9 +194,15 @@ def create_table(
         column_groups=column_groups or {},
         properties=options,
     )
+    return make_table(storage, settled, engines, clock or SystemClock())
+
+
+def make_table(
+    storage: Storage, properties: Mapping[str, str], engines: Engines, clock: Clock
+) -> Table:
+    """Make an empty table of settled properties on an open storage."""
     _check_empty(storage)
-    config = create_properties(storage, settled)
-    return Table(storage, config, engines, clock or SystemClock())
+    return Table(storage, create_properties(storage, properties), engines, clock)
 
 
 def open_table(

@@ -14,7 +14,7 @@ from lakebed.commit.lock import table_lock
 from lakebed.commit.rollback import delete_stale_temp, delete_temp, roll_back
 from lakebed.errors import ConflictError, LakebedError, LockedError, UnsupportedError
 from lakebed.format.commit_metadata import CommitMetadata
-from lakebed.format.instant_name import Action, State
+from lakebed.format.instant_name import Action
 from lakebed.format.names import parse_data_name
 from lakebed.model.clock import Clock
 from lakebed.model.instant import next_instant
@@ -158,10 +158,9 @@ def _start(storage: Storage, config: TableConfig, clock: Clock, snapshot: Snapsh
     action = Action.COMMIT if on_write else Action.DELTACOMMIT
     requested = next_instant(clock.now_ms(), config.zone, snapshot.timeline.last_instant)
     active = snapshot.commits.active
-    instant = TimelineInstant(requested, action, State.INFLIGHT, None, action)
+    active.create_requested(action, requested)
     try:
-        active.create_requested(action, requested)
-        active.transition_to_inflight(action, requested)
+        instant = active.transition_to_inflight(action, requested)
     except LakebedError:
         active.delete_pending(action, requested)
         raise

@@ -1,39 +1,40 @@
 """Turn what comes back from Spark's workers into our own errors."""
 
 import pickle
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pyspark.errors import PySparkException
 
-from lakebed.errors import InvalidError, LakebedError
+from lakebed.errors import InvalidError, LakebedError, UnavailableError
 
-_LACKING = (
-    "Spark's Python workers lack a package that lakebed needs: set PYSPARK_PYTHON to the "
-    "environment that has lakebed installed before the session starts"
-)
-# What Spark says, and what to do about it; the first that fits counts.
+# What Spark says, and what to do about it; the first that fits counts. A group of the
+# pattern goes into the sentence.
 _CAUSES = {
-    "No module named 'lakebed'": (
+    r"No module named 'lakebed\b": (
         "Spark's Python workers cannot import lakebed: install the package in the environment "
         "that PYSPARK_PYTHON names on every executor (for a trial, ship a zip with "
         "spark.addArtifacts(..., pyfile=True))"
     ),
-    "PYTHON_VERSION_MISMATCH": (
+    r"PYTHON_VERSION_MISMATCH": (
         "Spark's Python workers run another Python than this driver: set PYSPARK_PYTHON to an "
         "interpreter of the same version, with lakebed installed, before the session starts"
     ),
-    "No module named": _LACKING,
-    "PACKAGE_NOT_INSTALLED": _LACKING,
-    "Cannot run program": (
+    r"No module named '([\w.]+)'|PACKAGE_NOT_INSTALLED\]\s*(\w+)": (
+        "Spark's Python workers lack the package {}: set PYSPARK_PYTHON to the environment that "
+        "has lakebed installed before the session starts"
+    ),
+    r"Cannot run program": (
         "Spark cannot start its Python workers: set PYSPARK_PYTHON to a Python interpreter that "
         "exists on every executor before the session starts"
     ),
-    "Python worker exited unexpectedly": (
-        "Spark's Python workers die at the start: PYSPARK_PYTHON probably names another "
-        "environment than the driver's, or the machine is out of memory"
+    r"Python worker exited unexpectedly|Python worker failed to connect back": (
+        "Spark's Python workers die: PYSPARK_PYTHON names another environment than the driver's, "
+        "or the machine is out of memory"
     ),
 }
+_UNAVAILABLE = re.compile(r"^lakebed\.errors\.UnavailableError: (.*)$", re.MULTILINE)
 
 
 @contextmanager
@@ -43,9 +44,14 @@ def translated() -> Iterator[None]:
         yield
     except PySparkException as error:
         text = str(error)
-        for mark, sentence in _CAUSES.items():
-            if mark in text:
-                raise InvalidError(sentence) from error
+        outage = _UNAVAILABLE.search(text)
+        if outage is not None:
+            raise UnavailableError(outage[1]) from error
+        for pattern, sentence in _CAUSES.items():
+            found = re.search(pattern, text)
+            if found is not None:
+                named = next((group for group in found.groups() if group), "")
+                raise InvalidError(sentence.format(named)) from error
         raise
 
 

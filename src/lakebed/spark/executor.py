@@ -13,9 +13,10 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from lakebed.errors import LakebedError
+from lakebed.errors import LakebedError, UnavailableError
 from lakebed.model.executor import Item, Result, TaskId
 from lakebed.spark.errors import pack_error, translated, unpack_error
+from lakebed.spark.session import check_session
 
 MAX_TASKS = 512
 RESULT_DDL = "result binary, failure binary"
@@ -34,6 +35,7 @@ class SparkExecutor:
         """Run `task` on every item; yield the results when all are there."""
         if not items:
             return
+        check_session(self._spark)
         slots = min(len(items), MAX_TASKS)
         rows = [(number % slots, pickle.dumps(item)) for number, item in enumerate(items)]
 
@@ -63,11 +65,14 @@ def run_packed(work: Callable[[], Any]) -> pa.RecordBatch:
     """Run `work` in a worker; give its result, or our own error, as one packed row.
 
     An error of ours is a fact about the data, so it goes back as a value: Spark would
-    run a failing task again, four times, to hear the same.
+    run a failing task again, four times, to hear the same. An outage of storage is none:
+    there another attempt may help.
     """
     result = failure = None
     try:
         result = pickle.dumps(work())
+    except UnavailableError:
+        raise
     except LakebedError as error:
         failure = pack_error(error)
     columns = [pa.array([value], pa.binary()) for value in (result, failure)]

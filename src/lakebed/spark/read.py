@@ -15,10 +15,22 @@ from pyspark.sql.types import StructType
 from lakebed.format.meta_columns import META_FIELDS
 from lakebed.spark.executor import MAX_TASKS
 from lakebed.spark.schema import arrow_to_spark
+from lakebed.spark.session import check_arrow, check_reachable
 from lakebed.storage.storage import Storage
 from lakebed.table.base_file import read_base_file
 from lakebed.table.file_group import BaseFile
 from lakebed.table.snapshot import Snapshot, base_files
+
+_NATIVE_OPTIONS = {
+    # Paths are literal: without this a folder named a[1] would be a pattern.
+    "__globPaths__": "false",
+    # A session may say otherwise, but a file that is missing or broken must not go unnoticed.
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    # Files hold days and microseconds of the calendar that Spark has now, however old they are.
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+}
 
 
 def read_frame(
@@ -43,15 +55,17 @@ def read_frame(
 def _native(
     spark: SparkSession, storage: Storage, files: Sequence[BaseFile], schema: StructType
 ) -> DataFrame:
-    paths = [storage.local_path(file.path) or "" for file in files]
-    # Paths are literal: without this a folder named a[1] would be a pattern.
-    return spark.read.schema(schema).option("__globPaths__", "false").parquet(*paths)
+    # With the scheme, or a session whose default file system is another would look there.
+    paths = [f"file://{storage.local_path(file.path)}" for file in files]
+    return spark.read.schema(schema).options(**_NATIVE_OPTIONS).parquet(*paths)
 
 
 def _through_python(
     spark: SparkSession, snapshot: Snapshot, files: Sequence[BaseFile], wanted: pa.Schema
 ) -> DataFrame:
     storage, schema, names = snapshot.storage, snapshot.schema, wanted.names
+    check_arrow(spark)
+    check_reachable(storage)
 
     def scan(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

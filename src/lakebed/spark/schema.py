@@ -4,20 +4,52 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
 from pyspark.sql.types import (
     ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
     CharType,
     DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
     MapType,
+    ShortType,
     StringType,
     StructField,
     StructType,
+    TimestampNTZType,
+    TimestampType,
     VarcharType,
 )
 
 from lakebed.errors import SchemaError
 
+# By exact class: Spark hands variants and geometries to Arrow as structs, and a user's own
+# types as what they are made of, so they would come back as something else.
+_SCALARS = (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    TimestampNTZType,
+    TimestampType,
+)
+
 
 def spark_to_arrow(schema: StructType) -> pa.Schema:
-    """Give the Arrow form of a Spark schema; refuse by column what Arrow cannot hold."""
+    """Give the Arrow form of a Spark schema; refuse by column what a table cannot hold.
+
+    char(n), varchar(n) and collated strings are plain strings in a table.
+    """
     return pa.schema([_to_field(field) for field in schema.fields])
 
 
@@ -27,25 +59,25 @@ def arrow_to_spark(schema: pa.Schema) -> StructType:
 
 
 def _to_field(field: StructField) -> pa.Field:
-    try:
-        kind = to_arrow_type(_plain(field.dataType), timezone="UTC")
-    except Exception as error:
-        raise SchemaError(
-            f"column {field.name!r}: Spark type {field.dataType.simpleString()} has no place in "
-            f"a table ({error})"
-        ) from error
+    kind = to_arrow_type(_plain(field.dataType, field.name), timezone="UTC")
     return pa.field(field.name, kind, nullable=field.nullable)
 
 
-def _plain(kind: DataType) -> DataType:
-    """Take char(n), varchar(n) and collated strings as plain strings, at any depth."""
-    if isinstance(kind, StructType):
-        fields = [StructField(f.name, _plain(f.dataType), f.nullable) for f in kind.fields]
-        return StructType(fields)
-    if isinstance(kind, ArrayType):
-        return ArrayType(_plain(kind.elementType), kind.containsNull)
-    if isinstance(kind, MapType):
-        return MapType(_plain(kind.keyType), _plain(kind.valueType), kind.valueContainsNull)
-    if isinstance(kind, (CharType, VarcharType, StringType)):
+def _plain(kind: DataType, path: str) -> DataType:
+    if isinstance(kind, (CharType, StringType, VarcharType)):
         return StringType()
-    return kind
+    if type(kind) in _SCALARS:
+        return kind
+    if isinstance(kind, StructType):
+        return StructType(
+            [
+                StructField(f.name, _plain(f.dataType, f"{path}.{f.name}"), f.nullable)
+                for f in kind.fields
+            ]
+        )
+    if isinstance(kind, ArrayType):
+        return ArrayType(_plain(kind.elementType, f"{path}.element"), kind.containsNull)
+    if isinstance(kind, MapType):
+        key, value = _plain(kind.keyType, f"{path}.key"), _plain(kind.valueType, f"{path}.value")
+        return MapType(key, value, kind.valueContainsNull)
+    raise SchemaError(f"column {path!r}: a table cannot hold the Spark type {kind.simpleString()}")

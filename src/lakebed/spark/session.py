@@ -7,24 +7,30 @@ settles them; another session works too, or gets a sentence that says what to ch
 
 import os
 import sys
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from lakebed.errors import InvalidError
+from lakebed.storage.storage import Storage
 
-_LOCAL_DEFAULTS = {
+_SQL_DEFAULTS = {
     # 50 k rows or 4 MB a batch crosses a fifth faster than Spark's 10 k rows.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
-    "spark.python.daemon.module": "lakebed.spark.daemon",
     "spark.sql.session.timeZone": "UTC",
-    "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "8",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
+_JVM_DEFAULTS = {
+    "spark.python.daemon.module": "lakebed.spark.daemon",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+_MIN_MEMORY_GB, _MAX_MEMORY_GB = 1, 8
 
 
 def local_session(
@@ -33,12 +39,20 @@ def local_session(
     """Start (or find) a Spark session on this machine, ready for Lakebed.
 
     `conf` adds to or overrides the defaults. `PYSPARK_PYTHON` is set to this interpreter
-    unless the environment names one: the workers must have this package.
+    unless the environment names one: the workers must have this package. Where the
+    environment names a Spark Connect server (`SPARK_REMOTE=sc://...`) the session is one
+    of that server, and only what a session may set is set.
     """
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    builder = SparkSession.builder.master(f"local[{cores}]").appName(app)
-    for name, value in {**_LOCAL_DEFAULTS, **(conf or {})}.items():
+    remote = os.environ.get("SPARK_REMOTE")
+    settings = dict(_SQL_DEFAULTS)
+    builder = SparkSession.builder
+    if remote is None or remote.startswith("local"):
+        settings |= _JVM_DEFAULTS | {"spark.app.name": app, "spark.driver.memory": _driver_memory()}
+        settings |= _logging()
+        _settle_environment()
+    if remote is None:
+        settings["spark.master"] = f"local[{cores}]"
+    for name, value in {**settings, **(conf or {})}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
@@ -50,12 +64,50 @@ def check_session(spark: SparkSession) -> None:
             "this session has spark.speculation=true: two copies of a task would write the same "
             "rows at once; start the session with spark.speculation=false"
         )
+    check_arrow(spark)
+
+
+def check_arrow(spark: SparkSession) -> None:
+    """Refuse a session whose rows would not come through between the JVM and Python."""
     codec = _conf(spark, "spark.sql.execution.arrow.compression.codec", "none").lower()
     if codec == "lz4":
         raise InvalidError(
             "this session has spark.sql.execution.arrow.compression.codec=lz4, with which Spark "
             "takes minutes for thousands of rows; set it to none"
         )
+
+
+def check_reachable(storage: Storage) -> None:
+    """Refuse a table that only this process can see."""
+    if storage.url.startswith("memory:"):
+        raise InvalidError(
+            f"{storage.url}: Spark's workers cannot see this process's memory; put the table on "
+            "disk or in an object store, or open it without a session"
+        )
+
+
+def _settle_environment() -> None:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    # Without it Spark looks for an address on the network, and warns about what it finds.
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def _driver_memory() -> str:
+    """Give the JVM a quarter of the machine: the Python workers and the page cache need theirs.
+
+    Spark's own default, 1 GB, is what a local session with all its tasks trips over first.
+    """
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return f"{min(max(total // (4 << 30), _MIN_MEMORY_GB), _MAX_MEMORY_GB)}g"
+
+
+def _logging() -> dict[str, str]:
+    """Log warnings only, unless the user's Spark configuration folder has its own say."""
+    if "SPARK_CONF_DIR" in os.environ:
+        return {}
+    file = Path(__file__).with_name("log4j2.properties")
+    return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={file.as_uri()}"}
 
 
 def _conf(spark: SparkSession, name: str, default: str) -> str:

@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakebed.spark.errors import translated
 from lakebed.spark.executor import RESULT_DDL, collect_results, run_packed, task_id
+from lakebed.spark.session import check_reachable
 from lakebed.write.spec import WriteSpec
 from lakebed.write.staging import Segment, stage_runs
 
@@ -18,6 +19,7 @@ def stage_frame(spark: SparkSession, frame: DataFrame, spec: WriteSpec) -> list[
         # One row per task, also from an empty partition: a task that is missing shows.
         yield run_packed(lambda: list(stage_runs(batches, spec, task_id())))
 
+    check_reachable(spec.storage)
     with translated():
         staged = frame.mapInArrow(work, RESULT_DDL)
         return [segment for part in collect_results(spark, staged, "stage") for segment in part]

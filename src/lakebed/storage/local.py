@@ -93,6 +93,15 @@ class LocalStorage:
         folder = self._locate(prefix) if prefix else self._root
         return self._walk(folder, prefix)
 
+    def names(self, prefix: str = "") -> Sequence[str]:
+        """Give the names of the objects directly in the folder `prefix`, in any order."""
+        folder = self._locate(prefix) if prefix else self._root
+        return [
+            found.name
+            for found in self._scan(folder, prefix)
+            if found.is_file(follow_symlinks=False)
+        ]
+
     def list_names(self, prefix: str = "") -> Names:
         """Give the names of sub-folders and the objects directly in the folder `prefix`, sorted.
 
@@ -231,7 +240,7 @@ class LocalStorage:
         with self._reading(path), contextlib.suppress(FileNotFoundError):
             status = found.stat()
             if stat.S_ISREG(status.st_mode):
-                yield Entry(path, *read_tag(found.path, status))
+                yield Entry(path, status.st_size)
 
     @contextlib.contextmanager
     def _reading(self, path: str) -> Iterator[None]:

@@ -104,6 +104,10 @@ class ObjectStorage:
         marks = {parent for entry in entries for parent in _parents(entry.path)}
         return (entry for entry in entries if entry.size or entry.path not in marks)
 
+    def names(self, prefix: str = "") -> Sequence[str]:
+        """Give the names of the objects directly in the folder `prefix`, in any order."""
+        return [entry.path.rpartition("/")[2] for entry in self.list_names(prefix)[1]]
+
     def list_names(self, prefix: str = "") -> Names:
         """Give the names of sub-folders and the objects directly in the folder `prefix`, sorted."""
         folder = self._folder(prefix)
@@ -227,7 +231,7 @@ class ObjectStorage:
         below = f"{folder}/" if folder else ""  # leaves out the mark of the folder itself
         start = len(self._prefix) + 1 if self._prefix else 0
         entries = [
-            Entry(meta["path"][start:], meta["size"], _tag(meta))
+            Entry(meta["path"][start:], meta["size"])
             for meta in found
             if meta["path"].startswith(below)
         ]

@@ -1,6 +1,6 @@
 """The one interface to bytes, over local disk, memory and object stores."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self, TypeAlias
@@ -10,11 +10,14 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One object: its path below the root, its size, and the tag of its present content."""
+    """One object: its path below the root, its size, and the tag of its present content.
+
+    A listing leaves the tag empty, because on some stores it costs a read of the object.
+    """
 
     path: str
     size: int
-    etag: str
+    etag: str = ""
 
 
 # Here and not in the class, where `list` is the method.
@@ -105,6 +108,13 @@ class Storage(Protocol):
         """Give the names of sub-folders and the objects directly in the folder `prefix`, sorted.
 
         On a disk a sub-folder that holds no object may be named too.
+        """
+        ...
+
+    def names(self, prefix: str = "") -> Sequence[str]:
+        """Give the names of the objects directly in the folder `prefix`, in any order.
+
+        The cheapest listing there is: a timeline of thousands of instants is opened by it.
         """
         ...
 

@@ -167,10 +167,14 @@ def _without_nulls(field: pa.Field, current: list[pa.Field]) -> pa.Field:
     if pa.types.is_struct(t) and pa.types.is_struct(known):
         return field.with_type(pa.struct([_without_nulls(f, list(known)) for f in t]))
     if is_list_like(t) and pa.types.is_list(known):
-        element = _without_nulls(t.value_field.with_name("element"), [known.value_field.with_name("element")])
+        element = _without_nulls(
+            t.value_field.with_name("element"), [known.value_field.with_name("element")]
+        )
         return field.with_type(pa.list_(element))
     if pa.types.is_map(t) and pa.types.is_map(known):
-        value = _without_nulls(t.item_field.with_name("value"), [known.item_field.with_name("value")])
+        value = _without_nulls(
+            t.item_field.with_name("value"), [known.item_field.with_name("value")]
+        )
         return field.with_type(pa.map_(t.key_type, value))
     return field
 

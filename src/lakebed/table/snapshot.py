@@ -35,6 +35,7 @@ from lakebed.timeline.archived import read_completions
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 
 METADATA_FOLDER = ".hoodie"
+_LATEST = "9" * 17
 
 
 @dataclass(slots=True)
@@ -138,8 +139,11 @@ class Snapshot:
         return file.path in self._named(active)
 
     def _completion_of(self, instant: str) -> str:
-        """Give the completion time of a visible instant, from the archive where it has gone."""
-        return self.timeline.completion_of(instant) or self._archived.get(instant, instant)
+        """Give the completion time of a visible instant, from the archive where it has gone.
+
+        One that the archive has dropped belongs to the newest slice, as for Hudi.
+        """
+        return self.timeline.completion_of(instant) or self._archived.get(instant, _LATEST)
 
     @cached_property
     def _archived(self) -> Mapping[str, str]:

@@ -19,9 +19,7 @@ TIMELINE_FOLDER: Final = ".hoodie/timeline"
 
 def load_timeline(storage: Storage, folder: str = TIMELINE_FOLDER) -> Timeline:
     """Load all instants with one listing of the folder; no file is opened."""
-    start = len(folder) + 1
-    _, entries = storage.list_names(folder)
-    return Timeline.parse([entry.path[start:] for entry in entries])
+    return Timeline.parse(storage.names(folder))
 
 
 @dataclass(frozen=True, slots=True)

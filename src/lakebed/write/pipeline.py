@@ -129,7 +129,8 @@ def _spec(transaction: Transaction, index: BucketIndex, incoming: pa.Schema) -> 
 def _executor(target: WriteTarget, writes: list[FileGroupWrite]) -> Executor:
     """Merge small inputs here: a round of distributed tasks would only add its overhead."""
     rows = sum(write.new_rows for write in writes)
-    if rows <= SMALL_ROWS and all(write.old is None for write in writes):
+    small = rows <= SMALL_ROWS and all(write.old is None for write in writes)
+    if small and not isinstance(target.executor, LocalExecutor):
         return LocalExecutor()
     return target.executor
 

@@ -19,7 +19,8 @@ CONFIG = {
     "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
     "spark.sql.session.timeZone": "UTC",
-    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
+    # Without the second, Hudi's size estimator starts three JVMs to look at this one, in vain.
+    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -Djol.skipHotspotSAAttach=true",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
@@ -38,6 +39,10 @@ def start_session(
     warehouse: str, *, cores: int = 2, memory: str = "2g", more: dict[str, str] | None = None
 ) -> SparkSession:
     """Start a local session with Hudi's bundle; `warehouse` takes the tables that SQL makes."""
+    # The caller's may name Lakebed's own Spark and Python, which are of another version.
+    for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_DRIVER_PYTHON", "PYSPARK_SUBMIT_ARGS"):
+        os.environ.pop(name, None)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["TZ"] = "UTC"
     time.tzset()
     builder = SparkSession.builder.master(f"local[{cores}]").appName("lakebed-hudi-peer")
@@ -49,6 +54,7 @@ def start_session(
 
 if __name__ == "__main__":
     session = start_session(os.path.join(os.getcwd(), "spark-warehouse"), cores=1, memory="512m")
-    session._jvm.java.lang.Class.forName("org.apache.hudi.DefaultSource")
+    meta_folder = session._jvm.org.apache.hudi.common.table.HoodieTableMetaClient.METAFOLDER_NAME
     session.stop()
-    print(f"Hudi's bundle is here: {BUNDLE}", file=sys.stderr)
+    if meta_folder != ".hoodie":
+        sys.exit(f"{BUNDLE}: its classes are not in the session")

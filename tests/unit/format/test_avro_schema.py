@@ -119,7 +119,7 @@ def test_a_type_that_hudi_cannot_hold_is_refused_by_name(t):
 
 
 def test_a_map_wants_string_keys():
-    with pytest.raises(SchemaError, match="'m'.*string map keys.*int64"):
+    with pytest.raises(SchemaError, match=r"'m'.*string map keys.*int64"):
         arrow_to_avro(pa.schema([("m", pa.map_(pa.int64(), pa.int64()))]), "t")
 
 

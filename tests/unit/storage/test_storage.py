@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -163,8 +164,15 @@ class TestList:
         storage.put("f/large", b"x" * 100_000)
         entries = list(storage.list())
         assert [entry.size for entry in entries] == [0, 100_000, 1]
-        assert entries == [storage.head(entry.path) for entry in entries]
+        assert entries == [replace(storage.head(entry.path), etag="") for entry in entries]
         assert storage.list_names()[1] == [entries[0], entries[2]]
+
+    def test_names_gives_the_objects_of_one_folder_only(self, storage):
+        for path in ("a", "f/b", "f/中 😀", "f/g/c"):
+            storage.put(path, b"1")
+        assert sorted(storage.names()) == ["a"]
+        assert sorted(storage.names("f")) == ["b", "中 😀"]
+        assert list(storage.names("nope")) == []
 
     def test_list_names_tells_folders_from_objects(self, storage):
         for name in ("p=2/f", "p=1/f", "p=1/g/h", "b", "a"):
@@ -217,17 +225,16 @@ class TestPutIfAbsent:
 
 
 class TestPutIfUnchanged:
-    def test_the_tags_of_put_head_and_list_all_serve(self, storage):
+    def test_the_tags_of_put_and_head_serve(self, storage):
         tag = storage.put_if_unchanged("a", b"2", storage.put("a", b"1"))
         assert tag == storage.head("a").etag
         storage.put_if_unchanged("a", b"3", tag)
         storage.put_if_unchanged("a", b"4", storage.head("a").etag)
-        storage.put_if_unchanged("a", b"5", next(storage.list()).etag)
         storage.delete("a")
         storage.put_if_unchanged("a", b"7", storage.put_if_absent("a", b"6"))
         assert storage.read("a") == b"7"
         assert paths(storage) == ["a"]
-        assert storage.list_names() == ([], [storage.head("a")])
+        assert storage.list_names() == ([], [Entry("a", 1)])
 
     def test_a_stale_tag_is_refused_and_changes_nothing(self, storage):
         old = storage.put("a", b"1")
@@ -299,7 +306,7 @@ class TestWriteStream:
         assert stream.closed
         assert storage.head("f/a").size == size
         assert storage.read("f/a") == (piece * 20)[:size]
-        assert storage.head("f/a") == next(storage.list())
+        assert next(storage.list()) == Entry("f/a", size)
 
     def test_until_close_the_old_object_stays(self, storage):
         storage.put("a", b"old")

@@ -293,5 +293,5 @@ def test_columns_are_put_in_order_filled_and_unknown_ones_refused():
     schema = schema_of(a=pa.int32(), b=pa.string(), c=pa.list_(pa.int8()))
     batch = pa.record_batch([pa.array(["x"]), pa.array([1], pa.int32())], names=["b", "a"])
     assert conform(batch, schema).to_pylist() == [{"a": 1, "b": "x", "c": None}]
-    with pytest.raises(SchemaError, match="'zz'.*no such column"):
+    with pytest.raises(SchemaError, match=r"'zz'.*no such column"):
         conform(one_column([1], pa.int32(), "zz"), schema)

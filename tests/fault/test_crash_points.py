@@ -1,0 +1,263 @@
+"""A crash, an error or a lost answer at every single storage operation of every write.
+
+Afterwards the table is as it was before or as the operation makes it, never in between;
+the next write works and leaves nothing of the dead one behind.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+import pytest
+
+from lakebed.errors import LakebedError, UnavailableError
+from lakebed.format.instant_name import InstantName, State
+from lakebed.model.clock import ManualClock
+from lakebed.storage.objects import memory_storage
+from lakebed.storage.storage import Storage
+from lakebed.table.properties_file import load_config
+from support.faulty import FaultyStorage, SimulatedCrash
+from support.tables import (
+    SCHEMA,
+    Rows,
+    batch,
+    check_files,
+    check_no_leftovers,
+    contents,
+    copy_of,
+    exists,
+    make,
+    reopen,
+    user_rows,
+)
+
+START = 1_700_000_000_000
+When = Literal["before", "after"]
+FIRST = batch(("a", 1, 1, "p"), ("b", 1, 1, "p"), ("c", 1, 1, "p"), ("d", 1, 1, "q"))
+CHANGES = batch(("a", 2, 2, "p"), ("e", 2, 2, "p"), ("d", 2, 0, "q"))
+NEW_PARTITIONS = batch(("a", 3, 3, "r"), ("f", 3, 3, "s"), ("b", 3, 3, "p"))
+LATER = batch(("z", 9, 9, "p"), ("y", 9, 9, "new"))
+
+
+def clock() -> ManualClock:
+    # The clock of the process that recovers starts no later: instants must still grow.
+    return ManualClock(ms=START)
+
+
+def without_index(storage: Storage) -> None:
+    """Leave a table as another engine would: with files, but without a word of its index."""
+    path = ".hoodie/hoodie.properties"
+    lines = storage.read(path).decode().splitlines(keepends=True)
+    kept = [line for line in lines if "index" not in line]
+    assert len(kept) < len(lines)
+    storage.put(path, "".join(kept).encode())
+
+
+def prepare_nothing(storage: Storage) -> None:
+    pass
+
+
+def prepare_empty(storage: Storage) -> None:
+    make(storage, clock(), ordering=("ts",))
+
+
+def prepare_filled(storage: Storage) -> None:
+    prepare_empty(storage)
+    reopen(storage, clock()).bulk_insert(FIRST)
+
+
+def prepare_without_index(storage: Storage) -> None:
+    prepare_filled(storage)
+    without_index(storage)
+
+
+def create(storage: Storage) -> None:
+    make(storage, clock(), ordering=("ts",))
+
+
+def write(storage: Storage, operation: str, rows: pa.Table, **index: Any) -> None:
+    getattr(reopen(storage, clock()), operation)(rows, **index)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table, and what is done to it."""
+
+    prepare: Callable[[Storage], None]
+    act: Callable[[Storage], None]
+
+
+CASES = {
+    "create": Case(prepare_nothing, create),
+    "bulk_insert into an empty table": Case(
+        prepare_empty, lambda s: write(s, "bulk_insert", FIRST)
+    ),
+    "insert into existing file groups": Case(prepare_filled, lambda s: write(s, "insert", CHANGES)),
+    "insert into new partitions": Case(
+        prepare_filled, lambda s: write(s, "insert", NEW_PARTITIONS)
+    ),
+    "insert nothing": Case(prepare_filled, lambda s: write(s, "insert", SCHEMA.empty_table())),
+    "first write that stores the index": Case(
+        prepare_without_index, lambda s: write(s, "insert", CHANGES, index="bucket", buckets=2)
+    ),
+}
+
+State_ = tuple[bool, Rows]
+
+
+def state(storage: Storage) -> State_:
+    """Give whether there is a table, and its rows."""
+    return (True, user_rows(reopen(storage))) if exists(storage) else (False, {})
+
+
+@functools.cache
+def facts(name: str) -> tuple[dict[str, bytes], State_, State_, tuple[str, ...]]:
+    """Give the objects at the start, the state before and after, and the operations."""
+    case = CASES[name]
+    start = memory_storage()
+    case.prepare(start)
+    objects = contents(start)
+    dry = FaultyStorage(copy_of(objects))
+    case.act(dry)
+    before, after = state(start), state(dry.inner)
+    check_no_leftovers(dry.inner)
+    return objects, before, after, tuple(dry.ops)
+
+
+def completed(storage: Storage) -> int:
+    names = [entry.path.rpartition("/")[2] for entry in storage.list(".hoodie/timeline")]
+    parsed = [InstantName.parse(name) for name in names]
+    return sum(found is not None and found.state is State.COMPLETED for found in parsed)
+
+
+def commit_operation(ops: tuple[str, ...]) -> int:
+    """Give the number of the operation that makes a write visible."""
+    found = [n for n, op in enumerate(ops, 1) if op.startswith("put") and op.endswith(".commit")]
+    assert len(found) == 1
+    return found[0]
+
+
+def recover(storage: Storage, now: State_, what: str) -> None:
+    """Assert that the next write works, is right, and leaves nothing of the dead one."""
+    is_table, rows = now
+    if not is_table:
+        create(storage)
+    index = {} if load_config(storage).index else {"index": "bucket", "buckets": 2}
+    table = reopen(storage, clock())
+    table.insert(LATER, **index)
+    added = {(r["dt"], r["id"]): r for r in LATER.to_pylist()}
+    assert user_rows(reopen(storage)) == {**rows, **added}, what
+    check_no_leftovers(storage)
+    check_files(table)
+
+
+def test_the_cases_do_what_their_names_say():
+    for name in CASES:
+        _, before, after, ops = facts(name)
+        assert (before != after) or name == "insert nothing"
+        assert len(ops) >= 3
+    assert sum(len(facts(name)[3]) for name in CASES) > 150
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("name", CASES)
+def test_after_a_crash_at_any_operation_the_table_is_whole(name: str, when: When):
+    objects, before, after, ops = facts(name)
+    for n, op in enumerate(ops, 1):
+        storage = copy_of(objects)
+        commits = completed(storage)
+        faulty = FaultyStorage(storage, n, when)
+        with pytest.raises(SimulatedCrash):
+            CASES[name].act(faulty)
+        what = f"crash {when} operation {n}, {op}"
+        now = state(storage)
+        assert now in (before, after), what
+        if name != "create":
+            assert now == (after if completed(storage) > commits else before), what
+        recover(storage, now, what)
+
+
+class FlakyStorage(FaultyStorage):
+    """Does not answer operation `fail_at` and the `length - 1` after it; the process lives on."""
+
+    def __init__(self, inner: Storage, fail_at: int, when: When, length: int) -> None:
+        super().__init__(inner, fail_at, when)
+        self.length = length
+
+    def run(self, op: str, act: Callable[[], Any]) -> Any:
+        with self._lock:
+            self.ops.append(op)
+            fails = self.fail_at <= len(self.ops) < self.fail_at + self.length
+        if fails and self.when == "before":
+            raise UnavailableError(f"no answer: {op}")
+        result = act()
+        if fails:
+            raise UnavailableError(f"answer lost: {op}")
+        return result
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("name", CASES)
+def test_one_operation_without_an_answer_fails_the_call_or_changes_nothing(name: str, when: When):
+    objects, before, after, ops = facts(name)
+    failed = 0
+    for n, op in enumerate(ops, 1):
+        storage = copy_of(objects)
+        what = f"no answer {when} operation {n}, {op}"
+        try:
+            CASES[name].act(FlakyStorage(storage, n, when, 1))
+        except UnavailableError:
+            failed += 1
+            now = state(storage)
+            lost = name == "create" and when == "after"
+            assert now == before or (lost and now == after), what
+            check_no_leftovers(storage)
+        else:
+            # Temporary runs may stay when the sweep fails; the next write takes them.
+            now = state(storage)
+            assert now == after, what
+        recover(storage, now, what)
+    assert failed > 0
+    assert name == "create" or failed < len(ops), "the sweep after a commit must not fail it"
+
+
+@pytest.mark.parametrize("length", [2, 1_000_000])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("name", [name for name in CASES if name != "create"])
+def test_after_an_outage_of_several_operations_the_table_is_whole(
+    name: str, when: When, length: int
+):
+    objects, before, after, ops = facts(name)
+    for n, op in list(enumerate(ops, 1))[length % 2 :: 2]:
+        storage = copy_of(objects)
+        what = f"outage of {length} {when} operation {n}, {op}"
+        try:
+            CASES[name].act(FlakyStorage(storage, n, when, length))
+        except LakebedError:
+            now = state(storage)
+            assert now in (before, after), what
+        else:
+            now = state(storage)
+            assert now == after, what
+        recover(storage, now, what)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != "create"])
+def test_a_commit_whose_answer_is_lost_is_not_taken_back(name: str):
+    objects, _, after, ops = facts(name)
+    storage = copy_of(objects)
+    CASES[name].act(FlakyStorage(storage, commit_operation(ops), "after", 1))
+    assert state(storage) == after
+    check_no_leftovers(storage)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != "create"])
+def test_a_commit_in_doubt_is_left_to_the_timeline(name: str):
+    objects, _, after, ops = facts(name)
+    storage = copy_of(objects)
+    with pytest.raises(UnavailableError):
+        CASES[name].act(FlakyStorage(storage, commit_operation(ops), "after", 2))
+    assert state(storage) == after, "it had taken effect, so its rows are there"
+    recover(storage, after, name)

@@ -1,0 +1,172 @@
+"""Small tables on a storage of the test's choice, and what must hold of their files."""
+
+import itertools
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.api.create import table_properties
+from lakebed.api.engines import Engines
+from lakebed.api.table import Table, make_table
+from lakebed.errors import NotFoundError
+from lakebed.format.bucket import bucket_of_file_id, key_buckets
+from lakebed.format.instant_name import InstantName, State
+from lakebed.format.meta_columns import FILE_NAME, META_COLUMNS, RECORD_KEY
+from lakebed.format.names import parse_data_name
+from lakebed.model.clock import Clock, ManualClock
+from lakebed.model.executor import LocalExecutor
+from lakebed.storage.objects import memory_storage
+from lakebed.storage.storage import Storage
+from lakebed.table.base_file import read_base_file, read_footer
+from lakebed.table.properties_file import load_config
+from lakebed.table.snapshot import load_snapshot
+
+SCHEMA = pa.schema(
+    [("id", pa.string()), ("v", pa.int64()), ("ts", pa.int64()), ("dt", pa.string())]
+)
+Key = tuple[str, str]
+Rows = dict[Key, dict[str, Any]]
+
+
+def one_thread() -> Engines:
+    """Give engines that run tasks one after the other, so that a run can be repeated."""
+    engines = Engines(None)
+    engines.main.executor = LocalExecutor(1)
+    return engines
+
+
+def settle(schema: pa.Schema = SCHEMA, **changes: Any) -> dict[str, str]:
+    """Give the properties of a table, as `create_table` settles them."""
+    arguments: dict[str, Any] = {
+        "schema": schema,
+        "key": ("id",),
+        "ordering": (),
+        "partition_by": ("dt",),
+        "name": "t",
+        "table_type": "COPY_ON_WRITE",
+        "index": "bucket",
+        "buckets": 2,
+        "layout": "lsm_tree",
+        "table_version": 9,
+        "column_groups": {},
+        "properties": {},
+    }
+    return table_properties(**{**arguments, **changes})
+
+
+def make(
+    storage: Storage | None = None,
+    clock: Clock | None = None,
+    schema: pa.Schema = SCHEMA,
+    **changes: Any,
+) -> Table:
+    """Make a table in memory, or on `storage`."""
+    storage = memory_storage() if storage is None else storage
+    return make_table(
+        storage, settle(schema, **changes), one_thread(), clock or ManualClock(step_ms=1)
+    )
+
+
+def reopen(storage: Storage, clock: Clock | None = None) -> Table:
+    """Open what lies on `storage`, as another process would."""
+    return Table(storage, load_config(storage), one_thread(), clock or ManualClock(step_ms=1))
+
+
+def batch(*rows: tuple[str, int, int, str]) -> pa.Table:
+    """Give rows of SCHEMA."""
+    return pa.Table.from_pylist(
+        [dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA
+    )
+
+
+def rows_of(table: Table, as_of: str | None = None) -> Rows:
+    """Read a table by partition and key; a key that comes twice is an error."""
+    schema = load_snapshot(table._storage, table.config, as_of).schema
+    columns = [*META_COLUMNS, *schema.names]
+    found: Rows = {}
+    for row in table.read(columns=columns, as_of=as_of).read_all().to_pylist():
+        key = (row["_hoodie_partition_path"], row[RECORD_KEY])
+        assert key not in found, f"{key} comes twice"
+        found[key] = row
+    return found
+
+
+def user_rows(table: Table, as_of: str | None = None) -> Rows:
+    """Read a table without its meta columns."""
+    return {
+        key: {name: value for name, value in row.items() if name not in META_COLUMNS}
+        for key, row in rows_of(table, as_of).items()
+    }
+
+
+def contents(storage: Storage) -> dict[str, bytes]:
+    """Give every object of a storage."""
+    return {entry.path: storage.read(entry.path) for entry in storage.list()}
+
+
+def copy_of(objects: Mapping[str, bytes]) -> Storage:
+    """Give a new memory that holds `objects`."""
+    storage = memory_storage()
+    for path, data in objects.items():
+        storage.put(path, data)
+    return storage
+
+
+def without_locks(paths: Iterable[str]) -> set[str]:
+    """Leave out lock files, which stay on purpose."""
+    return {path for path in paths if not path.startswith(".hoodie/.locks/")}
+
+
+def check_no_leftovers(storage: Storage) -> None:
+    """Assert that no file of an instant that is not completed is left, and none is temporary."""
+    completed, pending = set(), set()
+    paths = [entry.path for entry in storage.list()]
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        instant = InstantName.parse(name) if folder == ".hoodie/timeline" else None
+        if instant is not None:
+            (completed if instant.state is State.COMPLETED else pending).add(instant.requested)
+        assert not path.startswith(".hoodie/.temp"), path
+    assert pending <= completed, "a pending instant is left"
+    for path in paths:
+        parsed = parse_data_name(path.rpartition("/")[2])
+        if parsed is not None and not path.startswith(".hoodie/"):
+            assert parsed.instant in completed, f"{path} is of no completed instant"
+
+
+def check_files(table: Table) -> None:
+    """Assert what every base file of ours promises: sorted, each key once, in its bucket."""
+    storage, config = table._storage, load_config(table._storage)
+    snapshot = load_snapshot(storage, config)
+    assert config.index is not None
+    for slice_ in snapshot.slices:
+        assert slice_.base_file is not None
+        path = slice_.base_file.path
+        footer = read_footer(storage, path)
+        assert footer.is_ordered
+        columns = [RECORD_KEY, FILE_NAME]
+        read = pa.Table.from_batches(read_base_file(storage, path, snapshot.schema, columns))
+        keys = read.column(RECORD_KEY).combine_chunks()
+        raw = [key.encode() for key in keys.to_pylist()]
+        assert all(low < high for low, high in itertools.pairwise(raw)), path
+        assert set(read.column(FILE_NAME).to_pylist()) <= {path.rpartition("/")[2]}
+        bucket = bucket_of_file_id(slice_.group.file_id)
+        found = key_buckets(
+            keys,
+            config.record_key_fields,
+            config.index.hash_fields,
+            config.index.buckets,
+            composite=config.composite_key,
+        )
+        assert pc.all(pc.equal(pa.array(found), bucket), min_count=0).as_py(), path
+
+
+def exists(storage: Storage) -> bool:
+    """Tell whether there is a table."""
+    try:
+        load_config(storage)
+    except NotFoundError:
+        return False
+    return True
