@@ -53,6 +53,7 @@ interop: java setup $(HUDI_VENV)/.ready ## Apache Hudi and hudi-rs as the other 
 $(HUDI_VENV)/.ready: requirements/hudi.txt
 	"$$(scripts/find-python "$(PYTHON)")" -m venv $(HUDI_VENV)
 	$(HUDI_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/hudi.txt
+	$(HUDI_VENV)/bin/python tests/interop/peer/hudi_session.py  # fetches Hudi's bundle once
 	@touch $@
 
 soak: java setup ## the long runs

@@ -24,7 +24,7 @@ from lakebed.format.record_key import join_key_texts
 # No lone surrogates: a Java string can hold them, UTF-8 and so a table cannot.
 TEXT = st.text(st.characters(codec="utf-8"))
 TRICKY = st.lists(
-    st.sampled_from([*",:,:", "id", "n", "__null__", "__empty__", "é", "\U0001f600"]), max_size=8
+    st.sampled_from([*",:,:\n", "id", "n", "__null__", "__empty__", "é", "\U0001f600"]), max_size=8
 ).map("".join)
 
 

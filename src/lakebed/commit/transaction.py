@@ -12,7 +12,13 @@ from dataclasses import dataclass, field
 
 from lakebed.commit.lock import table_lock
 from lakebed.commit.rollback import delete_stale_temp, delete_temp, roll_back
-from lakebed.errors import ConflictError, LakebedError, LockedError, UnsupportedError
+from lakebed.errors import (
+    ConflictError,
+    ExistsError,
+    LakebedError,
+    LockedError,
+    UnsupportedError,
+)
 from lakebed.format.commit_metadata import CommitMetadata
 from lakebed.format.instant_name import Action
 from lakebed.format.names import parse_data_name
@@ -21,6 +27,7 @@ from lakebed.model.instant import next_instant
 from lakebed.storage.storage import Storage
 from lakebed.table.config import TableConfig, TableType
 from lakebed.table.file_group import join_path
+from lakebed.table.properties_file import load_config
 from lakebed.table.snapshot import CommitCache, Snapshot, load_snapshot, named_files
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
@@ -87,7 +94,7 @@ class Transaction:
         before.add((self.instant.requested, self.instant.action))
         for instant in timeline.instants:
             if (
-                instant.action in COMMIT_ACTIONS
+                instant.action in COMMIT_ACTIONS | _BLOCKING
                 and (instant.requested, instant.action) not in before
             ):
                 raise ConflictError(
@@ -113,6 +120,9 @@ def begin(
     """Begin a write under the table's lock; take it back unless it completes."""
     config.check_writable()
     with table_lock(storage).hold(clock, lock_wait_seconds):
+        # Others may have changed the properties since the caller read them.
+        config = load_config(storage)
+        config.check_writable()
         snapshot = _clear_the_way(storage, config, commits)
         transaction = _start(storage, config, clock, snapshot)
         try:
@@ -158,9 +168,11 @@ def _start(storage: Storage, config: TableConfig, clock: Clock, snapshot: Snapsh
     action = Action.COMMIT if on_write else Action.DELTACOMMIT
     requested = next_instant(clock.now_ms(), config.zone, snapshot.timeline.last_instant)
     active = snapshot.commits.active
-    active.create_requested(action, requested)
     try:
+        active.create_requested(action, requested)
         instant = active.transition_to_inflight(action, requested)
+    except ExistsError:
+        raise  # the instant is another writer's
     except LakebedError:
         active.delete_pending(action, requested)
         raise

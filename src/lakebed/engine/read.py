@@ -16,7 +16,7 @@ def read_stream(
     """Give the rows of `snapshot` with `columns` as a stream; files are opened as it is read."""
     full = pa.schema([*META_FIELDS, *snapshot.schema])
     schema = pa.schema([full.field(name) for name in columns])
-    predicate = Predicate.parse(where, full) if where else None
+    predicate = Predicate.parse(where, full) if where is not None else None
     # The files are settled now, so that a refusal comes from this call and not mid-stream.
     files = base_files(snapshot.slices)
 

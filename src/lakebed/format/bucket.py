@@ -28,7 +28,7 @@ from lakebed.errors import InvalidError
 from lakebed.format import kernel
 from lakebed.format.record_key import EMPTY_PART, NULL_PART
 
-# The kernel saves 2.4 ns a byte. Below this many bytes numpy is done before numba is imported,
+# The kernel saves about 3 ns a byte. Below this many bytes numpy is done before numba is imported,
 # which takes 1.8 s; once it is imported for whatever reason, only tiny inputs stay with numpy.
 KERNEL_MIN_BYTES = 1 << 29
 WARM_KERNEL_MIN_BYTES = 1 << 20

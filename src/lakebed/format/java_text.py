@@ -78,7 +78,7 @@ def column_text(column: pa.Array, field: str) -> pa.StringArray:
     if pa.types.is_dictionary(kind):
         return column_text(column.dictionary, field).take(column.indices)
     if pa.types.is_float64(kind):
-        # By bits: equality would take -0.0 for 0.0.
+        # By bits: -0.0 and 0.0 are two keys, whatever Arrow takes for equal.
         return spell_distinct(column.view(pa.int64()), _double_bits_text)
     if pa.types.is_float32(kind):
         return spell_distinct(column.view(pa.int32()), _float_bits_text)

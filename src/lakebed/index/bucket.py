@@ -117,8 +117,8 @@ def index_properties(index: BucketIndex) -> dict[str, str]:
 
 def checked_index(config: TableConfig, buckets: int, fields: tuple[str, ...]) -> BucketIndex:
     """Make an index from what a caller asked for."""
-    if not 1 <= buckets <= MAX_BUCKETS:
-        raise InvalidError(f"buckets={buckets}: want a number from 1 to {MAX_BUCKETS}")
+    if type(buckets) is not int or not 1 <= buckets <= MAX_BUCKETS:
+        raise InvalidError(f"buckets={buckets!r}: want a number from 1 to {MAX_BUCKETS}")
     for field in fields:
         if field not in config.record_key_fields:
             raise InvalidError(

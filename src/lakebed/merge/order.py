@@ -74,9 +74,10 @@ def _by_ordering(
     at = np.flatnonzero(np.append(False, same) | np.append(same, False))
     key_number = np.cumsum(np.append(True, ~same))[at]
     picked = rows.select(list(rule.ordering_fields)).take(pa.array(positions[at]))
+    values = [part for column in picked.columns for part in _comparable(column)]
     table = pa.table(
-        [pa.array(key_number), *picked.columns, pa.array(positions[at])],
-        names=["key", *(f"ordering_{i}" for i in range(picked.num_columns)), "arrival"],
+        [pa.array(key_number), *values, pa.array(positions[at])],
+        names=["key", *(f"ordering_{i}" for i in range(len(values))), "arrival"],
     )
     by = pc.sort_indices(
         table, sort_keys=[(name, "ascending", "at_start") for name in table.column_names]
@@ -84,3 +85,10 @@ def _by_ordering(
     ordered = positions.copy()
     ordered[at] = table.column("arrival").take(by).to_numpy()
     return ordered
+
+
+def _comparable(column: pa.Array) -> list[pa.Array]:
+    """Give what to sort by: Arrow puts NaN beside the nulls, Java above every other number."""
+    if not pa.types.is_floating(column.type):
+        return [column]
+    return [pc.is_nan(column).cast(pa.int8()), column]

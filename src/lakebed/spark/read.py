@@ -9,9 +9,11 @@ import pickle
 from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from lakebed.errors import InvalidError
 from lakebed.format.meta_columns import META_FIELDS
 from lakebed.spark.executor import MAX_TASKS
 from lakebed.spark.schema import arrow_to_spark
@@ -48,8 +50,17 @@ def read_frame(
         wanted = full if where else pa.schema([full.field(name) for name in columns])
         frame = _through_python(spark, snapshot, files, wanted)
     if where:
-        frame = frame.where(where)
+        frame = _filtered(frame, where)
     return frame.select(*[f"`{name.replace('`', '``')}`" for name in columns])
+
+
+def _filtered(frame: DataFrame, where: str) -> DataFrame:
+    try:
+        kept = frame.where(where)
+        _ = kept.schema  # Spark Connect looks at a predicate only when it is asked
+    except AnalysisException as error:
+        raise InvalidError(f"where={where!r}: {str(error).strip().partition(chr(10))[0]}") from error
+    return kept
 
 
 def _native(

@@ -53,6 +53,9 @@ FOOTER_AVRO_SCHEMA = "parquet.avro.schema"
 FOOTER_MIN_KEY = "hoodie_min_record_key"
 FOOTER_MAX_KEY = "hoodie_max_record_key"
 FOOTER_IS_ORDERED = "hudi.log.is_ordered"
+# Without it Spark, and so Hudi, takes the file's calendar as unknown and refuses dates
+# before 1582 and timestamps before 1900. From 3.1 on Spark writes the calendar that we do.
+FOOTER_CALENDAR = {"org.apache.spark.version": "4.0.0"}
 
 # Beyond this share of distinct values a dictionary costs more than it saves.
 _DICTIONARY_RATIO = 0.4
@@ -280,7 +283,7 @@ class BaseFileWriter:
         return self._stats
 
     def _footer(self) -> dict[str, str]:
-        footer = {FOOTER_IS_ORDERED: "true", **self._metadata}
+        footer = {FOOTER_IS_ORDERED: "true", **FOOTER_CALENDAR, **self._metadata}
         low, high = self._min_key, self._max_key
         if low is not None and high is not None and _same_order_in_java(low + high):
             footer |= {FOOTER_MIN_KEY: low, FOOTER_MAX_KEY: high}

@@ -52,9 +52,14 @@ class Predicate:
         try:
             tree = sqlglot.parse_one(text, read="spark", into=sql.Condition)
         except (SqlglotError, RecursionError) as error:
-            raise InvalidError(f"predicate {text!r}: {error}") from error
+            raise InvalidError(f"predicate {text[:200]!r}: {error}") from error
         builder = _Builder(text, schema)
-        expression = builder.condition(tree)
+        try:
+            expression = builder.condition(tree)
+            # On no rows: types that do not go together show here and not mid-stream.
+            schema.empty_table().filter(expression)
+        except (pa.ArrowException, RecursionError) as error:
+            raise InvalidError(f"predicate {text[:200]!r}: {error}") from error
         return cls(text, tuple(builder.columns), expression)
 
     def filter(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -95,16 +100,18 @@ class _Builder:
         return compare(self._value(node.left, kind), self._value(node.right, kind))
 
     def _in(self, node: sql.Expression) -> pc.Expression:
-        if node.args.get("query") is not None:
+        if node.args.get("query") is not None or not node.expressions:
             raise self._refuse(node)
         kind = self._kind(node.this)
         value = self._value(node.this, kind)
-        literals = node.expressions
-        found = [value == self._value(literal, kind) for literal in literals]
-        result = found[0]
-        for one in found[1:]:
-            result = result | one
-        return result
+        literals = [self._literal(literal, kind) for literal in node.expressions]
+        # One lookup in a set: as many ORs, nested, would overflow Arrow's stack.
+        known = [held for literal in literals if (held := _as_kind(literal, kind)) is not None]
+        found = value.isin(pa.array([held.as_py() for held in known], kind))
+        unknown = pc.scalar(pa.scalar(None, pa.bool_()))
+        no = pc.if_else(value.is_valid(), pc.scalar(False), unknown)
+        has_null = any(not literal.is_valid for literal in literals)
+        return pc.if_else(found, pc.scalar(True), unknown if has_null else no)
 
     def _between(self, node: sql.Expression) -> pc.Expression:
         kind = self._kind(node.this)
@@ -136,12 +143,17 @@ class _Builder:
         return pc.scalar(self._literal(node, kind))
 
     def _literal(self, node: sql.Expression, kind: pa.DataType | None) -> pa.Scalar:
-        value = self._python(node)
-        if value is None:
-            return pa.scalar(None, kind or pa.null())
         try:
+            value = self._python(node)
+            if value is None:
+                return pa.scalar(None, kind or pa.null())
             return _cast(value, kind)
-        except (pa.ArrowException, ValueError, decimal.InvalidOperation) as error:
+        except (
+            pa.ArrowException,
+            ValueError,
+            OverflowError,
+            decimal.InvalidOperation,
+        ) as error:
             raise InvalidError(
                 f"predicate {self._text!r}: {node.sql('spark')} is no value of type {kind}"
             ) from error
@@ -189,6 +201,16 @@ class _Builder:
         )
 
 
+def _as_kind(literal: pa.Scalar, kind: pa.DataType | None) -> pa.Scalar | None:
+    """Give `literal` in the type of a column, None for one that no value there can equal."""
+    if not literal.is_valid:
+        return None
+    try:
+        return literal if kind is None else literal.cast(kind)
+    except pa.ArrowInvalid:
+        return None
+
+
 def _cast(value: str | float | decimal.Decimal, kind: pa.DataType | None) -> pa.Scalar:
     if kind is None:
         return pa.scalar(float(value) if isinstance(value, decimal.Decimal) else value)
@@ -198,7 +220,9 @@ def _cast(value: str | float | decimal.Decimal, kind: pa.DataType | None) -> pa.
         return pa.scalar(float(value), kind)
     if pa.types.is_integer(kind) and isinstance(value, int):
         return pa.scalar(value, pa.int64())
-    if pa.types.is_timestamp(kind) and isinstance(value, str):
+    if pa.types.is_timestamp(kind):
+        if not isinstance(value, str):
+            raise ValueError("a time is given as text")
         moment = dt.datetime.fromisoformat(value)
         if kind.tz is not None and moment.tzinfo is None:
             moment = moment.replace(tzinfo=dt.UTC)

@@ -60,7 +60,11 @@ _COMMENT = ("Properties of a Hudi table, written by Lakebed",)
 
 def _read(storage: Storage, path: str) -> TableConfig:
     where = f"{storage.url}: {path}"
-    properties = parse_properties(storage.read(path))
+    data = storage.read(path)
+    # Every writer ends every line; half of the last value could name another timeline.
+    if not data.endswith((b"\n", b"\r")):
+        raise CorruptError(f"{where}: want a line end at the end, found none: the file was cut")
+    properties = parse_properties(data, where)
     if not properties:
         raise CorruptError(f"{where}: holds no properties; the file was cut")
     return TableConfig.parse(properties, where)

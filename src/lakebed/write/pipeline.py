@@ -115,6 +115,7 @@ def _spec(transaction: Transaction, index: BucketIndex, incoming: pa.Schema) -> 
     snapshot = transaction.snapshot
     schema = evolve(snapshot.schema, incoming) if snapshot.schema.names else incoming
     config = transaction.config
+    check_columns(config, schema)
     return WriteSpec(
         storage=transaction.storage,
         config=config,

@@ -52,11 +52,16 @@ def stage_runs(
         held.append(placed)
         held_bytes += placed.rows.nbytes
         if held_bytes >= spec.memory_bytes:
-            yield from _flush(held, spec, f"{task.write_token}-{flushes}")
+            yield from _flush(held, spec, _run_name(task, flushes))
             held, held_bytes, flushes = [], 0, flushes + 1
     if held:
-        yield from _flush(held, spec, f"{task.write_token}-{flushes}")
+        yield from _flush(held, spec, _run_name(task, flushes))
     pa.default_memory_pool().release_unused()
+
+
+def _run_name(task: TaskId, flush: int) -> str:
+    """Name a run so that names sort as the runs were written: by task, then by flush."""
+    return f"{task.partition:08d}-{task.stage}-{task.attempt}-{flush:08d}"
 
 
 def read_segment(storage: Storage, segment: Segment) -> Iterator[pa.RecordBatch]:

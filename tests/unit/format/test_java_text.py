@@ -12,6 +12,8 @@ from lakebed.format.java_text import column_text, double_text, float_text, spell
 
 # Bits of a value: the text of Double.toString and Float.toString of OpenJDK 17.0.15.
 DOUBLES = {
+    0x3F60E669A798C7AE: "0.0020629943435545783",
+    0xBF60E13E58D8B019: "-0.0020605294910378655",
     0x0000000000000000: "0.0",
     0x8000000000000000: "-0.0",
     0x3FF0000000000000: "1.0",
@@ -126,6 +128,9 @@ DOUBLES = {
     0x000000000000000E: "6.9E-323",
 }
 FLOATS = {
+    0xEA31A01D: "-5.3683995E25",
+    0xBD427445: "-0.047474165",
+    0x265917D5: "7.5319297E-16",
     0x00000000: "0.0",
     0x80000000: "-0.0",
     0x3F800000: "1.0",

@@ -76,6 +76,14 @@ def test_a_folder_that_others_can_write_is_passed_over(tmp_path, monkeypatch):
     assert kernel.private_folder() == str(tmp_path / "tmp" / f"lakebed-{os.getuid()}")
 
 
+def test_a_folder_of_another_user_is_passed_over(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(kernel.tempfile, "gettempdir", lambda: str(tmp_path))
+    nobody = os.getuid() + 1
+    monkeypatch.setattr(kernel.os, "getuid", lambda: nobody)
+    assert kernel.private_folder() is None
+
+
 def test_a_link_in_place_of_the_folder_is_passed_over(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "file").write_bytes(b"")

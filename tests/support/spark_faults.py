@@ -1,0 +1,242 @@
+"""Tables on which tasks of Spark failed or ran twice, made in a process with its own JVM.
+
+Each scenario loads forty rows and then inserts ten older and ten newer versions and ten
+new keys, with something going wrong in the second write. `python -m support.spark_faults
+<scenario> <path>` makes one; the functions run that and give what the write reported.
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark import TaskContext
+
+import lakebed
+from lakebed.api.engines import Engines
+from lakebed.errors import KeyValueError, UnavailableError
+from lakebed.model.clock import SystemClock
+from lakebed.model.executor import Executor, TaskId
+from lakebed.storage.storage import Storage, WriteStream
+from lakebed.table.properties_file import load_config
+
+TESTS = pathlib.Path(__file__).parents[1]
+SCHEMA = "id string, ts bigint, region string, value string"
+REGIONS = ("eu", "us")
+
+
+def first_rows() -> list[tuple[str, int, str, str]]:
+    """Give what every scenario loads before anything goes wrong."""
+    return [(f"key {n:02}", 5, REGIONS[n % 2], "first") for n in range(40)]
+
+
+def second_rows() -> list[tuple[str, int, str, str]]:
+    """Give what every scenario then inserts: older, newer and new."""
+    older = [(f"key {n:02}", 4, REGIONS[n % 2], "older") for n in range(10)]
+    newer = [(f"key {n:02}", 6, REGIONS[n % 2], "newer") for n in range(10, 20)]
+    fresh = [(f"key {n:02}", 1, REGIONS[n % 2], "fresh") for n in range(40, 50)]
+    return older + newer + fresh
+
+
+def wanted_rows() -> list[tuple[str, int, str, str]]:
+    """Give what a table of any scenario holds in the end, in the order of its keys."""
+    held = {row[0]: row for row in first_rows()}
+    for row in second_rows():
+        if row[1] >= held.get(row[0], row)[1]:
+            held[row[0]] = row
+    return sorted(held.values())
+
+
+def table_with_retried_task(path: str) -> dict[str, Any]:
+    """Make a table whose tasks failed after closing a temporary run or base file, then succeeded."""
+    return _run("retried", path)
+
+
+def table_with_killed_worker(path: str) -> dict[str, Any]:
+    """Make a table of which a worker was killed right after it had closed its base file."""
+    return _run("killed", path)
+
+
+def table_with_task_run_twice(path: str) -> dict[str, Any]:
+    """Make a table whose base files were written by two whole runs of the tasks, one counted."""
+    return _run("twice", path)
+
+
+def table_with_refused_row(path: str) -> dict[str, Any]:
+    """Make a table to which a write with a null key was refused."""
+    return _run("refused", path)
+
+
+def table_with_outage(path: str) -> dict[str, Any]:
+    """Make a table to which one write met an outage that outlived every attempt."""
+    return _run("outage", path)
+
+
+def all_scenarios(folder: str) -> dict[str, dict[str, Any]]:
+    """Make the table of every scenario below `folder`, in one process."""
+    return {name: _run(name, os.path.join(folder, name)) for name in ()} or _run("all", folder)
+
+
+def _run(scenario: str, path: str) -> dict[str, Any]:
+    env = {**os.environ, "PYTHONPATH": str(TESTS), "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        [sys.executable, "-m", "support.spark_faults", scenario, path],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return report
+
+
+class BrokenTask(RuntimeError):
+    """What a task dies of: none of ours, so Spark tries it again."""
+
+
+@dataclass(frozen=True)
+class FaultyInTask:
+    """A Storage that travels to the workers and fails there, after a file was closed.
+
+    `fault` is "raise" or "kill" (first attempt only) or "outage" (every attempt); `suffix`
+    tells which files it strikes. On the driver it does nothing.
+    """
+
+    inner: Storage
+    suffix: tuple[str, ...]
+    fault: str
+    log: str
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    def open_write(self, path: str, *, durable: bool = True) -> Any:
+        return _FaultyStream(self.inner.open_write(path, durable=durable), self, path)
+
+    def strike(self, path: str) -> None:
+        context = TaskContext.get()
+        if context is None or not path.endswith(self.suffix):
+            return
+        with open(self.log, "a") as log:
+            log.write(f"{context.attemptNumber()} {path}\n")
+        if self.fault == "outage":
+            raise UnavailableError(f"{path}: the store is away")
+        if context.attemptNumber() == 0 and self.fault == "raise":
+            raise BrokenTask(path)
+        if context.attemptNumber() == 0 and self.fault == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class _FaultyStream:
+    def __init__(self, inner: WriteStream, storage: FaultyInTask, path: str) -> None:
+        self._inner, self._storage, self._path = inner, storage, path
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def close(self) -> None:
+        already = self._inner.closed
+        self._inner.close()
+        if not already:
+            self._storage.strike(self._path)
+
+    def __enter__(self) -> "_FaultyStream":
+        return self
+
+    def __exit__(self, kind: Any, *rest: Any) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._inner.abort()
+
+
+@dataclass(frozen=True)
+class Twice:
+    """An Executor that runs every task twice, and counts the second run only."""
+
+    inner: Executor
+
+    def run(
+        self, task: Callable[[Any, TaskId], Any], items: Sequence[Any], label: str
+    ) -> Iterator[Any]:
+        list(self.inner.run(task, items, label))
+        yield from self.inner.run(task, items, label)
+
+
+def _make(spark: Any, scenario: str, path: str) -> dict[str, Any]:
+    table = lakebed.create_table(
+        spark,
+        path,
+        SCHEMA,
+        key="id",
+        ordering="ts",
+        partition_by="region",
+        table_type="COPY_ON_WRITE",
+        buckets=2,
+        name="faults",
+    )
+    table.bulk_insert(spark.createDataFrame(first_rows(), SCHEMA))
+    rows = spark.createDataFrame(second_rows(), SCHEMA).repartition(2)
+    log = f"{path}.log"
+    pathlib.Path(log).touch()
+    report: dict[str, Any] = {}
+    if scenario in ("refused", "outage"):
+        suffix, fault = ((), "raise") if scenario == "refused" else ((".arrow",), "outage")
+        if scenario == "refused":
+            rows = rows.unionAll(spark.createDataFrame([(None, 1, "eu", "bad")], SCHEMA))
+            suffix = (".arrow",)
+            fault = "none"
+        struck = _open(spark, path, FaultyInTask(table._storage, suffix, fault, log))
+        try:
+            struck.insert(rows)
+        except (KeyValueError, UnavailableError) as error:
+            report["error"] = f"{type(error).__name__}: {error}"
+    else:
+        faults = {
+            "retried": ((".arrow", ".parquet"), "raise"),
+            "killed": ((".parquet",), "kill"),
+            "twice": ((), "none"),
+        }
+        suffix, fault = faults[scenario]
+        struck = _open(spark, path, FaultyInTask(table._storage, suffix, fault, log))
+        if scenario == "twice":
+            main: Any = struck._engines.main
+            main.executor = Twice(main.executor)
+        report["instant"] = struck.insert(rows).instant
+    report["struck"] = pathlib.Path(log).read_text().splitlines()
+    report["rows"] = sorted([list(row) for row in table.read().collect()])
+    return report
+
+
+def _open(spark: Any, path: str, storage: Any) -> lakebed.Table:
+    return lakebed.Table(storage, load_config(storage), Engines(spark), SystemClock())
+
+
+SCENARIOS = ("retried", "killed", "twice", "refused", "outage")
+
+
+def main(scenario: str, path: str) -> None:
+    """Make the table of one scenario, or of all below a folder; print what happened."""
+    spark = lakebed.local_session("2,3")
+    if scenario == "all":
+        report = {name: _make(spark, name, os.path.join(path, name)) for name in SCENARIOS}
+    else:
+        report = _make(spark, scenario, path)
+    spark.stop()
+    print(json.dumps(report))
+
+
+if __name__ == "__main__":
+    # Under its importable name, so that what is pickled here is found by the workers.
+    from support import spark_faults
+
+    spark_faults.main(*sys.argv[1:])
