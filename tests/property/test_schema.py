@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from lakebed.errors import LakebedError
 from lakebed.format.avro_schema import arrow_to_avro, avro_to_arrow, with_meta_fields
 from lakebed.format.meta_columns import META_COLUMNS
-from lakebed.table.schema import conform, evolve, normalise, storage_schema, widens
+from lakebed.table.conform import conform
+from lakebed.table.schema import evolve, normalise, storage_schema, widens
 
 names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True).filter(
     lambda name: not name.lower().startswith("_hoodie_")

@@ -8,8 +8,13 @@ import pyarrow as pa
 from lakebed.errors import InvalidError, OptionError, SchemaError, UnsupportedError
 from lakebed.format.avro_schema import arrow_to_avro
 from lakebed.format.properties import table_checksum
+from lakebed.format.record_key import KeyGenerator
 from lakebed.index.bucket import MAX_BUCKETS
+from lakebed.model.options import canonical
 from lakebed.table.config import TABLE_VERSIONS, Layout, MergeMode, TableType
+
+_MERGE_MODE = "hoodie.record.merge.mode"
+_GENERATOR = "hoodie.table.keygenerator.type"
 
 # What a property that repeats a keyword of create_table must agree with.
 _KEYWORDS = {
@@ -45,7 +50,7 @@ def table_properties(
     _check_names(schema, key, ordering, partition_by)
     if column_groups:
         raise UnsupportedError("column_groups: not in this release; create the table without them")
-    if index.lower() != "bucket":
+    if str(index).lower() != "bucket":
         raise UnsupportedError(f'index={index!r}: this release writes with index="bucket" only')
     if type(buckets) is not int or not 1 <= buckets <= MAX_BUCKETS:
         raise InvalidError(f"buckets={buckets!r}: want a number from 1 to {MAX_BUCKETS}")
@@ -81,11 +86,12 @@ def table_properties(
     }
     if partition_by:
         settled["hoodie.table.partition.fields"] = ",".join(partition_by)
-    settled |= _merge_properties(ordering, table_version)
-    settled["hoodie.table.keygenerator.type"] = _generator(key, partition_by)
+    settled |= _merge_properties(ordering, table_version, properties)
+    settled[_GENERATOR] = _generator(key, partition_by)
     if table_version >= 10:
         settled["hoodie.meta.fields.mode"] = "ALL"
     _overlay(settled, properties)
+    _check_settled(settled, key, partition_by)
     settled["hoodie.table.checksum"] = table_checksum(
         settled.get("hoodie.database.name", ""), settled["hoodie.table.name"]
     )
@@ -114,11 +120,13 @@ def _check_names(
                 raise SchemaError(f"{what}: column {name!r} holds a comma, which separates names")
         if len(set(names)) != len(names):
             raise InvalidError(f"{what}: a column is named twice in {', '.join(names)}")
-    for name in ordering:
-        if pa.types.is_nested(schema.field(name).type):
-            raise SchemaError(
-                f"ordering: column {name!r} of type {schema.field(name).type} has no order"
-            )
+    for what, names in (("key", key), ("ordering", ordering), ("partition_by", partition_by)):
+        for name in names:
+            if pa.types.is_nested(schema.field(name).type):
+                raise SchemaError(
+                    f"{what}: column {name!r} has the type {schema.field(name).type}; want a "
+                    "single value in each row"
+                )
 
 
 def _word(kind: type[TableType | Layout], text: str, keyword: str) -> str:
@@ -128,10 +136,17 @@ def _word(kind: type[TableType | Layout], text: str, keyword: str) -> str:
     raise InvalidError(f"{keyword}={text!r}: want {' or '.join(known.value for known in kind)}")
 
 
-def _merge_properties(ordering: Sequence[str], version: int) -> dict[str, str]:
+def _merge_properties(
+    ordering: Sequence[str], version: int, properties: Mapping[str, str]
+) -> dict[str, str]:
     """Spell the merge mode as the table's version wants it (8 also names classes)."""
     mode = MergeMode.EVENT_TIME_ORDERING if ordering else MergeMode.COMMIT_TIME_ORDERING
-    found = {"hoodie.record.merge.mode": mode.value}
+    asked = properties.get(_MERGE_MODE)
+    if asked is not None:
+        mode = MergeMode(canonical(_MERGE_MODE, asked))
+    if mode is MergeMode.EVENT_TIME_ORDERING and not ordering:
+        raise OptionError(f"option {_MERGE_MODE}={mode}: want ordering=<column> with it")
+    found = {_MERGE_MODE: mode.value}
     if ordering:
         found["hoodie.table.ordering.fields"] = ",".join(ordering)
     if version == 8:
@@ -160,8 +175,36 @@ def _generator(key: Sequence[str], partition_by: Sequence[str]) -> str:
     return "COMPLEX" if len(key) > 1 or len(partition_by) > 1 else "SIMPLE"
 
 
+def _check_settled(
+    settled: Mapping[str, str], key: Sequence[str], partition_by: Sequence[str]
+) -> None:
+    """Refuse options that are fine one by one and wrong together."""
+    hashed = settled["hoodie.bucket.index.hash.field"].split(",")
+    for name in hashed:
+        if name not in key:
+            raise OptionError(
+                f"option hoodie.bucket.index.hash.field: {name!r} is not one of the key columns "
+                f"{', '.join(key)}"
+            )
+    generator = KeyGenerator.parse(settled[_GENERATOR])
+    named = settled.get("hoodie.table.keygenerator.class")
+    if named is not None and KeyGenerator.parse(named) is not generator:
+        raise OptionError(
+            f"option hoodie.table.keygenerator.class={named} contradicts {_GENERATOR}="
+            f"{generator.value}"
+        )
+    wanted = {KeyGenerator.NON_PARTITION: 0, KeyGenerator.COMPLEX: len(partition_by)}
+    if len(partition_by) != wanted.get(generator, 1):
+        raise OptionError(
+            f"option {_GENERATOR}={generator.value}: want {wanted.get(generator, 1)} columns in "
+            f"partition_by, found {len(partition_by)}"
+        )
+    generator.is_composite(key)
+
+
 def _overlay(settled: dict[str, str], properties: Mapping[str, str]) -> None:
-    for name, value in properties.items():
+    for name, given in properties.items():
+        value = canonical(name, given)
         keyword = _KEYWORDS.get(name)
         held = settled.get("hoodie.table.ordering.fields" if keyword == "ordering" else name)
         if keyword is not None and held != value:

@@ -10,7 +10,13 @@ import pyarrow as pa
 from lakebed.api.create import default_name, table_properties
 from lakebed.api.engines import Engines
 from lakebed.api.layers import Layers, layers_of
-from lakebed.errors import ExistsError, InvalidError, SchemaError, UnsupportedError
+from lakebed.errors import (
+    ExistsError,
+    InvalidError,
+    OptionError,
+    SchemaError,
+    UnsupportedError,
+)
 from lakebed.format.meta_columns import META_COLUMNS
 from lakebed.index.bucket import checked_index
 from lakebed.model.clock import Clock, SystemClock
@@ -102,6 +108,8 @@ class Table:
             raise UnsupportedError(f'mode={mode!r}: this release reads mode="snapshot" only')
         if since is not None or until is not None:
             raise UnsupportedError("since, until: incremental reads are not in this release")
+        if where is not None and not isinstance(where, str):
+            raise InvalidError(f"where: want a predicate as text, found {where!r}")
         snapshot = self._snapshot(as_of)
         names = _checked_columns(columns, snapshot.schema)
         return self._engines.main.read(snapshot, names, where)
@@ -137,7 +145,7 @@ class Table:
     def _named_index(self, index: str | None, buckets: int | None) -> BucketIndex | None:
         if index is None and buckets is None:
             return None
-        if index is not None and index.lower() != "bucket":
+        if index is not None and str(index).lower() != "bucket":
             raise UnsupportedError(f'index={index!r}: this release writes with index="bucket" only')
         if buckets is None:
             raise InvalidError('index="bucket" needs buckets=<number>')
@@ -176,10 +184,14 @@ def create_table(
     {'id': [1, 2], 'city': ['Oslo', 'Kyiv']}
     """
     engines = Engines(spark)
+    if not isinstance(properties or {}, Mapping):
+        raise OptionError(f"properties: want a mapping, found {type(properties).__name__}")
+    if name is not None and not isinstance(name, str):
+        raise InvalidError(f"name: want text, found {name!r}")
     options = dict(properties or {})
     for line in check_options(options):
         log.info(line)
-    storage = open_storage(path, storage_options)
+    storage = open_storage(_checked_path(path), storage_options)
     settled = table_properties(
         schema=normalise(engines.main.schema(schema)),
         key=_names(key, "key"),
@@ -213,13 +225,21 @@ def open_table(
 ) -> Table:
     """Open the table at `path`, made by Lakebed or by Apache Hudi."""
     engines = Engines(spark)
-    storage = open_storage(path, storage_options)
+    storage = open_storage(_checked_path(path), storage_options)
     return Table(storage, load_config(storage), engines, clock or SystemClock())
+
+
+def _checked_path(path: object) -> str:
+    if not isinstance(path, str):
+        raise InvalidError(f"path: want a path or a URL as text, found {path!r}")
+    return path
 
 
 def _names(given: str | Sequence[str] | None, what: str) -> tuple[str, ...]:
     if given is None:
         return ()
+    if not isinstance(given, Sequence):
+        raise InvalidError(f"{what}: want a column name or a list of them, found {given!r}")
     names = (given,) if isinstance(given, str) else tuple(given)
     for name in names:
         if type(name) is not str or not name:
@@ -230,8 +250,8 @@ def _names(given: str | Sequence[str] | None, what: str) -> tuple[str, ...]:
 def _checked_columns(columns: Sequence[str] | None, schema: pa.Schema) -> list[str]:
     if columns is None:
         return list(schema.names)
-    if isinstance(columns, str):
-        raise InvalidError(f"columns: want a list of names, found the text {columns!r}")
+    if isinstance(columns, str) or not isinstance(columns, Sequence):
+        raise InvalidError(f"columns: want a list of names, found {columns!r}")
     for name in columns:
         if name not in schema.names and name not in META_COLUMNS:
             raise SchemaError(f"no column {name!r}; the table has {', '.join(schema.names)}")

@@ -93,6 +93,8 @@ def check_options(given: Mapping[str, str], known: Iterable[Option] = TABLE_OPTI
     by_name = {option.name: option for option in known}
     lines = []
     for name, value in given.items():
+        if not isinstance(name, str):
+            raise OptionError(f"option {name!r}: want a name as text")
         option = by_name.get(name)
         if option is None:
             raise OptionError(_unknown(name, by_name))
@@ -102,6 +104,16 @@ def check_options(given: Mapping[str, str], known: Iterable[Option] = TABLE_OPTI
         if option.fate is Fate.INFORMATION:
             lines.append(f"option {name}={value} changes nothing here" + _tail(option))
     return lines
+
+
+def canonical(name: str, value: str, known: Iterable[Option] = TABLE_OPTIONS) -> str:
+    """Spell `value` as Hudi does, where the values of an option are words.
+
+    >>> canonical("hoodie.table.timeline.timezone", "utc")
+    'UTC'
+    """
+    values = next((option.values for option in known if option.name == name), ())
+    return next((word for word in values if word.lower() == value.lower()), value)
 
 
 def _check_value(option: Option, value: str) -> None:

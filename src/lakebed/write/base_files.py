@@ -14,7 +14,8 @@ from lakebed.format.partition_metadata import PARTITION_METADATA_NAME, Partition
 from lakebed.merge.order import sort_rows
 from lakebed.merge.window import Run, merge_runs
 from lakebed.model.executor import TaskId
-from lakebed.table.base_file import BaseFileStats, BaseFileWriter, read_base_file, read_footer
+from lakebed.table.base_file import read_base_file, read_footer
+from lakebed.table.base_writer import BaseFileStats, BaseFileWriter
 from lakebed.table.file_group import join_path
 from lakebed.write.plan import FileGroupWrite
 from lakebed.write.spec import WriteSpec

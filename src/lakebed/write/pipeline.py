@@ -74,7 +74,6 @@ def execute_write(
     named_index: BucketIndex | None,
 ) -> tuple[Commit, TableConfig]:
     """Write the rows that `stage` stages as base files, in one commit."""
-    incoming = normalise(incoming)
     check_columns(target.config, incoming)
     with begin(target.storage, target.config, target.clock, target.commits) as transaction:
         index = _settle_index(transaction, named_index)
@@ -113,7 +112,8 @@ def _settle_index(transaction: Transaction, named: BucketIndex | None) -> Bucket
 
 def _spec(transaction: Transaction, index: BucketIndex, incoming: pa.Schema) -> WriteSpec:
     snapshot = transaction.snapshot
-    schema = evolve(snapshot.schema, incoming) if snapshot.schema.names else incoming
+    known = snapshot.schema
+    schema = evolve(known, incoming) if known.names else normalise(incoming)
     config = transaction.config
     check_columns(config, schema)
     return WriteSpec(

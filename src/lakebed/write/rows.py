@@ -11,7 +11,7 @@ from lakebed.format.bucket import key_buckets
 from lakebed.format.meta_columns import RECORD_KEY
 from lakebed.format.partition_path import partition_paths
 from lakebed.format.record_key import join_key_texts, key_texts
-from lakebed.table.schema import conform
+from lakebed.table.conform import conform
 from lakebed.write.spec import WriteSpec
 
 

@@ -26,8 +26,10 @@ from lakebed.format.avro_schema import avro_to_arrow
 from lakebed.format.meta_columns import META_COLUMNS, RECORD_KEY
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.objects import memory_storage
-from lakebed.table.base_file import BaseFileWriter, read_base_file, read_footer
-from lakebed.table.schema import conform, normalise
+from lakebed.table.base_file import read_base_file, read_footer
+from lakebed.table.base_writer import BaseFileWriter
+from lakebed.table.conform import conform
+from lakebed.table.schema import normalise
 
 FIXTURES = Path(__file__).parents[2] / "golden" / "fixtures" / "hudi-1.2"
 INSTANT = "20240101000000000"

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import SchemaError
-from lakebed.table.schema import conform, evolve, normalise, storage_schema, storage_type, widens
+from lakebed.table.conform import conform
+from lakebed.table.schema import evolve, normalise, storage_schema, storage_type, widens
 
 STRUCT = pa.struct([("x", pa.int32()), ("y", pa.string())])
 
