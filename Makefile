@@ -57,7 +57,7 @@ $(HUDI_VENV)/.ready: requirements/hudi.txt
 	@touch $@
 
 soak: java setup ## the long runs
-	$(PYTEST) -m soak tests
+	LAKEBED_HYPOTHESIS=soak $(PYTEST) -n 2 --timeout 7200 tests/property tests/fault
 
 bench: java setup $(HUDI_VENV)/.ready ## measure against Apache Hudi; figures go to docs/benchmarks.md
 	$(BIN)/python bench/run.py

@@ -8,7 +8,7 @@ from lakebed.errors import KeyValueError
 from spark.frames import arrow_rows, files_below, rows
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
-PLAIN = ["eu", "a b", "x=1", "[1]", "{a,b}", "100%", "%41", "a*b?", "亚洲 🏞", "_hidden", "a:b"]
+PLAIN = ["eu", "a b", "x=1", "[1]", "{a,b}", "100%", "%41", "a*b?", "b\\s", "亚洲 🏞", "_h", "a:b"]
 
 
 def style(hive: bool, encode: bool) -> dict[str, str]:
@@ -85,3 +85,14 @@ def test_a_value_of_which_no_folder_can_be_made_is_refused(spark: SparkSession, 
     with pytest.raises(KeyValueError, match="'p'"):
         table.bulk_insert(spark.createDataFrame([(1, "ok"), (2, value)], "id int, p string"))
     assert files_below(path) == before
+
+
+def test_a_table_may_lie_in_a_folder_whose_name_looks_like_a_pattern(spark, tmp_path):
+    frame = spark.createDataFrame([(1, "a:b"), (2, "c"), (3, "[d]")], "id int, p string")
+    for number, name in enumerate(["t[ab] {c,d}*", "t[a:b]", "t:b", "ta"]):
+        path = str(tmp_path / name)
+        table = lakebed.create_table(
+            spark, path, frame.schema, key="id", partition_by=["id", "p"], name=f"t{number}"
+        )
+        table.bulk_insert(frame)
+        assert rows(table.read()) == rows(frame), name

@@ -11,7 +11,7 @@ import pathlib
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,7 +79,7 @@ def table_with_outage(path: str) -> dict[str, Any]:
 
 def all_scenarios(folder: str) -> dict[str, dict[str, Any]]:
     """Make the table of every scenario below `folder`, in one process."""
-    return {name: _run(name, os.path.join(folder, name)) for name in ()} or _run("all", folder)
+    return _run("all", folder)
 
 
 def _run(scenario: str, path: str) -> dict[str, Any]:
@@ -172,6 +172,16 @@ class Twice:
         yield from self.inner.run(task, items, label)
 
 
+# Which files a fault strikes, and how.
+FAULTS = {
+    "retried": ((".arrow", ".parquet"), "raise"),
+    "killed": ((".parquet",), "kill"),
+    "twice": ((), ""),
+    "refused": ((), ""),
+    "outage": ((".arrow",), "outage"),
+}
+
+
 def _make(spark: Any, scenario: str, path: str) -> dict[str, Any]:
     table = lakebed.create_table(
         spark,
@@ -185,35 +195,29 @@ def _make(spark: Any, scenario: str, path: str) -> dict[str, Any]:
         name="faults",
     )
     table.bulk_insert(spark.createDataFrame(first_rows(), SCHEMA))
-    rows = spark.createDataFrame(second_rows(), SCHEMA).repartition(2)
     log = f"{path}.log"
     pathlib.Path(log).touch()
-    report: dict[str, Any] = {}
-    if scenario in ("refused", "outage"):
-        suffix, fault = ((), "raise") if scenario == "refused" else ((".arrow",), "outage")
-        if scenario == "refused":
-            rows = rows.unionAll(spark.createDataFrame([(None, 1, "eu", "bad")], SCHEMA))
-            suffix = (".arrow",)
-            fault = "none"
-        struck = _open(spark, path, FaultyInTask(table._storage, suffix, fault, log))
-        try:
-            struck.insert(rows)
-        except (KeyValueError, UnavailableError) as error:
-            report["error"] = f"{type(error).__name__}: {error}"
-    else:
-        faults = {
-            "retried": ((".arrow", ".parquet"), "raise"),
-            "killed": ((".parquet",), "kill"),
-            "twice": ((), "none"),
-        }
-        suffix, fault = faults[scenario]
-        struck = _open(spark, path, FaultyInTask(table._storage, suffix, fault, log))
-        if scenario == "twice":
-            main: Any = struck._engines.main
-            main.executor = Twice(main.executor)
-        report["instant"] = struck.insert(rows).instant
-    report["struck"] = pathlib.Path(log).read_text().splitlines()
-    report["rows"] = sorted([list(row) for row in table.read().collect()])
+    bad = [(None, 1, "eu", "bad")] if scenario == "refused" else []
+    rows = spark.createDataFrame(second_rows() + bad, SCHEMA).repartition(2)
+
+    def note(batches: Iterable[Any]) -> Iterator[Any]:
+        context = TaskContext.get()
+        with open(log, "a") as file:
+            file.write(f"{context.attemptNumber() if context else None} input\n")
+        yield from batches
+
+    suffix, fault = FAULTS[scenario]
+    struck = _open(spark, path, FaultyInTask(table._storage, suffix, fault, log))
+    if scenario == "twice":
+        main: Any = struck._engines.main
+        main.executor = Twice(main.executor)
+    report: dict[str, Any] = {"instant": None, "error": None}
+    try:
+        report["instant"] = struck.insert(rows.mapInArrow(note, SCHEMA)).instant
+    except (KeyValueError, UnavailableError) as error:
+        report["error"] = f"{type(error).__name__}: {error}"
+    report["struck"] = sorted(pathlib.Path(log).read_text().splitlines())
+    report["rows"] = sorted(list(row) for row in table.read().collect())
     return report
 
 
@@ -221,14 +225,11 @@ def _open(spark: Any, path: str, storage: Any) -> lakebed.Table:
     return lakebed.Table(storage, load_config(storage), Engines(spark), SystemClock())
 
 
-SCENARIOS = ("retried", "killed", "twice", "refused", "outage")
-
-
 def main(scenario: str, path: str) -> None:
     """Make the table of one scenario, or of all below a folder; print what happened."""
     spark = lakebed.local_session("2,3")
     if scenario == "all":
-        report = {name: _make(spark, name, os.path.join(path, name)) for name in SCENARIOS}
+        report = {name: _make(spark, name, os.path.join(path, name)) for name in FAULTS}
     else:
         report = _make(spark, scenario, path)
     spark.stop()

@@ -238,10 +238,13 @@ def _odd_keys(
 ) -> pa.BooleanArray:
     """Mark the keys that may not be cut where they were joined, or joined where they are cut."""
     wanted = [field for field in fields if _is_hashed(field, hash_fields)]
-    both = pc.and_(pc.match_substring(keys, ","), pc.match_substring(keys, ":"))
-    if any("," in field or ":" in field for field in fields):
-        return both
-    if not composite or not wanted:
+    strange = any("," in field or ":" in field for field in fields)
+    if strange or not composite or not wanted:
+        if not strange and not _holds_comma(keys):
+            return _all_false(len(keys))
+        both = pc.and_(pc.match_substring(keys, ","), pc.match_substring(keys, ":"))
+        if strange:
+            return both
         names = "|".join(re.escape(field) for field in hash_fields if field)
         return pc.and_(
             both, pc.match_substring_regex(keys, f"(?:^|,)(?:{names}):" if names else ":")
@@ -250,7 +253,19 @@ def _odd_keys(
         values = [pc.utf8_slice_codeunits(keys, len(fields[0]) + 1)]
     else:
         values = [texts[field].fill_null("") for field in fields]
+    if not any(_holds_comma(value) for value in values):
+        return _all_false(len(keys))
     return reduce(pc.or_, (pc.match_substring_regex(value, "(?s),.*:") for value in values))
+
+
+def _holds_comma(texts: pa.StringArray) -> bool:
+    """Tell whether any text holds a comma: one pass over the bytes, which most columns end at."""
+    data, _ = _flatten(texts)
+    return bool((data == ord(",")).any())
+
+
+def _all_false(rows: int) -> pa.BooleanArray:
+    return pa.array(np.zeros(rows, dtype=np.bool_))
 
 
 def _last_comma_before_next_field(key: str, own: int) -> int | None:

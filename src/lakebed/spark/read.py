@@ -6,6 +6,7 @@ without its connector) the same files are read by Python workers.
 """
 
 import pickle
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
@@ -23,9 +24,12 @@ from lakebed.table.base_file import read_base_file
 from lakebed.table.file_group import BaseFile
 from lakebed.table.snapshot import Snapshot, base_files
 
+# Spark takes every path for a pattern. Its option against that (`__globPaths__`) reads all
+# files again for each path that looks like one, so such characters are escaped instead.
+_GLOB = re.compile(r"[\\*?\[\]{}]")
+_ESCAPED = r"\\\g<0>"
+
 _NATIVE_OPTIONS = {
-    # Paths are literal: without this a folder named a[1] would be a pattern.
-    "__globPaths__": "false",
     # A session may say otherwise, but a file that is missing or broken must not go unnoticed.
     "ignoreMissingFiles": "false",
     "ignoreCorruptFiles": "false",
@@ -44,7 +48,7 @@ def read_frame(
     schema = arrow_to_spark(full)
     if not files:
         frame = spark.createDataFrame([], schema)
-    elif snapshot.storage.local_path(files[0].path) is not None:
+    elif _is_native(snapshot.storage, files):
         frame = _native(spark, snapshot.storage, files, schema)
     else:
         wanted = full if where else pa.schema([full.field(name) for name in columns])
@@ -59,15 +63,35 @@ def _filtered(frame: DataFrame, where: str) -> DataFrame:
         kept = frame.where(where)
         _ = kept.schema  # Spark Connect looks at a predicate only when it is asked
     except AnalysisException as error:
-        raise InvalidError(f"where={where!r}: {str(error).strip().partition(chr(10))[0]}") from error
+        raise InvalidError(
+            f"where={where!r}: {str(error).strip().partition(chr(10))[0]}"
+        ) from error
     return kept
+
+
+def _is_native(storage: Storage, files: Sequence[BaseFile]) -> bool:
+    """Tell whether Spark itself can open the files.
+
+    Hadoop's patterns do not get over a colon in a folder's name (HADOOP-14217), so a path
+    that needs escaping must not have one.
+    """
+    if storage.local_path(files[0].path) is None:
+        return False
+    paths = [_local(storage, file) for file in files]
+    return not any(":" in path and _GLOB.search(path) for path in paths)
+
+
+def _local(storage: Storage, file: BaseFile) -> str:
+    path = storage.local_path(file.path)
+    assert path is not None, file.path
+    return path
 
 
 def _native(
     spark: SparkSession, storage: Storage, files: Sequence[BaseFile], schema: StructType
 ) -> DataFrame:
     # With the scheme, or a session whose default file system is another would look there.
-    paths = [f"file://{storage.local_path(file.path)}" for file in files]
+    paths = [f"file://{_GLOB.sub(_ESCAPED, _local(storage, file))}" for file in files]
     return spark.read.schema(schema).options(**_NATIVE_OPTIONS).parquet(*paths)
 
 

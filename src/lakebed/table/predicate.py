@@ -36,6 +36,13 @@ _ARITHMETIC: dict[type[sql.Expression], Callable[[pc.Expression, pc.Expression],
 }
 
 
+# The parts of sqlglot's nodes that are looked at below.
+_PARTS = frozenset(
+    {"this", "expression", "expressions", "query", "low", "high", "negate", "to", "safe"}
+    | {"is_string", "quoted", "table", "db", "catalog"}
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Predicate:
     """A parsed predicate: which columns it needs, and the filter itself."""
@@ -55,6 +62,7 @@ class Predicate:
             raise InvalidError(f"predicate {text[:200]!r}: {error}") from error
         builder = _Builder(text, schema)
         try:
+            builder.check(tree)
             expression = builder.condition(tree)
             # On no rows: types that do not go together show here and not mid-stream.
             schema.empty_table().filter(expression)
@@ -76,6 +84,12 @@ class _Builder:
         self._text = text
         self._schema = schema
         self.columns: dict[str, None] = {}
+
+    def check(self, tree: sql.Expression) -> None:
+        """Refuse a node with a part that is not known here: it could turn the meaning round."""
+        for node in tree.walk():
+            if any(held and part not in _PARTS for part, held in node.args.items()):
+                raise self._refuse(node)
 
     def condition(self, node: sql.Expression) -> pc.Expression:
         """Give the filter of a node that must be a truth value."""
@@ -130,7 +144,8 @@ class _Builder:
     def _like(self, node: sql.Expression) -> pc.Expression:
         if not isinstance(node.expression, sql.Literal):
             raise self._refuse(node)
-        return pc.match_like(self._value(node.this, None), pattern=node.expression.this)
+        found = pc.match_like(self._value(node.this, None), pattern=node.expression.this)
+        return ~found if node.args.get("negate") else found
 
     def _value(self, node: sql.Expression, kind: pa.DataType | None) -> pc.Expression:
         if isinstance(node, sql.Paren):
@@ -216,6 +231,9 @@ def _cast(value: str | float | decimal.Decimal, kind: pa.DataType | None) -> pa.
         return pa.scalar(float(value) if isinstance(value, decimal.Decimal) else value)
     if pa.types.is_integer(kind) and isinstance(value, decimal.Decimal):
         return pa.scalar(float(value))
+    if pa.types.is_decimal(kind) and isinstance(value, (int, decimal.Decimal)):
+        # In its own precision: 1.555 is no decimal(10, 2), but compares with one.
+        return pa.scalar(decimal.Decimal(value))
     if pa.types.is_floating(kind) and not isinstance(value, bool):
         return pa.scalar(float(value), kind)
     if pa.types.is_integer(kind) and isinstance(value, int):

@@ -23,7 +23,6 @@ from lakebed.write.spec import WriteSpec
 # One batch of every run is in memory during the merge, so batches are small by bytes.
 RUN_BATCH_BYTES = 1 << 20
 MIN_BATCH_ROWS = 256
-_IPC_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ def _flush(held: list[PlacedRows], spec: WriteSpec, name: str) -> Iterator[Segme
     segments = []
     with (
         spec.storage.open_write(path, durable=False) as sink,
-        pa.ipc.new_file(sink, rows.schema, options=_IPC_OPTIONS) as run,
+        pa.ipc.new_file(sink, rows.schema, options=_ipc_options(spec.storage, path)) as run,
     ):
         for partition, bucket, subset in _file_groups(partitions, buckets):
             ordered = rows.take(pa.array(sort_positions(rows, spec.rule, subset)))
@@ -93,6 +92,12 @@ def _flush(held: list[PlacedRows], spec: WriteSpec, name: str) -> Iterator[Segme
             segments.append(Segment(path, partition, bucket, written, count, ordered.num_rows))
             written += count
     yield from segments
+
+
+def _ipc_options(storage: Storage, path: str) -> pa.ipc.IpcWriteOptions:
+    """Compress what crosses a network; on local disk it costs more than it saves."""
+    local = storage.local_path(path) is not None
+    return pa.ipc.IpcWriteOptions(compression=None if local else "lz4")
 
 
 def _file_groups(

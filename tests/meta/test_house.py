@@ -1,0 +1,97 @@
+"""The house keeps its own rules: names, sizes, documents that tell the truth."""
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import lakebed
+from lakebed import errors
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = sorted((ROOT / "src" / "lakebed").rglob("*.py"))
+PAGES = [
+    ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
+]
+PAGES += sorted((ROOT / "docs").rglob("*.md"))
+
+
+def test_all_is_sorted_and_every_name_is_there():
+    assert list(lakebed.__all__) == sorted(lakebed.__all__)
+    for name in lakebed.__all__:
+        assert getattr(lakebed, name) is not None
+
+
+def test_no_module_holds_two_ideas():
+    too_long = {path.name: n for path in SOURCES if (n := len(path.read_text().splitlines())) > 450}
+    assert not too_long
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_module_says_what_it_is(path):
+    assert ast.get_docstring(ast.parse(path.read_text()))
+
+
+def test_every_error_is_drawn_in_the_tree_and_raised_somewhere():
+    text = errors.__doc__
+    code = "\n".join(path.read_text() for path in SOURCES if path.name != "errors.py")
+    for name, kind in vars(errors).items():
+        if isinstance(kind, type) and issubclass(kind, errors.LakebedError):
+            assert name in text
+            assert name == "LakebedError" or re.search(rf"\b{name}\(", code), name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_and_paths_in_the_documents_exist(page):
+    text = page.read_text()
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+    folders = {path.name for path in (ROOT / "src" / "lakebed").iterdir() if path.is_dir()}
+    for path in re.findall(r"`(\w+/\w+\.py)`", text):
+        if path.split("/")[0] in folders:
+            assert (ROOT / "src" / "lakebed" / path).exists(), path
+
+
+def test_the_layers_in_the_architecture_are_the_folders():
+    drawn = set(re.findall(r"\b(\w+)/", (ROOT / "ARCHITECTURE.md").read_text().split("```")[1]))
+    folders = {path.parent.name for path in SOURCES if path.name == "__init__.py"} - {"lakebed"}
+    assert folders <= drawn
+
+
+def test_every_make_target_of_the_documents_exists():
+    known = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for page in PAGES:
+        for target in re.findall(r"\bmake ([a-z]+)\b", page.read_text()):
+            if target not in {"again"}:
+                assert target in known, (page.name, target)
+
+
+def test_every_decision_and_format_page_is_in_the_navigation():
+    listed = (ROOT / "mkdocs.yml").read_text()
+    for page in (ROOT / "docs").rglob("*.md"):
+        assert str(page.relative_to(ROOT / "docs")) in listed
+
+
+def test_a_missing_or_old_java_is_said_in_a_sentence(tmp_path):
+    script = ROOT / "scripts" / "check-java"
+    old = tmp_path / "old" / "bin" / "java"
+    old.parent.mkdir(parents=True)
+    old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
+    old.chmod(0o755)
+    for home, words in (
+        (tmp_path / "none", "Java is missing"),
+        (tmp_path / "old", "11 is too old"),
+    ):
+        done = subprocess.run(
+            [script],
+            env={"JAVA_HOME": str(home), "PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 1
+        assert words in done.stderr
+        assert "Java 17" in done.stderr

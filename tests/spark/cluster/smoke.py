@@ -1,0 +1,69 @@
+"""Create, load, insert, read and travel back on any Spark, and print what was seen.
+
+Usage: smoke.py <master url or sc:// url> <table path>.
+"""
+
+import json
+import os
+import sys
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+import lakebed
+from lakebed.errors import KeyValueError
+
+url, path = sys.argv[1:]
+report: dict[str, Any] = {}
+
+if url.startswith("sc://"):
+    os.environ["SPARK_REMOTE"] = url
+    spark = lakebed.local_session()
+    again = lakebed.local_session()
+    report["same session"] = again is spark
+else:
+    settings = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executor.memory": "512m",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "4",
+    }
+    spark = SparkSession.builder.master(url).config(map=settings).getOrCreate()
+
+report["kind"] = type(spark).__module__
+ddl = "id bigint, ts bigint, region string, v string"
+table = lakebed.create_table(
+    spark,
+    path,
+    ddl,
+    key="id",
+    ordering="ts",
+    partition_by="region",
+    table_type="COPY_ON_WRITE",
+    buckets=2,
+)
+first = table.bulk_insert(
+    spark.range(0, 1000, 1, 4).selectExpr(
+        "id", "5L as ts", "if(id % 2 = 0, '欧洲', 'us') as region", "concat('v', id) as v"
+    )
+)
+report["loaded"] = [first.rows, len(first.write_stats)]
+second = table.insert(
+    spark.range(990, 1010, 1, 2).selectExpr(
+        "id", "if(id < 995, 4L, 6L) as ts", "if(id % 2 = 0, '欧洲', 'us') as region", "'new' as v"
+    )
+)
+report["inserted"] = second.inserted
+report["count"] = table.read().count()
+report["new"] = sorted(row["id"] for row in table.read(["id"], where="v = 'new'").collect())
+report["before"] = table.read(as_of=first.instant).count()
+report["new before"] = table.read(where="v = 'new'", as_of=first.instant).count()
+report["alone"] = lakebed.open_table(None, path).read().read_all().num_rows
+try:
+    table.insert(spark.sql("select cast(null as bigint) id, 1L ts, 'us' region, 'x' v"))
+except KeyValueError as error:
+    report["refused"] = str(error)
+report["commits"] = table.history().num_rows
+spark.stop()
+print(json.dumps(report))

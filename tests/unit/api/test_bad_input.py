@@ -1,0 +1,390 @@
+"""What callers get wrong: an error of ours that names it, and nothing left for a reader to see."""
+
+import datetime as dt
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakebed
+from lakebed.api.table import Table
+from lakebed.errors import (
+    ExistsError,
+    InvalidError,
+    KeyValueError,
+    LakebedError,
+    NotFoundError,
+    OptionError,
+    SchemaError,
+    UnsupportedError,
+)
+from lakebed.storage.open import open_storage
+from support.fixtures import unpack
+from support.tables import SCHEMA, batch, contents, make, reopen, user_rows, without_locks
+
+NESTED = pa.schema([("id", pa.string()), ("l", pa.list_(pa.int32()))])
+
+CREATE: dict[str, tuple[dict[str, Any], type[LakebedError], str]] = {
+    "a key that is no column": ({"key": "nope"}, SchemaError, r"key: no column 'nope'.*id, v"),
+    "no key": ({"key": None}, InvalidError, "key: want at least one column"),
+    "an empty key": ({"key": []}, InvalidError, "key: want at least one column"),
+    "a number as key": ({"key": 5}, InvalidError, "key: want a column name.*found 5"),
+    "a number in the key": ({"key": [1]}, InvalidError, "key: want column names, found 1"),
+    "a key column twice": ({"key": ["id", "id"]}, InvalidError, "named twice in id, id"),
+    "a nested key": ({"schema": NESTED, "key": "l"}, SchemaError, "key: column 'l' has the type"),
+    "a nested partition": (
+        {"schema": NESTED, "partition_by": "l"},
+        SchemaError,
+        "partition_by: column 'l' has the type list",
+    ),
+    "an ordering that is no column": ({"ordering": "x"}, SchemaError, "ordering: no column 'x'"),
+    "a nested ordering": ({"schema": NESTED, "ordering": "l"}, SchemaError, "ordering: column 'l'"),
+    "a partition that is no column": ({"partition_by": "x"}, SchemaError, "partition_by: no col"),
+    "no schema": ({"schema": None}, SchemaError, "want a pyarrow Schema.*found NoneType"),
+    "an empty schema": ({"schema": pa.schema([])}, SchemaError, "at least one column"),
+    "a column twice": (
+        {"schema": pa.schema([("id", pa.string()), ("ID", pa.int32())])},
+        SchemaError,
+        "column 'ID': there is 'id' already",
+    ),
+    "a type that no table holds": (
+        {"schema": pa.schema([("id", pa.string()), ("x", pa.duration("s"))])},
+        SchemaError,
+        r"column 'x': .* duration",
+    ),
+    "a column of Hudi's": (
+        {"schema": pa.schema([("id", pa.string()), ("_hoodie_x", pa.int32())])},
+        SchemaError,
+        "'_hoodie_x'",
+    ),
+    "an unknown table type": ({"table_type": "COW"}, InvalidError, "'COW': want COPY_ON_WRITE or"),
+    "no index": ({"index": None}, UnsupportedError, 'index=None: .* index="bucket"'),
+    "an index of Hudi's": ({"index": "bloom"}, UnsupportedError, "index='bloom'"),
+    "no buckets": ({"buckets": 0}, InvalidError, "buckets=0: want a number from 1"),
+    "buckets as text": ({"buckets": "4"}, InvalidError, "buckets='4': want a number"),
+    "too many buckets": ({"buckets": 10**12}, InvalidError, "buckets=1000000000000: want"),
+    "an unknown layout": ({"layout": "x"}, InvalidError, "layout='x': want default or lsm_tree"),
+    "version 6": ({"table_version": 6}, UnsupportedError, "table_version=6: want one of 8, 9, 10"),
+    "version 7": ({"table_version": 7}, UnsupportedError, "table_version=7"),
+    "version 11": ({"table_version": 11}, UnsupportedError, "table_version=11"),
+    "column groups": ({"column_groups": {"a": ["v"]}}, UnsupportedError, "column_groups"),
+    "an unknown option": (
+        {"properties": {"hoodie.tabel.name": "x"}},
+        OptionError,
+        "'hoodie.tabel.name'; did you mean hoodie.table.name?",
+    ),
+    "an option that is not text": (
+        {"properties": {"hoodie.database.name": 5}},
+        OptionError,
+        "hoodie.database.name: want text, found int 5",
+    ),
+    "an option without a name": ({"properties": {5: "x"}}, OptionError, "option 5: want a name"),
+    "options that are no mapping": ({"properties": ["x"]}, OptionError, "want a mapping"),
+    "change data capture": (
+        {"properties": {"hoodie.table.cdc.enabled": "true"}},
+        OptionError,
+        "hoodie.table.cdc.enabled=true: want false",
+    ),
+    "an option against a keyword": (
+        {"properties": {"hoodie.table.recordkey.fields": "v"}},
+        OptionError,
+        "contradicts the keyword key, which gives 'id'",
+    ),
+    "a hash field outside the key": (
+        {"properties": {"hoodie.bucket.index.hash.field": "v"}},
+        OptionError,
+        "hash.field: 'v' is not one of the key columns id",
+    ),
+    "a key generator for another shape": (
+        {"properties": {"hoodie.table.keygenerator.type": "SIMPLE"}},
+        OptionError,
+        "SIMPLE: want 1 columns in partition_by, found 0",
+    ),
+    "two key generators": (
+        {
+            "properties": {
+                "hoodie.table.keygenerator.class": "org.apache.hudi.keygen.ComplexKeyGenerator"
+            }
+        },
+        OptionError,
+        "keygenerator.class=.* contradicts",
+    ),
+    "event time without an ordering": (
+        {"properties": {"hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}},
+        OptionError,
+        "EVENT_TIME_ORDERING: want ordering=<column>",
+    ),
+    "a name that is a number": ({"name": 5}, InvalidError, "name: want text, found 5"),
+    "storage options for a folder": ({"storage_options": {"x": "y"}}, OptionError, "takes none"),
+}
+
+
+@pytest.mark.parametrize("case", CREATE)
+def test_a_table_that_cannot_be_is_refused_and_nothing_is_made(case: str, tmp_path: Path):
+    changes, kind, message = CREATE[case]
+    arguments = {"schema": SCHEMA, "key": "id", **changes}
+    with pytest.raises(kind, match=message):
+        lakebed.create_table(None, str(tmp_path / "t"), **arguments)
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("path", [None, 5, "", "memory://", "http://host/x", "memory://a/../b"])
+def test_an_address_that_is_none_is_refused(path: Any):
+    with pytest.raises(InvalidError, match="path"):
+        lakebed.open_table(None, path)
+    with pytest.raises(InvalidError, match="path"):
+        lakebed.create_table(None, path, SCHEMA, key="id")
+
+
+def test_a_path_that_is_no_table_is_not_found(tmp_path: Path):
+    with pytest.raises(NotFoundError, match=r"no table here \(\.hoodie/hoodie\.properties"):
+        lakebed.open_table(None, str(tmp_path))
+
+
+def test_a_table_that_exists_is_not_made_again(tmp_path: Path):
+    lakebed.create_table(None, str(tmp_path), SCHEMA, key="id")
+    before = contents(open_storage(str(tmp_path)))
+    with pytest.raises(ExistsError, match="open it with open_table"):
+        lakebed.create_table(None, str(tmp_path), SCHEMA, key="v")
+    assert contents(open_storage(str(tmp_path))) == before
+
+
+def test_a_folder_with_files_is_no_place_for_a_table(tmp_path: Path):
+    (tmp_path / "mine.txt").write_text("x")
+    with pytest.raises(InvalidError, match=r"want an empty folder.*mine\.txt"):
+        lakebed.create_table(None, str(tmp_path), SCHEMA, key="id")
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_session_that_is_none_is_refused(tmp_path: Path):
+    with pytest.raises(InvalidError, match="want a SparkSession or None, found str"):
+        lakebed.open_table("spark", str(tmp_path))
+
+
+def rows(**columns: Any) -> pa.Table:
+    return pa.table({"id": ["b"], "v": [1], "ts": [1], "dt": ["p"], **columns})
+
+
+def broken_source() -> pa.RecordBatchReader:
+    bad = batch(("x", 1, 1, "p"), ("y", 1, 1, "a/b"))
+    good = batch(("q", 1, 1, "new"))
+    return pa.RecordBatchReader.from_batches(SCHEMA, [*good.to_batches(), *bad.to_batches()])
+
+
+WRITES: dict[str, tuple[Callable[[], Any], type[LakebedError], str]] = {
+    "no rows": (lambda: None, InvalidError, "want rows as a DataFrame or an Arrow stream.*NoneT"),
+    "a list": (lambda: [{"id": "b"}], InvalidError, "found list"),
+    "no key column": (
+        lambda: rows().drop(["id"]),
+        SchemaError,
+        "record key column 'id' is missing; the input has v, ts, dt",
+    ),
+    "no partition column": (
+        lambda: rows().drop(["dt"]),
+        SchemaError,
+        "partition column 'dt' is missing",
+    ),
+    "no ordering column": (
+        lambda: rows().drop(["ts"]),
+        SchemaError,
+        "ordering column 'ts' is missing",
+    ),
+    "a null key": (
+        lambda: rows(id=pa.array([None], pa.string())),
+        KeyValueError,
+        "record key field 'id', row 0: .*found None",
+    ),
+    "an empty key": (lambda: rows(id=[""]), KeyValueError, "record key field 'id'.*found ''"),
+    "a null ordering value": (
+        lambda: rows(ts=pa.array([None], pa.int64())),
+        KeyValueError,
+        "ordering column 'ts' is null for key 'b'",
+    ),
+    "a column twice": (
+        lambda: pa.table([pa.array([1])] * 2 + rows().columns, names=["x", "x", *SCHEMA.names]),
+        SchemaError,
+        "column 'x': there is 'x' already",
+    ),
+    "text for a number": (lambda: rows(v=["x"]), SchemaError, "'v': want int64.*got string"),
+    "a fraction for a number": (lambda: rows(v=[1.5]), SchemaError, "'v': want int64.*got double"),
+    "a number as key": (lambda: rows(id=[1]), SchemaError, "'id': want string.*got int64"),
+    "a new column of a bad type": (
+        lambda: rows(x=pa.array([1], pa.duration("s"))),
+        SchemaError,
+        "column 'x': .*duration",
+    ),
+    "a new column without a name": (lambda: rows(**{"": [1]}), SchemaError, "needs a name"),
+    "a column of Hudi's": (
+        lambda: rows(_hoodie_commit_time=["x"]),
+        SchemaError,
+        "_hoodie_commit_time",
+    ),
+    "a partition with a slash": (lambda: rows(dt=["a/b"]), KeyValueError, "'dt', value 'a/b'"),
+    "a partition above": (lambda: rows(dt=[".."]), KeyValueError, r"'dt', value '\.\.'"),
+    "a partition with NUL": (lambda: rows(dt=["a\0b"]), KeyValueError, "no control characters"),
+    "a partition of 10,000 characters": (
+        lambda: rows(dt=["x" * 10_000]),
+        KeyValueError,
+        "at most 255 bytes, found 10000",
+    ),
+    "Hudi's folder": (lambda: rows(dt=[".hoodie"]), KeyValueError, "start with '.hoodie'"),
+    "a bad row after good batches": (broken_source, KeyValueError, "value 'a/b'"),
+}
+
+
+def snapshot_of(table: Table) -> tuple[set[str], Any]:
+    return without_locks(contents(table._storage)), user_rows(table)
+
+
+@pytest.mark.parametrize("case", WRITES)
+@pytest.mark.parametrize("operation", ["insert", "bulk_insert"])
+def test_rows_that_cannot_be_are_refused_and_leave_nothing(case: str, operation: str):
+    source, kind, message = WRITES[case]
+    table = make(ordering=("ts",))
+    table.insert(batch(("a", 1, 1, "p")))
+    before = snapshot_of(table)
+    with pytest.raises(kind, match=message):
+        getattr(table, operation)(source())
+    assert snapshot_of(table) == before
+    table.insert(batch(("ok", 1, 1, "p")))
+    assert len(user_rows(table)) == 2
+
+
+def test_an_error_of_the_source_comes_through_and_leaves_nothing():
+    def batches():
+        yield batch(("q", 1, 1, "new")).to_batches()[0]
+        raise RuntimeError("the source broke")
+
+    table = make()
+    before = snapshot_of(table)
+    with pytest.raises(RuntimeError, match="the source broke"):
+        table.insert(pa.RecordBatchReader.from_batches(SCHEMA, batches()))
+    assert snapshot_of(table) == before
+
+
+INDEXES: list[tuple[dict[str, Any], type[LakebedError], str]] = [
+    ({"index": "bloom"}, UnsupportedError, "index='bloom'"),
+    ({"index": 5, "buckets": 2}, UnsupportedError, "index=5"),
+    ({"index": "bucket"}, InvalidError, "needs buckets"),
+    ({"buckets": 3}, InvalidError, r"is written with .*buckets=2.*found .*buckets=3"),
+    ({"buckets": "2"}, InvalidError, "buckets='2'"),
+    ({"index": "bucket", "buckets": 0}, InvalidError, "buckets=0"),
+]
+
+
+@pytest.mark.parametrize(("index", "kind", "message"), INDEXES)
+def test_an_index_that_is_not_the_tables_is_refused(index, kind, message):
+    table = make()
+    before = snapshot_of(table)
+    with pytest.raises(kind, match=message):
+        table.insert(batch(("a", 1, 1, "p")), **index)
+    assert snapshot_of(table) == before
+    assert table.insert(batch(("a", 1, 1, "p")), index="bucket", buckets=2).rows == 1
+
+
+HUDI_INDEXES = [
+    ("mor9_bucket8", {}, InvalidError, "does not say which index"),
+    ("mor9_bucket8", {"buckets": 4}, InvalidError, "is bucket [4-7], but .* 4 buckets"),
+    ("mor9_bucket8", {"buckets": 16}, InvalidError, "16 buckets over id put it elsewhere"),
+    ("mor9_bucket8_hash", {"buckets": 8}, InvalidError, "8 buckets over id,name put it elsewhere"),
+    ("cow9_nomdt", {"buckets": 4}, InvalidError, "is no bucket's"),
+    ("cow9_mdt", {"buckets": 4}, UnsupportedError, "a live Hudi metadata table"),
+    ("cow9_cdc", {"buckets": 4}, UnsupportedError, "change data capture"),
+    ("mini_nometa", {"buckets": 4}, UnsupportedError, "without meta columns"),
+]
+
+
+@pytest.mark.parametrize(("name", "index", "kind", "message"), HUDI_INDEXES)
+def test_a_table_of_hudi_is_not_written_with_an_index_that_does_not_fit(
+    name, index, kind, message, tmp_path
+):
+    table = lakebed.open_table(None, str(unpack(name, tmp_path)))
+    before = contents(table._storage)
+    columns = {field.name: pa.nulls(1, field.type) for field in table.schema}
+    key = table.config.record_key_fields[0]
+    given = pa.table({**columns, "id": pa.array(["new"]), "ts": pa.array([1], columns["ts"].type)})
+    assert key in given.column_names
+    with pytest.raises(kind, match=message):
+        table.insert(given, **index)
+    after = contents(table._storage)
+    assert {p: after[p] for p in without_locks(after)} == before
+
+
+def test_a_merge_on_read_table_takes_new_file_groups_only():
+    table = make(table_type="MERGE_ON_READ")
+    table.insert(batch(("a", 1, 1, "p")))
+    before = snapshot_of(table)
+    with pytest.raises(UnsupportedError, match=r"file group .*partition 'p', bucket .* exists"):
+        table.insert(batch(("a", 2, 2, "p"), ("n", 1, 1, "new")))
+    assert snapshot_of(table) == before
+    assert table.insert(batch(("a", 2, 2, "q"))).action == "deltacommit"
+    assert len(user_rows(table)) == 2
+
+
+READS: list[tuple[dict[str, Any], type[LakebedError], str]] = [
+    ({"columns": ["nope"]}, SchemaError, "no column 'nope'; the table has id, v, ts, dt"),
+    ({"columns": "id"}, InvalidError, "want a list of names, found 'id'"),
+    ({"columns": 5}, InvalidError, "want a list of names, found 5"),
+    ({"columns": ["id", "id"]}, InvalidError, "a name comes twice in id, id"),
+    ({"columns": ["_hoodie_nope"]}, SchemaError, "no column '_hoodie_nope'"),
+    ({"as_of": "nonsense"}, InvalidError, "point in time 'nonsense': want an instant"),
+    ({"as_of": "2024-13-01"}, InvalidError, "no such time"),
+    ({"as_of": ""}, InvalidError, "point in time ''"),
+    ({"as_of": 5}, InvalidError, "point in time 5"),
+    ({"where": "nope = 1"}, SchemaError, "no column nope; the table has"),
+    ({"where": "id ="}, InvalidError, "predicate 'id ='"),
+    ({"where": ""}, InvalidError, "predicate ''"),
+    ({"where": 5}, InvalidError, "where: want a predicate as text, found 5"),
+    ({"where": "v = id"}, InvalidError, "int64, string"),
+    ({"where": "upper(id) = 'A'"}, UnsupportedError, r"UPPER\(id\) is not understood"),
+    ({"mode": "x"}, UnsupportedError, "mode='x'"),
+    ({"since": "2024-01-01"}, UnsupportedError, "since"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "kind", "message"), READS)
+def test_a_read_that_makes_no_sense_is_refused_by_the_call(arguments, kind, message):
+    table = make()
+    table.insert(batch(("a", 1, 1, "p")))
+    with pytest.raises(kind, match=message):
+        table.read(**arguments)
+
+
+@pytest.mark.parametrize("moment", ["2000-01-01", dt.date(2000, 1, 1), "20000101000000000"])
+def test_before_the_first_commit_the_table_is_empty(moment):
+    table = make()
+    table.insert(batch(("a", 1, 1, "p")))
+    read = table.read(as_of=moment)
+    assert read.schema == SCHEMA
+    assert read.read_all().num_rows == 0
+    assert table.files(as_of=moment).num_rows == 0
+    assert str(table.layers(as_of=moment)) == "(no files)"
+
+
+def test_a_data_frame_without_a_session_says_what_to_do():
+    frame = type("DataFrame", (), {"__module__": "pyspark.sql.dataframe"})()
+    with pytest.raises(InvalidError, match=r"open the table with open_table\(spark"):
+        make().insert(frame)
+
+
+@pytest.mark.parametrize(
+    ("properties", "reason"),
+    [
+        ({"hoodie.table.metadata.partitions": "files"}, r"live Hudi metadata table \(files\)"),
+        ({"hoodie.table.cdc.enabled": "true"}, "change data capture"),
+        ({"hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL"}, "several writers"),
+    ],
+)
+def test_a_table_that_others_changed_since_it_was_opened_is_not_written(properties, reason):
+    table = make()
+    path = ".hoodie/hoodie.properties"
+    lines = "".join(f"{name}={value}\n" for name, value in properties.items())
+    changed = table._storage.read(path) + lines.encode()
+    table._storage.put(path, changed)
+    before = snapshot_of(table)
+    for opened in (table, reopen(table._storage)):
+        with pytest.raises(UnsupportedError, match=reason):
+            opened.insert(batch(("a", 1, 1, "p")))
+    assert snapshot_of(table) == before

@@ -1,0 +1,175 @@
+"""SQL predicates on Arrow batches, against what SQL says."""
+
+import datetime as dt
+import decimal
+
+import pyarrow as pa
+import pytest
+
+from lakebed.errors import InvalidError, LakebedError, SchemaError, UnsupportedError
+from lakebed.table.predicate import Predicate
+
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("small", pa.int32()),
+        ("name", pa.string()),
+        ("day", pa.date32()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("amount", pa.decimal128(10, 2)),
+        ("flag", pa.bool_()),
+        ("ratio", pa.float64()),
+        ("items", pa.list_(pa.int32())),
+    ]
+)
+NOON = dt.datetime(2024, 1, 2, 12, tzinfo=dt.UTC)
+ROWS = pa.RecordBatch.from_pylist(
+    [
+        dict(zip(SCHEMA.names, row, strict=True))
+        for row in [
+            (1, 1, "ann", dt.date(2024, 1, 1), NOON, decimal.Decimal("1.50"), True, 0.5, [1]),
+            (2, 2, "bob", dt.date(2024, 1, 2), NOON, decimal.Decimal("2.50"), False, 1.5, []),
+            (3, None, None, None, None, None, None, None, None),
+        ]
+    ],
+    schema=SCHEMA,
+)
+
+
+def kept(text: str) -> list[int]:
+    return Predicate.parse(text, SCHEMA).filter(ROWS).column("id").to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("id = 1", [1]),
+        ("id <> 1", [2, 3]),
+        ("id != 1", [2, 3]),
+        ("id > 1.5", [2, 3]),
+        ("id >= 2 AND id < 3", [2]),
+        ("id = 1 OR name = 'bob'", [1, 2]),
+        ("NOT id = 1", [2, 3]),
+        ("NOT small = 1", [2]),
+        ("small = 1 OR id = 3", [1, 3]),
+        ("small IN (1, 5)", [1]),
+        ("small NOT IN (1, 5)", [2]),
+        ("small IN (1, NULL)", [1]),
+        ("small NOT IN (1, NULL)", []),
+        ("small IN (1.5, 99999999999)", []),
+        ("small NOT IN (1.5, 99999999999)", [1, 2]),
+        ("name IN ('ann', 'cat')", [1]),
+        ("day IN ('2024-01-01')", [1]),
+        ("amount IN (1.5, 7)", [1]),
+        ("id BETWEEN 2 AND 3", [2, 3]),
+        ("name LIKE 'a%'", [1]),
+        ("name LIKE '_o_'", [2]),
+        ("name NOT LIKE 'a%'", [2]),
+        ("name IS NULL", [3]),
+        ("name IS NOT NULL", [1, 2]),
+        ("name = NULL", []),
+        ("flag", [1]),
+        ("NOT flag", [2]),
+        ("flag = false", [2]),
+        ("flag IS TRUE", [1]),
+        ("flag IS NOT TRUE", [2, 3]),
+        ("day > '2024-01-01'", [2]),
+        ("day = DATE '2024-01-02'", [2]),
+        ("at = TIMESTAMP '2024-01-02 12:00:00'", [1, 2]),
+        ("at < '2024-01-02T12:00:00+01:00'", []),
+        ("amount > 1.5", [2]),
+        ("amount > 1.555", [2]),
+        ("amount > 2", [2]),
+        ("amount < 123456789012345678901234567890", [1, 2]),
+        ("amount IN (1.555)", []),
+        ("NOT (name LIKE 'a%')", [2]),
+        ("NOT (name NOT LIKE 'a%')", [1]),
+        ("id NOT BETWEEN 2 AND 3", [1]),
+        ("id == 2", [2]),
+        ("amount = '2.50'", [2]),
+        ("ratio < 1", [1]),
+        ("id + 1 = 2", [1]),
+        ("id * 2 - 1 = 3", [2]),
+        ("id = small", [1, 2]),
+        ("id = -1", []),
+        ("items IS NULL", [3]),
+        ("ID = 1 AND `name` = 'ann'", [1]),
+        ("(id = 1)", [1]),
+        ("1 = 1", [1, 2, 3]),
+        ("true", [1, 2, 3]),
+        ("false", []),
+    ],
+)
+def test_a_row_stays_where_the_predicate_is_true(text, wanted):
+    assert kept(text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        ("", InvalidError, "predicate ''"),
+        ("   ", InvalidError, "No expression"),
+        ("id =", InvalidError, "predicate 'id ='"),
+        ("id = 1; DROP TABLE t", InvalidError, "DROP TABLE"),
+        ("SELECT 1", InvalidError, "SELECT 1"),
+        ("id = 'x'", InvalidError, "'x' is no value of type int64"),
+        ("id = 99999999999999999999", InvalidError, "is no value of type int64"),
+        ("id = " + "9" * 5000, InvalidError, "is no value of type int64"),
+        ("amount = 1e999999", InvalidError, "is no value of type decimal"),
+        ("day = 5", InvalidError, "5 is no value of type date32"),
+        ("at > 5", InvalidError, "5 is no value of type timestamp"),
+        ("at > 'noon'", InvalidError, "'noon' is no value of type timestamp"),
+        ("items = 1", InvalidError, "is no value of type list"),
+        ("id = name", InvalidError, "int64, string"),
+        ("id + name > 3", InvalidError, "int64, string"),
+        ("id", InvalidError, "must evaluate to bool"),
+        ("NOT id", InvalidError, "int64"),
+        ("id LIKE 'a'", InvalidError, "match_like"),
+        ("nope = 1", SchemaError, "no column nope; the table has id, small"),
+        ("t.id = 1", SchemaError, "no column t.id"),
+        ("id IN ()", UnsupportedError, r"IN \(\) is not understood"),
+        ("id IN (SELECT 1)", UnsupportedError, "is not understood"),
+        ("id = (SELECT 1)", UnsupportedError, "is not understood"),
+        ("upper(name) = 'A'", UnsupportedError, r"UPPER\(name\) is not understood"),
+        ("id / 2 = 1", UnsupportedError, "is not understood"),
+        ("id BETWEEN SYMMETRIC 3 AND 1", UnsupportedError, "is not understood"),
+        ("name LIKE 'a!%' ESCAPE '!'", UnsupportedError, "is not understood"),
+        ("name ILIKE 'A%'", UnsupportedError, "is not understood"),
+        ("name LIKE ANY ('a', 'b')", UnsupportedError, "is not understood"),
+        ("id <=> 1", UnsupportedError, "is not understood"),
+        ("id = ?", UnsupportedError, "is not understood"),
+        ("items[0] = 1", UnsupportedError, "is not understood"),
+        ("x" * 100_001, InvalidError, "want at most 100000"),
+    ],
+)
+def test_what_is_not_understood_is_refused_when_it_is_parsed(text, kind, message):
+    with pytest.raises(kind, match=message) as caught:
+        Predicate.parse(text, SCHEMA)
+    assert type(caught.value) is kind
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * 30_000 + "id = 1" + ")" * 30_000,
+        "NOT " * 20_000 + "flag",
+        " OR ".join(["id = 1"] * 9_000),
+        " + ".join(["id"] * 9_000) + " = 1",
+    ],
+)
+def test_a_predicate_nested_too_deep_is_refused_and_not_a_crash(text):
+    with pytest.raises(LakebedError):
+        Predicate.parse(text, SCHEMA)
+
+
+def test_a_long_list_of_values_is_one_lookup():
+    assert kept("id IN (" + ",".join(map(str, range(2, 15_000))) + ")") == [2, 3]
+
+
+def test_a_predicate_names_the_columns_that_it_needs_once():
+    predicate = Predicate.parse("id = 1 AND (ID > 0 OR name LIKE 'x')", SCHEMA)
+    assert predicate.columns == ("id", "name")
+
+
+def test_no_row_left_keeps_the_schema():
+    assert Predicate.parse("false", SCHEMA).filter(ROWS).schema == SCHEMA
