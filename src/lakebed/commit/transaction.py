@@ -80,13 +80,13 @@ class Transaction:
 
     def _reconcile(self, named: frozenset[str], touched: Iterable[str]) -> None:
         for partition in sorted(set(touched)):
-            for entry in self.storage.list_names(partition)[1]:
-                name = parse_data_name(entry.path.rpartition("/")[2])
-                if name is None or name.instant != self.instant.requested:
+            for text in self.storage.names(partition):
+                name = parse_data_name(text)
+                path = join_path(partition, text)
+                if name is None or name.instant != self.instant.requested or path in named:
                     continue
-                if join_path(partition, name.encode()) not in named:
-                    log.warning("%s: left by a task attempt that does not count", entry.path)
-                    self.storage.delete(entry.path)
+                log.warning("%s: left by a task attempt that does not count", path)
+                self.storage.delete(path)
 
     def _check_conflict(self, timeline: Timeline) -> None:
         """Refuse to complete on a table that somebody changed without our lock."""

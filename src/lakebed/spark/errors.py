@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from lakebed.errors import InvalidError, LakebedError, UnavailableError
@@ -42,7 +43,7 @@ def translated() -> Iterator[None]:
     """Give a sentence for the failures of a session that is not set up for Lakebed."""
     try:
         yield
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         text = str(error)
         outage = _UNAVAILABLE.search(text)
         if outage is not None:

@@ -78,7 +78,7 @@ class TableConfig:
     @property
     def composite_key(self) -> bool:
         """Tell whether a record key is spelled `field:value,...`."""
-        return len(self.record_key_fields) > 1 or self.key_generator is KeyGenerator.COMPLEX
+        return self.key_generator.is_composite(self.record_key_fields)
 
     @classmethod
     def parse(cls, properties: Mapping[str, str], where: str) -> Self:

@@ -229,24 +229,28 @@ def _as_kind(literal: pa.Scalar, kind: pa.DataType | None) -> pa.Scalar | None:
 def _cast(value: str | float | decimal.Decimal, kind: pa.DataType | None) -> pa.Scalar:
     if kind is None:
         return pa.scalar(float(value) if isinstance(value, decimal.Decimal) else value)
-    if pa.types.is_integer(kind) and isinstance(value, decimal.Decimal):
-        return pa.scalar(float(value))
-    if pa.types.is_decimal(kind) and isinstance(value, (int, decimal.Decimal)):
-        # In its own precision: 1.555 is no decimal(10, 2), but compares with one.
-        return pa.scalar(decimal.Decimal(value))
-    if pa.types.is_floating(kind) and not isinstance(value, bool):
+    return _cast_text(value, kind) if isinstance(value, str) else _cast_number(value, kind)
+
+
+def _cast_text(value: str, kind: pa.DataType) -> pa.Scalar:
+    if pa.types.is_floating(kind):
         return pa.scalar(float(value), kind)
-    if pa.types.is_integer(kind) and isinstance(value, int):
-        return pa.scalar(value, pa.int64())
     if pa.types.is_timestamp(kind):
-        if not isinstance(value, str):
-            raise ValueError("a time is given as text")
         moment = dt.datetime.fromisoformat(value)
         if kind.tz is not None and moment.tzinfo is None:
             moment = moment.replace(tzinfo=dt.UTC)
         return pa.scalar(moment, kind)
-    if isinstance(value, str):
-        return pa.scalar(value).cast(kind)
-    if pa.types.is_string(kind):
-        return pa.scalar(str(value))
-    return pa.scalar(value, kind) if not isinstance(value, int) else pa.scalar(value).cast(kind)
+    return pa.scalar(value).cast(kind)
+
+
+def _cast_number(value: float | decimal.Decimal, kind: pa.DataType) -> pa.Scalar:
+    if pa.types.is_timestamp(kind):
+        raise ValueError("a time is given as text")
+    if pa.types.is_floating(kind) and not isinstance(value, bool):
+        return pa.scalar(float(value), kind)
+    if pa.types.is_integer(kind):
+        return pa.scalar(value, pa.int64()) if isinstance(value, int) else pa.scalar(float(value))
+    if pa.types.is_decimal(kind):
+        # In its own precision: 1.555 is no decimal(10, 2), but compares with one.
+        return pa.scalar(decimal.Decimal(value))
+    return pa.scalar(str(value)) if pa.types.is_string(kind) else pa.scalar(value).cast(kind)

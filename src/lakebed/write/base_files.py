@@ -51,7 +51,7 @@ def write_base_file(write: FileGroupWrite, task: TaskId) -> WriteStatus:
         table_name=spec.config.name,
         instant=spec.instant,
         partition_path=write.place.partition,
-        task=task.partition,
+        task=write.number,
     ) as writer:
         for batch in merge_runs(runs, spec.rule):
             _append(writer, batch, spec, carried=write.old is not None)

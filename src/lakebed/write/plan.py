@@ -17,10 +17,12 @@ from lakebed.write.staging import Segment
 class FileGroupWrite:
     """One base file to write: its file group, its old base file if any, its new rows.
 
-    `segments` are in order of arrival as far as there is one: by task, then by flush.
+    `number` is unique within the write. `segments` are in order of arrival as far as
+    there is one: by task, then by flush.
     """
 
     spec: WriteSpec
+    number: int
     place: BucketPlace
     file_id: str
     old: BaseFile | None
@@ -47,17 +49,18 @@ def plan_base_files(
     for segment in segments:
         staged[BucketPlace(segment.partition, segment.bucket)].append(segment)
     writes = []
-    for place, held in staged.items():
+    for number, (place, held) in enumerate(staged.items()):
         existing = slices.get(place)
         if existing is not None:
             _check_rewritable(place, existing, spec)
         writes.append(
             FileGroupWrite(
                 spec,
+                number,
                 place,
                 existing.group.file_id if existing else new_file_id(place, clock),
                 existing.base_file if existing else None,
-                tuple(sorted(held, key=lambda segment: segment.path)),
+                tuple(sorted(held, key=lambda segment: segment.arrival)),
             )
         )
     return sorted(writes, key=lambda write: (-write.new_rows, write.file_id))

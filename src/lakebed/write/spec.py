@@ -8,6 +8,7 @@ from lakebed.errors import SchemaError
 from lakebed.merge.order import MergeRule
 from lakebed.storage.storage import Storage
 from lakebed.table.config import BucketIndex, MergeMode, TableConfig
+from lakebed.table.schema import find_field
 
 DEFAULT_MEMORY_BYTES = 64 << 20
 
@@ -46,7 +47,7 @@ def check_columns(config: TableConfig, schema: pa.Schema) -> None:
         ("ordering", config.ordering_fields),
     ):
         for field in fields:
-            if field not in schema.names:
+            if find_field(list(schema), field) is None:
                 raise SchemaError(
                     f"{kind} column {field!r} is missing; the input has {', '.join(schema.names)}"
                 )

@@ -27,9 +27,13 @@ MIN_BATCH_ROWS = 256
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The rows of one file group in one temporary run: a range of its batches."""
+    """The rows of one file group in one temporary run: a range of its batches.
+
+    `arrival` orders the runs of a write: the task's number, then its flushes.
+    """
 
     path: str
+    arrival: tuple[int, int]
     partition: str
     bucket: int
     first_batch: int
@@ -51,16 +55,11 @@ def stage_runs(
         held.append(placed)
         held_bytes += placed.rows.nbytes
         if held_bytes >= spec.memory_bytes:
-            yield from _flush(held, spec, _run_name(task, flushes))
+            yield from _flush(held, spec, task, flushes)
             held, held_bytes, flushes = [], 0, flushes + 1
     if held:
-        yield from _flush(held, spec, _run_name(task, flushes))
+        yield from _flush(held, spec, task, flushes)
     pa.default_memory_pool().release_unused()
-
-
-def _run_name(task: TaskId, flush: int) -> str:
-    """Name a run so that names sort as the runs were written: by task, then by flush."""
-    return f"{task.partition:08d}-{task.stage}-{task.attempt}-{flush:08d}"
 
 
 def read_segment(storage: Storage, segment: Segment) -> Iterator[pa.RecordBatch]:
@@ -70,12 +69,13 @@ def read_segment(storage: Storage, segment: Segment) -> Iterator[pa.RecordBatch]
             yield run.get_batch(number)
 
 
-def _flush(held: list[PlacedRows], spec: WriteSpec, name: str) -> Iterator[Segment]:
+def _flush(held: list[PlacedRows], spec: WriteSpec, task: TaskId, flush: int) -> Iterator[Segment]:
     rows = pa.concat_batches([placed.rows for placed in held])
     partitions = pa.concat_arrays([placed.partitions for placed in held]).dictionary_encode()
     buckets = np.concatenate([placed.buckets for placed in held])
     held.clear()
-    path = f"{temp_folder(spec.instant)}/{name}.arrow"
+    path = f"{temp_folder(spec.instant)}/{task.write_token}-{flush}.arrow"
+    arrival = (task.partition, flush)
     batch_rows = max(MIN_BATCH_ROWS, RUN_BATCH_BYTES * rows.num_rows // max(rows.nbytes, 1))
     written = 0
     segments = []
@@ -89,7 +89,9 @@ def _flush(held: list[PlacedRows], spec: WriteSpec, name: str) -> Iterator[Segme
             for start in range(0, ordered.num_rows, batch_rows):
                 run.write_batch(ordered.slice(start, batch_rows))
                 count += 1
-            segments.append(Segment(path, partition, bucket, written, count, ordered.num_rows))
+            segments.append(
+                Segment(path, arrival, partition, bucket, written, count, ordered.num_rows)
+            )
             written += count
     yield from segments
 

@@ -1,0 +1,133 @@
+"""The writer's bucket index against the files of a table."""
+
+import pyarrow as pa
+import pytest
+
+import lakebed
+from lakebed.errors import CorruptError, InvalidError
+from lakebed.format.bucket import bucket_of_file_id
+from lakebed.format.properties import parse_properties
+from lakebed.index.bucket import (
+    BucketPlace,
+    check_index,
+    checked_index,
+    index_properties,
+    new_file_id,
+    slices_by_bucket,
+)
+from lakebed.model.clock import ManualClock
+from lakebed.table.config import BucketIndex, TableConfig
+from lakebed.table.snapshot import load_snapshot
+from support.fixtures import unpack
+from support.tables import batch, check_files, make, reopen, rows_of, settle
+
+
+def snapshot(table):
+    return load_snapshot(table._storage, table.config)
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("mor9_bucket8", BucketIndex(8, ("id",))),
+        ("mor9_bucket8_hash", BucketIndex(8, ("id",))),
+        ("mor9_bucket_avro", BucketIndex(2, ("id",))),
+        ("mor9_compact", BucketIndex(2, ("id",))),
+        ("mor8_bucket_avro", BucketIndex(2, ("id",))),
+    ],
+)
+def test_the_index_that_hudi_used_fits_and_no_other_count_does(name, index, tmp_path):
+    table = lakebed.open_table(None, str(unpack(name, tmp_path)))
+    found = snapshot(table)
+    check_index(found, index)
+    for place in slices_by_bucket(found):
+        assert 0 <= place.bucket < index.buckets
+    for wrong in {1, index.buckets - 1, index.buckets + 1, 64} - {index.buckets, 0}:
+        with pytest.raises(InvalidError):
+            check_index(found, BucketIndex(wrong, index.hash_fields))
+
+
+def test_a_new_group_in_a_table_of_hudi_is_in_the_bucket_that_hudi_would_choose(tmp_path):
+    path = str(unpack("mor9_bucket8", tmp_path))
+    table = lakebed.open_table(None, path)
+    before = rows_of(table)
+    row = {field.name: None for field in table.schema}
+    new = [{**row, "id": f"n{i}", "ts": i, "dt": "new"} for i in range(20)]
+    table.insert(pa.Table.from_pylist(new, schema=table.schema), index="bucket", buckets=8)
+    again = lakebed.open_table(None, path)
+    assert again.config.index == BucketIndex(8, ("id",))
+    after = rows_of(again)
+    assert {key: after[key] for key in before} == before
+    assert len(after) == len(before) + 20
+    for row in again.files().to_pylist():
+        assert bucket_of_file_id(row["file_id"]) in range(8)
+    check_index(snapshot(again), BucketIndex(8, ("id",)))
+
+
+def test_a_file_id_that_is_no_buckets_is_named():
+    table = make()
+    table.insert(batch(("a", 1, 1, "p")))
+    file = table.files().to_pylist()[0]
+    data = table._storage.read(file["path"])
+    table._storage.put("p/abc-0_0-0-0_20000101000000000.parquet", data)
+    with pytest.raises(InvalidError, match="file id 'abc-0' in partition 'p' is no bucket's"):
+        slices_by_bucket(snapshot(table))
+
+
+def test_two_groups_for_one_bucket_are_named():
+    table = make(buckets=1)
+    table.insert(batch(("a", 1, 1, "p")))
+    file = table.files().to_pylist()[0]
+    data = table._storage.read(file["path"])
+    table._storage.put("p/00000000-aaaa-0_0-0-0_20000101000000000.parquet", data)
+    with pytest.raises(CorruptError, match="two file groups for bucket 0") as caught:
+        slices_by_bucket(snapshot(table))
+    assert file["file_id"] in str(caught.value)
+    with pytest.raises(CorruptError, match="two file groups"):
+        reopen(table._storage).insert(batch(("b", 1, 1, "p")))
+
+
+def test_a_new_file_id_begins_with_the_bucket_and_never_comes_again():
+    clock = ManualClock()
+    ids = [new_file_id(BucketPlace("p", 37), clock) for _ in range(100)]
+    assert len(set(ids)) == 100
+    assert {bucket_of_file_id(found) for found in ids} == {37}
+
+
+def test_an_index_survives_its_properties():
+    index = BucketIndex(16, ("id",))
+    assert TableConfig.parse({**settle(), **index_properties(index)}, "here").index == index
+
+
+@pytest.mark.parametrize("buckets", [0, -1, 10**9, "4", 4.0, True, None])
+def test_a_number_of_buckets_that_is_none_is_refused(buckets):
+    config = TableConfig.parse(settle(), "here")
+    with pytest.raises(InvalidError, match="buckets="):
+        checked_index(config, buckets, ())
+
+
+def test_hash_fields_are_key_fields():
+    config = TableConfig.parse(settle(key=("id", "v")), "here")
+    assert checked_index(config, 4, ()) == BucketIndex(4, ("id", "v"))
+    assert checked_index(config, 4, ("v",)) == BucketIndex(4, ("v",))
+    with pytest.raises(InvalidError, match="hash field 'ts' is not one of .* id, v"):
+        checked_index(config, 4, ("ts",))
+
+
+def test_keys_hashed_by_one_of_two_fields_lie_together():
+    table = make(
+        key=("id", "dt"),
+        partition_by=(),
+        buckets=5,
+        properties={"hoodie.bucket.index.hash.field": "id"},
+    )
+    table.insert(batch(*((f"k{i}", i, i, f"d{j}") for i in range(6) for j in range(4))))
+    found = rows_of(table)
+    assert len(found) == 24
+    files = {}
+    for row in found.values():
+        files.setdefault(row["id"], set()).add(row["_hoodie_file_name"])
+    assert all(len(names) == 1 for names in files.values())
+    check_files(table)
+    stored = parse_properties(table._storage.read(".hoodie/hoodie.properties"))
+    assert stored["hoodie.bucket.index.hash.field"] == "id"
