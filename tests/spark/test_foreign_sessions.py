@@ -16,13 +16,13 @@ SCRIPT = pathlib.Path(__file__).with_name("foreign_sessions.py")
 
 def other_python() -> str | None:
     """Find an interpreter of another version, or None."""
-    for minor in (10, 12, 13, 14):
-        name = f"python3.{minor}"
-        found = shutil.which(name) if sys.version_info[1] != minor else None
-        if found is None:
-            continue
+    names = [f"python3.{minor}" for minor in (10, 12, 13, 14) if minor != sys.version_info[1]]
+    found = [shutil.which(name) for name in names]
+    pyenv = pathlib.Path.home() / ".pyenv" / "versions"
+    found += [str(path) for name in names for path in pyenv.glob(f"*/bin/{name}")]
+    for path in filter(None, found):
         # pyenv leaves a name for every version, also for one that is not in use.
-        ask = [found, "-c", "import sys; print(sys.executable)"]
+        ask = [path, "-c", "import sys; print(sys.executable)"]
         told = subprocess.run(ask, check=False, capture_output=True, text=True)
         if told.returncode == 0:
             return told.stdout.strip()

@@ -110,7 +110,7 @@ def test_an_empty_dataframe_commits_no_rows(spark: SparkSession, path):
 
 
 def test_a_dataframe_of_mostly_empty_partitions_is_written_whole(spark: SparkSession, path):
-    data = frame(spark, *[(n, n, "x") for n in range(5)]).repartition(40)
+    data = frame(spark, *[(n, n, "x") for n in range(5)]).repartition(16)
     table = create(spark, path)
     table.bulk_insert(data)
     assert rows(table.read()) == rows(data)
@@ -203,7 +203,7 @@ def test_memory_that_the_workers_cannot_see_is_refused(spark: SparkSession):
     table.bulk_insert(pa.table({"id": [1], "ts": [1], "v": ["a"]}))
     with pytest.raises(InvalidError, match="memory"):
         table.read()
-    with pytest.raises(InvalidError, match="Memory"):
+    with pytest.raises(InvalidError, match="memory"):
         table.insert(pa.table({"id": [1], "ts": [1], "v": ["a"]}))
 
 
@@ -218,7 +218,7 @@ def test_a_codec_with_which_spark_hardly_moves_is_refused(spark: SparkSession, p
     assert files_below(path) == before
 
 
-def test_a_file_that_is_gone_does_not_go_unnoticed(spark: SparkSession, path):
+def test_a_file_that_was_cut_off_does_not_go_unnoticed(spark: SparkSession, path):
     table = create(spark, path)
     table.bulk_insert(frame(spark, *[(n, 1, "a") for n in range(20)]))
     with session_conf(
@@ -230,5 +230,6 @@ def test_a_file_that_is_gone_does_not_go_unnoticed(spark: SparkSession, path):
         name = table.files().column("path")[0].as_py()
         with open(f"{path}/{name}", "r+b") as file:
             file.truncate(100)
-        with pytest.raises(PySparkException):
+        # Spark has no class of its own for it.
+        with pytest.raises(Exception, match="FAILED_READ_FILE"):
             held.collect()

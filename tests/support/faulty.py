@@ -103,6 +103,9 @@ class FaultyStorage:
     def delete(self, path: str) -> None:
         self.run(f"delete {path}", lambda: self.inner.delete(path))
 
+    def make_folder(self, path: str) -> None:
+        self.run(f"make_folder {path}", lambda: self.inner.make_folder(path))
+
     def open_write(self, path: str, *, durable: bool = True) -> "FaultyStream":
         def act() -> WriteStream:
             stream = self.inner.open_write(path, durable=durable)

@@ -12,6 +12,7 @@ from lakebed.api.engines import Engines
 from lakebed.api.table import Table, make_table
 from lakebed.errors import NotFoundError
 from lakebed.format.bucket import bucket_of_file_id, key_buckets
+from lakebed.format.commit_metadata import CommitMetadata
 from lakebed.format.instant_name import InstantName, State
 from lakebed.format.meta_columns import FILE_NAME, META_COLUMNS, RECORD_KEY
 from lakebed.format.names import parse_data_name
@@ -21,7 +22,7 @@ from lakebed.storage.objects import memory_storage
 from lakebed.storage.storage import Storage
 from lakebed.table.base_file import read_base_file, read_footer
 from lakebed.table.properties_file import load_config
-from lakebed.table.snapshot import load_snapshot
+from lakebed.table.snapshot import load_snapshot, named_files
 
 SCHEMA = pa.schema(
     [("id", pa.string()), ("v", pa.int64()), ("ts", pa.int64()), ("dt", pa.string())]
@@ -120,20 +121,22 @@ def without_locks(paths: Iterable[str]) -> set[str]:
 
 
 def check_no_leftovers(storage: Storage) -> None:
-    """Assert that no file of an instant that is not completed is left, and none is temporary."""
-    completed, pending = set(), set()
+    """Assert that every data file is named by a commit, and that nothing is pending or temporary."""
+    named, completed, pending = set(), set(), set()
     paths = [entry.path for entry in storage.list()]
     for path in paths:
         folder, _, name = path.rpartition("/")
         instant = InstantName.parse(name) if folder == ".hoodie/timeline" else None
-        if instant is not None:
-            (completed if instant.state is State.COMPLETED else pending).add(instant.requested)
+        if instant is not None and instant.state is State.COMPLETED:
+            completed.add(instant.requested)
+            named.update(named_files(CommitMetadata.parse(storage.read(path), path)))
+        elif instant is not None:
+            pending.add(instant.requested)
         assert not path.startswith(".hoodie/.temp"), path
     assert pending <= completed, "a pending instant is left"
     for path in paths:
-        parsed = parse_data_name(path.rpartition("/")[2])
-        if parsed is not None and not path.startswith(".hoodie/"):
-            assert parsed.instant in completed, f"{path} is of no completed instant"
+        if not path.startswith(".hoodie/") and parse_data_name(path.rpartition("/")[2]):
+            assert path in named, f"{path} is named by no commit"
 
 
 def check_files(table: Table) -> None:

@@ -263,9 +263,12 @@ def _checked_columns(columns: Sequence[str] | None, schema: pa.Schema) -> list[s
 def _check_empty(storage: Storage) -> None:
     """Refuse a folder that holds a table, or anything that a reader could take for data."""
     folders, entries = storage.list_names("")
+    held = {entry.path for entry in storage.list(".hoodie")} if ".hoodie" in folders else set()
+    # A creation that failed half-way leaves empty folders, which are no reason to refuse.
+    folders = [folder for folder in folders if folder != ".hoodie" or held]
     found = [*folders, *(entry.path for entry in entries)]
     if not found:
         return
-    if any(entry.path == PROPERTIES_PATH for entry in storage.list(".hoodie")):
+    if PROPERTIES_PATH in held:
         raise ExistsError(f"{storage.url}: a table exists here already; open it with open_table")
     raise InvalidError(f"{storage.url}: want an empty folder for a new table, found {found[0]!r}")

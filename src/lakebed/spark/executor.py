@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from lakebed.errors import InvalidError, LakebedError, UnavailableError
+from lakebed.errors import LakebedError, UnavailableError
 from lakebed.model.executor import Item, Result, TaskId
 from lakebed.spark.errors import pack_error, translated, unpack_error
 from lakebed.spark.session import check_session
@@ -37,7 +37,7 @@ class SparkExecutor:
             return
         check_session(self._spark)
         slots = min(len(items), MAX_TASKS)
-        rows = [(number % slots, _pack(item)) for number, item in enumerate(items)]
+        rows = [(number % slots, pickle.dumps(item)) for number, item in enumerate(items)]
 
         def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
@@ -48,15 +48,6 @@ class SparkExecutor:
             frame = self._spark.createDataFrame(rows, "slot int, item binary")
             frame = frame.repartitionById(slots, frame["slot"]).mapInArrow(work, RESULT_DDL)
             yield from collect_results(self._spark, frame, label)
-
-
-def _pack(item: Any) -> bytes:
-    try:
-        return pickle.dumps(item)
-    except (TypeError, pickle.PicklingError) as error:
-        raise InvalidError(
-            f"the table cannot be sent to Spark's workers ({error}); open it without a session"
-        ) from error
 
 
 def _run_item(task: Callable[[Any, TaskId], Any], packed: bytes) -> Any:

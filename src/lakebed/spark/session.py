@@ -21,6 +21,8 @@ _SQL_DEFAULTS = {
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "8",
+    # Beyond 32 files Spark would look at each in a task of its own, before every read.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 _JVM_DEFAULTS = {

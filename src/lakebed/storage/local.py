@@ -17,7 +17,14 @@ from lakebed.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from lakebed.storage.durable import NewFile, folder_lock, read_tag, sync_folder, tag_of
+from lakebed.storage.durable import (
+    NewFile,
+    folder_lock,
+    make_folders,
+    read_tag,
+    sync_folder,
+    tag_of,
+)
 from lakebed.storage.paths import check_path, is_reserved, join
 from lakebed.storage.storage import Entry, Names
 from lakebed.storage.streams import NewObject
@@ -159,6 +166,12 @@ class LocalStorage:
                     sync_folder(folder)
             except (FileNotFoundError, NotADirectoryError):
                 return
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder, and what is missing above it, durably."""
+        full = self._locate(path)
+        with self._writing(path):
+            make_folders(full)
 
     def open_write(self, path: str, *, durable: bool = True) -> "LocalWriteStream":
         """Start a new object; it replaces what is there when it is closed."""

@@ -156,6 +156,10 @@ class ObjectStorage:
         except NotFoundError:
             return
 
+    def make_folder(self, path: str) -> None:
+        """Do nothing but check the path: an object store has no folders."""
+        self._key(path)
+
     def open_write(self, path: str, *, durable: bool = True) -> ObjectWriteStream:
         """Start a new object; it replaces what is there when it is closed."""
         del durable  # an object store keeps what it has taken

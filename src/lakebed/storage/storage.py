@@ -134,6 +134,10 @@ class Storage(Protocol):
         """Delete an object; one that is not there is no error."""
         ...
 
+    def make_folder(self, path: str) -> None:
+        """Make a folder exist where the store has folders; elsewhere there is nothing to do."""
+        ...
+
     def open_write(self, path: str, *, durable: bool = True) -> WriteStream:
         """Start a new object; it replaces what is there when it is closed.
 

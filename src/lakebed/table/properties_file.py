@@ -18,6 +18,8 @@ BACKUP_PATH = ".hoodie/hoodie.properties.backup"
 def create_properties(storage: Storage, properties: Mapping[str, str]) -> TableConfig:
     """Make the table: one atomic put, so of two that create it one wins."""
     config = TableConfig.parse(properties, f"{storage.url}: new table")
+    # Hudi cannot open a table, even an empty one, without these folders.
+    storage.make_folder(config.history_path)
     try:
         storage.put_if_absent(PROPERTIES_PATH, encode_properties(properties, _COMMENT))
     except ExistsError:

@@ -29,21 +29,21 @@ def free_port() -> int:
     return port
 
 
-def environment(folder: pathlib.Path) -> dict[str, str]:
+def environment(folder: pathlib.Path, **more: str) -> dict[str, str]:
     """Give what a server needs to know; the driver's import path is not among it."""
     env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     return env | {
         "SPARK_HOME": HOME,
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_CONF_DIR": str(folder),
-        "SPARK_DAEMON_MEMORY": "256m",
         "PYSPARK_PYTHON": sys.executable,
+        **more,
     }
 
 
 @contextmanager
 def running(
-    folder: pathlib.Path, *commands: list[str], ready: Callable[[], bool]
+    folder: pathlib.Path, *commands: list[str], ready: Callable[[], bool], **env: str
 ) -> Iterator[None]:
     """Run servers until the block ends; it begins when they are ready."""
     log = folder / "servers.log"
@@ -53,7 +53,7 @@ def running(
             servers += [
                 subprocess.Popen(
                     command,
-                    env=environment(folder),
+                    env=environment(folder, **env),
                     stdout=out,
                     stderr=out,
                     start_new_session=True,
@@ -131,7 +131,7 @@ def test_a_standalone_cluster_with_two_workers(tmp_path: pathlib.Path):
         except (OSError, urllib.error.URLError, ValueError):
             return False
 
-    with running(tmp_path, master, *workers, ready=ready):
+    with running(tmp_path, master, *workers, ready=ready, SPARK_DAEMON_MEMORY="256m"):
         report = smoke(url, tmp_path)
     check(report)
     # Both workers had an executor.

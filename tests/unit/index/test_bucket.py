@@ -110,7 +110,7 @@ def test_hash_fields_are_key_fields():
     config = TableConfig.parse(settle(key=("id", "v")), "here")
     assert checked_index(config, 4, ()) == BucketIndex(4, ("id", "v"))
     assert checked_index(config, 4, ("v",)) == BucketIndex(4, ("v",))
-    with pytest.raises(InvalidError, match="hash field 'ts' is not one of .* id, v"):
+    with pytest.raises(InvalidError, match=r"hash field 'ts' is not one of .* id, v"):
         checked_index(config, 4, ("ts",))
 
 

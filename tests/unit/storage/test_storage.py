@@ -449,3 +449,13 @@ class TestBadPaths:
 def test_an_entry_is_a_value(storage):
     storage.put("a", b"1")
     assert storage.head("a") == Entry("a", 1, storage.head("a").etag)
+
+
+def test_make_folder_shows_no_object_and_may_be_called_again(storage):
+    storage.make_folder("a/b")
+    storage.make_folder("a/b")
+    assert list(storage.list()) == []
+    storage.put("a/b/c", b"1")
+    assert list(storage.names("a/b")) == ["c"]
+    with pytest.raises(InvalidError):
+        storage.make_folder("../out")

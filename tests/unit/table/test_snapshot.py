@@ -45,8 +45,7 @@ def test_files_of_a_pending_instant_and_files_of_others_are_not_data():
     assert user_rows(reopen(table._storage)) == before
 
 
-def test_a_base_file_of_a_replaced_group_is_not_data_and_archived_ones_are():
-    # Covered by tables of Hudi (cow9_services, cow9_archive); here: nothing is invented.
+def test_an_empty_table_has_no_slices_and_the_schema_that_it_was_made_with():
     table = make()
     assert load_snapshot(table._storage, table.config).slices == ()
     assert load_snapshot(table._storage, table.config).partitions == ()

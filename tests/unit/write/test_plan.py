@@ -24,7 +24,7 @@ def make_spec(**changes) -> WriteSpec:
 
 
 def segment(run: int, partition: str, bucket: int, rows: int) -> Segment:
-    return Segment(f".hoodie/.temp/x/{run:08d}.arrow", partition, bucket, 0, 1, rows)
+    return Segment(f".hoodie/.temp/x/{run}.arrow", (run, 0), partition, bucket, 0, 1, rows)
 
 
 def existing(place: BucketPlace, logs: int = 0) -> dict[BucketPlace, FileSlice]:
@@ -39,10 +39,10 @@ def existing(place: BucketPlace, logs: int = 0) -> dict[BucketPlace, FileSlice]:
 
 
 def test_one_base_file_for_each_bucket_largest_first():
-    segments = [segment(1, "p", 0, 5), segment(0, "p", 0, 5), segment(0, "p", 1, 30)]
+    segments = [segment(10, "p", 0, 5), segment(9, "p", 0, 5), segment(0, "p", 1, 30)]
     writes = plan_base_files(segments, {}, make_spec(), ManualClock())
     assert [(w.place.bucket, w.new_rows, w.old) for w in writes] == [(1, 30, None), (0, 10, None)]
-    assert [s.path for s in writes[1].segments] == sorted(s.path for s in segments[:2])
+    assert [s.arrival for s in writes[1].segments] == [(9, 0), (10, 0)]
     assert len({write.file_id for write in writes}) == 2
 
 

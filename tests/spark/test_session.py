@@ -1,0 +1,38 @@
+"""The session that `local_session` makes: quiet, and the user's word counts."""
+
+import os
+import subprocess
+import sys
+
+SCRIPT = """
+import lakebed
+spark = lakebed.local_session(1, "newcomer", {"spark.sql.shuffle.partitions": "3"})
+assert lakebed.local_session(1) is spark
+assert spark.range(100).repartition(2).count() == 100
+conf = spark.conf.get
+print(conf("spark.master"), conf("spark.app.name"), conf("spark.python.daemon.module"))
+print(conf("spark.sql.session.timeZone"), conf("spark.driver.memory"))
+"""
+
+
+def test_a_newcomer_sees_what_the_program_prints_and_nothing_else():
+    env = {
+        key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK"))
+    }
+    done = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", "-c", SCRIPT],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    # The JVM itself says this about a module that Spark asks for; nobody can turn it off.
+    expected = "WARNING: Using incubator modules: jdk.incubator.vector"
+    assert [line for line in done.stderr.splitlines() if line != expected] == []
+    first, second = done.stdout.splitlines()
+    assert first == "local[1] newcomer lakebed.spark.daemon"
+    zone, memory = second.split()
+    assert zone == "UTC"
+    assert 1 <= int(memory.removesuffix("g")) <= 8
