@@ -10,8 +10,9 @@ spark = lakebed.local_session(1, "newcomer", {"spark.sql.shuffle.partitions": "3
 assert lakebed.local_session(1) is spark
 assert spark.range(100).repartition(2).count() == 100
 conf = spark.conf.get
+assert conf("spark.sql.session.timeZone") == "UTC"
 print(conf("spark.master"), conf("spark.app.name"), conf("spark.python.daemon.module"))
-print(conf("spark.sql.session.timeZone"), conf("spark.driver.memory"))
+print(conf("spark.sql.shuffle.partitions"), conf("spark.driver.memory"))
 """
 
 
@@ -33,6 +34,6 @@ def test_a_newcomer_sees_what_the_program_prints_and_nothing_else():
     assert [line for line in done.stderr.splitlines() if line != expected] == []
     first, second = done.stdout.splitlines()
     assert first == "local[1] newcomer lakebed.spark.daemon"
-    zone, memory = second.split()
-    assert zone == "UTC"
+    partitions, memory = second.split()
+    assert partitions == "3"
     assert 1 <= int(memory.removesuffix("g")) <= 8

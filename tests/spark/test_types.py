@@ -151,7 +151,7 @@ def test_a_table_takes_a_struct_type_a_ddl_text_and_an_arrow_schema_alike(spark,
     assert tables[0].read().collect() == []
 
 
-@pytest.mark.parametrize("schema", ["id strin", "", 7, ["id"]])
+@pytest.mark.parametrize("schema", ["id no_type", "", 7, ["id"]])
 def test_what_is_no_schema_is_refused(spark: SparkSession, path: str, schema: object):
     with pytest.raises(SchemaError):
         lakebed.create_table(spark, path, schema, key="id")

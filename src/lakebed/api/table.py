@@ -108,7 +108,7 @@ class Table:
             raise UnsupportedError(f'mode={mode!r}: this release reads mode="snapshot" only')
         if since is not None or until is not None:
             raise UnsupportedError("since, until: incremental reads are not in this release")
-        if where is not None and not isinstance(where, str):
+        if where is not None and (type(where) is not str or not where.strip()):
             raise InvalidError(f"where: want a predicate as text, found {where!r}")
         snapshot = self._snapshot(as_of)
         names = _checked_columns(columns, snapshot.schema)

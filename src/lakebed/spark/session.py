@@ -7,6 +7,7 @@ settles them; another session works too, or gets a sentence that says what to ch
 
 import os
 import sys
+import warnings
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -40,23 +41,32 @@ def local_session(
 ) -> SparkSession:
     """Start (or find) a Spark session on this machine, ready for Lakebed.
 
-    `conf` adds to or overrides the defaults. `PYSPARK_PYTHON` is set to this interpreter
-    unless the environment names one: the workers must have this package. Where the
-    environment names a Spark Connect server (`SPARK_REMOTE=sc://...`) the session is one
-    of that server, and only what a session may set is set.
+    `conf` adds to or overrides the defaults; a session that is running already keeps its
+    own. `PYSPARK_PYTHON` is set to this interpreter unless the environment names one: the
+    workers must have this package. Where the environment names a Spark Connect server
+    (`SPARK_REMOTE=sc://...`) the session is one of that server, and only what a session may
+    set is set.
     """
-    remote = os.environ.get("SPARK_REMOTE")
-    settings = dict(_SQL_DEFAULTS)
+    settings = {} if SparkSession.getActiveSession() else _defaults(cores, app)
     builder = SparkSession.builder
-    if remote is None or remote.startswith("local"):
-        settings |= _JVM_DEFAULTS | {"spark.app.name": app, "spark.driver.memory": _driver_memory()}
-        settings |= _logging()
-        _settle_environment()
-    if remote is None:
-        settings["spark.master"] = f"local[{cores}]"
     for name, value in {**settings, **(conf or {})}.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    with warnings.catch_warnings():
+        # A local Connect server takes them at its start; its client then tries once more.
+        warnings.filterwarnings("ignore", "Failed to set spark", UserWarning)
+        return builder.getOrCreate()
+
+
+def _defaults(cores: int | str, app: str) -> dict[str, str]:
+    remote = os.environ.get("SPARK_REMOTE")
+    settings = dict(_SQL_DEFAULTS)
+    if remote is None:
+        settings["spark.master"] = f"local[{cores}]"
+    if remote is None or remote.startswith("local"):
+        _settle_environment()
+        settings |= _JVM_DEFAULTS | _logging()
+        settings |= {"spark.app.name": app, "spark.driver.memory": _driver_memory()}
+    return settings
 
 
 def check_session(spark: SparkSession) -> None:

@@ -335,7 +335,7 @@ READS: list[tuple[dict[str, Any], type[LakebedError], str]] = [
     ({"as_of": 5}, InvalidError, "point in time 5"),
     ({"where": "nope = 1"}, SchemaError, "no column nope; the table has"),
     ({"where": "id ="}, InvalidError, "predicate 'id ='"),
-    ({"where": ""}, InvalidError, "predicate ''"),
+    ({"where": ""}, InvalidError, "found ''"),
     ({"where": 5}, InvalidError, "where: want a predicate as text, found 5"),
     ({"where": "v = id"}, InvalidError, "int64, string"),
     ({"where": "upper(id) = 'A'"}, UnsupportedError, r"UPPER\(id\) is not understood"),
