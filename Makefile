@@ -63,6 +63,7 @@ bench: java setup $(HUDI_VENV)/.ready ## measure against Apache Hudi; figures go
 	$(BIN)/python bench/run.py
 
 docs: setup ## build the documentation
+	$(BIN)/python scripts/options_page.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 lock: ## settle requirements/*.txt anew (needs pip-tools in the environment)

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import runpy
 import subprocess
 from pathlib import Path
 
@@ -72,6 +73,11 @@ def test_every_decision_and_format_page_is_in_the_navigation():
     listed = (ROOT / "mkdocs.yml").read_text()
     for page in (ROOT / "docs").rglob("*.md"):
         assert str(page.relative_to(ROOT / "docs")) in listed
+
+
+def test_the_options_page_is_what_the_code_says():
+    page = runpy.run_path(str(ROOT / "scripts" / "options_page.py"))
+    assert page["PAGE"].read_text() == page["text"](), "run python scripts/options_page.py"
 
 
 def test_a_missing_or_old_java_is_said_in_a_sentence(tmp_path):
