@@ -28,7 +28,8 @@ from lakebed.storage.storage import Storage
 from lakebed.table.config import TableConfig, TableType
 from lakebed.table.file_group import join_path
 from lakebed.table.properties_file import load_config
-from lakebed.table.snapshot import CommitCache, Snapshot, load_snapshot, named_files
+from lakebed.table.retained import named_files
+from lakebed.table.snapshot import CommitCache, Snapshot, load_snapshot
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 

@@ -16,6 +16,7 @@ from lakebed.errors import UnsupportedError
 from lakebed.format.avro_schema import avro_to_arrow
 from lakebed.format.commit_metadata import CommitMetadata
 from lakebed.format.instant_name import Action, State
+from lakebed.format.meta_columns import META_COLUMNS
 from lakebed.format.names import BaseFileName, parse_data_name
 from lakebed.format.plans import PlanKind, parse_plan
 from lakebed.storage.storage import Entry, Storage
@@ -30,12 +31,20 @@ from lakebed.table.file_group import (
     group_files,
     latest_slice,
 )
+from lakebed.table.retained import (
+    check_as_of,
+    check_files_present,
+    named_files,
+    newest_base_files,
+)
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.archived import read_completions
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 
 METADATA_FOLDER = ".hoodie"
 _LATEST = "9" * 17
+# What rewrites rows as they are: its schema may be older than the table's.
+_REWRITES = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX", "BUCKET_RESCALE"})
 
 
 @dataclass(slots=True)
@@ -79,7 +88,13 @@ class Snapshot:
     @cached_property
     def groups(self) -> Mapping[FileGroupId, tuple[FileSlice, ...]]:
         """Give all visible slices of every file group that still counts, oldest first."""
-        files = self._visible_files()
+        files = list(self._visible_files())
+        check_files_present(
+            newest_base_files(map(self.commits.read, self.timeline.commits)),
+            self.replaced,
+            {file.path for file in files},
+            self.timeline.until,
+        )
         pending = self._pending_compactions()
         found: dict[FileGroupId, tuple[FileSlice, ...]] = {}
         for group, members in sorted(group_files(files).items()):
@@ -111,15 +126,17 @@ class Snapshot:
             return avro_to_arrow(text)
         for slice_ in self.slices:
             if slice_.base_file is not None:
-                return read_footer(self.storage, slice_.base_file.path).schema
+                fields = read_footer(self.storage, slice_.base_file.path).schema
+                return pa.schema([f for f in fields if f.name not in META_COLUMNS])
         return pa.schema([])
 
     @cached_property
     def schema_text(self) -> str | None:
         """Give the Avro text of the schema, as the newest commit that has one says."""
         for instant in reversed(self.timeline.commits):
-            text = (self.commits.read(instant).extra_metadata or {}).get("schema")
-            if text:
+            metadata = self.commits.read(instant)
+            text = (metadata.extra_metadata or {}).get("schema")
+            if text and metadata.operation_type not in _REWRITES:
                 return text
         return self.config.create_schema
 
@@ -136,6 +153,9 @@ class Snapshot:
         active = self.timeline.completed(instant)
         if active is None:
             return True  # archived: older than the timeline, hence committed
+        if isinstance(file, LogFile) and active.action is Action.REPLACECOMMIT:
+            # While buckets are resized, deltacommits write logs named after the clustering.
+            return True
         return file.path in self._named(active)
 
     def _completion_of(self, instant: str) -> str:
@@ -184,6 +204,7 @@ def load_snapshot(
     timeline = commits.active.load()
     if as_of is not None:
         timeline = timeline.as_of(as_of)
+        check_as_of(storage, commits.active, config.history_path, timeline)
     return Snapshot(storage, config, timeline, commits)
 
 
@@ -193,15 +214,10 @@ def table_files(storage: Storage) -> Iterator[Entry]:
     yield from entries
     for folder in folders:
         if folder != METADATA_FOLDER:
-            yield from storage.list(folder)
-
-
-def named_files(metadata: CommitMetadata) -> Iterator[str]:
-    """Give the path of every data file that a commit names."""
-    for stats in metadata.partition_to_write_stats.values():
-        for stat in stats:
-            if stat.path:
-                yield stat.path.lstrip("/")
+            # A table below this one keeps its files to itself.
+            for entry in storage.list(folder):
+                if METADATA_FOLDER not in entry.path.split("/"):
+                    yield entry
 
 
 def _data_file(entry: Entry) -> BaseFile | LogFile | None:
