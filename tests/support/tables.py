@@ -22,7 +22,8 @@ from lakebed.storage.objects import memory_storage
 from lakebed.storage.storage import Storage
 from lakebed.table.base_file import read_base_file, read_footer
 from lakebed.table.properties_file import load_config
-from lakebed.table.snapshot import load_snapshot, named_files
+from lakebed.table.retained import named_files
+from lakebed.table.snapshot import load_snapshot
 
 SCHEMA = pa.schema(
     [("id", pa.string()), ("v", pa.int64()), ("ts", pa.int64()), ("dt", pa.string())]

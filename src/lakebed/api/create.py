@@ -9,8 +9,9 @@ from lakebed.errors import InvalidError, OptionError, SchemaError, UnsupportedEr
 from lakebed.format.avro_schema import arrow_to_avro
 from lakebed.format.properties import table_checksum
 from lakebed.format.record_key import KeyGenerator
+from lakebed.format.timestamp_keygen import TimestampKeygen
 from lakebed.index.bucket import MAX_BUCKETS
-from lakebed.model.options import canonical
+from lakebed.model.options import canonical, is_stored
 from lakebed.table.config import TABLE_VERSIONS, Layout, MergeMode, TableType
 
 _MERGE_MODE = "hoodie.record.merge.mode"
@@ -200,6 +201,8 @@ def _check_settled(
             f"partition_by, found {len(partition_by)}"
         )
     generator.is_composite(key)
+    if generator is KeyGenerator.TIMESTAMP:
+        TimestampKeygen.parse(settled)
 
 
 def _overlay(settled: dict[str, str], properties: Mapping[str, str]) -> None:
@@ -211,5 +214,5 @@ def _overlay(settled: dict[str, str], properties: Mapping[str, str]) -> None:
             raise OptionError(
                 f"option {name}={value} contradicts the keyword {keyword}, which gives {held!r}"
             )
-        if keyword is None:
+        if keyword is None and is_stored(name):
             settled[name] = value

@@ -127,6 +127,7 @@ class Table:
         return layers_of(self._snapshot(as_of).slices)
 
     def _snapshot(self, as_of: Moment | None) -> Snapshot:
+        self._config = load_config(self._storage)
         instant = None if as_of is None else resolve_as_of(as_of, self._config.zone)
         return load_snapshot(self._storage, self._config, instant, self._commits)
 

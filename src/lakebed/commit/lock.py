@@ -1,8 +1,8 @@
 """One writer at a time: the lock on a table.
 
 On local disk an operating system lock, which a process that dies gives back by itself.
-Elsewhere a lock within this process; writers of other processes are noticed before a
-commit completes (`commit.transaction`).
+On object stores a lock file with an expiry (`commit.storage_lock`). A table in memory
+has one process only, and a lock within it.
 """
 
 import fcntl
@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from lakebed.commit.storage_lock import StorageLock
 from lakebed.errors import LockedError, UnavailableError
 from lakebed.model.clock import Clock
 from lakebed.storage.storage import Storage
@@ -21,12 +22,31 @@ LOCK_PATH = ".hoodie/.locks/lakebed.lock"
 _POLL_SECONDS = 0.05
 
 
+class HeldLock(Protocol):
+    """A lock while it is held."""
+
+    def check(self) -> None:
+        """Raise ConflictError unless the table is still ours: call it before what cannot be undone.
+
+        A lock file with an expiry can be lost to others, when storage or this process stood still.
+        """
+        ...
+
+
 class TableLock(Protocol):
     """Keeps other writers out of one table."""
 
-    def hold(self, clock: Clock, wait_seconds: float) -> AbstractContextManager[None]:
+    def hold(self, clock: Clock, wait_seconds: float) -> AbstractContextManager[HeldLock]:
         """Hold the lock; LockedError if it does not come free in time."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class KeptLock:
+    """Held for as long as this process lives."""
+
+    def check(self) -> None:
+        """Do nothing: nobody can take it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +56,13 @@ class InProcessLock:
     url: str
 
     @contextmanager
-    def hold(self, clock: Clock, wait_seconds: float) -> Iterator[None]:
+    def hold(self, clock: Clock, wait_seconds: float) -> Iterator[KeptLock]:
         """Hold the lock; LockedError if it does not come free in time."""
         with _registry_guard:
             lock = _registry.setdefault(self.url, threading.Lock())
         _wait(lambda: lock.acquire(blocking=False), clock, wait_seconds, self.url)
         try:
-            yield
+            yield KeptLock()
         finally:
             lock.release()
 
@@ -61,7 +81,7 @@ class LocalDiskLock:
     path: str
 
     @contextmanager
-    def hold(self, clock: Clock, wait_seconds: float) -> Iterator[None]:
+    def hold(self, clock: Clock, wait_seconds: float) -> Iterator[KeptLock]:
         """Hold the lock; LockedError if it does not come free in time."""
         try:
             os.makedirs(os.path.dirname(self.path), exist_ok=True)
@@ -70,7 +90,7 @@ class LocalDiskLock:
             raise UnavailableError(f"lock file {self.path}: {error}") from error
         try:
             _wait(lambda: _try_flock(handle), clock, wait_seconds, self.path)
-            yield
+            yield KeptLock()
         finally:
             os.close(handle)
 
@@ -78,7 +98,11 @@ class LocalDiskLock:
 def table_lock(storage: Storage) -> TableLock:
     """Give the lock that fits where the table lies."""
     path = storage.local_path(LOCK_PATH)
-    return InProcessLock(storage.url) if path is None else LocalDiskLock(path)
+    if path is not None:
+        return LocalDiskLock(path)
+    return (
+        InProcessLock(storage.url) if storage.url.startswith("memory://") else StorageLock(storage)
+    )
 
 
 def _try_flock(handle: int) -> bool:

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from lakebed.commit.lock import table_lock
-from lakebed.commit.rollback import delete_stale_temp, delete_temp, roll_back
+from lakebed.commit.lock import HeldLock, table_lock
+from lakebed.commit.rollback import delete_temp, roll_back
 from lakebed.errors import (
     ConflictError,
     ExistsError,
@@ -48,6 +48,7 @@ class Transaction:
     clock: Clock
     snapshot: Snapshot
     instant: TimelineInstant
+    lock: HeldLock
     completion: str | None = field(default=None, init=False)
     # True while the completed file may or may not exist: then nothing must be taken back.
     in_doubt: bool = field(default=False, init=False)
@@ -63,6 +64,7 @@ class Transaction:
         self._check_conflict(timeline)
         completion = next_instant(self.clock.now_ms(), self.config.zone, timeline.last_instant)
         data = metadata.encode()
+        self.lock.check()
         self.in_doubt = True
         try:
             self.active.complete(self.instant.action, self.instant.requested, completion, data)
@@ -120,12 +122,12 @@ def begin(
 ) -> Iterator[Transaction]:
     """Begin a write under the table's lock; take it back unless it completes."""
     config.check_writable()
-    with table_lock(storage).hold(clock, lock_wait_seconds):
+    with table_lock(storage).hold(clock, lock_wait_seconds) as lock:
         # Others may have changed the properties since the caller read them.
         config = load_config(storage)
         config.check_writable()
-        snapshot = _clear_the_way(storage, config, commits)
-        transaction = _start(storage, config, clock, snapshot)
+        snapshot = _clear_the_way(storage, config, commits, lock)
+        transaction = _start(storage, config, clock, snapshot, lock)
         try:
             yield transaction
         except BaseException:
@@ -139,7 +141,9 @@ def begin(
             _sweep(transaction)
 
 
-def _clear_the_way(storage: Storage, config: TableConfig, commits: CommitCache | None) -> Snapshot:
+def _clear_the_way(
+    storage: Storage, config: TableConfig, commits: CommitCache | None, lock: HeldLock
+) -> Snapshot:
     """Roll back what dead writers left, and refuse where somebody else's work is pending."""
     snapshot = load_snapshot(storage, config, commits=commits)
     dead = []
@@ -159,12 +163,15 @@ def _clear_the_way(storage: Storage, config: TableConfig, commits: CommitCache |
                 "another engine may still be writing it"
             )
         log.warning("rolling back %s %s, which never completed", instant.action, instant.requested)
+        lock.check()
         roll_back(storage, snapshot.commits.active, instant)
-    delete_stale_temp(storage)
+    delete_temp(storage)
     return load_snapshot(storage, config, commits=snapshot.commits) if dead else snapshot
 
 
-def _start(storage: Storage, config: TableConfig, clock: Clock, snapshot: Snapshot) -> Transaction:
+def _start(
+    storage: Storage, config: TableConfig, clock: Clock, snapshot: Snapshot, lock: HeldLock
+) -> Transaction:
     on_write = config.table_type is TableType.COPY_ON_WRITE
     action = Action.COMMIT if on_write else Action.DELTACOMMIT
     requested = next_instant(clock.now_ms(), config.zone, snapshot.timeline.last_instant)
@@ -177,7 +184,7 @@ def _start(storage: Storage, config: TableConfig, clock: Clock, snapshot: Snapsh
     except LakebedError:
         active.delete_pending(action, requested)
         raise
-    return Transaction(storage, config, clock, snapshot, instant)
+    return Transaction(storage, config, clock, snapshot, instant, lock)
 
 
 def _take_back(transaction: Transaction) -> None:

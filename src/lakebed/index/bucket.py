@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow.compute as pc
 
-from lakebed.errors import CorruptError, InvalidError
+from lakebed.errors import CorruptError, InvalidError, UnsupportedError
 from lakebed.format.bucket import bucket_of_file_id, key_buckets, new_bucket_file_id
 from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.format.record_key import record_keys
 from lakebed.model.clock import Clock
 from lakebed.table.base_file import read_base_file
 from lakebed.table.config import BucketIndex, TableConfig
@@ -82,13 +84,26 @@ def _check_sample(
     if slice_.base_file is None:
         return
     config = snapshot.config
+    fields = config.record_key_fields
     batches = read_base_file(
-        snapshot.storage, slice_.base_file.path, snapshot.schema, [RECORD_KEY], _SAMPLE_ROWS
+        snapshot.storage,
+        slice_.base_file.path,
+        snapshot.schema,
+        [RECORD_KEY, *fields],
+        _SAMPLE_ROWS,
     )
     first = next(batches, None)
     if first is None:
         return
     keys = first.column(0)
+    spelled = record_keys({f: first.column(f) for f in fields}, fields, config.composite_key)
+    odd = np.flatnonzero(pc.not_equal(keys, spelled).to_numpy(zero_copy_only=False))
+    if odd.size:
+        stored, ours = keys[int(odd[0])].as_py(), spelled[int(odd[0])].as_py()
+        raise UnsupportedError(
+            f"{slice_.base_file.path} holds the key {stored!r}, which we would spell {ours!r}: an "
+            "older or another writer made it, and our rows would not replace its"
+        )
     found = key_buckets(
         keys,
         config.record_key_fields,

@@ -106,6 +106,11 @@ def check_options(given: Mapping[str, str], known: Iterable[Option] = TABLE_OPTI
     return lines
 
 
+def is_stored(name: str) -> bool:
+    """Tell whether an option becomes a property of the table; one that changes nothing does not."""
+    return any(option.name == name and option.fate is Fate.HONOURED for option in TABLE_OPTIONS)
+
+
 def canonical(name: str, value: str, known: Iterable[Option] = TABLE_OPTIONS) -> str:
     """Spell `value` as Hudi does, where the values of an option are words.
 

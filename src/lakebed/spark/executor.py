@@ -6,7 +6,6 @@ could run tasks again or leave some out.
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -36,22 +35,34 @@ class SparkExecutor:
         if not items:
             return
         check_session(self._spark)
-        slots = min(len(items), MAX_TASKS)
-        rows = [(number % slots, pickle.dumps(item)) for number, item in enumerate(items)]
 
-        def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                for packed in batch.column("item").to_pylist():
-                    yield run_packed(partial(_run_item, task, packed))
+        def work(numbers: Iterator[int]) -> Iterator[pa.RecordBatch]:
+            for number in numbers:
+                yield run_packed(lambda item=items[number]: task(item, task_id()))  # type: ignore[misc]
 
         with translated():
-            frame = self._spark.createDataFrame(rows, "slot int, item binary")
-            frame = frame.repartitionById(slots, frame["slot"]).mapInArrow(work, RESULT_DDL)
+            frame = spread(self._spark, len(items)).mapInArrow(over_numbers(work), RESULT_DDL)
             yield from collect_results(self._spark, frame, label)
 
 
-def _run_item(task: Callable[[Any, TaskId], Any], packed: bytes) -> Any:
-    return task(pickle.loads(packed), task_id())  # noqa: S301 - packed by this driver
+def spread(spark: SparkSession, count: int) -> DataFrame:
+    """Give the numbers 0 to `count` - 1, one to a task (or a few, beyond MAX_TASKS).
+
+    What the numbers stand for travels with the function that is applied to them: one stage,
+    no shuffle, and values that items share are pickled once.
+    """
+    return spark.range(0, count, 1, min(count, MAX_TASKS))
+
+
+def over_numbers(
+    work: Callable[[Iterator[int]], Iterator[pa.RecordBatch]],
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Make a function for `mapInArrow` on `spread` of one that takes the numbers."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return work(number for batch in batches for number in batch.column(0).to_pylist())
+
+    return run
 
 
 def task_id() -> TaskId:

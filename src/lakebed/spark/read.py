@@ -5,9 +5,8 @@ fast as any way through Python. Where Spark cannot open the path (an object stor
 without its connector) the same files are read by Python workers.
 """
 
-import pickle
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -16,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from lakebed.errors import InvalidError
 from lakebed.format.meta_columns import META_FIELDS
-from lakebed.spark.executor import MAX_TASKS
+from lakebed.spark.executor import over_numbers, spread
 from lakebed.spark.schema import arrow_to_spark
 from lakebed.spark.session import check_arrow, check_reachable
 from lakebed.storage.storage import Storage
@@ -102,13 +101,10 @@ def _through_python(
     check_arrow(spark)
     check_reachable(storage)
 
-    def scan(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for packed in batch.column("file").to_pylist():
-                path = pickle.loads(packed)  # noqa: S301 - packed by this driver
-                yield from read_base_file(storage, path, schema, names)
+    paths = [file.path for file in files]
 
-    slots = min(len(files), MAX_TASKS)
-    rows = [(number % slots, pickle.dumps(file.path)) for number, file in enumerate(files)]
-    frame = spark.createDataFrame(rows, "slot int, file binary")
-    return frame.repartitionById(slots, frame["slot"]).mapInArrow(scan, arrow_to_spark(wanted))
+    def scan(numbers: Iterator[int]) -> Iterator[pa.RecordBatch]:
+        for number in numbers:
+            yield from read_base_file(storage, paths[number], schema, names)
+
+    return spread(spark, len(paths)).mapInArrow(over_numbers(scan), arrow_to_spark(wanted))

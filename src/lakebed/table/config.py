@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Self
 
-from lakebed.errors import ChecksumError, CorruptError, UnsupportedError
+from lakebed.errors import ChecksumError, CorruptError, InvalidError, UnsupportedError
 from lakebed.format.partition_path import PartitionStyle
 from lakebed.format.properties import table_checksum
 from lakebed.format.record_key import KeyGenerator
@@ -18,6 +18,7 @@ from lakebed.format.timestamp_keygen import TimestampKeygen
 TABLE_VERSIONS = (8, 9, 10)
 NATIVE_LOG_VERSION = 10
 _SINGLE_WRITER = "SINGLE_WRITER"
+_DELETE_FIELD = "hoodie.record.merge.property.hoodie.payload.delete.field"
 
 
 class TableType(StrEnum):
@@ -63,7 +64,7 @@ class TableConfig:
     record_key_fields: tuple[str, ...]
     partition_fields: tuple[str, ...]
     ordering_fields: tuple[str, ...]
-    key_generator: KeyGenerator
+    key_generator: KeyGenerator | None
     partition_style: PartitionStyle
     timestamp_keygen: TimestampKeygen | None
     merge_mode: MergeMode
@@ -78,7 +79,8 @@ class TableConfig:
     @property
     def composite_key(self) -> bool:
         """Tell whether a record key is spelled `field:value,...`."""
-        return self.key_generator.is_composite(self.record_key_fields)
+        generator = self.key_generator
+        return generator is not None and generator.is_composite(self.record_key_fields)
 
     @classmethod
     def parse(cls, properties: Mapping[str, str], where: str) -> Self:
@@ -110,11 +112,7 @@ class TableConfig:
             ordering_fields=ordering,
             key_generator=generator,
             partition_style=style,
-            timestamp_keygen=(
-                TimestampKeygen.parse(properties)
-                if generator is KeyGenerator.TIMESTAMP and len(partition_fields) == 1
-                else None
-            ),
+            timestamp_keygen=_timestamp_keygen(properties, generator, partition_fields),
             merge_mode=_merge_mode(properties, ordering, where),
             layout=_layout(properties, where),
             index=_index(properties, keys, where),
@@ -134,6 +132,7 @@ class TableConfig:
         metadata = properties.get("hoodie.table.metadata.partitions", "").strip()
         populate = properties.get("hoodie.populate.meta.fields", "true").lower()
         mode = properties.get("hoodie.write.concurrency.mode", _SINGLE_WRITER).upper()
+        meta = properties.get("hoodie.meta.fields.mode", "ALL").upper()
         slashed = "hoodie.datasource.write.slash.separated.date.partitioning"
         refusals = {
             f"a live Hudi metadata table ({metadata}) would be left stale": metadata != "",
@@ -141,8 +140,12 @@ class TableConfig:
             "it is kept without meta columns (hoodie.populate.meta.fields=false)": (
                 populate == "false"
             ),
-            "it drops partition columns from its files": _flag(
-                properties, "hoodie.datasource.write.drop.partition.columns"
+            f"it keeps only some meta columns (hoodie.meta.fields.mode={meta})": meta != "ALL",
+            f"deletes by a marker column ({_DELETE_FIELD}) are not written yet": (
+                _DELETE_FIELD in properties
+            ),
+            f"its key generator {properties.get('hoodie.table.keygenerator.type')} is unknown": (
+                self.key_generator is None
             ),
             "its merge mode or payload class is not one that we know": (
                 self.merge_mode is MergeMode.CUSTOM
@@ -152,7 +155,7 @@ class TableConfig:
                 mode != _SINGLE_WRITER
             ),
             "it writes dates as slash-separated partitions": _flag(properties, slashed),
-            "a timestamp key generator has one partition field": (
+            "its timestamp key generator is not one that we write": (
                 self.key_generator is KeyGenerator.TIMESTAMP and self.timestamp_keygen is None
             ),
         }
@@ -188,12 +191,8 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _partition_names(text: str) -> tuple[str, ...]:
-    """Split partition fields; Hudi 1.x may store `field:type` for its custom generator."""
-    names = _names(text)
-    for name in names:
-        if ":" in name:
-            raise UnsupportedError(f"partition field {name!r}: custom key generators are not read")
-    return names
+    """Split partition fields; with its custom generator Hudi stores `field:type`."""
+    return tuple(name.partition(":")[0] for name in _names(text))
 
 
 def _check_sum(properties: Mapping[str, str], database: str, name: str, where: str) -> None:
@@ -224,6 +223,7 @@ def _check_shape(properties: Mapping[str, str], where: str) -> None:
         ("hoodie.table.base.file.format", "PARQUET"),
         ("hoodie.table.format", "native"),
         ("hoodie.table.multiple.base.file.formats.enable", "false"),
+        ("hoodie.datasource.write.drop.partition.columns", "false"),
     )
     for key, value in wanted:
         found = properties.get(key, value)
@@ -279,15 +279,31 @@ def _layout(properties: Mapping[str, str], where: str) -> Layout:
 
 def _key_generator(
     properties: Mapping[str, str], keys: tuple[str, ...], partitions: tuple[str, ...]
-) -> KeyGenerator:
+) -> KeyGenerator | None:
+    """Give the key generator; None for one that only its own writer needs to know."""
     text = properties.get("hoodie.table.keygenerator.type") or properties.get(
         "hoodie.table.keygenerator.class"
     )
     if text:
-        return KeyGenerator.parse(text)
+        try:
+            return KeyGenerator.parse(text)
+        except UnsupportedError:
+            return None
     if not partitions:
         return KeyGenerator.NON_PARTITION
     return KeyGenerator.COMPLEX if len(keys) > 1 or len(partitions) > 1 else KeyGenerator.SIMPLE
+
+
+def _timestamp_keygen(
+    properties: Mapping[str, str], generator: KeyGenerator | None, partitions: tuple[str, ...]
+) -> TimestampKeygen | None:
+    """Give the settings of a timestamp key generator; None for those that we cannot write with."""
+    if generator is not KeyGenerator.TIMESTAMP or len(partitions) != 1:
+        return None
+    try:
+        return TimestampKeygen.parse(properties)
+    except (UnsupportedError, InvalidError):
+        return None
 
 
 def _index(properties: Mapping[str, str], keys: tuple[str, ...], where: str) -> BucketIndex | None:

@@ -1,46 +1,62 @@
 """A SQL predicate as text, on Arrow batches.
 
-Comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, IS NULL, arithmetic and literals; anything
-else is refused by name rather than guessed. Nulls follow SQL: a row stays only where the
-predicate is true.
+Comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, IS, +, -, * and literals, with the rows that
+Spark's ANSI mode gives in a session in UTC; anything else is refused by name rather than
+guessed. A row stays only where the predicate is true, neither false nor unknown.
 """
 
-import datetime as dt
-import decimal
-import operator
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import sqlglot
 from sqlglot import expressions as sql
-from sqlglot.errors import SqlglotError
 
 from lakebed.errors import InvalidError, SchemaError, UnsupportedError
-
-_MAX_TEXT = 100_000
-_COMPARE: dict[type[sql.Expression], Callable[[pc.Expression, pc.Expression], pc.Expression]] = {
-    sql.EQ: operator.eq,
-    sql.NEQ: operator.ne,
-    sql.LT: operator.lt,
-    sql.LTE: operator.le,
-    sql.GT: operator.gt,
-    sql.GTE: operator.ge,
-}
-_ARITHMETIC: dict[type[sql.Expression], Callable[[pc.Expression, pc.Expression], pc.Expression]] = {
-    sql.Add: operator.add,
-    sql.Sub: operator.sub,
-    sql.Mul: operator.mul,
-}
-
-
-# The parts of sqlglot's nodes that are looked at below.
-_PARTS = frozenset(
-    {"this", "expression", "expressions", "query", "low", "high", "negate", "to", "safe"}
-    | {"is_string", "quoted", "table", "db", "catalog"}
+from lakebed.table.coercion import (
+    INTEGERS,
+    Term,
+    arithmetic_types,
+    common_type,
+    compare,
+    is_in,
+    type_for_text,
 )
+from lakebed.table.literal import TIMESTAMP, TIMESTAMP_NTZ, as_type, number
+from lakebed.table.predicate_syntax import parse_tree, refuse
+
+_SIGNS: dict[type[sql.Expression], str] = {
+    sql.EQ: "=",
+    sql.NEQ: "<>",
+    sql.LT: "<",
+    sql.LTE: "<=",
+    sql.GT: ">",
+    sql.GTE: ">=",
+}
+_ARITHMETIC: dict[type[sql.Expression], Callable[..., pc.Expression]] = {
+    sql.Add: pc.add_checked,
+    sql.Sub: pc.subtract_checked,
+    sql.Mul: pc.multiply_checked,
+}
+_CASTS = {
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "DATE": pa.date32(),
+    "TIMESTAMPTZ": TIMESTAMP,
+    "TIMESTAMPLTZ": TIMESTAMP,
+    "TIMESTAMPNTZ": TIMESTAMP_NTZ,
+}
+_NULL = pa.scalar(None, pa.null())
+_UNKNOWN = pa.scalar(None, pa.bool_())
+# From this many on Spark looks values up in a set, where -0.0 is not 0.0.
+_LONG_LIST = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +70,9 @@ class Predicate:
     @classmethod
     def parse(cls, text: str, schema: pa.Schema) -> Self:
         """Parse `text` against `schema`, or say which part is not understood."""
-        if len(text) > _MAX_TEXT:
-            raise InvalidError(f"predicate of {len(text)} characters: want at most {_MAX_TEXT}")
-        try:
-            tree = sqlglot.parse_one(text, read="spark", into=sql.Condition)
-        except (SqlglotError, RecursionError) as error:
-            raise InvalidError(f"predicate {text[:200]!r}: {error}") from error
+        tree = parse_tree(text)
         builder = _Builder(text, schema)
         try:
-            builder.check(tree)
             expression = builder.condition(tree)
             # On no rows: types that do not go together show here and not mid-stream.
             schema.empty_table().filter(expression)
@@ -71,186 +81,193 @@ class Predicate:
         return cls(text, tuple(builder.columns), expression)
 
     def filter(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Give the rows of `batch` for which the predicate is true."""
-        kept = pa.Table.from_batches([batch]).filter(self.expression).combine_chunks()
+        """Give the rows of `batch` for which the predicate is true.
+
+        Raises InvalidError where a value of the rows overflows in the predicate's arithmetic.
+        """
+        try:
+            kept = pa.Table.from_batches([batch]).filter(self.expression).combine_chunks()
+        except pa.ArrowException as error:
+            raise InvalidError(f"predicate {self.text[:200]!r}: {error}") from error
         batches = kept.to_batches()
         return batches[0] if batches else batch.slice(0, 0)
 
 
 class _Builder:
-    """Walks the parsed tree; literals take the type of the column that they meet."""
+    """Walks the parsed tree; every node becomes a term with the type that Spark gives it."""
 
     def __init__(self, text: str, schema: pa.Schema) -> None:
         self._text = text
         self._schema = schema
         self.columns: dict[str, None] = {}
 
-    def check(self, tree: sql.Expression) -> None:
-        """Refuse a node with a part that is not known here: it could turn the meaning round."""
-        for node in tree.walk():
-            if any(held and part not in _PARTS for part, held in node.args.items()):
-                raise self._refuse(node)
-
     def condition(self, node: sql.Expression) -> pc.Expression:
         """Give the filter of a node that must be a truth value."""
-        simple = {
-            sql.Paren: lambda: self.condition(node.this),
+        term = self._term(node)
+        if pa.types.is_null(term.kind):
+            return pc.scalar(_UNKNOWN)
+        if term.kind != pa.bool_():
+            raise InvalidError(
+                f"predicate {self._text[:200]!r}: {node.sql('spark')} is of type {term.kind}, "
+                "want a truth value"
+            )
+        return term.expression
+
+    def _term(self, node: sql.Expression) -> Term:
+        if isinstance(node, sql.Paren):
+            return self._term(node.this)
+        if isinstance(node, sql.Column):
+            return self._column(node)
+        if type(node) in _ARITHMETIC:
+            return self._arithmetic(node)
+        constant = self._constant(node)
+        if constant is not None:
+            return Term.of(constant)
+        if isinstance(node, sql.Neg):
+            return self._negative(node)
+        return Term(pa.bool_(), self._truth(node))
+
+    def _truth(self, node: sql.Expression) -> pc.Expression:
+        if type(node) in _SIGNS:
+            return self._compared(_SIGNS[type(node)], node.left, node.right)
+        known: dict[type[sql.Expression], Callable[[], pc.Expression]] = {
             sql.And: lambda: self.condition(node.left) & self.condition(node.right),
             sql.Or: lambda: self.condition(node.left) | self.condition(node.right),
             sql.Not: lambda: ~self.condition(node.this),
+            sql.NullSafeEQ: lambda: self._same(node),
+            sql.NullSafeNEQ: lambda: ~self._same(node),
             sql.In: lambda: self._in(node),
-            sql.Between: lambda: self._between(node),
+            sql.Between: lambda: (
+                self._compared(">=", node.this, node.args["low"])
+                & self._compared("<=", node.this, node.args["high"])
+            ),
             sql.Is: lambda: self._is(node),
             sql.Like: lambda: self._like(node),
-            sql.Column: lambda: self._value(node, None),
-            sql.Boolean: lambda: pc.scalar(bool(node.this)),
-        }.get(type(node))
-        if simple is not None:
-            return simple()
-        compare = _COMPARE.get(type(node))
-        if compare is None:
+        }
+        if type(node) not in known:
             raise self._refuse(node)
-        kind = self._kind(node.left) or self._kind(node.right)
-        return compare(self._value(node.left, kind), self._value(node.right, kind))
+        return known[type(node)]()
+
+    def _compared(self, sign: str, left: sql.Expression, right: sql.Expression) -> pc.Expression:
+        one, other = self._term(left), self._term(right)
+        kind = self._common([one, other])
+        if pa.types.is_null(one.kind) or pa.types.is_null(other.kind):
+            return pc.scalar(_UNKNOWN)
+        return compare(sign, self._cast(one, kind), self._cast(other, kind))
+
+    def _same(self, node: sql.Expression) -> pc.Expression:
+        one, other = self._term(node.left), self._term(node.right)
+        both_null = one.expression.is_null() & other.expression.is_null()
+        equal = self._compared("=", node.left, node.right)
+        return pc.coalesce(equal, both_null)
 
     def _in(self, node: sql.Expression) -> pc.Expression:
         if node.args.get("query") is not None or not node.expressions:
             raise self._refuse(node)
-        kind = self._kind(node.this)
-        value = self._value(node.this, kind)
-        literals = [self._literal(literal, kind) for literal in node.expressions]
+        value, items = self._term(node.this), [self._term(item) for item in node.expressions]
+        if any(item.constant is None for item in items):
+            raise self._refuse(node)
+        kind = self._common([value, *items])
+        known = [item for item in items if not pa.types.is_null(item.kind)]
+        if pa.types.is_null(value.kind) or not known:
+            return pc.scalar(_UNKNOWN)
+        constants = [self._cast(item, kind).constant for item in known]
+        if pa.types.is_floating(kind) and len(constants) >= _LONG_LIST:
+            if any(constant.as_py() == 0 for constant in constants):
+                raise self._refuse(node)
+        found = is_in(self._cast(value, kind), constants)
         # One lookup in a set: as many ORs, nested, would overflow Arrow's stack.
-        known = [held for literal in literals if (held := _as_kind(literal, kind)) is not None]
-        found = value.isin(pa.array([held.as_py() for held in known], kind))
-        unknown = pc.scalar(pa.scalar(None, pa.bool_()))
-        no = pc.if_else(value.is_valid(), pc.scalar(False), unknown)
-        has_null = any(not literal.is_valid for literal in literals)
-        return pc.if_else(found, pc.scalar(True), unknown if has_null else no)
-
-    def _between(self, node: sql.Expression) -> pc.Expression:
-        kind = self._kind(node.this)
-        value = self._value(node.this, kind)
-        low, high = self._value(node.args["low"], kind), self._value(node.args["high"], kind)
-        return (value >= low) & (value <= high)
+        no = pc.if_else(value.expression.is_valid(), pc.scalar(False), pc.scalar(_UNKNOWN))
+        otherwise = no if len(known) == len(items) else pc.scalar(_UNKNOWN)
+        return pc.if_else(found, pc.scalar(True), otherwise)
 
     def _is(self, node: sql.Expression) -> pc.Expression:
-        value = self._value(node.this, None)
         if isinstance(node.expression, sql.Null):
-            return value.is_null()
-        if isinstance(node.expression, sql.Boolean):
-            return pc.coalesce(value == pc.scalar(bool(node.expression.this)), pc.scalar(False))
-        raise self._refuse(node)
+            return self._term(node.this).expression.is_null()
+        if not isinstance(node.expression, sql.Boolean):
+            raise self._refuse(node)
+        truth = self.condition(node.this)
+        return pc.coalesce(truth == pc.scalar(bool(node.expression.this)), pc.scalar(False))
 
     def _like(self, node: sql.Expression) -> pc.Expression:
-        if not isinstance(node.expression, sql.Literal):
+        value, pattern = self._term(node.this), node.expression
+        if value.kind != pa.string() or not isinstance(pattern, sql.Literal):
             raise self._refuse(node)
-        found = pc.match_like(self._value(node.this, None), pattern=node.expression.this)
+        if not pattern.is_string:
+            raise self._refuse(node)
+        regex = self._regex(str(pattern.this))
+        found = pc.match_substring_regex(value.expression, pattern=regex)
         return ~found if node.args.get("negate") else found
 
-    def _value(self, node: sql.Expression, kind: pa.DataType | None) -> pc.Expression:
-        if isinstance(node, sql.Paren):
-            return self._value(node.this, kind)
-        if isinstance(node, sql.Column):
-            return pc.field(self._name(node))
-        arithmetic = _ARITHMETIC.get(type(node))
-        if arithmetic is not None:
-            return arithmetic(self._value(node.left, kind), self._value(node.right, kind))
-        return pc.scalar(self._literal(node, kind))
-
-    def _literal(self, node: sql.Expression, kind: pa.DataType | None) -> pa.Scalar:
-        try:
-            value = self._python(node)
-            if value is None:
-                return pa.scalar(None, kind or pa.null())
-            return _cast(value, kind)
-        except (
-            pa.ArrowException,
-            ValueError,
-            OverflowError,
-            decimal.InvalidOperation,
-        ) as error:
-            raise InvalidError(
-                f"predicate {self._text!r}: {node.sql('spark')} is no value of type {kind}"
-            ) from error
-
-    def _python(self, node: sql.Expression) -> str | int | float | bool | decimal.Decimal | None:
-        if isinstance(node, sql.Null):
-            return None
-        if isinstance(node, sql.Boolean):
-            return bool(node.this)
-        if isinstance(node, sql.Neg):
-            value = self._python(node.this)
-            if isinstance(value, (int, float, decimal.Decimal)):
-                return -value
-        if isinstance(node, sql.Literal):
-            if node.is_string:
-                return str(node.this)
-            text = str(node.this)
-            return int(text) if text.isdigit() else decimal.Decimal(text)
-        if isinstance(node, sql.Cast) and isinstance(node.this, sql.Literal):
-            return str(node.this.this)  # DATE '...', TIMESTAMP '...'
-        raise self._refuse(node)
-
-    def _kind(self, node: sql.Expression) -> pa.DataType | None:
-        for column in node.find_all(sql.Column):
-            return self._schema.field(self._name(column)).type
-        return None
-
-    def _name(self, node: sql.Column) -> str:
-        name = str(node.name)
-        if node.table or name not in self._schema.names:
-            near = [known for known in self._schema.names if known.lower() == name.lower()]
-            if len(near) != 1 or node.table:
-                raise SchemaError(
-                    f"predicate {self._text!r}: no column {node.sql('spark')}; the table has "
-                    f"{', '.join(self._schema.names)}"
+    def _regex(self, pattern: str) -> str:
+        def one(found: re.Match[str]) -> str:
+            part = found.group()
+            if part in ("%", "_"):
+                return ".*" if part == "%" else "."
+            if part[0] == "\\" and part not in (r"\%", r"\_", r"\\"):
+                raise InvalidError(
+                    f"predicate {self._text[:200]!r}: pattern {pattern!r}: want %, _ or \\ "
+                    f"after a backslash, found {part[1:]!r}"
                 )
-            name = near[0]
-        self.columns[name] = None
-        return name
+            return rf"\x{{{ord(part[-1]):x}}}"
 
-    def _refuse(self, node: sql.Expression) -> UnsupportedError:
-        return UnsupportedError(
-            f"predicate {self._text!r}: {node.sql('spark')} is not understood in process; "
-            "filter the result instead, or read with Spark"
-        )
+        body = re.sub(r"\\.?|[^A-Za-z0-9\u0080-\U0010ffff]", one, pattern, flags=re.DOTALL)
+        return rf"\A(?s:{body})\z"
 
+    def _arithmetic(self, node: sql.Expression) -> Term:
+        left, right = self._term(node.left), self._term(node.right)
+        kinds = arithmetic_types(left.kind, right.kind, isinstance(node, sql.Mul))
+        if kinds is None:
+            raise self._refuse(node)
+        one, other, act = left.cast(kinds[0]), right.cast(kinds[1]), _ARITHMETIC[type(node)]
+        if one.constant is not None and other.constant is not None:
+            return Term.of(act(one.constant, other.constant))
+        expression = act(one.expression, other.expression)
+        sample = act(pa.scalar(None, kinds[0]), pa.scalar(None, kinds[1]))
+        return Term(sample.type, expression)
 
-def _as_kind(literal: pa.Scalar, kind: pa.DataType | None) -> pa.Scalar | None:
-    """Give `literal` in the type of a column, None for one that no value there can equal."""
-    if not literal.is_valid:
+    def _negative(self, node: sql.Neg) -> Term:
+        term = self._term(node.this)
+        if not pa.types.is_primitive(term.kind) or arithmetic_types(term.kind, pa.int8(), False) is None:
+            raise self._refuse(node)
+        if term.constant is not None:
+            return Term.of(pc.negate_checked(term.constant))
+        return Term(term.kind, pc.negate_checked(term.expression))
+
+    def _constant(self, node: sql.Expression, sign: str = "") -> pa.Scalar | None:
+        """Give the value of a literal, None for a node that is none."""
+        inner = node.this
+        if isinstance(node, sql.Null) and not sign:
+            return _NULL
+        if isinstance(node, sql.Boolean) and not sign:
+            return pa.scalar(bool(inner))
+        try:
+            if isinstance(node, sql.Neg) and isinstance(inner, (sql.Literal, sql.Cast)) and not sign:
+                return self._constant(inner, "-")
+            if isinstance(node, sql.Literal) and node.is_string and not sign:
+                return pa.scalar(str(inner))
+            if isinstance(node, sql.Literal) and not node.is_string:
+                return number(sign + str(inner))
+            if isinstance(node, sql.Cast) and isinstance(inner, sql.Literal):
+                return as_type(sign + str(inner.this), self._target(node))
+        except InvalidError as error:
+            raise InvalidError(f"predicate {self._text[:200]!r}: {error}") from error
         return None
-    try:
-        return literal if kind is None else literal.cast(kind)
-    except pa.ArrowInvalid:
-        return None
 
+    def _target(self, node: sql.Cast) -> pa.DataType:
+        name = str(node.to.this.value)
+        sizes = [int(str(size.this)) for size in node.to.expressions]
+        if name == "DECIMAL" and len(sizes) != 1:
+            precision, scale = sizes or (10, 0)
+            if 0 <= scale <= precision <= 38:
+                return pa.decimal128(precision, scale)
+        if name not in _CASTS or sizes or node.args.get("safe"):
+            raise self._refuse(node)
+        return _CASTS[name]
 
-def _cast(value: str | float | decimal.Decimal, kind: pa.DataType | None) -> pa.Scalar:
-    if kind is None:
-        return pa.scalar(float(value) if isinstance(value, decimal.Decimal) else value)
-    return _cast_text(value, kind) if isinstance(value, str) else _cast_number(value, kind)
-
-
-def _cast_text(value: str, kind: pa.DataType) -> pa.Scalar:
-    if pa.types.is_floating(kind):
-        return pa.scalar(float(value), kind)
-    if pa.types.is_timestamp(kind):
-        moment = dt.datetime.fromisoformat(value)
-        if kind.tz is not None and moment.tzinfo is None:
-            moment = moment.replace(tzinfo=dt.UTC)
-        return pa.scalar(moment, kind)
-    return pa.scalar(value).cast(kind)
-
-
-def _cast_number(value: float | decimal.Decimal, kind: pa.DataType) -> pa.Scalar:
-    if pa.types.is_timestamp(kind):
-        raise ValueError("a time is given as text")
-    if pa.types.is_floating(kind) and not isinstance(value, bool):
-        return pa.scalar(float(value), kind)
-    if pa.types.is_integer(kind):
-        return pa.scalar(value, pa.int64()) if isinstance(value, int) else pa.scalar(float(value))
-    if pa.types.is_decimal(kind):
-        # In its own precision: 1.555 is no decimal(10, 2), but compares with one.
-        return pa.scalar(decimal.Decimal(value))
-    return pa.scalar(str(value)) if pa.types.is_string(kind) else pa.scalar(value).cast(kind)
+    def _common(self, terms: list[Term]) -> pa.DataType:
+        """Give the type in which Spark compares `terms`; text literals take the others'."""
+        kinds = [term.kind for term in terms if not pa.types.is_null(term.kind)]
+        texts = [t for t in terms if t.kind == pa.string() and t.constant is not None]
+        others = [t.kind for t in terms if not pa.types.is_null(t.kind) and t not in texts]
+        return kinds, texts, others

@@ -44,15 +44,13 @@ def load_config(storage: Storage) -> TableConfig:
             raise error from None
 
 
-def update_properties(
-    storage: Storage, config: TableConfig, changes: Mapping[str, str]
-) -> TableConfig:
-    """Change properties of an existing table; call it under the table's lock."""
-    current = storage.read(PROPERTIES_PATH)
-    storage.put(BACKUP_PATH, current)
-    merged = {**config.properties, **changes}
+def update_properties(storage: Storage, changes: Mapping[str, str]) -> TableConfig:
+    """Change properties of an existing table; ChangedError if somebody else just did."""
+    etag = storage.head(PROPERTIES_PATH).etag
+    merged = {**_read(storage, PROPERTIES_PATH).properties, **changes}
     updated = TableConfig.parse(merged, f"{storage.url}: changed properties")
-    storage.put(PROPERTIES_PATH, encode_properties(merged, _COMMENT))
+    storage.put(BACKUP_PATH, storage.read(PROPERTIES_PATH))
+    storage.put_if_unchanged(PROPERTIES_PATH, encode_properties(merged, _COMMENT), etag)
     storage.delete(BACKUP_PATH)
     return updated
 

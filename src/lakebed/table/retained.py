@@ -35,6 +35,8 @@ def newest_base_files(commits: Iterable[CommitMetadata]) -> dict[FileGroupId, st
         for path in named_files(metadata):
             partition, _, text = path.rpartition("/")
             name = parse_data_name(text)
+            if name is None:
+                raise CorruptError(f"a commit names {path!r}, which is no name of a data file")
             if isinstance(name, BaseFileName):
                 newest[FileGroupId(partition, name.file_id, name.column_group)] = path
     return newest

@@ -14,13 +14,15 @@ from lakebed.format.partition_metadata import PARTITION_METADATA_NAME, Partition
 from lakebed.merge.order import sort_rows
 from lakebed.merge.window import Run, merge_runs
 from lakebed.model.executor import TaskId
-from lakebed.table.base_file import read_base_file, read_footer
+from lakebed.table.base_file import BaseFileFooter, read_base_file, read_footer
 from lakebed.table.base_writer import BaseFileStats, BaseFileWriter
 from lakebed.table.file_group import join_path
 from lakebed.write.plan import FileGroupWrite
 from lakebed.write.spec import WriteSpec
-from lakebed.write.staging import read_segment
+from lakebed.write.staging import read_segment, spill_run
 
+# How many temporary runs one task opens at once: each is a file and a batch in memory.
+MAX_FAN_IN = 64
 # What a row that was written before brings along, and a new row does not have yet.
 _CARRIED = (COMMIT_TIME, COMMIT_SEQNO)
 
@@ -39,11 +41,12 @@ def write_base_file(write: FileGroupWrite, task: TaskId) -> WriteStatus:
     name = BaseFileName(write.file_id, task.write_token, spec.instant)
     path = join_path(write.place.partition, name.encode())
     ensure_partition(spec, write.place.partition)
-    runs = [Run(segment.path, read_segment(spec.storage, segment)) for segment in write.segments]
+    runs = _staged_runs(write, task)
     old_rows = 0
     if write.old is not None:
-        old_rows = read_footer(spec.storage, write.old.path).num_rows
-        runs = [_old_run(write), *(_with_carried(run) for run in runs)]
+        footer = read_footer(spec.storage, write.old.path)
+        old_rows = footer.num_rows
+        runs = [_old_run(write, footer), *(_with_carried(run) for run in runs)]
     with BaseFileWriter(
         spec.storage,
         path,
@@ -57,6 +60,12 @@ def write_base_file(write: FileGroupWrite, task: TaskId) -> WriteStatus:
             _append(writer, batch, spec, carried=write.old is not None)
         _check_alive(spec)
         stats = writer.close()
+    try:
+        _check_alive(spec)
+    except ConflictError:
+        # The rollback came between the check and the close, and did not see the file.
+        spec.storage.delete(path)
+        raise
     return WriteStatus(write.place.partition, (_stat(write, stats, old_rows),))
 
 
@@ -73,7 +82,23 @@ def ensure_partition(spec: WriteSpec, partition: str) -> None:
             return  # another task of this write was faster
 
 
-def _old_run(write: FileGroupWrite) -> Run:
+def _staged_runs(write: FileGroupWrite, task: TaskId) -> list[Run]:
+    """Give the staged runs, merged beforehand in passes where there are too many to open at once."""
+    spec = write.spec
+    runs = [Run(segment.path, read_segment(spec.storage, segment)) for segment in write.segments]
+    passes = 0
+    while len(runs) > MAX_FAN_IN:
+        passes += 1
+        merged = []
+        for start in range(0, len(runs), MAX_FAN_IN):
+            name = f"{task.write_token}-{write.number}-pass-{passes}-{start}"
+            batches = merge_runs(runs[start : start + MAX_FAN_IN], spec.rule)
+            merged.append(spill_run(batches, write.segments[0], spec, name))
+        runs = merged
+    return runs
+
+
+def _old_run(write: FileGroupWrite, footer: BaseFileFooter) -> Run:
     """Give the rows of the old base file in key order.
 
     Ours are sorted and say so. Hudi's are sorted in memory: a file of another writer may
@@ -83,7 +108,7 @@ def _old_run(write: FileGroupWrite) -> Run:
     spec, path = write.spec, write.old.path
     columns = [*_CARRIED, RECORD_KEY, *spec.schema.names]
     batches = read_base_file(spec.storage, path, spec.schema, columns)
-    if read_footer(spec.storage, path).is_ordered:
+    if footer.is_ordered:
         return Run(path, batches)
     held = list(batches)
     return Run(path, [sort_rows(pa.concat_batches(held), spec.rule)] if held else [])

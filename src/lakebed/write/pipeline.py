@@ -20,7 +20,7 @@ from lakebed.table.schema import evolve, normalise
 from lakebed.table.snapshot import CommitCache
 from lakebed.write.base_files import WriteStatus, write_base_file
 from lakebed.write.plan import FileGroupWrite, plan_base_files
-from lakebed.write.spec import WriteSpec, check_columns
+from lakebed.write.spec import WriteSpec, check_columns, check_spelling
 from lakebed.write.staging import Segment
 
 Stage = Callable[[WriteSpec], Iterable[Segment]]
@@ -83,6 +83,9 @@ def execute_write(
         writes = plan_base_files(segments, slices, spec, target.clock)
         statuses = list(_executor(target, writes).run(write_base_file, writes, "write base files"))
         metadata = _metadata(operation, statuses, spec)
+        if transaction.config.index is None:
+            # Only now: a write that fails must not settle the index for those after it.
+            transaction.config = update_properties(transaction.storage, index_properties(index))
         completion = transaction.complete(metadata, {write.place.partition for write in writes})
     stats = tuple(stat for status in statuses for stat in status.stats)
     commit = Commit(spec.instant, completion, spec.action, operation, stats)
@@ -90,7 +93,7 @@ def execute_write(
 
 
 def _settle_index(transaction: Transaction, named: BucketIndex | None) -> BucketIndex:
-    """Give the writer's index; store it where the table does not say it yet."""
+    """Give the writer's index: the stored one, or the one named at the first write."""
     stored = transaction.config.index
     if stored is not None:
         if named is not None and named != stored:
@@ -104,9 +107,6 @@ def _settle_index(transaction: Transaction, named: BucketIndex | None) -> Bucket
             'at the first write: index="bucket", buckets=<number>'
         )
     check_index(transaction.snapshot, named)
-    transaction.config = update_properties(
-        transaction.storage, transaction.config, index_properties(named)
-    )
     return named
 
 
@@ -116,6 +116,7 @@ def _spec(transaction: Transaction, index: BucketIndex, incoming: pa.Schema) -> 
     schema = evolve(known, incoming) if known.names else normalise(incoming)
     config = transaction.config
     check_columns(config, schema)
+    check_spelling(config, known, schema)
     return WriteSpec(
         storage=transaction.storage,
         config=config,

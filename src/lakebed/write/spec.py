@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakebed.errors import SchemaError
+from lakebed.errors import SchemaError, UnsupportedError
+from lakebed.format.meta_columns import IS_DELETED
 from lakebed.merge.order import MergeRule
 from lakebed.storage.storage import Storage
 from lakebed.table.config import BucketIndex, MergeMode, TableConfig
@@ -39,8 +40,28 @@ def merge_rule(config: TableConfig) -> MergeRule:
     return MergeRule()
 
 
+def check_spelling(config: TableConfig, before: pa.Schema, after: pa.Schema) -> None:
+    """Refuse to widen a key or partition column where its values would be spelled otherwise.
+
+    `1` as an int is the key `1`, as a double `1.0`: the same row would be there twice.
+    """
+    for name in (*config.record_key_fields, *config.partition_fields):
+        if name not in before.names:
+            continue
+        old, new = before.field(name).type, after.field(name).type
+        if old != new and not (pa.types.is_integer(old) and pa.types.is_integer(new)):
+            raise SchemaError(
+                f"column {name!r} is part of the key or the partition: want {old} as before, found "
+                f"{new}, which would spell its values otherwise"
+            )
+
+
 def check_columns(config: TableConfig, schema: pa.Schema) -> None:
     """Refuse a schema that lacks a key, partition or ordering column, by name."""
+    if IS_DELETED in schema.names:
+        raise UnsupportedError(
+            f"column {IS_DELETED!r} marks rows as deleted, which this release does not write yet"
+        )
     for kind, fields in (
         ("record key", config.record_key_fields),
         ("partition", config.partition_fields),

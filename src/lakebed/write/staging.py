@@ -2,19 +2,21 @@
 
 A task takes its batches as they come, without a shuffle, and writes them as runs
 sorted by file group and key when its memory budget is full. The second stage merges the
-runs of each file group. A temporary file is Arrow IPC below `.hoodie/.temp/<instant>`,
+runs of each file group. A temporary file is Arrow IPC below `.hoodie/.temp`,
 where no reader looks; each file group is a range of its batches.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakebed.commit.rollback import temp_folder
+from lakebed.commit.rollback import temp_path
+from lakebed.format.meta_columns import RECORD_KEY
 from lakebed.merge.order import sort_positions
+from lakebed.merge.window import Run
 from lakebed.model.executor import TaskId
 from lakebed.storage.storage import Storage
 from lakebed.write.rows import PlacedRows, place_rows
@@ -69,31 +71,59 @@ def read_segment(storage: Storage, segment: Segment) -> Iterator[pa.RecordBatch]
             yield run.get_batch(number)
 
 
+def spill_run(batches: Iterable[pa.RecordBatch], like: Segment, spec: WriteSpec, name: str) -> Run:
+    """Write merged batches of the file group of `like` as one new temporary run."""
+    path = temp_path(spec.instant, name)
+    count = rows = 0
+    schema = _run_schema(spec)
+    with (
+        spec.storage.open_write(path, durable=False) as sink,
+        pa.ipc.new_file(sink, schema, options=_ipc_options(spec.storage, path)) as run,
+    ):
+        for batch in batches:
+            for piece in _pieces(batch):
+                run.write_batch(piece)
+                count += 1
+            rows += batch.num_rows
+    segment = replace(like, path=path, first_batch=0, num_batches=count, num_rows=rows)
+    return Run(path, read_segment(spec.storage, segment))
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Cut a batch into pieces of about RUN_BATCH_BYTES."""
+    rows = max(MIN_BATCH_ROWS, RUN_BATCH_BYTES * batch.num_rows // max(batch.nbytes, 1))
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
+
+
 def _flush(held: list[PlacedRows], spec: WriteSpec, task: TaskId, flush: int) -> Iterator[Segment]:
     rows = pa.concat_batches([placed.rows for placed in held])
     partitions = pa.concat_arrays([placed.partitions for placed in held]).dictionary_encode()
     buckets = np.concatenate([placed.buckets for placed in held])
     held.clear()
-    path = f"{temp_folder(spec.instant)}/{task.write_token}-{flush}.arrow"
+    path = temp_path(spec.instant, f"{task.write_token}-{flush}")
     arrival = (task.partition, flush)
-    batch_rows = max(MIN_BATCH_ROWS, RUN_BATCH_BYTES * rows.num_rows // max(rows.nbytes, 1))
     written = 0
     segments = []
     with (
         spec.storage.open_write(path, durable=False) as sink,
-        pa.ipc.new_file(sink, rows.schema, options=_ipc_options(spec.storage, path)) as run,
+        pa.ipc.new_file(sink, _run_schema(spec), options=_ipc_options(spec.storage, path)) as run,
     ):
         for partition, bucket, subset in _file_groups(partitions, buckets):
             ordered = rows.take(pa.array(sort_positions(rows, spec.rule, subset)))
             count = 0
-            for start in range(0, ordered.num_rows, batch_rows):
-                run.write_batch(ordered.slice(start, batch_rows))
+            for piece in _pieces(ordered):
+                run.write_batch(piece)
                 count += 1
             segments.append(
                 Segment(path, arrival, partition, bucket, written, count, ordered.num_rows)
             )
             written += count
     yield from segments
+
+
+def _run_schema(spec: WriteSpec) -> pa.Schema:
+    return pa.schema([pa.field(RECORD_KEY, pa.string()), *spec.schema])
 
 
 def _ipc_options(storage: Storage, path: str) -> pa.ipc.IpcWriteOptions:

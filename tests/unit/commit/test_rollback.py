@@ -1,6 +1,6 @@
 """Taking back an instant: everything of it, nothing of others, the instant last."""
 
-from lakebed.commit.rollback import delete_stale_temp, roll_back, temp_folder
+from lakebed.commit.rollback import delete_temp, roll_back, temp_path
 from lakebed.timeline.active import ActiveTimeline
 from support.faulty import FaultyStorage
 from support.tables import batch, contents, make
@@ -11,7 +11,7 @@ LEFT = (
     f"new/00000001-dead-0_1-0-0_{DEAD}.parquet",
     f"p/.00000000-dead-0_{DEAD}.log.1_0-0-0",
     f"p/00000000-dead-0_0-0-0_{DEAD}_1.log.parquet",
-    f".hoodie/.temp/{DEAD}/lakebed/0.arrow",
+    temp_path(DEAD, "0-0-0-0"),
     f".hoodie/timeline/{DEAD}.commit.requested",
     f".hoodie/timeline/{DEAD}.inflight",
 )
@@ -50,7 +50,7 @@ def test_the_requested_file_goes_last():
 
 def test_temporary_runs_of_every_instant_are_swept():
     storage, _ = filled()
-    other = f"{temp_folder('20200101000000000')}/0.arrow"
+    other = temp_path("20200101000000000", "0-0-0-0")
     storage.put(other, b"x")
-    delete_stale_temp(storage)
+    delete_temp(storage)
     assert not [path for path in contents(storage) if "/.temp/" in path]

@@ -152,8 +152,8 @@ def test_what_a_dead_writer_left_is_taken_back_by_the_next():
     storage.put(f"{TIMELINE}/20300101000000000.commit.requested", b"")
     storage.put(f"{TIMELINE}/20300101000000000.inflight", b"")
     storage.put("p/00000000-dead-0_0-0-0_20300101000000000.parquet", data)
-    storage.put(".hoodie/.temp/20300101000000000/lakebed/0.arrow", b"x")
-    storage.put(".hoodie/.temp/20200101000000000/lakebed/0.arrow", b"x")
+    storage.put(".hoodie/.temp/lakebed/20300101000000000-0-0-0-0.arrow", b"x")
+    storage.put(".hoodie/.temp/lakebed/20200101000000000-0-0-0-0.arrow", b"x")
     assert len(user_rows(reopen(storage))) == 1
     reopen(storage).insert(batch(("b", 1, 1, "p")))
     assert len(user_rows(reopen(storage))) == 2

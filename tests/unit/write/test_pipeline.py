@@ -1,16 +1,20 @@
 """One write from rows to commit: what it counts, what it keeps, which files it makes."""
 
+import functools
+
 import pyarrow as pa
 import pytest
 
-from lakebed.errors import SchemaError
+from lakebed.errors import SchemaError, UnsupportedError
 from lakebed.format.commit_metadata import CommitMetadata
 from lakebed.format.partition_metadata import PartitionMetadata
 from lakebed.storage.objects import memory_storage
+from lakebed.write.spec import WriteSpec
 from support.tables import (
     SCHEMA,
     batch,
     check_files,
+    check_no_leftovers,
     contents,
     make,
     reopen,
@@ -196,3 +200,62 @@ def test_many_rows_come_back_in_key_order_within_a_file():
     assert found.num_rows == count
     assert sum(value == -1 for value in found.column("v").to_pylist()) == 1000
     check_files(table)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (pa.int32(), pa.float64()),
+        (pa.int32(), pa.decimal128(12, 2)),
+        (pa.decimal128(10, 1), pa.decimal128(12, 2)),
+    ],
+)
+@pytest.mark.parametrize("column", ["id", "dt"])
+def test_a_key_or_partition_column_is_not_widened_to_another_spelling(before, after, column):
+    schema = pa.schema([("id", pa.int32()), ("ts", pa.int64()), ("dt", pa.int32())])
+    schema = schema.set(schema.get_field_index(column), pa.field(column, before))
+    table = make(schema=schema)
+    rows = [{"id": 1, "ts": 1, "dt": 7}]
+    table.insert(pa.Table.from_pylist(rows, schema=schema))
+    wider = schema.set(schema.get_field_index(column), pa.field(column, after))
+    with pytest.raises(SchemaError, match=column):
+        table.insert(pa.Table.from_pylist(rows, schema=wider))
+    assert table.read().read_all().num_rows == 1
+
+
+def test_a_key_column_may_grow_from_int_to_long():
+    schema = pa.schema([("id", pa.int32()), ("v", pa.int64()), ("dt", pa.string())])
+    table = make(schema=schema)
+    table.insert(pa.Table.from_pylist([{"id": 1, "v": 1, "dt": "p"}], schema=schema))
+    wider = schema.set(0, pa.field("id", pa.int64()))
+    rows = [{"id": 1, "v": 2, "dt": "p"}, {"id": 2**40, "v": 3, "dt": "p"}]
+    table.insert(pa.Table.from_pylist(rows, schema=wider))
+    assert sorted(row["v"] for row in table.read().read_all().to_pylist()) == [2, 3]
+
+
+def test_a_column_that_marks_deletes_is_refused_until_deletes_are_written():
+    schema = pa.schema(
+        [("id", pa.string()), ("dt", pa.string()), ("_hoodie_is_deleted", pa.bool_())]
+    )
+    table = make(schema=schema)
+    with pytest.raises(UnsupportedError, match="_hoodie_is_deleted"):
+        table.insert(pa.Table.from_pylist([{"id": "a", "dt": "p"}], schema=schema))
+
+
+def test_more_runs_than_can_be_open_at_once_are_merged_in_passes(monkeypatch):
+    monkeypatch.setattr("lakebed.write.base_files.MAX_FAN_IN", 3)
+    table = make(ordering=("ts",), partition_by=(), buckets=1)
+    parts = [batch((f"k{n % 17}", n, n % 5, "p")) for n in range(40)]
+    want = {}
+    for number in range(40):
+        key, order = f"k{number % 17}", number % 5
+        if order >= want.get(key, (-1, 0))[0]:
+            want[key] = (order, number)
+    stream = pa.RecordBatchReader.from_batches(parts[0].schema, [p.to_batches()[0] for p in parts])
+    monkeypatch.setattr(
+        "lakebed.write.pipeline.WriteSpec", functools.partial(WriteSpec, memory_bytes=1)
+    )
+    table.insert(stream)
+    got = {row["id"]: (row["ts"], row["v"]) for row in table.read().read_all().to_pylist()}
+    assert got == want
+    check_no_leftovers(table._storage)

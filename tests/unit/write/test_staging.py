@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from lakebed.commit.rollback import temp_folder
+from lakebed.commit.rollback import TEMP_FOLDER
 from lakebed.errors import KeyValueError
 from lakebed.format.avro_schema import arrow_to_avro
 from lakebed.format.meta_columns import RECORD_KEY
@@ -76,7 +76,7 @@ def test_a_full_budget_begins_a_new_run():
     spec = make_spec(memory_bytes=1, buckets=1)
     segments = stage(spec, *(one((f"k{i}", i, i, "p")) for i in range(12)))
     assert len({segment.path for segment in segments}) == 12
-    assert {segment.path.rpartition("/")[0] for segment in segments} == {temp_folder(INSTANT)}
+    assert {segment.path.rpartition("/")[0] for segment in segments} == {TEMP_FOLDER}
 
 
 @pytest.mark.parametrize("ordering", [(), ("ts",)])

@@ -1,0 +1,203 @@
+"""One writer at a time on an object store: a lock file that its owner keeps renewing.
+
+The file and the rules are those of Hudi's StorageBasedLockProvider, so its writers and
+ours keep each other out. Only conditional writes move the file from one owner to the
+next; clocks merely say when an owner that went silent may be taken for dead.
+"""
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from lakebed.errors import (
+    ChangedError,
+    ConflictError,
+    CorruptError,
+    ExistsError,
+    LakebedError,
+    LockedError,
+    NotFoundError,
+)
+from lakebed.format.lock_file import LOCK_FILE_MAX_BYTES, LOCK_FILE_PATH, LockFile
+from lakebed.model.clock import Clock
+from lakebed.storage.storage import Storage
+
+log = logging.getLogger(__name__)
+
+VALIDITY_SECONDS = 300.0
+RENEW_SECONDS = 30.0
+_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class StorageLock:
+    """Excludes every writer that looks at the lock file, on whatever machine.
+
+    A writer that dies holding it keeps the others out until its validity has passed.
+    """
+
+    storage: Storage
+    validity_seconds: float = VALIDITY_SECONDS
+    renew_seconds: float = RENEW_SECONDS
+
+    @contextmanager
+    def hold(self, clock: Clock, wait_seconds: float) -> Iterator["HeldStorageLock"]:
+        """Hold the lock; LockedError if it does not come free in time."""
+        held = self._acquire(clock, wait_seconds)
+        try:
+            held.start(self.renew_seconds)
+            yield held
+        finally:
+            held.release()
+
+    def _acquire(self, clock: Clock, wait_seconds: float) -> "HeldStorageLock":
+        # A new owner for each hold: two threads of one process are two writers.
+        owner = clock.new_uuid()
+        deadline = clock.now_ms() + wait_seconds * 1000
+        while True:
+            holder = self._try_acquire(clock, owner)
+            if isinstance(holder, HeldStorageLock):
+                return holder
+            if clock.now_ms() >= deadline:
+                raise LockedError(
+                    f"{_name(self.storage)}: another writer has held the table for "
+                    f"{wait_seconds:g} s ({_describe(holder)}); retry when it is done, or when "
+                    "that time has passed if it is dead"
+                )
+            clock.sleep(_POLL_SECONDS)
+
+    def _try_acquire(self, clock: Clock, owner: str) -> "HeldStorageLock | LockFile | None":
+        """Take the lock, or give the one who has it: None if he came in a moment ago."""
+        found = _read(self.storage)
+        now = clock.now_ms()
+        if found is not None and found[1].is_held(now):
+            return found[1]
+        validity_ms = int(self.validity_seconds * 1000)
+        lock = LockFile(owner, now + validity_ms)
+        try:
+            if found is None:
+                etag = self.storage.put_if_absent(LOCK_FILE_PATH, lock.encode())
+            else:
+                etag = self.storage.put_if_unchanged(LOCK_FILE_PATH, lock.encode(), found[0])
+        except (ExistsError, ChangedError):
+            return None
+        if found is not None and not found[1].expired:
+            log.warning("%s: %s; taken over", _name(self.storage), _describe(found[1]))
+        return HeldStorageLock(self.storage, clock, validity_ms, lock, etag)
+
+
+class HeldStorageLock:
+    """The lock while it is ours: renewed by a thread until `release`."""
+
+    def __init__(
+        self, storage: Storage, clock: Clock, validity_ms: int, lock: LockFile, etag: str
+    ) -> None:
+        self._storage = storage
+        self._clock = clock
+        self._validity_ms = validity_ms
+        self._lock = lock
+        self._etag = etag
+        self._guard = threading.Lock()  # of the two above, and of the file as far as it is ours
+        self._released = threading.Event()
+        self._renewer: threading.Thread | None = None
+
+    def start(self, renew_seconds: float) -> None:
+        """Begin to renew the lock every `renew_seconds`."""
+        self._renewer = threading.Thread(
+            target=self._renew, args=(renew_seconds,), name="lakebed-lock", daemon=True
+        )
+        self._renewer.start()
+
+    def check(self) -> None:
+        """Raise ConflictError unless the table is still ours; then it is for a whole validity.
+
+        It renews the lock, on the condition that nobody else wrote the file: so it tells the
+        truth also when clocks go wrong or this process has slept past its validity.
+        """
+        with self._guard:
+            self._write(expired=False)
+
+    def release(self) -> None:
+        """Let the next writer in. If that fails, the lock runs out by itself."""
+        self._released.set()
+        if self._renewer is not None:
+            self._renewer.join()
+        try:
+            with self._guard:
+                self._write(expired=True)
+        except LakebedError:
+            # The write under the lock is done or taken back; nothing is left to save.
+            log.warning("%s: could not be released", _name(self._storage), exc_info=True)
+
+    def _renew(self, renew_seconds: float) -> None:
+        while not self._released.wait(renew_seconds):
+            try:
+                self.check()
+            except ConflictError:
+                # The writer learns it from its own `check`, before it completes.
+                log.exception("%s: lost to another writer", _name(self._storage))
+                return
+            except LakebedError:
+                log.warning("%s: not renewed, trying again", _name(self._storage), exc_info=True)
+
+    def _write(self, *, expired: bool) -> None:
+        try:
+            self._put(expired=expired)
+        except ChangedError:
+            self._find_own()
+            self._put(expired=expired)
+
+    def _put(self, *, expired: bool) -> None:
+        if expired:
+            lock = replace(self._lock, expired=True)
+        else:
+            # S3 takes the tag from the content: equal bytes would not show who wrote last.
+            after = self._lock.valid_until_ms + 1
+            lock = replace(
+                self._lock, valid_until_ms=max(self._clock.now_ms() + self._validity_ms, after)
+            )
+        self._etag = self._storage.put_if_unchanged(LOCK_FILE_PATH, lock.encode(), self._etag)
+        self._lock = lock
+
+    def _find_own(self) -> None:
+        """Take the file as it is if we wrote it: the answer to a renewal may have been lost."""
+        found = _read(self._storage)
+        if found is None or found[1].owner != self._lock.owner:
+            raise ConflictError(
+                f"{_name(self._storage)}: our lock (owner {self._lock.owner}) is lost: "
+                f"{_describe(found and found[1])}; retry the write"
+            )
+        self._etag, self._lock = found
+
+
+def _read(storage: Storage) -> tuple[str, LockFile] | None:
+    """Give tag and content, or None if there is no lock file.
+
+    The tag is read first: a content that is newer than its tag lets the write fail that
+    depends on it, an older one would take the lock from a live owner.
+    """
+    try:
+        etag = storage.head(LOCK_FILE_PATH).etag
+        data = storage.read_range(LOCK_FILE_PATH, 0, LOCK_FILE_MAX_BYTES + 1)
+    except NotFoundError:
+        return None
+    if len(data) > LOCK_FILE_MAX_BYTES:
+        raise CorruptError(
+            f"lock file {_name(storage)}: want at most {LOCK_FILE_MAX_BYTES} bytes, got more"
+        )
+    return etag, LockFile.parse(data, _name(storage))
+
+
+def _describe(lock: LockFile | None) -> str:
+    if lock is None:
+        return "nobody is named"
+    until = datetime.fromtimestamp(lock.valid_until_ms / 1000, UTC)
+    state = "released by" if lock.expired else "held by"
+    return f"{state} {lock.owner}, valid until {until.isoformat(timespec='milliseconds')}"
+
+
+def _name(storage: Storage) -> str:
+    return f"{storage.url}/{LOCK_FILE_PATH}"

@@ -1,0 +1,66 @@
+"""The lock file `.hoodie/.locks/table_lock.json`.
+
+One line of JSON, as Hudi's StorageLockFile and StorageLockData have it:
+
+    {"expired":false,"validUntil":1700000000123,"owner":"6f2c..."}
+
+`validUntil` is in milliseconds since 1970 UTC. The file is written over and never
+deleted. Further fields are left alone, as Hudi does, which keeps them for later versions.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Self
+
+from lakebed.errors import CorruptError
+
+LOCK_FILE_PATH = ".hoodie/.locks/table_lock.json"
+LOCK_FILE_MAX_BYTES = 1 << 16
+CLOCK_DRIFT_MS = 500  # by how much the clocks of two writers may differ
+_END_OF_TIME_MS = 253_402_300_800_000  # the year 10000
+
+
+@dataclass(frozen=True, slots=True)
+class LockFile:
+    """Who holds a table, and until when.
+
+    >>> LockFile("own-1", 1700000000123).encode()
+    b'{"expired":false,"validUntil":1700000000123,"owner":"own-1"}'
+    """
+
+    owner: str
+    valid_until_ms: int
+    expired: bool = False
+
+    @classmethod
+    def parse(cls, data: bytes, name: str) -> Self:
+        """Parse the content of the file `name`."""
+        try:
+            found = json.loads(data)
+            owner, until, expired = found["owner"], found["validUntil"], found["expired"]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise _corrupt(data, name) from error
+        if (
+            type(owner) is not str
+            or type(expired) is not bool
+            or type(until) is not int
+            or not 0 <= until < _END_OF_TIME_MS
+        ):
+            raise _corrupt(data, name)
+        return cls(owner, until, expired)
+
+    def encode(self) -> bytes:
+        """Give the bytes that Hudi writes."""
+        fields = {"expired": self.expired, "validUntil": self.valid_until_ms, "owner": self.owner}
+        return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
+
+    def is_held(self, now_ms: int) -> bool:
+        """Tell whether the owner still keeps others out, whoever's clock goes wrong a little."""
+        return not self.expired and now_ms <= self.valid_until_ms + CLOCK_DRIFT_MS
+
+
+def _corrupt(data: bytes, name: str) -> CorruptError:
+    return CorruptError(
+        f'lock file {name}: want {{"expired":<true or false>,"validUntil":<epoch ms>,'
+        f'"owner":"<text>"}}, got {data[:120]!r}; delete it if no writer is at work'
+    )

@@ -1,0 +1,27 @@
+"""Spark's own reader on files that Apache Hudi wrote gives the rows that we read in process."""
+
+import pytest
+
+import lakebed
+from lakebed.errors import UnsupportedError
+from lakebed.format.meta_columns import META_COLUMNS
+from support.fixtures import names, unpack
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_table_of_hudis_reads_the_same_by_spark_and_in_process(spark, tmp_path, name):
+    path = str(unpack(name, tmp_path))
+    columns = [*META_COLUMNS, *lakebed.open_table(None, path).schema.names]
+    try:
+        want = lakebed.open_table(None, path).read(columns=columns).read_all()
+    except UnsupportedError:
+        with pytest.raises(UnsupportedError):
+            lakebed.open_table(spark, path).read(columns=columns)
+        return
+    got = lakebed.open_table(spark, path).read(columns=columns).toArrow()
+    assert got.column_names == want.column_names
+    assert _rows(got) == _rows(want)
+
+
+def _rows(table):
+    return sorted(map(repr, table.to_pylist()))
