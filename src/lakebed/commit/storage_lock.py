@@ -112,10 +112,21 @@ class HeldStorageLock:
         self._renewer.start()
 
     def check(self) -> None:
-        """Raise ConflictError unless the table is still ours; then it is for a whole validity.
+        """Raise ConflictError unless the table is still ours, and for a while yet.
 
-        It renews the lock, on the condition that nobody else wrote the file: so it tells the
-        truth also when clocks go wrong or this process has slept past its validity.
+        It asks the store, not the clock, who has the table: a process that slept past its
+        time learns of its successor. With less than half of the validity left it renews too.
+        """
+        with self._guard:
+            left_ms = self._lock.valid_until_ms - self._clock.now_ms()
+            # Stores let one object be written about once a second, so not without need.
+            if left_ms * 2 < self._validity_ms or self._present_etag() != self._etag:
+                self._write(expired=False)
+
+    def renew(self) -> None:
+        """Keep the table for a whole validity from now; ConflictError if it is not ours any more.
+
+        A lock that ran out and that nobody took is ours again.
         """
         with self._guard:
             self._write(expired=False)
@@ -135,13 +146,19 @@ class HeldStorageLock:
     def _renew(self, renew_seconds: float) -> None:
         while not self._released.wait(renew_seconds):
             try:
-                self.check()
+                self.renew()
             except ConflictError:
                 # The writer learns it from its own `check`, before it completes.
                 log.exception("%s: lost to another writer", _name(self._storage))
                 return
             except LakebedError:
                 log.warning("%s: not renewed, trying again", _name(self._storage), exc_info=True)
+
+    def _present_etag(self) -> str | None:
+        try:
+            return self._storage.head(LOCK_FILE_PATH).etag
+        except NotFoundError:
+            return None
 
     def _write(self, *, expired: bool) -> None:
         try:

@@ -66,7 +66,7 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         return max(left, right, key=INTEGERS.index)
     if left in _MOMENTS and right in _MOMENTS:
         return max(left, right, key=_MOMENTS.index)
-    if not (_is_number(left) and _is_number(right)):
+    if not (is_number(left) and is_number(right)):
         return None
     if pa.types.is_floating(left) or pa.types.is_floating(right):
         return pa.float64()
@@ -81,7 +81,7 @@ def type_for_text(kind: pa.DataType) -> pa.DataType | None:
     """Give the type to which Spark casts a text that is compared with a `kind`."""
     if kind in INTEGERS:
         return pa.int64()
-    if _is_number(kind):
+    if is_number(kind):
         return pa.float64()
     return kind if kind in _MOMENTS else None
 
@@ -90,7 +90,7 @@ def arithmetic_types(
     left: pa.DataType, right: pa.DataType, multiplies: bool
 ) -> tuple[pa.DataType, pa.DataType] | None:
     """Give what to cast the two sides of +, - or * to, None where Spark's result could differ."""
-    if not (_is_number(left) and _is_number(right)):
+    if not (is_number(left) and is_number(right)):
         return None
     if not pa.types.is_decimal(left) and not pa.types.is_decimal(right):
         both = common_type(left, right)
@@ -111,7 +111,8 @@ def as_decimal(kind: pa.DataType) -> pa.DataType:
     return pa.decimal128(_DIGITS[kind], 0) if kind in INTEGERS else kind
 
 
-def _is_number(kind: pa.DataType) -> bool:
+def is_number(kind: pa.DataType) -> bool:
+    """Tell whether `kind` is an integer, a decimal or a floating point number."""
     return kind in INTEGERS or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
 
 

@@ -120,3 +120,20 @@ def _moment(text: str, kind: pa.DataType) -> dt.datetime | None:
     day = [int(found[part]) for part in "ymd"]
     moment = dt.datetime(day[0], day[1], day[2], clock[0], clock[1], clock[2], micros, zone)
     return moment if kind.tz is not None else moment.replace(tzinfo=None)
+
+
+def like_regex(pattern: str) -> str:
+    """Give the regular expression of a LIKE pattern, whose escape is the backslash."""
+
+    def one(found: re.Match[str]) -> str:
+        part = found.group()
+        if part in ("%", "_"):
+            return ".*" if part == "%" else "."
+        if part[0] == "\\" and part not in (r"\%", r"\_", r"\\"):
+            raise InvalidError(
+                f"pattern {pattern[:60]!r}: want %, _ or \\ after a \\, found {part[1:]!r}"
+            )
+        return rf"\x{{{ord(part[-1]):x}}}"
+
+    body = re.sub(r"\\.?|[^A-Za-z0-9\u0080-\U0010ffff]", one, pattern, flags=re.DOTALL)
+    return rf"\A(?s:{body})\z"

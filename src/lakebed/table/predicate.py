@@ -5,8 +5,8 @@ Spark's ANSI mode gives in a session in UTC; anything else is refused by name ra
 guessed. A row stays only where the predicate is true, neither false nor unknown.
 """
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from typing import Self
@@ -17,15 +17,15 @@ from sqlglot import expressions as sql
 
 from lakebed.errors import InvalidError, SchemaError, UnsupportedError
 from lakebed.table.coercion import (
-    INTEGERS,
     Term,
     arithmetic_types,
     common_type,
     compare,
     is_in,
+    is_number,
     type_for_text,
 )
-from lakebed.table.literal import TIMESTAMP, TIMESTAMP_NTZ, as_type, number
+from lakebed.table.literal import TIMESTAMP, TIMESTAMP_NTZ, as_type, like_regex, number
 from lakebed.table.predicate_syntax import parse_tree, refuse
 
 _SIGNS: dict[type[sql.Expression], str] = {
@@ -129,7 +129,7 @@ class _Builder:
 
     def _truth(self, node: sql.Expression) -> pc.Expression:
         if type(node) in _SIGNS:
-            return self._compared(_SIGNS[type(node)], node.left, node.right)
+            return self._compared(_SIGNS[type(node)], self._term(node.left), self._term(node.right))
         known: dict[type[sql.Expression], Callable[[], pc.Expression]] = {
             sql.And: lambda: self.condition(node.left) & self.condition(node.right),
             sql.Or: lambda: self.condition(node.left) | self.condition(node.right),
@@ -137,10 +137,7 @@ class _Builder:
             sql.NullSafeEQ: lambda: self._same(node),
             sql.NullSafeNEQ: lambda: ~self._same(node),
             sql.In: lambda: self._in(node),
-            sql.Between: lambda: (
-                self._compared(">=", node.this, node.args["low"])
-                & self._compared("<=", node.this, node.args["high"])
-            ),
+            sql.Between: lambda: self._between(node),
             sql.Is: lambda: self._is(node),
             sql.Like: lambda: self._like(node),
         }
@@ -148,35 +145,34 @@ class _Builder:
             raise self._refuse(node)
         return known[type(node)]()
 
-    def _compared(self, sign: str, left: sql.Expression, right: sql.Expression) -> pc.Expression:
-        one, other = self._term(left), self._term(right)
+    def _compared(self, sign: str, one: Term, other: Term) -> pc.Expression:
         kind = self._common([one, other])
         if pa.types.is_null(one.kind) or pa.types.is_null(other.kind):
             return pc.scalar(_UNKNOWN)
         return compare(sign, self._cast(one, kind), self._cast(other, kind))
 
     def _same(self, node: sql.Expression) -> pc.Expression:
-        one, other = self._term(node.left), self._term(node.right)
+        one, other = self._operand(node.left), self._operand(node.right)
         both_null = one.expression.is_null() & other.expression.is_null()
-        equal = self._compared("=", node.left, node.right)
-        return pc.coalesce(equal, both_null)
+        return pc.coalesce(self._compared("=", one, other), both_null)
+
+    def _between(self, node: sql.Expression) -> pc.Expression:
+        value, low, high = map(self._operand, (node.this, node.args["low"], node.args["high"]))
+        return self._compared(">=", value, low) & self._compared("<=", value, high)
 
     def _in(self, node: sql.Expression) -> pc.Expression:
         if node.args.get("query") is not None or not node.expressions:
             raise self._refuse(node)
-        value, items = self._term(node.this), [self._term(item) for item in node.expressions]
-        if any(item.constant is None for item in items):
-            raise self._refuse(node)
+        value, items = self._operand(node.this), [self._term(item) for item in node.expressions]
         kind = self._common([value, *items])
-        known = [item for item in items if not pa.types.is_null(item.kind)]
+        known = [self._cast(item, kind) for item in items if not pa.types.is_null(item.kind)]
         if pa.types.is_null(value.kind) or not known:
             return pc.scalar(_UNKNOWN)
-        constants = [self._cast(item, kind).constant for item in known]
-        if pa.types.is_floating(kind) and len(constants) >= _LONG_LIST:
-            if any(constant.as_py() == 0 for constant in constants):
-                raise self._refuse(node)
-        found = is_in(self._cast(value, kind), constants)
+        constants = [item.constant for item in known if item.constant is not None]
+        if len(constants) < len(known) or _is_long_with_zero(kind, constants):
+            raise self._refuse(node)
         # One lookup in a set: as many ORs, nested, would overflow Arrow's stack.
+        found = is_in(self._cast(value, kind), constants)
         no = pc.if_else(value.expression.is_valid(), pc.scalar(False), pc.scalar(_UNKNOWN))
         otherwise = no if len(known) == len(items) else pc.scalar(_UNKNOWN)
         return pc.if_else(found, pc.scalar(True), otherwise)
@@ -195,24 +191,10 @@ class _Builder:
             raise self._refuse(node)
         if not pattern.is_string:
             raise self._refuse(node)
-        regex = self._regex(str(pattern.this))
+        with self._naming():
+            regex = like_regex(str(pattern.this))
         found = pc.match_substring_regex(value.expression, pattern=regex)
         return ~found if node.args.get("negate") else found
-
-    def _regex(self, pattern: str) -> str:
-        def one(found: re.Match[str]) -> str:
-            part = found.group()
-            if part in ("%", "_"):
-                return ".*" if part == "%" else "."
-            if part[0] == "\\" and part not in (r"\%", r"\_", r"\\"):
-                raise InvalidError(
-                    f"predicate {self._text[:200]!r}: pattern {pattern!r}: want %, _ or \\ "
-                    f"after a backslash, found {part[1:]!r}"
-                )
-            return rf"\x{{{ord(part[-1]):x}}}"
-
-        body = re.sub(r"\\.?|[^A-Za-z0-9\u0080-\U0010ffff]", one, pattern, flags=re.DOTALL)
-        return rf"\A(?s:{body})\z"
 
     def _arithmetic(self, node: sql.Expression) -> Term:
         left, right = self._term(node.left), self._term(node.right)
@@ -228,7 +210,7 @@ class _Builder:
 
     def _negative(self, node: sql.Neg) -> Term:
         term = self._term(node.this)
-        if not pa.types.is_primitive(term.kind) or arithmetic_types(term.kind, pa.int8(), False) is None:
+        if not is_number(term.kind):
             raise self._refuse(node)
         if term.constant is not None:
             return Term.of(pc.negate_checked(term.constant))
@@ -241,17 +223,15 @@ class _Builder:
             return _NULL
         if isinstance(node, sql.Boolean) and not sign:
             return pa.scalar(bool(inner))
-        try:
-            if isinstance(node, sql.Neg) and isinstance(inner, (sql.Literal, sql.Cast)) and not sign:
-                return self._constant(inner, "-")
-            if isinstance(node, sql.Literal) and node.is_string and not sign:
-                return pa.scalar(str(inner))
-            if isinstance(node, sql.Literal) and not node.is_string:
+        with self._naming():
+            if isinstance(node, sql.Neg) and isinstance(inner, (sql.Literal, sql.Cast)):
+                return None if sign else self._constant(inner, "-")
+            if isinstance(node, sql.Literal) and node.is_string:
+                return None if sign else pa.scalar(str(inner))
+            if isinstance(node, sql.Literal):
                 return number(sign + str(inner))
             if isinstance(node, sql.Cast) and isinstance(inner, sql.Literal):
                 return as_type(sign + str(inner.this), self._target(node))
-        except InvalidError as error:
-            raise InvalidError(f"predicate {self._text[:200]!r}: {error}") from error
         return None
 
     def _target(self, node: sql.Cast) -> pa.DataType:
@@ -267,7 +247,72 @@ class _Builder:
 
     def _common(self, terms: list[Term]) -> pa.DataType:
         """Give the type in which Spark compares `terms`; text literals take the others'."""
-        kinds = [term.kind for term in terms if not pa.types.is_null(term.kind)]
-        texts = [t for t in terms if t.kind == pa.string() and t.constant is not None]
-        others = [t.kind for t in terms if not pa.types.is_null(t.kind) and t not in texts]
-        return kinds, texts, others
+        texts = [_is_text(term) for term in terms]
+        kinds = dict.fromkeys(
+            term.kind
+            for term, text in zip(terms, texts, strict=True)
+            if not text and not pa.types.is_null(term.kind)
+        )
+        if not kinds:
+            return pa.string() if any(texts) else pa.null()
+        if any(texts) and pa.string() not in kinds:
+            # Which of several types a text takes depends on the order in which they stand.
+            kind = type_for_text(next(iter(kinds))) if len(kinds) == 1 else None
+        else:
+            kind = reduce(_common_or_none, [*kinds])
+        if kind is None or pa.types.is_nested(kind):
+            names = " with ".join(map(str, [*kinds, *(["text"] if any(texts) else [])]))
+            raise refuse(self._text, f"comparing {names}")
+        return kind
+
+    def _cast(self, term: Term, kind: pa.DataType) -> Term:
+        if term.constant is None or not _is_text(term) or kind == pa.string():
+            return term.cast(kind)
+        with self._naming():
+            return Term.of(as_type(term.constant.as_py(), kind))
+
+    def _operand(self, node: sql.Expression) -> Term:
+        """Give a term that stands twice in what is made of it, so it must not hold another."""
+        term = self._term(node)
+        inner = node.unnest()
+        if term.constant is None and term.kind == pa.bool_() and not isinstance(inner, sql.Column):
+            raise self._refuse(node)
+        return term
+
+    def _column(self, node: sql.Column) -> Term:
+        name = str(node.name)
+        near = [known for known in self._schema.names if known.lower() == name.lower()]
+        if node.table:
+            outer = str(node.parts[0].name).lower()
+            if any(known.lower() == outer for known in self._schema.names):
+                raise refuse(self._text, f"the nested field {node.sql('spark')}")
+        if len(near) != 1 or node.table:
+            raise SchemaError(
+                f"predicate {self._text[:200]!r}: no column {node.sql('spark')}; the table has "
+                f"{', '.join(self._schema.names)}"
+            )
+        self.columns[near[0]] = None
+        return Term(self._schema.field(near[0]).type, pc.field(near[0]))
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        try:
+            yield
+        except InvalidError as error:
+            raise InvalidError(f"predicate {self._text[:200]!r}: {error}") from error
+
+    def _refuse(self, node: sql.Expression) -> UnsupportedError:
+        return refuse(self._text, str(node.sql("spark")))
+
+
+def _common_or_none(left: pa.DataType | None, right: pa.DataType) -> pa.DataType | None:
+    return None if left is None else common_type(left, right)
+
+
+def _is_text(term: Term) -> bool:
+    return term.constant is not None and term.kind == pa.string()
+
+
+def _is_long_with_zero(kind: pa.DataType, constants: list[pa.Scalar]) -> bool:
+    long = pa.types.is_floating(kind) and len(constants) >= _LONG_LIST
+    return long and any(constant.as_py() == 0 for constant in constants)

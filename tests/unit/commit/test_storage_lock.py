@@ -247,9 +247,34 @@ class TestRenewal:
             seen = [storage.read(LOCK_FILE_PATH)]
             for move in (0, 0, -5000, 0):
                 clock.ms += move
-                lock.check()
+                lock.renew()
                 seen.append(storage.read(LOCK_FILE_PATH))
         assert len(set(seen)) == len(seen)
+
+    @pytest.mark.parametrize(("passed", "renews"), [(0, False), (150_000, False), (150_001, True)])
+    def test_a_check_renews_only_with_little_time_left(self, passed, renews):
+        storage, clock = memory_storage(), ManualClock()
+        with quiet(storage).hold(clock, 0) as lock:
+            before = storage.read(LOCK_FILE_PATH)
+            clock.ms += passed
+            lock.check()
+            assert (storage.read(LOCK_FILE_PATH) != before) == renews
+            assert lock_file(storage).valid_until_ms - clock.ms >= 150_000
+
+    def test_a_check_without_storage_fails(self):
+        storage, clock, down = memory_storage(), ManualClock(), False
+
+        def fail(op: str) -> None:
+            if down and op.startswith(("put_if_unchanged", "head")):
+                raise UnavailableError("down")
+
+        with quiet(Cloud(storage, before=fail)).hold(clock, 0) as lock:
+            down = True
+            for _ in range(2):
+                with pytest.raises(UnavailableError):
+                    lock.check()
+                clock.ms += 400_000
+            down = False
 
     def test_an_outage_is_outlived(self):
         storage, clock, down = memory_storage(), ManualClock(), True
@@ -260,7 +285,7 @@ class TestRenewal:
 
         with quiet(Cloud(storage, before=fail)).hold(clock, 0) as lock:
             with pytest.raises(UnavailableError):
-                lock.check()
+                lock.renew()
             down = False
             clock.ms += 1_000_000  # long past its time, but nobody took it
             lock.check()
@@ -292,7 +317,7 @@ class TestRenewal:
 
         with quiet(Cloud(storage, after=fail)).hold(ManualClock(), 0) as lock:
             with pytest.raises(UnavailableError):
-                lock.check()
+                lock.renew()
             lose = False
             lock.check()
         assert lock_file(storage).expired
