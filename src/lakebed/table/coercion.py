@@ -7,7 +7,7 @@ greater than all others.
 """
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -34,6 +34,11 @@ class Term:
         """Give the term of a constant."""
         return cls(constant.type, pc.scalar(constant), constant)
 
+    @property
+    def is_text(self) -> bool:
+        """Tell whether this is a text literal, which takes the type of what it meets."""
+        return self.constant is not None and self.kind == pa.string()
+
     def cast(self, kind: pa.DataType) -> "Term":
         """Give the same value in the type `kind`, which can hold it."""
         if kind == self.kind:
@@ -55,13 +60,29 @@ class Term:
 
 
 def _to_double(source: pa.DataType, target: pa.DataType) -> bool:
-    return pa.types.is_decimal(source) and target == pa.float64()
+    return bool(pa.types.is_decimal(source) and target == pa.float64())
 
 
-def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+def comparison_type(terms: Sequence[Term]) -> pa.DataType | None:
+    """Give the type in which Spark compares `terms`, None if only Spark can."""
+    with_text = any(term.is_text for term in terms)
+    known = (term.kind for term in terms if not term.is_text and not pa.types.is_null(term.kind))
+    kinds = list(dict.fromkeys(known))
+    if not kinds:
+        return pa.string() if with_text else pa.null()
+    if with_text and pa.string() not in kinds:
+        # Which of several types a text takes depends on the order in which they stand.
+        return _type_for_text(kinds[0]) if len(kinds) == 1 else None
+    kind = None if pa.types.is_nested(kinds[0]) else kinds[0]
+    for other in kinds[1:]:
+        kind = None if kind is None else _common_type(kind, other)
+    return kind
+
+
+def _common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """Give the type in which the two are compared, None if there is none without text."""
     if left == right:
-        return None if pa.types.is_nested(left) else left
+        return left
     if left in INTEGERS and right in INTEGERS:
         return max(left, right, key=INTEGERS.index)
     if left in _MOMENTS and right in _MOMENTS:
@@ -77,7 +98,7 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     return pa.decimal128(precision, scale) if precision <= _MAX_DIGITS else None
 
 
-def type_for_text(kind: pa.DataType) -> pa.DataType | None:
+def _type_for_text(kind: pa.DataType) -> pa.DataType | None:
     """Give the type to which Spark casts a text that is compared with a `kind`."""
     if kind in INTEGERS:
         return pa.int64()
@@ -93,7 +114,7 @@ def arithmetic_types(
     if not (is_number(left) and is_number(right)):
         return None
     if not pa.types.is_decimal(left) and not pa.types.is_decimal(right):
-        both = common_type(left, right)
+        both = _common_type(left, right)
         return both, both
     if pa.types.is_floating(left) or pa.types.is_floating(right):
         return pa.float64(), pa.float64()
@@ -143,6 +164,13 @@ _FLOATING: dict[str, _Comparison] = {
     ">": lambda left, right: _less(right, left),
     ">=": lambda left, right: ~_less(left, right),
 }
+
+
+def beyond_long(value: Term, limit: Term) -> bool:
+    """Tell whether `limit` is a decimal that no integer reaches: then nulls are less to Spark."""
+    if value.kind not in INTEGERS or limit.constant is None or not pa.types.is_decimal(limit.kind):
+        return False
+    return not -(1 << 63) <= limit.constant.as_py() < 1 << 63
 
 
 def compare(sign: str, left: Term, right: Term) -> pc.Expression:

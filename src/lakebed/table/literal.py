@@ -23,6 +23,18 @@ _NAMED = {
     **dict.fromkeys(("-inf", "-infinity"), -math.inf),
     "nan": math.nan,
 }
+_CASTS = {
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "DATE": pa.date32(),
+    "TIMESTAMPTZ": TIMESTAMP,
+    "TIMESTAMPLTZ": TIMESTAMP,
+    "TIMESTAMPNTZ": TIMESTAMP_NTZ,
+}
 _DATE = r"(?P<y>[0-9]{4})-(?P<m>[0-9]{1,2})-(?P<d>[0-9]{1,2})"
 _CLOCK = r"(?P<H>[0-9]{1,2}):(?P<M>[0-9]{1,2}):(?P<S>[0-9]{1,2})(\.(?P<f>[0-9]{1,6}))?"
 _ZONE = r"(?P<zone>Z|(?P<sign>[+-])(?P<zh>0[0-9]|1[0-7]):(?P<zm>[0-5][0-9]))?"
@@ -52,6 +64,14 @@ def number(text: str) -> pa.Scalar:
     if precision > _MAX_DIGITS:
         raise InvalidError(f"{text[:60]}: want at most {_MAX_DIGITS} digits")
     return pa.scalar(exact, pa.decimal128(precision, scale))
+
+
+def type_named(name: str, sizes: list[int]) -> pa.DataType | None:
+    """Give the type that sqlglot calls `name`, None for one that literals are not cast to."""
+    if name == "DECIMAL" and len(sizes) != 1:
+        precision, scale = sizes or (10, 0)
+        return pa.decimal128(precision, scale) if 0 <= scale <= precision <= _MAX_DIGITS else None
+    return None if sizes else _CASTS.get(name)
 
 
 def as_type(text: str, kind: pa.DataType) -> pa.Scalar:

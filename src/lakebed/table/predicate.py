@@ -8,7 +8,6 @@ guessed. A row stays only where the predicate is true, neither false nor unknown
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
 from typing import Self
 
 import pyarrow as pa
@@ -19,13 +18,13 @@ from lakebed.errors import InvalidError, SchemaError, UnsupportedError
 from lakebed.table.coercion import (
     Term,
     arithmetic_types,
-    common_type,
+    beyond_long,
     compare,
+    comparison_type,
     is_in,
     is_number,
-    type_for_text,
 )
-from lakebed.table.literal import TIMESTAMP, TIMESTAMP_NTZ, as_type, like_regex, number
+from lakebed.table.literal import as_type, like_regex, number, type_named
 from lakebed.table.predicate_syntax import parse_tree, refuse
 
 _SIGNS: dict[type[sql.Expression], str] = {
@@ -40,18 +39,6 @@ _ARITHMETIC: dict[type[sql.Expression], Callable[..., pc.Expression]] = {
     sql.Add: pc.add_checked,
     sql.Sub: pc.subtract_checked,
     sql.Mul: pc.multiply_checked,
-}
-_CASTS = {
-    "TINYINT": pa.int8(),
-    "SMALLINT": pa.int16(),
-    "INT": pa.int32(),
-    "BIGINT": pa.int64(),
-    "FLOAT": pa.float32(),
-    "DOUBLE": pa.float64(),
-    "DATE": pa.date32(),
-    "TIMESTAMPTZ": TIMESTAMP,
-    "TIMESTAMPLTZ": TIMESTAMP,
-    "TIMESTAMPNTZ": TIMESTAMP_NTZ,
 }
 _NULL = pa.scalar(None, pa.null())
 _UNKNOWN = pa.scalar(None, pa.bool_())
@@ -147,6 +134,8 @@ class _Builder:
 
     def _compared(self, sign: str, one: Term, other: Term) -> pc.Expression:
         kind = self._common([one, other])
+        if sign not in ("=", "<>") and (beyond_long(one, other) or beyond_long(other, one)):
+            raise refuse(self._text, "an integer beside a decimal beyond 64 bits")
         if pa.types.is_null(one.kind) or pa.types.is_null(other.kind):
             return pc.scalar(_UNKNOWN)
         return compare(sign, self._cast(one, kind), self._cast(other, kind))
@@ -193,6 +182,7 @@ class _Builder:
             raise self._refuse(node)
         with self._naming():
             regex = like_regex(str(pattern.this))
+        pc.match_substring_regex(pa.scalar(""), pattern=regex)  # one that is too long shows here
         found = pc.match_substring_regex(value.expression, pattern=regex)
         return ~found if node.args.get("negate") else found
 
@@ -223,9 +213,9 @@ class _Builder:
             return _NULL
         if isinstance(node, sql.Boolean) and not sign:
             return pa.scalar(bool(inner))
+        if isinstance(node, sql.Neg) and isinstance(inner, (sql.Literal, sql.Cast)):
+            return self._constant(inner, "-")
         with self._naming():
-            if isinstance(node, sql.Neg) and isinstance(inner, (sql.Literal, sql.Cast)):
-                return None if sign else self._constant(inner, "-")
             if isinstance(node, sql.Literal) and node.is_string:
                 return None if sign else pa.scalar(str(inner))
             if isinstance(node, sql.Literal):
@@ -235,38 +225,21 @@ class _Builder:
         return None
 
     def _target(self, node: sql.Cast) -> pa.DataType:
-        name = str(node.to.this.value)
         sizes = [int(str(size.this)) for size in node.to.expressions]
-        if name == "DECIMAL" and len(sizes) != 1:
-            precision, scale = sizes or (10, 0)
-            if 0 <= scale <= precision <= 38:
-                return pa.decimal128(precision, scale)
-        if name not in _CASTS or sizes or node.args.get("safe"):
+        kind = type_named(str(node.to.this.value), sizes)
+        if kind is None:
             raise self._refuse(node)
-        return _CASTS[name]
+        return kind
 
     def _common(self, terms: list[Term]) -> pa.DataType:
-        """Give the type in which Spark compares `terms`; text literals take the others'."""
-        texts = [_is_text(term) for term in terms]
-        kinds = dict.fromkeys(
-            term.kind
-            for term, text in zip(terms, texts, strict=True)
-            if not text and not pa.types.is_null(term.kind)
-        )
-        if not kinds:
-            return pa.string() if any(texts) else pa.null()
-        if any(texts) and pa.string() not in kinds:
-            # Which of several types a text takes depends on the order in which they stand.
-            kind = type_for_text(next(iter(kinds))) if len(kinds) == 1 else None
-        else:
-            kind = reduce(_common_or_none, [*kinds])
-        if kind is None or pa.types.is_nested(kind):
-            names = " with ".join(map(str, [*kinds, *(["text"] if any(texts) else [])]))
-            raise refuse(self._text, f"comparing {names}")
+        kind = comparison_type(terms)
+        if kind is None:
+            kinds = dict.fromkeys("text" if term.is_text else str(term.kind) for term in terms)
+            raise refuse(self._text, f"comparing {' with '.join(kinds)}")
         return kind
 
     def _cast(self, term: Term, kind: pa.DataType) -> Term:
-        if term.constant is None or not _is_text(term) or kind == pa.string():
+        if term.constant is None or not term.is_text or kind == pa.string():
             return term.cast(kind)
         with self._naming():
             return Term.of(as_type(term.constant.as_py(), kind))
@@ -280,13 +253,11 @@ class _Builder:
         return term
 
     def _column(self, node: sql.Column) -> Term:
-        name = str(node.name)
-        near = [known for known in self._schema.names if known.lower() == name.lower()]
-        if node.table:
-            outer = str(node.parts[0].name).lower()
-            if any(known.lower() == outer for known in self._schema.names):
-                raise refuse(self._text, f"the nested field {node.sql('spark')}")
-        if len(near) != 1 or node.table:
+        outer = str(node.parts[0].name).lower()
+        near = [known for known in self._schema.names if known.lower() == outer]
+        if near and node.table:
+            raise refuse(self._text, f"the nested field {node.sql('spark')}")
+        if len(near) != 1:
             raise SchemaError(
                 f"predicate {self._text[:200]!r}: no column {node.sql('spark')}; the table has "
                 f"{', '.join(self._schema.names)}"
@@ -303,14 +274,6 @@ class _Builder:
 
     def _refuse(self, node: sql.Expression) -> UnsupportedError:
         return refuse(self._text, str(node.sql("spark")))
-
-
-def _common_or_none(left: pa.DataType | None, right: pa.DataType) -> pa.DataType | None:
-    return None if left is None else common_type(left, right)
-
-
-def _is_text(term: Term) -> bool:
-    return term.constant is not None and term.kind == pa.string()
 
 
 def _is_long_with_zero(kind: pa.DataType, constants: list[pa.Scalar]) -> bool:

@@ -44,13 +44,12 @@ def parse_tree(text: str) -> sql.Expression:
         tokens = dialect.tokenize(text)
         _check_gaps(text, tokens)
         trees = dialect.parser().parse_into(sql.Condition, _with_strings(text, tokens), text)
+        if len(trees) != 1 or trees[0] is None:
+            raise InvalidError(f"predicate {text[:200]!r}: want one condition")
+        _check_grouping(text, tokens, trees[0])
     except (SqlglotError, RecursionError) as error:
         raise InvalidError(f"predicate {text[:200]!r}: {error}") from error
-    if len(trees) != 1 or trees[0] is None:
-        raise InvalidError(f"predicate {text[:200]!r}: want one condition")
-    tree = trees[0]
-    _check_grouping(text, tokens, tree)
-    return tree
+    return trees[0]
 
 
 def refuse(text: str, part: str) -> UnsupportedError:
@@ -62,14 +61,16 @@ def refuse(text: str, part: str) -> UnsupportedError:
 
 
 def _check_gaps(text: str, tokens: list[Token]) -> None:
-    end = 0
+    end, before = 0, ""
     for token in tokens:
         _check_gap(text, text[end : token.start])
         end = token.end + 1
         if token.token_type == TokenType.SEMICOLON:
             raise InvalidError(f"predicate {text[:200]!r}: want one condition, found a ;")
-        if token.text.upper() == "UNKNOWN":
-            raise refuse(text, token.text)
+        word = text[token.start : end].upper()
+        if word == "UNKNOWN" and before in ("IS", "NOT"):
+            raise refuse(text, f"{before} UNKNOWN")  # to sqlglot the same as NULL
+        before = word
     _check_gap(text, text[end:])
 
 

@@ -337,7 +337,7 @@ READS: list[tuple[dict[str, Any], type[LakebedError], str]] = [
     ({"where": "id ="}, InvalidError, "predicate 'id ='"),
     ({"where": ""}, InvalidError, "found ''"),
     ({"where": 5}, InvalidError, "where: want a predicate as text, found 5"),
-    ({"where": "v = id"}, InvalidError, "int64, string"),
+    ({"where": "v = id"}, UnsupportedError, "comparing int64 with string"),
     ({"where": "upper(id) = 'A'"}, UnsupportedError, r"UPPER\(id\) is not understood"),
     ({"mode": "x"}, UnsupportedError, "mode='x'"),
     ({"since": "2024-01-01"}, UnsupportedError, "since"),
