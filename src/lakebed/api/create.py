@@ -7,10 +7,10 @@ import pyarrow as pa
 
 from lakebed.errors import InvalidError, OptionError, SchemaError, UnsupportedError
 from lakebed.format.avro_schema import arrow_to_avro
+from lakebed.format.bucket import MAX_BUCKETS
 from lakebed.format.properties import table_checksum
 from lakebed.format.record_key import KeyGenerator
 from lakebed.format.timestamp_keygen import TimestampKeygen
-from lakebed.index.bucket import MAX_BUCKETS
 from lakebed.model.options import canonical, is_stored
 from lakebed.table.config import TABLE_VERSIONS, Layout, MergeMode, TableType
 

@@ -39,26 +39,3 @@ def seqnos(instant: str, task: int, start: int, rows: int) -> pa.StringArray:
     """Give `<instant>_<task>_<n>` for n from `start` on, one per row."""
     numbers = pa.array(np.arange(start, start + rows, dtype=np.int64)).cast(pa.string())
     return pc.binary_join_element_wise(f"{instant}_{task}", numbers, "_")
-
-
-def meta_arrays(
-    record_keys: pa.StringArray,
-    *,
-    instant: str,
-    task: int,
-    start: int,
-    partition_path: str,
-    file_name: str,
-) -> list[pa.Array]:
-    """Give the five columns of a batch that `instant` writes, in the order of META_COLUMNS.
-
-    `start` is the number of rows that this task wrote into the file before.
-    """
-    rows = len(record_keys)
-    return [
-        constant(instant, rows),
-        seqnos(instant, task, start, rows),
-        record_keys,
-        constant(partition_path, rows),
-        constant(file_name, rows),
-    ]

@@ -11,7 +11,12 @@ import numpy as np
 import pyarrow.compute as pc
 
 from lakebed.errors import CorruptError, InvalidError, UnsupportedError
-from lakebed.format.bucket import bucket_of_file_id, key_buckets, new_bucket_file_id
+from lakebed.format.bucket import (
+    MAX_BUCKETS,
+    bucket_of_file_id,
+    key_buckets,
+    new_bucket_file_id,
+)
 from lakebed.format.meta_columns import RECORD_KEY
 from lakebed.format.record_key import record_keys
 from lakebed.model.clock import Clock
@@ -22,7 +27,6 @@ from lakebed.table.snapshot import Snapshot
 
 _SAMPLE_FILES = 16
 _SAMPLE_ROWS = 512
-MAX_BUCKETS = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)

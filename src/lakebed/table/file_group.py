@@ -16,10 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from lakebed.errors import CorruptError
-from lakebed.format.names import BaseFileName, InlineLogName, NativeLogName
-
-LogName = InlineLogName | NativeLogName
-_KIND_ORDER = {"log": 0, "deletes": 1, "cdc": 2}
+from lakebed.format.names import BaseFileName, InlineLogName, LogKind, LogName, replay_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +51,7 @@ class LogFile:
         """Tell whether it holds change data, which no snapshot reads."""
         if isinstance(self.name, InlineLogName):
             return self.name.cdc
-        return self.name.kind == "cdc"
-
-    @property
-    def replay_order(self) -> tuple[str, int, str, int]:
-        """Sort logs of a slice by this."""
-        name = self.name
-        kind = 0 if isinstance(name, InlineLogName) else _KIND_ORDER.get(name.kind, 0)
-        return (name.instant, name.version, name.write_token or "", kind)
+        return self.name.kind is LogKind.CDC
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -147,7 +137,7 @@ def _logs_by_slice(
     held: dict[str, list[LogFile]] = defaultdict(list)
     # Without any base file all logs form one slice, keyed by the first of them.
     first = min((log.name.instant for log in logs), default="")
-    for log in sorted(logs, key=lambda file: file.replay_order):
+    for log in sorted(logs, key=lambda file: replay_key(file.name)):
         completion = completion_of(log.name.instant)
         fitting = [instant for instant in instants if instant <= completion]
         key = fitting[-1] if fitting else (log.name.instant if instants else first)
