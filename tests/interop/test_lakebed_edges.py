@@ -192,3 +192,39 @@ def places(table: lakebed.Table) -> list[tuple[str, str]]:
 def keys_and_paths(read: pa.RecordBatchReader) -> list[tuple[str, ...]]:
     """Give the spelled keys and partition paths."""
     return sorted(tuple(row.values()) for row in read.read_all().to_pylist())
+
+
+WIDENINGS: dict[str, tuple[pa.DataType, Any, pa.DataType, Any]] = {
+    "int to long": (pa.int32(), 7, pa.int64(), 2**40),
+    "short to int": (pa.int16(), 7, pa.int32(), 2**20),
+    "int to double": (pa.int32(), 7, pa.float64(), 0.5),
+    "float to double": (pa.float32(), 0.5, pa.float64(), 0.1),
+    "decimal to a wider one": (
+        pa.decimal128(10, 2),
+        decimal.Decimal("1.25"),
+        pa.decimal128(14, 4),
+        decimal.Decimal("9.1234"),
+    ),
+    "int to decimal": (pa.int32(), 7, pa.decimal128(12, 2), decimal.Decimal("0.25")),
+    "long to decimal": (pa.int64(), 7, pa.decimal128(22, 2), decimal.Decimal("0.25")),
+}
+
+
+@pytest.mark.parametrize("kind", WIDENINGS)
+def test_hudi_reads_old_and_new_files_of_a_widened_column(
+    hudi: Hudi, tmp_path: pathlib.Path, kind: str
+) -> None:
+    narrow, first, wide, second = WIDENINGS[kind]
+    path = str(tmp_path / "wide")
+    before = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("v", narrow)])
+    after = pa.schema([*before.set(2, pa.field("v", wide)), pa.field("more", pa.string())])
+    table = lakebed.create_table(
+        None, path, before, key="id", ordering="ts", table_type="COPY_ON_WRITE", buckets=8
+    )
+    table.insert(pa.table({"id": ["user_0"], "ts": [1], "v": [first]}, schema=before))
+    table.insert(
+        pa.table({"id": ["user_1"], "ts": [1], "v": [second], "more": ["m"]}, schema=after)
+    )
+    ours = lakebed.open_table(None, path).read().read_all()
+    assert ours.num_rows == 2
+    assert user_rows(hudi.read(path), ["id"]) == user_rows(ours, ["id"])
