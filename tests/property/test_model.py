@@ -65,7 +65,11 @@ class TableMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), operation=st.sampled_from(["bulk_insert", "insert"]))
     def write(self, data: st.DataObject, operation: str) -> None:
-        added = [name for name in ADDED if data.draw(st.booleans(), label=f"with {name}")]
+        added = [
+            name
+            for name in ADDED
+            if data.draw(st.booleans(), label=f"with {name}") or name in self.columns
+        ]
         widen = data.draw(st.integers(0, 5), label="widen") == 0
         without_n = data.draw(st.integers(0, 5), label="without n") == 0
         row = st.fixed_dictionaries(
@@ -73,7 +77,7 @@ class TableMachine(RuleBasedStateMachine):
                 "id": KEYS,
                 "dt": PARTITIONS,
                 "ts": st.integers(-3, 3),
-                **({} if without_n else {"n": LARGE if widen else SMALL}),
+                "n": st.none() if without_n else LARGE if widen else SMALL,
                 **({"note": st.none() | st.text(max_size=5)} if "note" in added else {}),
                 **({"score": st.none() | st.floats(allow_nan=False)} if "score" in added else {}),
             }
@@ -83,7 +87,7 @@ class TableMachine(RuleBasedStateMachine):
             ("id", pa.string()),
             ("dt", pa.string()),
             ("ts", pa.int32()),
-            *([] if without_n else [("n", pa.int64() if widen else pa.int32())]),
+            ("n", pa.int64() if widen else pa.int32()),
             *([("note", pa.string())] if "note" in added else []),
             *([("score", pa.float64())] if "score" in added else []),
         ]
@@ -94,7 +98,7 @@ class TableMachine(RuleBasedStateMachine):
         before = rows_of(self.table)
         commit = getattr(self.table, operation)(stream)
         self.columns += [name for name in added if name not in self.columns]
-        self.wide = self.wide or (widen and not without_n)
+        self.wide = self.wide or widen
         touched = self._apply([row for rows in batches for row in rows], commit.instant)
         self.past.append((commit.instant, self._copy(), list(self.columns)))
         self._check_untouched(before, touched)

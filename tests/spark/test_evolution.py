@@ -100,9 +100,11 @@ def test_a_type_that_does_not_fit_is_refused_by_column(spark, path, kind):
     assert files_below(path) == before
 
 
-def test_a_missing_column_is_null_and_a_missing_key_column_is_refused(spark, path):
+def test_a_missing_column_is_refused_and_one_of_nulls_is_not(spark, path):
     table = lakebed.create_table(spark, path, "id string, n int", key="id")
-    table.bulk_insert(spark.sql("select 'a' as id"))
+    with pytest.raises(SchemaError, match="'n'"):
+        table.bulk_insert(spark.sql("select 'a' as id"))
+    table.bulk_insert(spark.sql("select 'a' as id, cast(null as int) as n"))
     assert rows(table.read()) == ["{'id': 'a', 'n': None}"]
     with pytest.raises(SchemaError, match="'id'"):
         table.bulk_insert(spark.sql("select 1 as n"))

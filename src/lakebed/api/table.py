@@ -102,7 +102,8 @@ class Table:
 
         `columns` may name meta columns (`_hoodie_commit_time`, ...); None means all columns of
         the table. `where` is a SQL predicate. `as_of` is an instant, a date or timestamp text
-        in the table's time zone, or a datetime: the table as it was then.
+        (to the end of its second) or a datetime, in the table's time zone (UTC for tables that
+        we make) unless it carries its own: the commits that had begun by then.
         """
         if mode != "snapshot":
             raise UnsupportedError(f'mode={mode!r}: this release reads mode="snapshot" only')
@@ -173,9 +174,10 @@ def create_table(
 ) -> Table:
     """Make an empty table at `path` and open it.
 
-    `schema` is a Spark StructType, a DDL text or a pyarrow Schema. `properties` takes Hudi's
-    own option names; an unknown one is refused with the nearest name. `storage_options` go
-    to the object store (endpoint, region, keys); `spark` may be None.
+    `schema` is a pyarrow Schema, or with a session also a Spark StructType or a DDL text. A
+    record key is unique within its partition. `properties` takes Hudi's own option names; an
+    unknown one is refused with the nearest name. `storage_options` go to the object store
+    (endpoint, region, keys); `spark` may be None.
 
     >>> import pyarrow as pa, lakebed
     >>> schema = pa.schema([("id", pa.int64()), ("city", pa.string())])

@@ -138,5 +138,5 @@ def _tail(option: Option) -> str:
 
 def _unknown(name: str, known: Mapping[str, Option]) -> str:
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    hint = f"; did you mean {near[0]}?" if near else "; docs/options.md lists those we know"
     return f"unknown option {name!r}{hint}"

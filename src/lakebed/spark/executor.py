@@ -6,6 +6,7 @@ could run tasks again or leave some out.
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -35,14 +36,21 @@ class SparkExecutor:
         if not items:
             return
         check_session(self._spark)
+        # Packed here, an item that cannot travel says so in its own words.
+        packed = pickle.dumps(list(items))
 
         def work(numbers: Iterator[int]) -> Iterator[pa.RecordBatch]:
+            unpacked = pickle.loads(packed)  # noqa: S301 - packed by this driver
             for number in numbers:
-                yield run_packed(lambda item=items[number]: task(item, task_id()))  # type: ignore[misc]
+                yield run_packed(partial(_run_item, task, unpacked[number]))
 
         with translated():
             frame = spread(self._spark, len(items)).mapInArrow(over_numbers(work), RESULT_DDL)
             yield from collect_results(self._spark, frame, label)
+
+
+def _run_item(task: Callable[[Any, TaskId], Any], item: Any) -> Any:
+    return task(item, task_id())
 
 
 def spread(spark: SparkSession, count: int) -> DataFrame:

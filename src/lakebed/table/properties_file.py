@@ -39,7 +39,8 @@ def load_config(storage: Storage) -> TableConfig:
         except NotFoundError:
             if isinstance(error, NotFoundError):
                 raise NotFoundError(
-                    f"{storage.url}: no table here ({PROPERTIES_PATH} is missing)"
+                    f"{storage.url}: no table here ({PROPERTIES_PATH} is missing); "
+                    "make one with create_table"
                 ) from None
             raise error from None
 

@@ -204,7 +204,9 @@ def _evolve_type(current: pa.DataType, incoming: pa.DataType, path: str) -> pa.D
     if pa.types.is_map(current) and pa.types.is_map(incoming):
         value = _evolve_type(current.item_type, incoming.item_type, f"{path}.value")
         return pa.map_(current.key_type, current.item_field.with_type(value))
-    raise SchemaError(f"column {path!r}: want {current} or what it widens to, got {incoming}")
+    raise SchemaError(
+        f"column {path!r}: want {current}, got {incoming}, which does not fit: cast it"
+    )
 
 
 def find_field(fields: list[pa.Field], name: str) -> int | None:

@@ -20,7 +20,7 @@ from lakebed.table.schema import evolve, normalise
 from lakebed.table.snapshot import CommitCache
 from lakebed.write.base_files import WriteStatus, write_base_file
 from lakebed.write.plan import FileGroupWrite, plan_base_files
-from lakebed.write.spec import WriteSpec, check_columns, check_spelling
+from lakebed.write.spec import WriteSpec, check_all_there, check_columns, check_spelling
 from lakebed.write.staging import Segment
 
 Stage = Callable[[WriteSpec], Iterable[Segment]]
@@ -113,6 +113,7 @@ def _settle_index(transaction: Transaction, named: BucketIndex | None) -> Bucket
 def _spec(transaction: Transaction, index: BucketIndex, incoming: pa.Schema) -> WriteSpec:
     snapshot = transaction.snapshot
     known = snapshot.schema
+    check_all_there(known, incoming)
     schema = evolve(known, incoming) if known.names else normalise(incoming)
     config = transaction.config
     check_columns(config, schema)

@@ -70,8 +70,8 @@ def _check_rewritable(place: BucketPlace, existing: FileSlice, spec: WriteSpec) 
     if spec.config.table_type is TableType.MERGE_ON_READ:
         raise UnsupportedError(
             f"table {spec.config.name!r}: file group {existing.group.file_id} (partition "
-            f"{place.partition!r}, bucket {place.bucket}) exists; on a MERGE_ON_READ table this "
-            "release writes new file groups only"
+            f"{place.partition!r}, bucket {place.bucket}) exists; this release cannot yet insert into "
+            'rows that a MERGE_ON_READ table holds already: create it with table_type="COPY_ON_WRITE"'
         )
     if existing.needs_merge:
         raise UnsupportedError(

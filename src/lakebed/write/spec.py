@@ -40,6 +40,16 @@ def merge_rule(config: TableConfig) -> MergeRule:
     return MergeRule()
 
 
+def check_all_there(known: pa.Schema, incoming: pa.Schema) -> None:
+    """Refuse rows that lack a column of the table: null would overwrite what it holds."""
+    missing = [name for name in known.names if find_field(list(incoming), name) is None]
+    if missing:
+        raise SchemaError(
+            f"column {missing[0]!r} is missing; the table has {', '.join(known.names)}: give every "
+            "column, null where there is no value"
+        )
+
+
 def check_spelling(config: TableConfig, before: pa.Schema, after: pa.Schema) -> None:
     """Refuse to widen a key or partition column where its values would be spelled otherwise.
 

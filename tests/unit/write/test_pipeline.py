@@ -109,7 +109,9 @@ def test_new_columns_and_wider_types_apply_to_old_rows_when_they_are_read():
     table = make(schema=schema, buckets=1)
     table.insert(pa.table({"id": ["a"], "n": [1], "dt": ["p"]}, schema=schema))
     table.insert(pa.table({"id": ["b"], "n": [2**40], "dt": ["p"], "x": ["new"]}))
-    table.insert(pa.table({"id": ["c"], "dt": ["p"]}))
+    with pytest.raises(SchemaError, match="column 'n' is missing"):
+        table.insert(pa.table({"id": ["a"], "dt": ["p"]}))
+    table.insert(pa.table({"id": ["c"], "n": pa.nulls(1), "dt": ["p"], "x": pa.nulls(1)}))
     assert table.schema.field("n").type == pa.int64()
     found = user_rows(table)
     assert {key[1]: (row["n"], row["x"]) for key, row in found.items()} == {
