@@ -1,6 +1,7 @@
 """A table, opened: what users call."""
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
@@ -233,6 +234,8 @@ def open_table(
 
 
 def _checked_path(path: object) -> str:
+    if isinstance(path, os.PathLike):
+        path = os.fspath(path)
     if not isinstance(path, str):
         raise InvalidError(f"path: want a path or a URL as text, found {path!r}")
     return path

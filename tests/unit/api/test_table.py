@@ -114,3 +114,11 @@ def test_a_run_with_a_manual_clock_gives_the_same_bytes_again():
         }
 
     assert objects() == objects()
+
+
+def test_a_path_object_is_as_good_as_its_text(tmp_path):
+    schema = pa.schema([("id", pa.string())])
+    lakebed.create_table(None, tmp_path / "t", schema, key="id").insert(
+        pa.table({"id": ["a"]}, schema=schema)
+    )
+    assert lakebed.open_table(None, tmp_path / "t").read().read_all().num_rows == 1
