@@ -1,0 +1,18 @@
+"""The README's example runs as it is written."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+ROWS = "SELECT 1L AS user_id, {id}L AS id, timestamp'2026-01-0{id} 00:00:00' AS ts, {amount}BD AS amount"
+
+
+def test_the_example_of_the_readme_runs(spark, tmp_path, capsys):
+    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    frame = spark.sql(f"{ROWS.format(id=1, amount=5)} UNION ALL {ROWS.format(id=2, amount=50)}")
+    frame = frame.selectExpr("user_id", "id", "ts", "CAST(amount AS DECIMAL(12, 2)) AS amount")
+    names = {"df": frame, "more": frame.selectExpr("user_id", "id + 2 AS id", "ts", "amount")}
+    exec(code.replace("/data/ledger", str(tmp_path / "ledger")), names)
+    assert names["t"].read().count() == 4
+    assert names["t"].read(as_of=names["c"].instant).count() == 2
+    assert "L1" in capsys.readouterr().out
