@@ -26,7 +26,7 @@ def test_an_option_that_changes_nothing_says_so():
     [
         ({"lake.salt": "1"}, "lake.salt cannot be given: this is no sea"),
         ({"lake.depht": "deep"}, "unknown option 'lake.depht'; did you mean lake.depth?"),
-        ({"entirely.else": "1"}, "unknown option 'entirely.else'$"),
+        ({"entirely.else": "1"}, "unknown option 'entirely.else'; docs/options.md"),
         ({"lake.depth": "medium"}, r"lake.depth=medium: want Deep or Shallow \(how far down\)"),
         ({"lake.depth": 3}, "lake.depth: want text, found int 3"),
         ({3: "deep"}, "option 3: want a name as text"),
