@@ -1,18 +1,13 @@
 """One local session for all tests of this folder, and moto's S3 server beside it."""
 
 import pathlib
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 
-import boto3
 import pytest
 from pyspark.sql import SparkSession
 
 import lakebed
-from spark.frames import S3Server
+from support.s3 import S3Server, running_s3_server
 
 HERE = pathlib.Path(__file__).parent
 
@@ -44,33 +39,5 @@ def path(tmp_path: pathlib.Path) -> str:
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[S3Server]:
     """Give moto's S3 server with a bucket."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        server = S3Server(probe.getsockname()[1])
-    process = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(server.port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", server.port), timeout=1).close()
-                break
-            except OSError:
-                assert process.poll() is None, "moto's server stopped"
-                assert time.monotonic() < deadline, "moto's server did not start"
-                time.sleep(0.05)
-        client = boto3.client(
-            "s3",
-            endpoint_url=f"http://127.0.0.1:{server.port}",
-            aws_access_key_id="key",
-            aws_secret_access_key="secret",
-            region_name="us-east-1",
-        )
-        client.create_bucket(Bucket=server.bucket)
+    with running_s3_server() as server:
         yield server
-    finally:
-        process.terminate()
-        process.wait(timeout=10)

@@ -4,7 +4,6 @@ import contextlib
 import datetime as dt
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -23,25 +22,6 @@ EVERY_TYPE = (
 )
 NAN, INF = float("nan"), float("inf")
 _AT = dt.datetime(2024, 2, 29, 23, 59, 59, 999999)
-
-
-@dataclass(frozen=True)
-class S3Server:
-    """Where moto listens, and the bucket that it has."""
-
-    port: int
-    bucket: str = "lakebed-spark"
-
-    @property
-    def options(self) -> dict[str, str]:
-        """Give the storage options of a table there."""
-        return {
-            "endpoint": f"http://127.0.0.1:{self.port}",
-            "access_key_id": "key",
-            "secret_access_key": "secret",
-            "region": "us-east-1",
-            "allow_http": "true",
-        }
 
 
 def every_type(spark: SparkSession) -> DataFrame:

@@ -5,11 +5,12 @@ from pyspark.sql import SparkSession
 
 import lakebed
 from lakebed.errors import InvalidError, KeyValueError
-from spark.frames import S3Server, arrow_rows, every_type, rows, session_conf
+from spark.frames import arrow_rows, every_type, rows, session_conf
+from support.s3 import S3Server
 
 
 def test_workers_write_and_read_a_table_on_s3(spark: SparkSession, s3_server: S3Server):
-    url, options = f"s3://{s3_server.bucket}/warehouse/every type", s3_server.options
+    url, options = f"s3://{s3_server.bucket}/warehouse/every type", s3_server.options()
     frame = every_type(spark)
     table = lakebed.create_table(
         spark,
@@ -37,7 +38,7 @@ def test_workers_write_and_read_a_table_on_s3(spark: SparkSession, s3_server: S3
 
 
 def test_a_failed_write_leaves_nothing_on_s3(spark: SparkSession, s3_server: S3Server):
-    url, options = f"s3://{s3_server.bucket}/failed", s3_server.options
+    url, options = f"s3://{s3_server.bucket}/failed", s3_server.options()
     table = lakebed.create_table(spark, url, "id string", key="id", storage_options=options)
     with pytest.raises(KeyValueError):
         table.bulk_insert(spark.createDataFrame([("a",), (None,)], "id string"))
@@ -50,7 +51,7 @@ def test_a_failed_write_leaves_nothing_on_s3(spark: SparkSession, s3_server: S3S
 def test_reading_through_python_refuses_a_codec_with_which_spark_hardly_moves(
     spark: SparkSession, s3_server: S3Server
 ):
-    url, options = f"s3://{s3_server.bucket}/codec", s3_server.options
+    url, options = f"s3://{s3_server.bucket}/codec", s3_server.options()
     table = lakebed.create_table(spark, url, "id string", key="id", storage_options=options)
     table.bulk_insert(spark.createDataFrame([("a",)], "id string"))
     with (
