@@ -39,7 +39,7 @@ class SparkEngine:
                 return spark_to_arrow(StructType.fromDDL(schema))
             except SchemaError:
                 raise
-            except Exception as error:
+            except Exception as error:  # the parser's own kinds differ by session
                 raise SchemaError(f"schema {schema!r}: {error}") from error
         raise SchemaError(
             "schema: want a Spark StructType, a DDL text or a pyarrow Schema, found "

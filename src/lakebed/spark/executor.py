@@ -1,4 +1,4 @@
-"""Run tasks on Spark's workers: one pickled row in, one pickled row out.
+"""Run tasks on Spark's workers: a number in, one pickled row out.
 
 Exactly one `collect` per run, directly on the writing DataFrame: any operator above it
 could run tasks again or leave some out.
@@ -46,7 +46,13 @@ class SparkExecutor:
 
         with translated():
             frame = spread(self._spark, len(items)).mapInArrow(over_numbers(work), RESULT_DDL)
-            yield from collect_results(self._spark, frame, label)
+            results = collect_results(self._spark, frame, label)
+        # A result that is missing would be a file that no commit names: rows lost in silence.
+        if len(results) != len(items):
+            raise UnavailableError(
+                f"{label}: want {len(items)} results of Spark, found {len(results)}; retry"
+            )
+        yield from results
 
 
 def _run_item(task: Callable[[Any, TaskId], Any], item: Any) -> Any:

@@ -16,7 +16,7 @@ def stage_frame(spark: SparkSession, frame: DataFrame, spec: WriteSpec) -> list[
     """Write the rows of `frame` as sorted temporary runs, each task for itself."""
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # One row per task, also from an empty partition: a task that is missing shows.
+        # One row per task, which `collect` gives whole or not at all.
         yield run_packed(lambda: list(stage_runs(batches, spec, task_id())))
 
     check_reachable(spec.storage)
