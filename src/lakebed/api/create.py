@@ -11,8 +11,9 @@ from lakebed.format.bucket import MAX_BUCKETS
 from lakebed.format.properties import table_checksum
 from lakebed.format.record_key import KeyGenerator
 from lakebed.format.timestamp_keygen import TimestampKeygen
+from lakebed.index.bucket import index_properties
 from lakebed.model.options import canonical, is_stored
-from lakebed.table.config import TABLE_VERSIONS, Layout, MergeMode, TableType
+from lakebed.table.config import TABLE_VERSIONS, BucketIndex, Layout, MergeMode, TableType
 
 _MERGE_MODE = "hoodie.record.merge.mode"
 _GENERATOR = "hoodie.table.keygenerator.type"
@@ -80,10 +81,7 @@ def table_properties(
         "hoodie.table.multiple.base.file.formats.enable": "false",
         "hoodie.table.storage.layout": _word(Layout, layout, "layout"),
         "hoodie.table.create.schema": arrow_to_avro(schema, name),
-        "hoodie.index.type": "BUCKET",
-        "hoodie.index.bucket.engine": "SIMPLE",
-        "hoodie.bucket.index.num.buckets": str(buckets),
-        "hoodie.bucket.index.hash.field": ",".join(key),
+        **index_properties(BucketIndex(buckets, tuple(key))),
     }
     if partition_by:
         settled["hoodie.table.partition.fields"] = ",".join(partition_by)

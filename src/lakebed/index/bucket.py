@@ -125,7 +125,7 @@ def _check_sample(
 
 
 def index_properties(index: BucketIndex) -> dict[str, str]:
-    """Spell the index as table properties (Hudi ignores them there)."""
+    """Spell the index as table properties; Hudi's writers take them as their defaults."""
     return {
         "hoodie.index.type": "BUCKET",
         "hoodie.index.bucket.engine": "SIMPLE",

@@ -16,7 +16,6 @@ from lakebed.format.record_key import KeyGenerator
 from lakebed.format.timestamp_keygen import TimestampKeygen
 
 TABLE_VERSIONS = (8, 9, 10)
-NATIVE_LOG_VERSION = 10
 _SINGLE_WRITER = "SINGLE_WRITER"
 _DELETE_FIELD = "hoodie.record.merge.property.hoodie.payload.delete.field"
 

@@ -114,11 +114,6 @@ class Snapshot:
         return tuple(slice_ for slice_ in latest if slice_ is not None)
 
     @cached_property
-    def partitions(self) -> tuple[str, ...]:
-        """Give the partitions that hold visible files."""
-        return tuple(sorted({group.partition for group in self.groups}))
-
-    @cached_property
     def schema(self) -> pa.Schema:
         """Give the table's schema: the newest commit's, else the created one, else a file's."""
         text = self.schema_text

@@ -48,7 +48,6 @@ def test_files_of_a_pending_instant_and_files_of_others_are_not_data():
 def test_an_empty_table_has_no_slices_and_the_schema_that_it_was_made_with():
     table = make()
     assert load_snapshot(table._storage, table.config).slices == ()
-    assert load_snapshot(table._storage, table.config).partitions == ()
     assert table.schema.names == ["id", "v", "ts", "dt"]
 
 
