@@ -3,7 +3,8 @@
 from typing import Any
 
 from lakebed.api.layers import FileGroupLayers, Layer, Layers
-from lakebed.api.table import Table, create_table, open_table
+from lakebed.api.opening import create_table, open_table
+from lakebed.api.table import Table
 from lakebed.errors import (
     ConflictError,
     CorruptError,

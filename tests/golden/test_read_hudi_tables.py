@@ -72,26 +72,6 @@ def test_the_list_of_tables_is_complete():
 
 
 @pytest.mark.parametrize(
-    ("opened", "name"), [(name, name) for name in names()], indirect=["opened"]
-)
-def test_a_table_is_readable_exactly_if_its_newest_slices_hold_no_log(opened: Table, name: str):
-    logs = [
-        log.path
-        for slice_ in load_snapshot(opened._storage, opened.config).slices
-        for log in slice_.log_files
-    ]
-    assert (not logs) == (name in WITHOUT_LOGS)
-    levels = opened.files().column("level").to_pylist()
-    assert levels.count("L0") == len(logs)
-    if not logs:
-        opened.read()
-        return
-    with pytest.raises(UnsupportedError, match=r"file group .* has \d+ log files") as caught:
-        opened.read()
-    assert any(log in str(caught.value) for log in logs)
-
-
-@pytest.mark.parametrize(
     ("opened", "name"), [(name, name) for name in sorted(WITHOUT_LOGS)], indirect=["opened"]
 )
 def test_a_table_without_logs_gives_the_rows_that_hudi_gives(opened: Table, name: str):
@@ -132,8 +112,9 @@ def test_a_read_as_of_an_instant_gives_what_hudi_gave(opened: Table, name: str, 
     snapshot = load_snapshot(opened._storage, opened.config, moment)
     logs = [log.path for slice_ in snapshot.slices for log in slice_.log_files]
     if logs:
-        with pytest.raises(UnsupportedError, match="log files"):
-            opened.read(as_of=moment)
+        # The tables that time travel was tried on have Avro blocks.
+        with pytest.raises(UnsupportedError, match="Avro|AVRO"):
+            read_all(opened, moment)
         return
     wanted = TRAVEL["time_travel_and_incremental"][name]["as_of"][moment]
     assert spell_rows(read_all(opened, moment)) == spell_rows(wanted)

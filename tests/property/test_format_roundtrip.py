@@ -26,8 +26,8 @@ from lakebed.format.log_block import (
     HeaderKey,
     LogBlock,
     encode_block,
-    iter_blocks,
 )
+from lakebed.format.log_scan import iter_blocks
 from lakebed.format.metadata_keys import parse_secondary_index_key, secondary_index_key
 from lakebed.format.names import (
     BASE_EXTENSIONS,

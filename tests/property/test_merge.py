@@ -1,7 +1,11 @@
-"""Merging and sorting of runs, against the plainest thing that could be right."""
+"""Merging and sorting of runs, against the plainest thing that could be right: a dict, row by row."""
 
 import itertools
+import math
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -9,146 +13,318 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakebed.errors import CorruptError
 from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.merge import tree
 from lakebed.merge.order import MergeRule, sort_positions, sort_rows
-from lakebed.merge.window import Run, merge_runs
+from lakebed.merge.passes import merge_in_passes
+from lakebed.merge.run import BARRIER, COMMIT_TIME_DELETE, DELETED, FLAGS, OPEN, Run
+from lakebed.merge.window import merge_runs
 
-Row = tuple[str, int | None, float | None, int]
 SCHEMA = pa.schema(
     [
+        pa.field("serial", pa.int64()),
         pa.field(RECORD_KEY, pa.string()),
         pa.field("ts", pa.int64()),
         pa.field("price", pa.float64()),
-        pa.field("serial", pa.int64()),
+        pa.field("name", pa.string()),
+        pa.field("note", pa.string()),
     ]
 )
+TRICKY_KEYS = [
+    *("", "\0", "a", "a\0", "a\0\0", "ab", "b", "é", "Ａ", "\U0001f600", "￿", "z", "\x7f"),
+    *("k" * n for n in (7, 8, 9, 15, 16, 17, 23, 24, 25)),
+    *("k" * n + end for n in (7, 8, 15, 16, 24) for end in ("\0", "a", "\U0001f600")),
+    *(f"user_id:{user},id:{n}" for user in (1, 10, 2) for n in (1, 10, 11, 2)),
+]
 KEYS = st.one_of(
-    st.sampled_from(["a", "b", "ab", "é", "ﬀ", "\U0001f600", "￿", "z"]),
-    st.text(
-        st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=4
-    ),
+    st.sampled_from(TRICKY_KEYS),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=4),
 )
+FIELDS = ("ts", "price", "name")
 RULES = st.sampled_from(
-    [MergeRule(), MergeRule(("ts",)), MergeRule(("ts", "price")), MergeRule(("price",))]
+    [MergeRule(), *(MergeRule(p) for n in (1, 2, 3) for p in itertools.permutations(FIELDS, n))]
 )
-PRICES = st.none() | st.sampled_from([0.0, 1.5, -2.0, float("inf"), float("-inf"), float("nan")])
-ROWS = st.tuples(KEYS, st.none() | st.integers(-2, 2), PRICES)
+FLAG_VALUES = st.sampled_from([0, 0, 0, DELETED, BARRIER, OPEN, COMMIT_TIME_DELETE, 3, 5, 6])
+PRICES = st.sampled_from([0.0, -0.0, 1.5, -2.0, math.inf, -math.inf, math.nan, -math.nan])
+ROWS = st.tuples(
+    KEYS,
+    st.none() | st.sampled_from([-(2**63), -1, 0, 1, 2**63 - 1]),
+    st.none() | PRICES,
+    st.none() | st.sampled_from(["", "1", "10", "9", "Ａ", "\U0001f600"]),
+    st.none() | st.sampled_from(["x", "y"]),
+    FLAG_VALUES,
+)
+engines = pytest.mark.parametrize("kernel", [False, True], ids=["twin", "kernel"])
 
 
-def number(rows: list[tuple[str, int | None, float | None]]) -> list[Row]:
-    return [(*row, serial) for serial, row in enumerate(rows)]
+@dataclass(frozen=True)
+class Version:
+    """One row of a run, as plain values."""
+
+    values: dict[str, Any]  # only the columns that the run has
+    flags: int
 
 
-def to_batch(rows: list[Row]) -> pa.RecordBatch:
-    columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[]] * 4
-    return pa.RecordBatch.from_arrays(
-        [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
-    )
+@dataclass(frozen=True)
+class Source:
+    """A run before it is cut into batches."""
+
+    versions: list[Version]
+    columns: tuple[str, ...]
+    partial: bool
+    flagged: bool
+
+    def run(self, name: str, cuts: list[int]) -> Run:
+        bounds = [0, *cuts, len(self.versions)]
+        pieces = [self.batch(a, b) for a, b in itertools.pairwise(bounds)]
+        return Run(name, pieces, self.partial)
+
+    def batch(self, start: int, end: int) -> pa.RecordBatch:
+        chosen = self.versions[start:end]
+        fields = [field for field in SCHEMA if field.name in self.columns]
+        columns = [
+            pa.array([version.values[field.name] for version in chosen], field.type)
+            for field in fields
+        ]
+        if self.flagged:
+            fields.append(pa.field(FLAGS, pa.uint8()))
+            columns.append(pa.array([version.flags for version in chosen], pa.uint8()))
+        return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
-def rank(value: float | None) -> tuple[int, float]:
-    """Order as Java does: null first, NaN above everything."""
+@contextmanager
+def engine(kernel: bool):
+    with mock.patch.object(tree, "use_kernel", return_value=kernel):
+        yield
+
+
+def rank(value: Any) -> tuple[int, Any]:
+    """Order as Java does: null first, -0.0 before 0.0, NaN above everything."""
     if value is None:
-        return (0, 0.0)
-    return (2, 0.0) if value != value else (1, float(value))
+        return (0, 0)
+    if isinstance(value, str):
+        return (1, value.encode())
+    if isinstance(value, float):
+        return (2, 0) if math.isnan(value) else (1, (value, math.copysign(1, value)))
+    return (1, value)
 
 
-def reference(rows: list[Row], rule: MergeRule) -> list[int]:
-    """Give the serial numbers that survive, by ascending key bytes."""
-    kept: dict[str, Row] = {}
-    for row in rows:
-        held = kept.get(row[0])
-        fields = [SCHEMA.names.index(field) for field in rule.ordering_fields]
-        if held is None or [rank(row[f]) for f in fields] >= [rank(held[f]) for f in fields]:
-            kept[row[0]] = row
-    return [kept[key][3] for key in sorted(kept, key=str.encode)]
+def ordering(version: Version, rule: MergeRule) -> list[tuple[int, Any]]:
+    return [rank(version.values.get(field)) for field in rule.ordering_fields]
 
 
-def serials(batches: Any) -> list[int]:
-    return [serial for b in batches for serial in b.column("serial").to_pylist()]
+def meet(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Fold one newer version in, as the definition says it."""
+    barrier = (old["flags"] | new["flags"]) & BARRIER
+    new_wins = new["flags"] & BARRIER or old["flags"] & OPEN or new["ord"] >= old["ord"]
+    if new_wins:
+        kept = {} if old["flags"] & DELETED else old["values"]
+        values = {**kept, **new["values"]}
+        winner = new
+    else:
+        came = {} if new["flags"] & DELETED else new["values"]
+        values = {**came, **old["values"]}
+        winner = old
+    if winner["flags"] & DELETED:
+        values = {}
+    flags = winner["flags"] & (DELETED | OPEN) | barrier
+    return {"flags": flags, "ord": winner["ord"], "own": winner["own"], "values": values}
 
 
-@settings(deadline=None)
-@given(st.lists(ROWS, max_size=40), RULES)
-def test_sorting_rows_keeps_one_version_of_each_key_in_byte_order(rows, rule):
-    numbered = number(rows)
-    assert serials([sort_rows(to_batch(numbered), rule)]) == reference(numbered, rule)
+def model(sources: list[Source], rule: MergeRule, keep_deletes: bool) -> list[dict[str, Any]]:
+    held: dict[bytes, dict[str, Any]] = {}
+    for source in sources:
+        for version in source.versions:
+            flags = version.flags if source.flagged else 0
+            values = {} if source.partial else dict.fromkeys(SCHEMA.names)
+            values |= {name: version.values[name] for name in source.columns}
+            new = {
+                "flags": flags,
+                "ord": ordering(Version({n: version.values[n] for n in source.columns}, 0), rule),
+                "own": values,
+                "values": {} if flags & DELETED else values,
+            }
+            key = version.values[RECORD_KEY].encode()
+            held[key] = meet(held[key], new) if key in held else new
+    rows = []
+    for key in sorted(held):
+        state = held[key]
+        if state["flags"] & DELETED and not keep_deletes:
+            continue
+        row = {name: state["values"].get(name) for name in SCHEMA.names}
+        if state["flags"] & DELETED:
+            row |= {field: state["own"].get(field) for field in rule.ordering_fields}
+        row[RECORD_KEY] = key.decode()
+        if keep_deletes:
+            row[FLAGS] = state["flags"]
+        rows.append(row)
+    return rows
 
 
-@settings(deadline=None)
-@given(st.lists(ROWS, min_size=1, max_size=40), RULES, st.data())
-def test_sorting_a_subset_looks_at_no_other_row(rows, rule, data):
-    numbered = number(rows)
-    chosen = sorted(data.draw(st.sets(st.sampled_from(range(len(rows))), min_size=1)))
-    subset = np.array(chosen, np.int64)
-    found = sort_positions(to_batch(numbered), rule, subset)
-    assert found.tolist() == reference([numbered[i] for i in chosen], rule)
+def plain(rows: Any) -> list[str]:
+    """Spell rows so that NaN equals NaN and -0.0 does not equal 0.0."""
+    return [repr(sorted(row.items())) for row in rows]
 
 
-@settings(deadline=None)
-@given(st.lists(st.lists(ROWS, max_size=15), max_size=6), RULES, st.data())
-def test_merging_runs_gives_what_sorting_everything_gives(lists, rule, data):
-    everything: list[Row] = []
-    runs = []
-    for index, rows in enumerate(lists):
-        start = len(everything)
-        numbered = [(*row[:3], start + i) for i, row in enumerate(rows)]
-        everything += numbered
-        by_serial = {row[3]: row for row in numbered}
-        ordered = [by_serial[serial] for serial in reference(numbered, rule)]
-        cuts = data.draw(st.lists(st.integers(0, len(ordered)), max_size=4).map(sorted))
-        bounds = [0, *cuts, len(ordered)]
-        # Some pieces are empty on purpose.
-        pieces = [to_batch(ordered[a:b]) for a, b in itertools.pairwise(bounds)]
-        runs.append(Run(f"run {index}", pieces))
-    merged = list(merge_runs(runs, rule))
-    assert serials(merged) == reference(everything, rule)
-    assert all(piece.num_rows for piece in merged)
+def rows_of(batches: Any) -> list[dict[str, Any]]:
+    return [row for batch in batches for row in batch.to_pylist()]
 
 
-@settings(deadline=None)
-@given(st.lists(st.integers(0, 30), min_size=1, max_size=60), st.integers(1, 7))
-def test_one_run_comes_through_in_its_own_batches(numbers, size):
-    keys = sorted({f"{n:03d}" for n in numbers})
-    rows = [(key, 0, 0.0, i) for i, key in enumerate(keys)]
-    pieces = [to_batch(rows[i : i + size]) for i in range(0, len(rows), size)]
-    merged = list(merge_runs([Run("r", pieces)], MergeRule()))
-    assert [piece.num_rows for piece in merged] == [piece.num_rows for piece in pieces]
-    assert serials(merged) == list(range(len(rows)))
+def versions_of(rows: list[Any], start: int, *, associative: bool = False) -> list[Version]:
+    made = []
+    for serial, (key, *values, flags) in enumerate(sorted(rows, key=lambda row: row[0].encode())):
+        named = dict(zip(("ts", "price", "name", "note"), values, strict=True))
+        if associative and flags & OPEN and not flags & BARRIER:
+            named |= dict.fromkeys(FIELDS)  # what is open has no ordering value
+        made.append(Version({RECORD_KEY: key, "serial": start + serial, **named}, flags))
+    return made
 
 
-@pytest.mark.parametrize("values", [[float("nan"), 1.0, None], [None, 1.0, float("nan")]])
-def test_as_in_java_nan_is_the_greatest_ordering_value_and_null_the_least(values):
-    rows = [("k", 0, value, i) for i, value in enumerate(values)]
-    kept = sort_rows(to_batch(rows), MergeRule(("price",)))
-    assert str(kept.column("price")[0].as_py()) == "nan"
-    rest = [row for row in rows if row[2] is None or row[2] == 1.0]
-    assert sort_rows(to_batch(rest), MergeRule(("price",))).column("price").to_pylist() == [1.0]
+@st.composite
+def sources(draw, max_runs=6, *, max_rows=12, partial=True, associative=False) -> list[Source]:
+    made: list[Source] = []
+    serial = 0
+    for _ in range(draw(st.integers(0, max_runs))):
+        versions = versions_of(
+            draw(st.lists(ROWS, max_size=max_rows)), serial, associative=associative
+        )
+        serial += len(versions)
+        lacks = draw(st.sets(st.sampled_from([n for n in SCHEMA.names if n != RECORD_KEY])))
+        lacks = lacks if draw(st.booleans()) else set()
+        columns = tuple(name for name in SCHEMA.names if name not in lacks)
+        is_partial = partial and draw(st.booleans())
+        made.append(Source(versions, columns, is_partial, draw(st.booleans())))
+    return made
 
 
-def test_no_runs_and_empty_runs_give_nothing():
-    assert list(merge_runs([], MergeRule())) == []
-    assert list(merge_runs([Run("r", []), Run("s", [to_batch([])])], MergeRule())) == []
+def cut(draw: Any, made: list[Source]) -> list[Run]:
+    return [
+        source.run(
+            f"run {number}",
+            draw(st.lists(st.integers(0, len(source.versions)), max_size=4).map(sorted)),
+        )
+        for number, source in enumerate(made)
+    ]
 
 
-@pytest.mark.parametrize("second", ["a", "b"])
-def test_a_run_that_goes_back_is_named(second):
-    rows = [("b", 1, 0.0, 0), (second, 1, 0.0, 1)]
-    runs = [Run("p/file.parquet", [to_batch(rows[:1]), to_batch(rows[1:])])]
-    with pytest.raises(CorruptError, match=r"p/file\.parquet: key .* comes after"):
-        list(merge_runs(runs, MergeRule()))
+@engines
+@settings(max_examples=80)
+@given(made=sources(), rule=RULES, keep_deletes=st.booleans(), data=st.data())
+def test_a_merge_of_runs_gives_what_folding_row_by_row_gives(
+    kernel, made, rule, keep_deletes, data
+):
+    with engine(kernel):
+        merged = list(merge_runs(cut(data.draw, made), rule, SCHEMA, keep_deletes=keep_deletes))
+    assert plain(rows_of(merged)) == plain(model(made, rule, keep_deletes))
+    names = [*SCHEMA.names, FLAGS] if keep_deletes else SCHEMA.names
+    assert all(batch.num_rows and batch.schema.names == names for batch in merged)
 
 
-def test_a_merge_reads_one_batch_of_a_run_ahead_and_no_more():
-    taken = []
+@engines
+@pytest.mark.parametrize("count", [1, 2, 3, 63, 64, 65, 130])
+def test_any_number_of_runs_is_merged(kernel, count):
+    rng = np.random.default_rng(count)
+    made = []
+    for number in range(count):
+        keys = [f"user_id:{n // 15},id:{n}" for n in rng.integers(0, 100, 12)]
+        rows = [
+            (key, int(rng.integers(3)), None, None, None, int(rng.choice([0, 1, 7])))
+            for key in keys
+        ]
+        made.append(Source(versions_of(rows, 12 * number), tuple(SCHEMA.names), False, True))
+    runs = [source.run(str(n), [n % 5, 5 + n % 5]) for n, source in enumerate(made)]
+    with engine(kernel):
+        merged = list(merge_runs(runs, MergeRule(("ts",)), SCHEMA, keep_deletes=True))
+    assert plain(rows_of(merged)) == plain(model(made, MergeRule(("ts",)), True))
 
-    def source(name: str, count: int):
-        for i in range(count):
-            taken.append(name)
-            yield to_batch([(f"{i:03d}{name}", 1, 0.0, i)])
 
-    merged = merge_runs([Run("x", source("x", 50)), Run("y", source("y", 50))], MergeRule())
-    for _ in range(3):
-        next(merged)
-    assert len(taken) <= 6
+@engines
+@settings(max_examples=40)
+@given(
+    made=sources(9, max_rows=5, associative=True),
+    rule=RULES,
+    fan_in=st.integers(2, 4),
+    keep_deletes=st.booleans(),
+    data=st.data(),
+)
+def test_passes_over_few_runs_at_once_change_nothing(
+    kernel, made, rule, fan_in, keep_deletes, data
+):
+    open_at_once = []
+
+    def spill(batches: Any) -> Run:
+        held = list(batches)
+        open_at_once.append(len(held))
+        return Run(f"pass {len(open_at_once)}", held)
+
+    runs = cut(data.draw, made)
+    with engine(kernel):
+        merged = list(
+            merge_in_passes(runs, rule, SCHEMA, spill, max_fan_in=fan_in, keep_deletes=keep_deletes)
+        )
+    assert plain(rows_of(merged)) == plain(model(made, rule, keep_deletes))
+    if not any(run.partial for run in runs):
+        assert bool(open_at_once) == (len(runs) > fan_in)
+
+
+@engines
+@settings(max_examples=40)
+@given(rows=st.lists(ROWS, max_size=30), rule=RULES, flagged=st.booleans(), data=st.data())
+def test_sorting_rows_is_merging_a_run_for_each(kernel, rows, rule, flagged, data):
+    versions = [version for i, row in enumerate(rows) for version in versions_of([row], i)]
+    source = Source(versions, tuple(SCHEMA.names), False, flagged)
+    subset = data.draw(st.none() | st.sets(st.integers(0, max(0, len(rows) - 1))).map(sorted))
+    if subset is not None:
+        subset = [number for number in subset if number < len(rows)]
+    chosen = versions if subset is None else [versions[number] for number in subset]
+    given_rows = source.batch(0, len(rows))
+    picked = None if subset is None else np.array(subset, np.int64)
+    with engine(kernel):
+        found = sort_rows(given_rows, rule, picked)
+        positions = sort_positions(given_rows, rule, picked)
+    want = model([Source(chosen, source.columns, False, flagged)], rule, keep_deletes=flagged)
+    assert plain(found.to_pylist()) == plain(want)
+    assert found.schema == given_rows.schema
+    keys = [versions[at].values[RECORD_KEY] for at in positions]
+    assert keys == [row[RECORD_KEY] for row in want]
+    for at, row in zip(positions, want, strict=True):
+        if not row.get(FLAGS, 0) & DELETED:
+            assert at == row["serial"]
+
+
+@engines
+@given(
+    runs=st.lists(
+        st.lists(st.sampled_from([*map(str.encode, TRICKY_KEYS), b"\xff" * 30]), max_size=12),
+        max_size=20,
+    ),
+    binary=st.lists(st.binary(max_size=20), max_size=12),
+)
+def test_keys_of_any_bytes_come_in_order_and_ties_oldest_first(kernel, runs, binary):
+    ordered = [sorted(keys) for keys in [*runs, binary, [b"\xff" * 16, b"\xff" * 17]]]
+    rows = [(key, run, row) for run, keys in enumerate(ordered) for row, key in enumerate(keys)]
+    found = tree.order_keys([[to_keys(keys)] for keys in ordered], kernel=kernel)
+    want = sorted(range(len(rows)), key=lambda number: rows[number])
+    assert found.positions.tolist() == want
+    in_order = [rows[number][0] for number in want]
+    starts = [i == 0 or key != in_order[i - 1] for i, key in enumerate(in_order)]
+    assert found.starts.tolist() == starts
+    assert found.descends == -1
+
+
+@engines
+@given(
+    keys=st.lists(st.sampled_from(TRICKY_KEYS), min_size=2, max_size=12).map(
+        lambda keys: [key.encode() for key in keys]
+    ),
+    before=st.lists(st.sampled_from(TRICKY_KEYS).map(str.encode), max_size=5).map(sorted),
+)
+def test_the_first_descending_key_is_found_wherever_it_is(kernel, keys, before):
+    found = tree.order_keys([[to_keys(before)], [to_keys(keys)]], kernel=kernel)
+    falls = [row for row in range(1, len(keys)) if keys[row] < keys[row - 1]]
+    assert found.descends == (len(before) + falls[0] if falls else -1)
+
+
+def to_keys(keys: list[bytes]) -> tree.Keys:
+    offsets = np.cumsum([0, *map(len, keys)], dtype=np.int64)
+    return tree.Keys(np.frombuffer(b"".join(keys), np.uint8), offsets)

@@ -1,26 +1,35 @@
 """Small tables on a storage of the test's choice, and what must hold of their files."""
 
+import io
 import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from lakebed.api.create import table_properties
 from lakebed.api.engines import Engines
-from lakebed.api.table import Table, make_table
+from lakebed.api.opening import make_table
+from lakebed.api.table import Table
 from lakebed.errors import NotFoundError
 from lakebed.format.bucket import bucket_of_file_id, key_buckets
 from lakebed.format.commit_metadata import CommitMetadata
+from lakebed.format.delete_columns import decode_deletes
+from lakebed.format.footer import FOOTER_IS_ORDERED
 from lakebed.format.instant_name import InstantName, State
+from lakebed.format.log_block import BlockType, HeaderKey, LogBlock
+from lakebed.format.log_scan import iter_blocks
 from lakebed.format.meta_columns import FILE_NAME, META_COLUMNS, RECORD_KEY
-from lakebed.format.names import parse_data_name
+from lakebed.format.names import NativeLogName, parse_data_name
+from lakebed.format.native_footer import parse_log_footer
+from lakebed.format.order_mark import is_marked_ordered
 from lakebed.model.clock import Clock, ManualClock
 from lakebed.model.executor import LocalExecutor
 from lakebed.storage.objects import memory_storage
 from lakebed.storage.storage import Storage
-from lakebed.table.base_file import read_base_file, read_footer
+from lakebed.table.config import BucketIndex, MergeMode
+from lakebed.table.file_group import LogFile
 from lakebed.table.properties_file import load_config
 from lakebed.table.retained import named_files
 from lakebed.table.snapshot import load_snapshot
@@ -141,30 +150,75 @@ def check_no_leftovers(storage: Storage) -> None:
 
 
 def check_files(table: Table) -> None:
-    """Assert what every base file of ours promises: sorted, each key once, in its bucket."""
+    """Assert what every file of ours promises: marked as sorted, each key once, in its bucket."""
     storage, config = table._storage, load_config(table._storage)
     snapshot = load_snapshot(storage, config)
     assert config.index is not None
     for slice_ in snapshot.slices:
-        assert slice_.base_file is not None
-        path = slice_.base_file.path
-        footer = read_footer(storage, path)
-        assert footer.is_ordered
-        columns = [RECORD_KEY, FILE_NAME]
-        read = pa.Table.from_batches(read_base_file(storage, path, snapshot.schema, columns))
-        keys = read.column(RECORD_KEY).combine_chunks()
-        raw = [key.encode() for key in keys.to_pylist()]
-        assert all(low < high for low, high in itertools.pairwise(raw)), path
-        assert set(read.column(FILE_NAME).to_pylist()) <= {path.rpartition("/")[2]}
-        bucket = bucket_of_file_id(slice_.group.file_id)
-        found = key_buckets(
-            keys,
-            config.record_key_fields,
-            config.index.hash_fields,
-            config.index.buckets,
-            composite=config.composite_key,
-        )
-        assert pc.all(pc.equal(pa.array(found), bucket), min_count=0).as_py(), path
+        runs = [run for log in slice_.log_files for run in log_runs(storage, log, table)]
+        if slice_.base_file is not None:
+            runs.append(base_run(storage, slice_.base_file.path))
+        assert runs, slice_
+        for what, keys in runs:
+            raw = [key.encode() for key in keys.to_pylist()]
+            assert all(low < high for low, high in itertools.pairwise(raw)), what
+            if isinstance(config.index, BucketIndex):
+                found = key_buckets(
+                    keys,
+                    config.record_key_fields,
+                    config.index.hash_fields,
+                    config.index.buckets,
+                    composite=config.composite_key,
+                )
+                assert set(found.tolist()) <= {bucket_of_file_id(slice_.group.file_id)}, what
+
+
+KeyRun = tuple[str, pa.StringArray]
+
+
+def base_run(storage: Storage, path: str) -> KeyRun:
+    """Give the keys of a base file."""
+    file = pq.ParquetFile(io.BytesIO(storage.read(path)))
+    assert _marks(file)[FOOTER_IS_ORDERED] == "true", path
+    rows = file.read([RECORD_KEY, FILE_NAME])
+    assert set(rows.column(FILE_NAME).to_pylist()) <= {path.rpartition("/")[2]}
+    return path, rows.column(RECORD_KEY).combine_chunks()
+
+
+def log_runs(storage: Storage, log: LogFile, table: Table) -> list[KeyRun]:
+    """Give the keys of a log: of its one run, or of the run that each block is."""
+    data = storage.read(log.path)
+    if isinstance(log.name, NativeLogName):
+        file = pq.ParquetFile(io.BytesIO(data))
+        footer = parse_log_footer(_marks(file), log.path)
+        assert footer is not None
+        assert footer.is_ordered, log.path
+        assert footer.instant == log.name.instant
+        return [(log.path, file.read([RECORD_KEY]).column(0).combine_chunks())]
+    runs = []
+    for block in iter_blocks(data, log.path):
+        assert isinstance(block, LogBlock), log.path
+        what = f"{log.path}: {block.type}"
+        assert block.headers[HeaderKey.INSTANT_TIME] == log.name.instant
+        if block.type is BlockType.DELETE:
+            assert is_marked_ordered(block.headers[HeaderKey.SCHEMA]), what
+            config, schema = table.config, table.schema
+            ordered = config.merge_mode is MergeMode.EVENT_TIME_ORDERING
+            names = config.ordering_fields if ordered else ()
+            types = [schema.field(name).type for name in names]
+            runs.append((what, decode_deletes(block.content, types, what).keys))
+        else:
+            assert block.type is BlockType.PARQUET_DATA
+            file = pq.ParquetFile(io.BytesIO(block.content))
+            assert _marks(file)[FOOTER_IS_ORDERED] == "true", what
+            runs.append((what, file.read([RECORD_KEY]).column(0).combine_chunks()))
+    assert runs, log.path
+    return runs
+
+
+def _marks(file: pq.ParquetFile) -> dict[str, str]:
+    found = file.schema_arrow.metadata or {}
+    return {key.decode(): value.decode() for key, value in found.items()}
 
 
 def exists(storage: Storage) -> bool:

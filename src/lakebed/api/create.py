@@ -12,9 +12,22 @@ from lakebed.format.properties import table_checksum
 from lakebed.format.record_key import KeyGenerator
 from lakebed.format.timestamp_keygen import TimestampKeygen
 from lakebed.index.bucket import index_properties
-from lakebed.model.options import canonical, is_stored
-from lakebed.table.config import TABLE_VERSIONS, BucketIndex, Layout, MergeMode, TableType
+from lakebed.model.options import canonical, is_stored, stored_name
+from lakebed.table.config import (
+    TABLE_VERSIONS,
+    BucketIndex,
+    Layout,
+    MergeMode,
+    SimpleIndex,
+    TableConfig,
+    TableType,
+)
 
+_INDEXES: dict[str, SimpleIndex | None] = {
+    "bucket": None,
+    "simple": SimpleIndex(),
+    "global_simple": SimpleIndex(is_global=True),
+}
 _MERGE_MODE = "hoodie.record.merge.mode"
 _GENERATOR = "hoodie.table.keygenerator.type"
 
@@ -47,13 +60,16 @@ def table_properties(
     table_version: int,
     column_groups: Mapping[str, object],
     properties: Mapping[str, str],
+    custom_merger: bool = False,
 ) -> dict[str, str]:
     """Check the arguments against each other and spell them as hoodie.properties."""
     _check_names(schema, key, ordering, partition_by)
     if column_groups:
         raise UnsupportedError("column_groups: not in this release; create the table without them")
-    if str(index).lower() != "bucket":
-        raise UnsupportedError(f'index={index!r}: this release writes with index="bucket" only')
+    if str(index).lower() not in _INDEXES:
+        raise UnsupportedError(
+            f"index={index!r}: this release writes with {', '.join(map(repr, _INDEXES))}"
+        )
     if type(buckets) is not int or not 1 <= buckets <= MAX_BUCKETS:
         raise InvalidError(f"buckets={buckets!r}: want a number from 1 to {MAX_BUCKETS}")
     if table_version not in TABLE_VERSIONS:
@@ -81,11 +97,11 @@ def table_properties(
         "hoodie.table.multiple.base.file.formats.enable": "false",
         "hoodie.table.storage.layout": _word(Layout, layout, "layout"),
         "hoodie.table.create.schema": arrow_to_avro(schema, name),
-        **index_properties(BucketIndex(buckets, tuple(key))),
+        **index_properties(_INDEXES[str(index).lower()] or BucketIndex(buckets, tuple(key))),
     }
     if partition_by:
         settled["hoodie.table.partition.fields"] = ",".join(partition_by)
-    settled |= _merge_properties(ordering, table_version, properties)
+    settled |= _merge_properties(ordering, table_version, properties, custom_merger)
     settled[_GENERATOR] = _generator(key, partition_by)
     if table_version >= 10:
         settled["hoodie.meta.fields.mode"] = "ALL"
@@ -94,6 +110,7 @@ def table_properties(
     settled["hoodie.table.checksum"] = table_checksum(
         settled.get("hoodie.database.name", ""), settled["hoodie.table.name"]
     )
+    TableConfig.parse(settled, "create_table")
     return settled
 
 
@@ -136,25 +153,32 @@ def _word(kind: type[TableType | Layout], text: str, keyword: str) -> str:
 
 
 def _merge_properties(
-    ordering: Sequence[str], version: int, properties: Mapping[str, str]
+    ordering: Sequence[str], version: int, properties: Mapping[str, str], custom: bool
 ) -> dict[str, str]:
     """Spell the merge mode as the table's version wants it (8 also names classes)."""
     mode = MergeMode.EVENT_TIME_ORDERING if ordering else MergeMode.COMMIT_TIME_ORDERING
     asked = properties.get(_MERGE_MODE)
     if asked is not None:
         mode = MergeMode(canonical(_MERGE_MODE, asked))
+    if custom:
+        if asked is not None:
+            raise OptionError(f"option {_MERGE_MODE}={mode}: want none beside a merger of your own")
+        mode = MergeMode.CUSTOM
     if mode is MergeMode.EVENT_TIME_ORDERING and not ordering:
         raise OptionError(f"option {_MERGE_MODE}={mode}: want ordering=<column> with it")
     found = {_MERGE_MODE: mode.value}
     if ordering:
         found["hoodie.table.ordering.fields"] = ",".join(ordering)
-    if version == 8:
+    if custom:
+        found["hoodie.record.merge.strategy.id"] = _CUSTOM_STRATEGY
+    elif version == 8:
         payload, strategy = _V8_MERGERS[mode]
         found["hoodie.compaction.payload.class"] = payload
         found["hoodie.record.merge.strategy.id"] = strategy
     return found
 
 
+_CUSTOM_STRATEGY = "1897ef5f-18bc-4557-939c-9d6a8afd1519"
 _V8_MERGERS = {
     MergeMode.EVENT_TIME_ORDERING: (
         "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
@@ -178,7 +202,7 @@ def _check_settled(
     settled: Mapping[str, str], key: Sequence[str], partition_by: Sequence[str]
 ) -> None:
     """Refuse options that are fine one by one and wrong together."""
-    hashed = settled["hoodie.bucket.index.hash.field"].split(",")
+    hashed = settled.get("hoodie.bucket.index.hash.field", key[0]).split(",")
     for name in hashed:
         if name not in key:
             raise OptionError(
@@ -213,4 +237,4 @@ def _overlay(settled: dict[str, str], properties: Mapping[str, str]) -> None:
                 f"option {name}={value} contradicts the keyword {keyword}, which gives {held!r}"
             )
         if keyword is None and is_stored(name):
-            settled[name] = value
+            settled[stored_name(name)] = value

@@ -1,15 +1,16 @@
 """Which engine serves a call: Spark where there is a session and a DataFrame, else Arrow."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from lakebed.engine.engine import ArrowEngine
 from lakebed.errors import InvalidError
+from lakebed.index.scan import Scan
 from lakebed.model.executor import Executor
 from lakebed.table.snapshot import Snapshot
-from lakebed.write.pipeline import Stage
+from lakebed.write.pipeline import Source
 
 
 class Engine(Protocol):
@@ -21,12 +22,16 @@ class Engine(Protocol):
         """Take a schema that a caller gave."""
         ...
 
-    def source(self, data: object) -> tuple[pa.Schema, Stage]:
-        """Give the schema of `data` and what stages its rows."""
+    def source(self, data: object) -> Source:
+        """Give the columns of `data` and what stages its rows."""
         ...
 
-    def read(self, snapshot: Snapshot, columns: Sequence[str], where: str | None) -> Any:
-        """Give the rows of `snapshot`."""
+    def scanned(self, schema: pa.Schema, scan: Callable[[Snapshot], Scan]) -> Source:
+        """Give what stages the rows of a scan of the table as the write finds it."""
+        ...
+
+    def read(self, scan: Scan) -> Any:
+        """Give the rows of `scan`."""
         ...
 
 

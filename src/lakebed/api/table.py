@@ -1,54 +1,82 @@
 """A table, opened: what users call."""
 
 import logging
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
 import pyarrow as pa
 
-from lakebed.api.create import default_name, table_properties
 from lakebed.api.engines import Engines
+from lakebed.api.keys import keys_to_table
 from lakebed.api.layers import Layers, layers_of
 from lakebed.errors import (
-    ExistsError,
     InvalidError,
-    OptionError,
     SchemaError,
     UnsupportedError,
 )
 from lakebed.format.meta_columns import META_COLUMNS
-from lakebed.index.bucket import checked_index
-from lakebed.model.clock import Clock, SystemClock
+from lakebed.index.lookup import look_up
+from lakebed.index.named import named_index
+from lakebed.index.scan import Scan, plan_scan
+from lakebed.merge.rule import Merger
+from lakebed.model.clock import Clock
 from lakebed.model.instant import resolve_as_of
-from lakebed.model.options import check_options
-from lakebed.storage.open import open_storage
 from lakebed.storage.storage import Storage
-from lakebed.table.config import BucketIndex, TableConfig
+from lakebed.table.config import MergeMode, TableConfig, WriterIndex
 from lakebed.table.history import files_table, history_table
-from lakebed.table.properties_file import PROPERTIES_PATH, create_properties, load_config
-from lakebed.table.schema import normalise
+from lakebed.table.properties_file import load_config
 from lakebed.table.snapshot import CommitCache, Snapshot, load_snapshot
 from lakebed.timeline.active import ActiveTimeline
-from lakebed.write.pipeline import Commit, WriteTarget, execute_write
+from lakebed.write.operation import (
+    BULK_INSERT,
+    DELETE,
+    DELETE_PARTITION,
+    INSERT,
+    INSERT_OVERWRITE,
+    INSERT_OVERWRITE_TABLE,
+    UPDATE_COLUMNS,
+    UPSERT,
+    Operation,
+)
+from lakebed.write.pipeline import (
+    Commit,
+    Source,
+    WriteTarget,
+    execute_delete_partitions,
+    execute_write,
+)
+from lakebed.write.rows import partition_column
 
 log = logging.getLogger(__name__)
 
 Moment = str | date | datetime
+_READ_MODES = ("snapshot", "read_optimized")
 
 
 class Table:
     """One table. Every call looks at storage anew, so it sees what others committed."""
 
     def __init__(
-        self, storage: Storage, config: TableConfig, engines: Engines, clock: Clock
+        self,
+        storage: Storage,
+        config: TableConfig,
+        engines: Engines,
+        clock: Clock,
+        merger: Merger | None = None,
     ) -> None:
         self._storage = storage
         self._config = config
         self._engines = engines
         self._clock = clock
+        self._merger = merger
+        if merger is not None and config.merge_mode is not MergeMode.CUSTOM:
+            raise InvalidError(
+                f"table {config.name!r} merges by {config.merge_mode}: a merger of your own needs a "
+                "table that was created with one"
+            )
         self._commits = CommitCache(ActiveTimeline(storage, config.timeline_path))
+        self._held: Snapshot | None = None
 
     def __repr__(self) -> str:
         return f"Table({self._config.name!r}, {self._config.table_type}, {self._storage.url})"
@@ -82,13 +110,73 @@ class Table:
         table's merge mode. `index` and `buckets` are only needed at the first write to a table
         that another engine made and that does not say how its writer finds a key.
         """
-        return self._write("BULK_INSERT", rows, index, buckets)
+        return self._write(BULK_INSERT, rows, index, buckets)
 
     def insert(
         self, rows: object, *, index: str | None = None, buckets: int | None = None
     ) -> Commit:
         """Add `rows`; no key is looked up outside the file group that it belongs to."""
-        return self._write("INSERT", rows, index, buckets)
+        return self._write(INSERT, rows, index, buckets)
+
+    def upsert(
+        self, rows: object, *, index: str | None = None, buckets: int | None = None
+    ) -> Commit:
+        """Add `rows`, or replace those with the same key where the merge mode says so.
+
+        On a merge-on-read table this appends a sorted run to each file group that it touches; on a
+        copy-on-write table it rewrites their base files. A row with `_hoodie_is_deleted` true, or
+        with the table's delete marker, deletes its key.
+        """
+        return self._write(UPSERT, rows, index, buckets)
+
+    def update_columns(self, rows: object) -> Commit:
+        """Change some columns: `rows` bring the key (partition, ordering) and the columns to set.
+
+        All other columns keep their values. A key that the table does not hold becomes a row
+        with nulls in the columns that did not come.
+        """
+        return self._write(UPDATE_COLUMNS, rows, None, None)
+
+    def delete(self, keys: object | None = None, *, where: str | None = None) -> Commit:
+        """Delete rows by key, or all that fulfil a predicate.
+
+        `keys` are dicts of the key columns (and the partition columns), a DataFrame or an Arrow
+        stream that has them; other columns do not matter. A key that is not there is no error.
+        """
+        if (keys is None) == (where is None):
+            raise InvalidError("delete: want either keys or where=<predicate>")
+        if where is not None:
+            return self._execute(DELETE, self._matching(_checked_where(where)), None)
+        if isinstance(keys, Sequence) and not isinstance(keys, str):
+            keys = self._key_table(keys)
+        return self._write(DELETE, keys, None, None)
+
+    def insert_overwrite(self, rows: object, *, whole_table: bool = False) -> Commit:
+        """Replace the partitions that `rows` touch, or the whole table, by `rows`.
+
+        A table without partitions is one partition.
+        """
+        operation = INSERT_OVERWRITE_TABLE if whole_table else INSERT_OVERWRITE
+        return self._write(operation, rows, None, None)
+
+    def delete_partitions(self, partitions: Sequence[str | Mapping[str, object]]) -> Commit:
+        """Delete whole partitions, each given by its path or as a dict of column values.
+
+        One that is not there is no error.
+        """
+        if isinstance(partitions, (str, Mapping)):
+            partitions = [partitions]
+        paths = [self._partition_path(given) for given in partitions]
+        if not paths:
+            raise InvalidError("delete_partitions: want at least one partition")
+        self._config.check_writable()
+
+        def choose(there: Iterable[str]) -> list[str]:
+            return [partition for partition in there if partition in paths]
+
+        target = self._target()
+        commit, self._config = execute_delete_partitions(target, DELETE_PARTITION, choose)
+        return commit
 
     def read(
         self,
@@ -106,15 +194,47 @@ class Table:
         (to the end of its second) or a datetime, in the table's time zone (UTC for tables that
         we make) unless it carries its own: the commits that had begun by then.
         """
-        if mode != "snapshot":
-            raise UnsupportedError(f'mode={mode!r}: this release reads mode="snapshot" only')
+        if mode not in _READ_MODES:
+            raise UnsupportedError(
+                f"mode={mode!r}: this release reads {' and '.join(map(repr, _READ_MODES))}"
+            )
         if since is not None or until is not None:
             raise UnsupportedError("since, until: incremental reads are not in this release")
-        if where is not None and (type(where) is not str or not where.strip()):
-            raise InvalidError(f"where: want a predicate as text, found {where!r}")
         snapshot = self._snapshot(as_of)
         names = _checked_columns(columns, snapshot.schema)
-        return self._engines.main.read(snapshot, names, where)
+        where = None if where is None else _checked_where(where)
+        scan = plan_scan(
+            snapshot, names, where, self._merger, read_optimized=mode == "read_optimized"
+        )
+        return self._engines.main.read(scan)
+
+    def lookup(
+        self,
+        keys: Sequence[object],
+        columns: Sequence[str] | None = None,
+        as_of: Moment | None = None,
+    ) -> pa.Table:
+        """Give the rows with these keys, without a Spark job: dicts of the key columns.
+
+        Keys of a partitioned table are found fastest with the partition columns in the dict;
+        without them every partition is searched. Thousands of keys at once are one sorted pass
+        over each file group. A key that is not there gives no row; rows come in no given order.
+        """
+        snapshot = self._snapshot(as_of)
+        names = _checked_columns(columns, snapshot.schema)
+        if isinstance(keys, (str, Mapping)) or not isinstance(keys, Sequence):
+            raise InvalidError(f"keys: want a list of keys, found {type(keys).__name__}")
+        config = self._config
+        known = list(config.record_key_fields)
+        if all(
+            isinstance(key, Mapping) and key.keys() >= set(config.partition_fields) for key in keys
+        ):
+            known += [name for name in config.partition_fields if name not in known]
+        schema = pa.schema([snapshot.schema.field(name) for name in known])
+        table = keys_to_table(keys, schema).combine_chunks()
+        scan = plan_scan(snapshot, names, None, self._merger)
+        batches = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=schema)]
+        return look_up(scan, batches[0])
 
     def history(self) -> pa.Table:
         """Give every instant of the timeline, newest first, with what it wrote."""
@@ -131,126 +251,71 @@ class Table:
     def _snapshot(self, as_of: Moment | None) -> Snapshot:
         self._config = load_config(self._storage)
         instant = None if as_of is None else resolve_as_of(as_of, self._config.zone)
-        return load_snapshot(self._storage, self._config, instant, self._commits)
+        snapshot = load_snapshot(self._storage, self._config, instant, self._commits)
+        held = self._held
+        # What a snapshot holds follows from these two: files are never changed, and none
+        # comes or goes without an instant.
+        if held is not None and (held.config, held.timeline) == (
+            snapshot.config,
+            snapshot.timeline,
+        ):
+            return held
+        self._held = snapshot
+        return snapshot
 
     def _write(
-        self, operation: str, rows: object, index: str | None, buckets: int | None
+        self, operation: Operation, rows: object, index: str | None, buckets: int | None
     ) -> Commit:
         self._config.check_writable()
-        schema, stage = self._engines.for_data(rows).source(rows)
-        target = WriteTarget(
-            self._storage, self._config, self._clock, self._commits, self._engines.main.executor
-        )
-        named = self._named_index(index, buckets)
-        commit, self._config = execute_write(target, operation, schema, stage, named)
+        source = self._engines.for_data(rows).source(rows)
+        return self._execute(operation, source, self._named_index(index, buckets))
+
+    def _execute(self, operation: Operation, source: Source, named: WriterIndex | None) -> Commit:
+        self._config.check_writable()
+        commit, self._config = execute_write(self._target(), operation, source, named)
         return commit
 
-    def _named_index(self, index: str | None, buckets: int | None) -> BucketIndex | None:
+    def _target(self) -> WriteTarget:
+        executor = self._engines.main.executor
+        return WriteTarget(
+            self._storage, self._config, self._clock, self._commits, executor, self._merger
+        )
+
+    def _matching(self, where: str) -> Source:
+        """Give the keys of the rows that fulfil `where` when the write begins, under its lock."""
+        snapshot = self._snapshot(None)
+        names = dict.fromkeys((*self._config.record_key_fields, *self._config.partition_fields))
+        schema = pa.schema([snapshot.schema.field(name) for name in names])
+
+        def scan(snapshot: Snapshot) -> Scan:
+            return plan_scan(snapshot, list(names), where, self._merger)
+
+        scan(snapshot)  # a predicate that is wrong shows before the write begins
+        return self._engines.main.scanned(schema, scan)
+
+    def _key_table(self, keys: Sequence[object]) -> pa.Table:
+        """Make a table of keys that were given as dicts."""
+        schema = self._snapshot(None).schema
+        names = dict.fromkeys((*self._config.record_key_fields, *self._config.partition_fields))
+        return keys_to_table(keys, pa.schema([schema.field(name) for name in names]))
+
+    def _partition_path(self, given: str | Mapping[str, object]) -> str:
+        if isinstance(given, str):
+            return given.strip("/")
+        schema = self._snapshot(None).schema
+        fields = self._config.partition_fields
+        if set(given) != set(fields):
+            raise InvalidError(
+                f"partition {dict(given)!r}: want a value for each of {', '.join(fields) or 'none'}"
+            )
+        row = keys_to_table([given], pa.schema([schema.field(name) for name in fields]))
+        batch = row.combine_chunks().to_batches()[0]
+        return str(partition_column(batch, self._config)[0])
+
+    def _named_index(self, index: str | None, buckets: int | None) -> WriterIndex | None:
         if index is None and buckets is None:
             return None
-        if index is not None and str(index).lower() != "bucket":
-            raise UnsupportedError(f'index={index!r}: this release writes with index="bucket" only')
-        if buckets is None:
-            raise InvalidError('index="bucket" needs buckets=<number>')
-        return checked_index(self._config, buckets, ())
-
-
-def create_table(
-    spark: Any | None,
-    path: str,
-    schema: object,
-    key: str | Sequence[str],
-    ordering: str | Sequence[str] | None = None,
-    partition_by: str | Sequence[str] = (),
-    name: str | None = None,
-    table_type: str = "MERGE_ON_READ",
-    index: str = "bucket",
-    buckets: int = 4,
-    layout: str = "lsm_tree",
-    table_version: int = 9,
-    column_groups: Mapping[str, object] | None = None,
-    properties: Mapping[str, str] | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    clock: Clock | None = None,
-) -> Table:
-    """Make an empty table at `path` and open it.
-
-    `schema` is a pyarrow Schema, or with a session also a Spark StructType or a DDL text. A
-    record key is unique within its partition. `properties` takes Hudi's own option names; an
-    unknown one is refused with the nearest name. `storage_options` go to the object store
-    (endpoint, region, keys); `spark` may be None.
-
-    >>> import pyarrow as pa, lakebed
-    >>> schema = pa.schema([("id", pa.int64()), ("city", pa.string())])
-    >>> t = lakebed.create_table(None, "memory://doc/create", schema, key="id")
-    >>> commit = t.insert(pa.table({"id": [2, 1], "city": ["Kyiv", "Oslo"]}))
-    >>> t.read().read_all().to_pydict()
-    {'id': [1, 2], 'city': ['Oslo', 'Kyiv']}
-    """
-    engines = Engines(spark)
-    if not isinstance(properties or {}, Mapping):
-        raise OptionError(f"properties: want a mapping, found {type(properties).__name__}")
-    if name is not None and not isinstance(name, str):
-        raise InvalidError(f"name: want text, found {name!r}")
-    options = dict(properties or {})
-    for line in check_options(options):
-        log.info(line)
-    storage = open_storage(_checked_path(path), storage_options)
-    settled = table_properties(
-        schema=normalise(engines.main.schema(schema)),
-        key=_names(key, "key"),
-        ordering=_names(ordering, "ordering"),
-        partition_by=_names(partition_by, "partition_by"),
-        name=name or options.get("hoodie.table.name") or default_name(storage.url),
-        table_type=table_type,
-        index=index,
-        buckets=buckets,
-        layout=layout,
-        table_version=table_version,
-        column_groups=column_groups or {},
-        properties=options,
-    )
-    return make_table(storage, settled, engines, clock or SystemClock())
-
-
-def make_table(
-    storage: Storage, properties: Mapping[str, str], engines: Engines, clock: Clock
-) -> Table:
-    """Make an empty table of settled properties on an open storage."""
-    _check_empty(storage)
-    return Table(storage, create_properties(storage, properties), engines, clock)
-
-
-def open_table(
-    spark: Any | None,
-    path: str,
-    storage_options: Mapping[str, str] | None = None,
-    clock: Clock | None = None,
-) -> Table:
-    """Open the table at `path`, made by Lakebed or by Apache Hudi."""
-    engines = Engines(spark)
-    storage = open_storage(_checked_path(path), storage_options)
-    return Table(storage, load_config(storage), engines, clock or SystemClock())
-
-
-def _checked_path(path: object) -> str:
-    if isinstance(path, os.PathLike):
-        path = os.fspath(path)
-    if not isinstance(path, str):
-        raise InvalidError(f"path: want a path or a URL as text, found {path!r}")
-    return path
-
-
-def _names(given: str | Sequence[str] | None, what: str) -> tuple[str, ...]:
-    if given is None:
-        return ()
-    if not isinstance(given, Sequence):
-        raise InvalidError(f"{what}: want a column name or a list of them, found {given!r}")
-    names = (given,) if isinstance(given, str) else tuple(given)
-    for name in names:
-        if type(name) is not str or not name:
-            raise InvalidError(f"{what}: want column names, found {name!r}")
-    return names
+        return named_index(self._config, index, buckets)
 
 
 def _checked_columns(columns: Sequence[str] | None, schema: pa.Schema) -> list[str]:
@@ -266,15 +331,7 @@ def _checked_columns(columns: Sequence[str] | None, schema: pa.Schema) -> list[s
     return list(columns)
 
 
-def _check_empty(storage: Storage) -> None:
-    """Refuse a folder that holds a table, or anything that a reader could take for data."""
-    folders, entries = storage.list_names("")
-    held = {entry.path for entry in storage.list(".hoodie")} if ".hoodie" in folders else set()
-    # A creation that failed half-way leaves empty folders, which are no reason to refuse.
-    folders = [folder for folder in folders if folder != ".hoodie" or held]
-    found = [*folders, *(entry.path for entry in entries)]
-    if not found:
-        return
-    if PROPERTIES_PATH in held:
-        raise ExistsError(f"{storage.url}: a table exists here already; open it with open_table")
-    raise InvalidError(f"{storage.url}: want an empty folder for a new table, found {found[0]!r}")
+def _checked_where(where: object) -> str:
+    if type(where) is not str or not where.strip():
+        raise InvalidError(f"where: want a predicate as text, found {where!r}")
+    return where

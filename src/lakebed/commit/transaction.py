@@ -22,6 +22,7 @@ from lakebed.errors import (
 from lakebed.format.commit_metadata import CommitMetadata
 from lakebed.format.instant_name import Action
 from lakebed.format.names import parse_data_name
+from lakebed.format.plans import PlanKind, encode_plan
 from lakebed.model.clock import Clock
 from lakebed.model.instant import next_instant
 from lakebed.storage.storage import Storage
@@ -118,16 +119,21 @@ def begin(
     config: TableConfig,
     clock: Clock,
     commits: CommitCache | None = None,
+    *,
+    replaces: bool = False,
     lock_wait_seconds: float = LOCK_WAIT_SECONDS,
 ) -> Iterator[Transaction]:
-    """Begin a write under the table's lock; take it back unless it completes."""
+    """Begin a write under the table's lock; take it back unless it completes.
+
+    One that `replaces` file groups is a replacecommit.
+    """
     config.check_writable()
     with table_lock(storage).hold(clock, lock_wait_seconds) as lock:
         # Others may have changed the properties since the caller read them.
         config = load_config(storage)
         config.check_writable()
         snapshot = _clear_the_way(storage, config, commits, lock)
-        transaction = _start(storage, config, clock, snapshot, lock)
+        transaction = _start(storage, config, clock, snapshot, lock, _action(config, replaces))
         try:
             yield transaction
         except BaseException:
@@ -169,15 +175,28 @@ def _clear_the_way(
     return load_snapshot(storage, config, commits=snapshot.commits) if dead else snapshot
 
 
-def _start(
-    storage: Storage, config: TableConfig, clock: Clock, snapshot: Snapshot, lock: HeldLock
-) -> Transaction:
+def _action(config: TableConfig, replaces: bool) -> Action:
+    if replaces:
+        return Action.REPLACECOMMIT
     on_write = config.table_type is TableType.COPY_ON_WRITE
-    action = Action.COMMIT if on_write else Action.DELTACOMMIT
+    return Action.COMMIT if on_write else Action.DELTACOMMIT
+
+
+def _start(
+    storage: Storage,
+    config: TableConfig,
+    clock: Clock,
+    snapshot: Snapshot,
+    lock: HeldLock,
+    action: Action,
+) -> Transaction:
+    # Hudi reads the plan of a replacecommit, which for a write says nothing.
+    is_replace = action is Action.REPLACECOMMIT
+    plan = encode_plan(PlanKind.REQUESTED_REPLACE, {}) if is_replace else b""
     requested = next_instant(clock.now_ms(), config.zone, snapshot.timeline.last_instant)
     active = snapshot.commits.active
     try:
-        active.create_requested(action, requested)
+        active.create_requested(action, requested, plan)
         instant = active.transition_to_inflight(action, requested)
     except ExistsError:
         raise  # the instant is another writer's

@@ -1,15 +1,16 @@
 """The in-process engine, as the front door sees it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import pyarrow as pa
 
 from lakebed.engine.read import read_stream
 from lakebed.engine.write import open_stream, stage_stream
 from lakebed.errors import SchemaError
+from lakebed.index.scan import Scan
 from lakebed.model.executor import Executor, LocalExecutor
 from lakebed.table.snapshot import Snapshot
-from lakebed.write.pipeline import Stage
+from lakebed.write.pipeline import Source
 
 
 class ArrowEngine:
@@ -26,13 +27,17 @@ class ArrowEngine:
             f"{type(schema).__name__}"
         )
 
-    def source(self, data: object) -> tuple[pa.Schema, Stage]:
-        """Give the schema of `data` and what stages its rows."""
+    def source(self, data: object) -> Source:
+        """Give the columns of `data` and what stages its rows."""
         stream = open_stream(data)
-        return stream.schema, lambda spec: stage_stream(stream, spec)
+        return Source(stream.schema, lambda spec, _: stage_stream(stream, spec))
 
-    def read(
-        self, snapshot: Snapshot, columns: Sequence[str], where: str | None
-    ) -> pa.RecordBatchReader:
-        """Give the rows of `snapshot` as a stream."""
-        return read_stream(snapshot, columns, where)
+    def scanned(self, schema: pa.Schema, scan: Callable[[Snapshot], Scan]) -> Source:
+        """Give what stages the rows of a scan of the table as the write finds it."""
+        return Source(
+            schema, lambda spec, snapshot: stage_stream(read_stream(scan(snapshot)), spec)
+        )
+
+    def read(self, scan: Scan) -> pa.RecordBatchReader:
+        """Give the rows of `scan` as a stream."""
+        return read_stream(scan)

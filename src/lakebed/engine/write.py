@@ -8,7 +8,7 @@ import pyarrow as pa
 from lakebed.errors import InvalidError
 from lakebed.model.executor import TaskId
 from lakebed.write.spec import WriteSpec
-from lakebed.write.staging import Segment, stage_runs
+from lakebed.write.staging import LogPolicy, Staged, stage_runs
 
 _BATCH_ROWS = 65_536
 
@@ -38,9 +38,13 @@ def open_stream(data: object) -> pa.RecordBatchReader:
     )
 
 
-def stage_stream(stream: pa.RecordBatchReader, spec: WriteSpec) -> list[Segment]:
-    """Write the rows of `stream` as sorted temporary runs."""
-    return list(stage_runs(_bounded(stream), spec, TaskId(0, 0, 0)))
+def stage_stream(stream: pa.RecordBatchReader, spec: WriteSpec) -> list[Staged]:
+    """Write the rows of `stream` as sorted runs.
+
+    One task makes all of them, so their order is that of arrival, also for logs.
+    """
+    policy = LogPolicy(spec.appends_logs)
+    return list(stage_runs(_bounded(stream), spec, TaskId(0, 0, 0), policy))
 
 
 def _bounded(stream: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:

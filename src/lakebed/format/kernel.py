@@ -1,31 +1,23 @@
-"""The compiled hash of many texts, and where its machine code is kept.
+"""The compiled hash of many texts.
 
-numba costs 1.8 s in a fresh process even with a full cache, so it is imported on first use
-and only for large inputs (`bucket.KERNEL_MIN_BYTES`).
-
-The cache is a pickle: whoever can write it runs code as us. It goes, in this order, where
-NUMBA_CACHE_DIR says, beside this file, into a folder of the user that nobody else may write,
-or nowhere. A damaged cache is deleted and built again; numba itself would fail for ever.
+It is used for large inputs only (`bucket.KERNEL_MIN_BYTES`): numba is slow to import, see
+`format/compiled.py`.
 """
 
-import contextlib
-import glob
-import os
-import stat
-import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
 import numpy.typing as npt
+
+from lakebed.format import compiled
 
 Fold = Callable[[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int32]], None]
 
 
 def is_numba_imported() -> bool:
     """Tell whether this process has paid for numba already, here or elsewhere."""
-    return "numba" in sys.modules
+    return compiled.is_numba_imported()
 
 
 @cache
@@ -36,20 +28,10 @@ def load_fold() -> Fold:
     hash to `31 * hash + Java's String.hashCode(text)` in 32 bits. The offsets must rise and stay
     inside the bytes: nothing checks them.
     """
-    with _cache_folder() as folder:
-        if folder is None:
-            return _compile(cached=False)
-        try:
-            return _compile(cached=True)
-        except Exception:  # noqa: BLE001 - a damaged pickle raises whatever it likes
-            _drop_cache(folder)
-        try:
-            return _compile(cached=True)
-        except Exception:  # noqa: BLE001 - a full or unwritable disk: the kernel still works
-            return _compile(cached=False)
+    return compiled.load_compiled(__file__, _compile)
 
 
-def _compile(*, cached: bool) -> Fold:
+def _compile(cached: bool) -> Fold:
     import numba as nb  # noqa: PLC0415 - see the module's docstring
 
     data = nb.types.Array(nb.uint8, 1, "C", readonly=True)
@@ -87,58 +69,3 @@ def _fold(
             at += size
         total = (np.int64(hashes[row]) * 31 + value) & 0xFFFFFFFF
         hashes[row] = np.int32(total - 0x100000000 if total >= 0x80000000 else total)
-
-
-@contextlib.contextmanager
-def _cache_folder() -> Iterator[str | None]:
-    """Point numba to a cache folder while it decorates; give the folder, None for no cache."""
-    import numba as nb  # noqa: PLC0415 - see the module's docstring
-
-    given: str = nb.config.CACHE_DIR
-    if given:
-        yield given
-        return
-    beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__pycache__")
-    folder = beside if _is_writable(beside) else private_folder()
-    nb.config.CACHE_DIR = folder or ""
-    try:
-        yield folder
-    finally:
-        nb.config.CACHE_DIR = given
-
-
-def private_folder() -> str | None:
-    """Give a folder that only this user can write, made if need be; None if there is none."""
-    user = os.getuid()
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    for parent, name in ((home, "lakebed"), (tempfile.gettempdir(), f"lakebed-{user}")):
-        folder = os.path.join(parent, name)
-        try:
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-            found = os.lstat(folder)
-        except OSError:
-            continue
-        # Another user may have made the folder in /tmp before us, or a link in its place.
-        ours = stat.S_ISDIR(found.st_mode) and found.st_uid == user
-        if ours and not found.st_mode & 0o022 and _is_writable(folder):
-            return folder
-    return None
-
-
-def _is_writable(folder: str) -> bool:
-    """Try it: permission bits say nothing about a read-only mount."""
-    try:
-        os.makedirs(folder, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False
-
-
-def _drop_cache(folder: str) -> None:
-    # numba puts a user-given folder's files one level down, named after the source's place.
-    for ending in ("nbi", "nbc"):
-        pattern = os.path.join(glob.escape(folder), "**", f"kernel._fold-*.{ending}")
-        for path in glob.glob(pattern, recursive=True):
-            with contextlib.suppress(OSError):
-                os.remove(path)

@@ -6,6 +6,7 @@ begins with the bucket's number in eight digits (Hudi's BucketIdentifier).
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from uuid import UUID, uuid5
 
 import numpy as np
 import pyarrow.compute as pc
@@ -19,9 +20,8 @@ from lakebed.format.bucket import (
 )
 from lakebed.format.meta_columns import RECORD_KEY
 from lakebed.format.record_key import record_keys
-from lakebed.model.clock import Clock
 from lakebed.table.base_file import read_base_file
-from lakebed.table.config import BucketIndex, TableConfig
+from lakebed.table.config import BucketIndex, SimpleIndex, TableConfig, WriterIndex
 from lakebed.table.file_group import FileSlice
 from lakebed.table.snapshot import Snapshot
 
@@ -60,17 +60,29 @@ def slices_by_bucket(snapshot: Snapshot) -> Mapping[BucketPlace, FileSlice]:
     return found
 
 
-def new_file_id(place: BucketPlace, clock: Clock) -> str:
-    """Give a file id for a bucket that has none; random, so a replaced id never comes back."""
-    return new_bucket_file_id(place.bucket, clock.new_uuid())
+def derived_file_id(place: BucketPlace, seed: str) -> str:
+    """Give a file id for a bucket that has none: the same in every task of one write.
+
+    `seed` is random for each write, so an id that was replaced never comes back.
+    """
+    return new_bucket_file_id(place.bucket, str(uuid5(UUID(seed), place.partition)))
 
 
-def check_index(snapshot: Snapshot, index: BucketIndex) -> None:
+def check_index(snapshot: Snapshot, index: WriterIndex) -> None:
     """Refuse an index that does not fit the files of a table that has none stored.
 
     Every file id must be a bucket's below the count, and a sample of keys must hash to
-    the bucket that they lie in.
+    the bucket that they lie in. A simple index fits any files but those of buckets: their
+    writer would not find a key that lies elsewhere.
     """
+    if isinstance(index, SimpleIndex):
+        ids = [slice_.group.file_id for slice_ in snapshot.slices]
+        if ids and all(bucket_of_file_id(file_id) is not None for file_id in ids):
+            raise InvalidError(
+                f"file id {ids[0]!r} is a bucket's: the table is written with a bucket index; "
+                'name index="bucket" and its number of buckets'
+            )
+        return
     places = slices_by_bucket(snapshot)
     for place, slice_ in places.items():
         if place.bucket >= index.buckets:
@@ -124,8 +136,10 @@ def _check_sample(
         )
 
 
-def index_properties(index: BucketIndex) -> dict[str, str]:
+def index_properties(index: WriterIndex) -> dict[str, str]:
     """Spell the index as table properties; Hudi's writers take them as their defaults."""
+    if isinstance(index, SimpleIndex):
+        return {"hoodie.index.type": "GLOBAL_SIMPLE" if index.is_global else "SIMPLE"}
     return {
         "hoodie.index.type": "BUCKET",
         "hoodie.index.bucket.engine": "SIMPLE",

@@ -1,100 +1,201 @@
 """Merge sorted runs as a stream: one batch per run in memory, whatever their length.
 
-A window is everything up to the smallest last key among the current batches: no run
-can still bring a smaller key, so the window can be ordered and given out. Runs come
-oldest first, each strictly ascending by key.
+A window is everything up to the smallest last key among the current batches: no run can still
+bring a smaller key, so the window can be ordered and given out.
 """
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Self
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakebed.errors import CorruptError
 from lakebed.format.meta_columns import RECORD_KEY
-from lakebed.merge.order import MergeRule, sort_rows
+from lakebed.merge import tree
+from lakebed.merge.arrays import int64_array, key_bytes
+from lakebed.merge.rule import MergeRule
+from lakebed.merge.run import DELETED, FLAGS, Run
+from lakebed.merge.tree import Keys, order_keys
+from lakebed.merge.versions import Part, check_rule, every_version, resolve, to_part, with_flags
+
+__all__ = ["Run", "merge_runs", "order_runs"]
+
+# Batches that are given out have between so many rows, or bytes, and so many rows.
+GATHER_ROWS = 16 << 10
+GATHER_BYTES = 8 << 20
+MAX_ROWS = 64 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A source of batches in strictly ascending key order, and what to call it in errors."""
+def merge_runs(
+    runs: Sequence[Run], rule: MergeRule, schema: pa.Schema, *, keep_deletes: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of all runs, oldest run first, in ascending key order, each key once.
 
-    name: str
-    batches: Iterable[pa.RecordBatch]
-
-
-def merge_runs(runs: Sequence[Run], rule: MergeRule) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of all runs in ascending key order, each key once.
-
-    All runs have one schema. Equal keys are resolved by `rule`, with `runs` in order
-    of arrival.
+    The batches have the columns of `schema`. Deleted keys are left out, unless `keep_deletes`:
+    then the flags are the last column, and a deleted key has its ordering values and else nulls.
+    A key that is less than the one before it in its run is a CorruptError.
     """
-    cursors = [cursor for run in runs if (cursor := _Cursor.start(run)) is not None]
-    while len(cursors) > 1:
+    return gather(_merge(runs, rule, schema, fold=True, keep_deletes=keep_deletes))
+
+
+def order_runs(runs: Sequence[Run], rule: MergeRule, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield all versions of all keys in ascending key order, oldest first, with their flags."""
+    return gather(_merge(runs, rule, schema, fold=False, keep_deletes=True))
+
+
+def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Join small batches and cut large ones; none is empty."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if batch.num_rows >= GATHER_ROWS:
+            yield from _joined(held)
+            held, rows, size = [], 0, 0
+            for start in range(0, batch.num_rows, MAX_ROWS):
+                yield batch.slice(start, MAX_ROWS)
+        elif batch.num_rows:
+            held.append(batch)
+            rows += batch.num_rows
+            size += batch.nbytes
+            if rows >= GATHER_ROWS or size >= GATHER_BYTES:
+                yield from _joined(held)
+                held, rows, size = [], 0, 0
+    yield from _joined(held)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    if batches:
+        yield batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def _merge(
+    runs: Sequence[Run], rule: MergeRule, schema: pa.Schema, *, fold: bool, keep_deletes: bool
+) -> Iterator[pa.RecordBatch]:
+    schema = pa.schema([field for field in schema if field.name != FLAGS])
+    check_rule(rule, schema)
+    cursors = [cursor for run in runs if (cursor := _Cursor(run, schema)).advance()]
+    while cursors:
         bound = min(cursor.last_key for cursor in cursors)
-        parts = [part for cursor in cursors if (part := cursor.take_upto(bound)).num_rows]
-        yield parts[0] if len(parts) == 1 else sort_rows(pa.concat_batches(parts), rule)
-        cursors = [cursor for cursor in cursors if cursor.advance()]
-    for cursor in cursors:
-        yield from cursor.rest()
+        window = [(cursor, taken) for cursor in cursors if (taken := cursor.take_upto(bound))]
+        passed = _pass_through(window, keep_deletes=keep_deletes)
+        if passed is None:
+            yield _merge_window(window, rule, fold=fold, keep_deletes=keep_deletes)
+        else:
+            yield passed
+        cursors = [cursor for cursor in cursors if not cursor.is_done]
+
+
+_Taken = list[tuple[Keys, Part]]
 
 
 class _Cursor:
-    """A place in one run: the current batch, of which the first `taken` rows are given out."""
+    """A place in one run: the current batch, of which the first rows are given out."""
 
-    __slots__ = ("_batch", "_batches", "_keys", "_taken", "last_key", "name")
+    __slots__ = ("_batches", "_first", "_keys", "_part", "_schema", "is_done", "last_key", "run")
 
-    def __init__(self, name: str, batches: Iterator[pa.RecordBatch], first: pa.RecordBatch) -> None:
-        self.name = name
-        self._batches = batches
-        self._taken = 0
+    def __init__(self, run: Run, schema: pa.Schema) -> None:
+        self.run = run
+        self.is_done = False
         self.last_key = b""
-        self._load(first)
+        self._schema = schema
+        self._batches = iter(run.batches)
+        self._first = 0
+        self._keys = Keys(np.empty(0, np.uint8), np.zeros(1, np.int64))
+        self._part: Part | None = None
 
-    @classmethod
-    def start(cls, run: Run) -> Self | None:
-        """Stand before the first row of `run`; None if it has no rows."""
-        batches = iter(run.batches)
-        first = next((batch for batch in batches if batch.num_rows), None)
-        return None if first is None else cls(run.name, batches, first)
+    def take_upto(self, bound: bytes) -> _Taken:
+        """Take the rows with keys up to and including `bound`.
 
-    def take_upto(self, bound: bytes) -> pa.RecordBatch:
-        """Take the rows with keys up to and including `bound`."""
-        if self.last_key <= bound:
-            end = self._batch.num_rows
-        else:
-            end = bisect_right(range(self._batch.num_rows), bound, lo=self._taken, key=self._key)
-        part = self._batch.slice(self._taken, end - self._taken)
-        self._taken = end
-        return part
+        The last key of a batch may go on in the next, which is read for it: the current batch is
+        never used up while the run has more.
+        """
+        taken = []
+        while not self.is_done:
+            end = self._end(bound)
+            if end > self._first:
+                taken.append((self._keys.part(self._first, end), self._slice(self._first, end)))
+                self._first = end
+            if end < len(self._keys) or not self.advance():
+                break
+        return taken
 
     def advance(self) -> bool:
-        """Move on to the next batch if this one is used up; False at the end of the run."""
-        while self._taken == self._batch.num_rows:
-            following = next(self._batches, None)
-            if following is None:
-                return False
-            if following.num_rows:
-                self._load(following)
+        """Move on to the next batch that has rows; False at the end of the run."""
+        batch = next((batch for batch in self._batches if batch.num_rows), None)
+        if batch is None:
+            self.is_done = True
+            return False
+        before, started = self.last_key, self._part is not None
+        self._part = to_part(batch, self._schema, self.run.name, partial=self.run.partial)
+        self._keys = Keys(*key_bytes(batch.column(RECORD_KEY), self.run.name))
+        self._first = 0
+        if started and self._keys.key(0) < before:
+            raise _descends(self.run, before, self._keys.key(0))
+        self.last_key = self._keys.key(len(self._keys) - 1)
         return True
 
-    def rest(self) -> Iterator[pa.RecordBatch]:
-        """Yield what is left of the run as it comes."""
-        while self.advance():
-            yield self.take_upto(self.last_key)
+    def _end(self, bound: bytes) -> int:
+        if self.last_key <= bound:
+            return len(self._keys)
+        # The last key is greater, so no end behind it need be looked for.
+        rows = range(len(self._keys) - 1)
+        return bisect_right(rows, bound, lo=self._first, key=self._keys.key)
 
-    def _load(self, batch: pa.RecordBatch) -> None:
-        self._batch = batch
-        self._keys = batch.column(RECORD_KEY)
-        self._taken = 0
-        if self._key(0) <= self.last_key and self.last_key:
-            raise CorruptError(
-                f"{self.name}: key {self._key(0)!r} comes after {self.last_key!r}, "
-                "but the run is marked as sorted"
-            )
-        self.last_key = self._key(batch.num_rows - 1)
+    def _slice(self, start: int, end: int) -> Part:
+        part = self._part
+        assert part is not None
+        flags = None if part.flags is None else part.flags[start:end]
+        if flags is not None and not flags.any():
+            flags = None
+        return Part(part.rows.slice(start, end - start), flags, part.lacks)
 
-    def _key(self, row: int) -> bytes:
-        return bytes(self._keys[row].as_buffer())
+
+def _pass_through(
+    window: Sequence[tuple[_Cursor, _Taken]], *, keep_deletes: bool
+) -> pa.RecordBatch | None:
+    """Give a window of one run as it is, if nothing needs folding; None if something does."""
+    if len(window) != 1 or len(window[0][1]) != 1:
+        return None
+    part = window[0][1][0][1]
+    deleted = None if part.flags is None else np.flatnonzero(part.flags & DELETED)
+    if keep_deletes and deleted is not None and len(deleted):
+        return None
+    keys = part.rows.column(RECORD_KEY)
+    ascends = pc.all(pc.less(keys.slice(0, len(keys) - 1), keys.slice(1)))
+    if ascends.is_valid and not ascends.as_py():
+        return None
+    if keep_deletes:
+        return with_flags(part.rows, part.flags)
+    if part.flags is None:
+        return part.rows
+    return part.rows.take(int64_array(np.flatnonzero(part.flags & DELETED == 0)))
+
+
+def _merge_window(
+    window: Sequence[tuple[_Cursor, _Taken]], rule: MergeRule, *, fold: bool, keep_deletes: bool
+) -> pa.RecordBatch:
+    parts = [part for _, taken in window for _, part in taken]
+    kernel = tree.use_kernel(sum(part.rows.num_rows for part in parts))
+    order = order_keys([[keys for keys, _ in taken] for _, taken in window], kernel=kernel)
+    if order.descends >= 0:
+        raise _find_descending(window, order.descends)
+    if not fold:
+        return every_version(parts, order)
+    return resolve(parts, order, rule, keep_deletes=keep_deletes, kernel=kernel)
+
+
+def _find_descending(window: Sequence[tuple[_Cursor, _Taken]], row: int) -> CorruptError:
+    for cursor, taken in window:
+        keys = [keys.key(at) for keys, _ in taken for at in range(len(keys))]
+        if row < len(keys):
+            return _descends(cursor.run, keys[row - 1], keys[row])
+        row -= len(keys)
+    raise AssertionError(f"row {row} lies behind the window")
+
+
+def _descends(run: Run, before: bytes, key: bytes) -> CorruptError:
+    return CorruptError(
+        f"{run.name}: key {key!r} comes after {before!r}, but the run is marked as sorted"
+    )

@@ -52,7 +52,7 @@ TABLE_OPTIONS: tuple[Option, ...] = (
     Option("hoodie.datasource.write.hive_style_partitioning", _H, _FLAG),
     Option("hoodie.datasource.write.partitionpath.urlencode", _H, _FLAG),
     Option("hoodie.table.timeline.timezone", _H, ("UTC", "LOCAL")),
-    Option("hoodie.index.type", _H, ("BUCKET",), "the keyword index="),
+    Option("hoodie.index.type", _H, ("BUCKET", "SIMPLE", "GLOBAL_SIMPLE"), "the keyword index="),
     Option("hoodie.index.bucket.engine", _H, ("SIMPLE",)),
     Option("hoodie.bucket.index.num.buckets", _H, note="the keyword buckets="),
     Option("hoodie.bucket.index.hash.field", _H),
@@ -82,8 +82,24 @@ TABLE_OPTIONS: tuple[Option, ...] = (
     Option("hoodie.upsert.shuffle.parallelism", _I),
     Option("hoodie.delete.shuffle.parallelism", _I),
     Option("hoodie.datasource.write.row.writer.enable", _I, _FLAG, "rows never leave Arrow"),
-    Option("hoodie.parquet.small.file.limit", _I),
-    Option("hoodie.parquet.max.file.size", _I, note="a bucket is one file"),
+    Option("hoodie.parquet.small.file.limit", _H, note="bytes; not with a bucket index"),
+    Option("hoodie.parquet.max.file.size", _H, note="bytes; a bucket is one file, however large"),
+    Option("hoodie.simple.index.update.partition.path", _H, _FLAG, "with index=global_simple"),
+    Option("hoodie.payload.delete.field", _H, note="a row with the marker there is a delete"),
+    Option("hoodie.payload.delete.marker", _H),
+    Option("hoodie.logfile.data.block.format", _H, ("parquet",), "Avro blocks: not written yet"),
+    Option("write.distribution-mode", _H, ("none", "hash"), "without it chosen by size"),
+    Option(
+        "compaction_log_streaming_read_buffer",
+        _H,
+        note="what a merge holds of each run: bytes, or 512KB, 10MB (the default), 1GB",
+    ),
+    Option(
+        "compaction_with_merge_sort_enable",
+        _I,
+        _FLAG,
+        "runs are always sorted and merged; the rows are the same",
+    ),
     Option("hoodie.embed.timeline.server", _I, _FLAG),
 )
 
@@ -104,6 +120,12 @@ def check_options(given: Mapping[str, str], known: Iterable[Option] = TABLE_OPTI
         if option.fate is Fate.INFORMATION:
             lines.append(f"option {name}={value} changes nothing here" + _tail(option))
     return lines
+
+
+def stored_name(name: str) -> str:
+    """Give the property that an option becomes: Hudi keeps what steers a merge under a prefix."""
+    prefixed = name.startswith("hoodie.payload.delete.")
+    return f"hoodie.record.merge.property.{name}" if prefixed else name
 
 
 def is_stored(name: str) -> bool:

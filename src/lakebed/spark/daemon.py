@@ -1,7 +1,7 @@
 """The daemon that forks Spark's Python workers, warmed up before the first fork.
 
 Every worker is a fork of this process, so what is loaded here is loaded once: numba and
-its bucket kernel, pyarrow, pandas, and the writing and reading code. Set by
+the kernels, pyarrow, pandas, and the writing and reading code. Set by
 `local_session`; a session without it pays these seconds once per worker.
 """
 
@@ -10,11 +10,14 @@ import pyarrow as pa
 from pyspark.daemon import manager
 
 from lakebed.format.bucket import warm_up
-from lakebed.write import base_files, staging
+from lakebed.index import scan
+from lakebed.merge.kernel import load_kernels
+from lakebed.write import file_groups, staging
 
-WARMED = (np, pa, base_files, staging)
+WARMED = (np, pa, file_groups, scan, staging)
 
 if __name__ == "__main__":
     warm_up()
+    load_kernels()
     pa.array([0])  # the first such call imports pandas
     manager()

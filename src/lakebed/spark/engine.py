@@ -1,20 +1,23 @@
 """The Spark engine, as the front door sees it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from lakebed.errors import InvalidError, SchemaError
+from lakebed.index.scan import Scan
 from lakebed.model.executor import Executor
 from lakebed.spark.executor import SparkExecutor
+from lakebed.spark.locate import stage_joined
 from lakebed.spark.read import read_frame
 from lakebed.spark.schema import spark_to_arrow
 from lakebed.spark.session import check_session
-from lakebed.spark.write import stage_frame
 from lakebed.table.snapshot import Snapshot
-from lakebed.write.pipeline import Stage
+from lakebed.write.pipeline import Source
+from lakebed.write.spec import WriteSpec
+from lakebed.write.staging import Staged
 
 
 class SparkEngine:
@@ -46,16 +49,31 @@ class SparkEngine:
             f"{type(schema).__name__}"
         )
 
-    def source(self, data: object) -> tuple[pa.Schema, Stage]:
-        """Give the schema of a DataFrame and what stages its rows."""
+    def source(self, data: object) -> Source:
+        """Give the columns of a DataFrame and what stages its rows."""
         if not isinstance(data, DataFrame):
             raise InvalidError(f"want a DataFrame, found {type(data).__name__}")
         frame = data
         if frame.isStreaming:
             raise InvalidError("this DataFrame is a stream; write each batch with foreachBatch")
         check_session(self._spark)
-        return spark_to_arrow(frame.schema), lambda spec: stage_frame(self._spark, frame, spec)
+        schema = spark_to_arrow(frame.schema)
 
-    def read(self, snapshot: Snapshot, columns: Sequence[str], where: str | None) -> DataFrame:
-        """Give the rows of `snapshot` as a DataFrame."""
-        return read_frame(self._spark, snapshot, columns, where)
+        def stage(spec: WriteSpec, snapshot: Snapshot) -> list[Staged]:
+            return stage_joined(self._spark, frame, spec, snapshot)
+
+        return Source(schema, stage, looks_up=True)
+
+    def scanned(self, schema: pa.Schema, scan: Callable[[Snapshot], Scan]) -> Source:
+        """Give what stages the rows of a scan of the table as the write finds it."""
+        check_session(self._spark)
+
+        def stage(spec: WriteSpec, snapshot: Snapshot) -> list[Staged]:
+            frame = read_frame(self._spark, scan(snapshot))
+            return stage_joined(self._spark, frame, spec, snapshot)
+
+        return Source(schema, stage, looks_up=True)
+
+    def read(self, scan: Scan) -> DataFrame:
+        """Give the rows of `scan` as a DataFrame."""
+        return read_frame(self._spark, scan)

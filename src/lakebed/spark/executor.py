@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-from pyspark import TaskContext
+from pyspark import TaskContext, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
 from lakebed.errors import LakebedError, UnavailableError
@@ -36,8 +36,9 @@ class SparkExecutor:
         if not items:
             return
         check_session(self._spark)
-        # Packed here, an item that cannot travel says so in its own words.
-        packed = pickle.dumps(list(items))
+        # Packed here, an item that cannot travel says so in its own words. A user's merger may
+        # be a lambda, which plain pickle refuses.
+        packed = cloudpickle.dumps(list(items))
 
         def work(numbers: Iterator[int]) -> Iterator[pa.RecordBatch]:
             unpacked = pickle.loads(packed)  # noqa: S301 - packed by this driver

@@ -1,27 +1,28 @@
 """From a snapshot to a DataFrame.
 
 Slices that need no merge go to Spark's own Parquet reader, which is several times as
-fast as any way through Python. Where Spark cannot open the path (an object store
-without its connector) the same files are read by Python workers.
+fast as any way through Python. Slices with logs are merged by Python workers, one task each, as
+are files that Spark cannot open (an object store without its connector). Both are one DataFrame.
 """
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from lakebed.errors import InvalidError
-from lakebed.format.meta_columns import META_FIELDS
+from lakebed.errors import InvalidError, UnsupportedError
+from lakebed.index.scan import Scan
 from lakebed.spark.executor import over_numbers, spread
 from lakebed.spark.schema import arrow_to_spark
 from lakebed.spark.session import check_arrow, check_reachable
 from lakebed.storage.storage import Storage
-from lakebed.table.base_file import read_base_file
-from lakebed.table.file_group import BaseFile
-from lakebed.table.snapshot import Snapshot, base_files
+from lakebed.table.file_group import BaseFile, FileSlice
+from lakebed.table.predicate import Predicate
 
 # Spark takes every path for a pattern. Its option against that (`__globPaths__`) reads all
 # files again for each path that looks like one, so such characters are escaped instead.
@@ -38,23 +39,48 @@ _NATIVE_OPTIONS = {
 }
 
 
-def read_frame(
-    spark: SparkSession, snapshot: Snapshot, columns: Sequence[str], where: str | None
-) -> DataFrame:
-    """Give the rows of `snapshot` with `columns` (meta columns may be among them)."""
-    files = base_files(snapshot.slices)
-    full = pa.schema([*META_FIELDS, *snapshot.schema])
-    schema = arrow_to_spark(full)
-    if not files:
-        frame = spark.createDataFrame([], schema)
-    elif _is_native(snapshot.storage, files):
-        frame = _native(spark, snapshot.storage, files, schema)
-    else:
-        wanted = full if where else pa.schema([full.field(name) for name in columns])
-        frame = _through_python(spark, snapshot, files, wanted)
-    if where:
-        frame = _filtered(frame, where)
-    return frame.select(*[f"`{name.replace('`', '``')}`" for name in columns])
+def read_frame(spark: SparkSession, scan: Scan) -> DataFrame:
+    """Give the rows of `scan` (meta columns may be among its columns)."""
+    plain = [s for s in scan.slices if not s.needs_merge and is_native(scan.storage, s)]
+    others = [s for s in scan.slices if s not in plain]
+    predicate = _understood(scan)
+    wanted = scan.columns_with(predicate)
+    if scan.where is not None and predicate is None:
+        wanted = scan.full_schema.names
+    schema = pa.schema([scan.full_schema.field(name) for name in wanted])
+    frames = []
+    if plain:
+        files = [s.base_file for s in plain if s.base_file is not None]
+        native = native_frame(spark, scan.storage, files, arrow_to_spark(scan.full_schema))
+        frames.append(native.select(*_quoted(wanted)))
+    if others:
+        pushed = predicate if _evaluates_alike(spark) else None
+        frames.append(_through_python(spark, scan, others, schema, pushed))
+    if not frames:
+        frames.append(spark.createDataFrame([], arrow_to_spark(schema)))
+    frame = reduce(DataFrame.unionAll, frames)
+    if scan.where is not None:
+        frame = _filtered(frame, scan.where)
+    return frame.select(*_quoted(scan.columns))
+
+
+def _quoted(names: Sequence[str]) -> list[str]:
+    return [f"`{name.replace('`', '``')}`" for name in names]
+
+
+def _understood(scan: Scan) -> Predicate | None:
+    """Give the predicate if we can evaluate it too; Spark filters in any case."""
+    try:
+        return scan.predicate()
+    except (InvalidError, UnsupportedError):
+        return None
+
+
+def _evaluates_alike(spark: SparkSession) -> bool:
+    """Tell whether this session evaluates predicates as ours are: ANSI mode, in UTC."""
+    ansi = spark.conf.get("spark.sql.ansi.enabled", "true")
+    zone = spark.conf.get("spark.sql.session.timeZone", "")
+    return str(ansi).lower() == "true" and str(zone) in ("UTC", "Etc/UTC", "GMT", "Z", "+00:00")
 
 
 def _filtered(frame: DataFrame, where: str) -> DataFrame:
@@ -68,16 +94,16 @@ def _filtered(frame: DataFrame, where: str) -> DataFrame:
     return kept
 
 
-def _is_native(storage: Storage, files: Sequence[BaseFile]) -> bool:
-    """Tell whether Spark itself can open the files.
+def is_native(storage: Storage, slice_: FileSlice) -> bool:
+    """Tell whether Spark itself can open the base file.
 
     Hadoop's patterns do not get over a colon in a folder's name (HADOOP-14217), so a path
     that needs escaping must not have one.
     """
-    if storage.local_path(files[0].path) is None:
+    if slice_.base_file is None:
         return False
-    paths = [_local(storage, file) for file in files]
-    return not any(":" in path and _GLOB.search(path) for path in paths)
+    path = storage.local_path(slice_.base_file.path)
+    return path is not None and not (":" in path and _GLOB.search(path))
 
 
 def _local(storage: Storage, file: BaseFile) -> str:
@@ -86,25 +112,31 @@ def _local(storage: Storage, file: BaseFile) -> str:
     return path
 
 
-def _native(
+def native_frame(
     spark: SparkSession, storage: Storage, files: Sequence[BaseFile], schema: StructType
 ) -> DataFrame:
+    """Give these base files, which Spark can open itself, as columns of `schema`."""
     # With the scheme, or a session whose default file system is another would look there.
     paths = [f"file://{_GLOB.sub(_ESCAPED, _local(storage, file))}" for file in files]
     return spark.read.schema(schema).options(**_NATIVE_OPTIONS).parquet(*paths)
 
 
 def _through_python(
-    spark: SparkSession, snapshot: Snapshot, files: Sequence[BaseFile], wanted: pa.Schema
+    spark: SparkSession,
+    scan: Scan,
+    slices: Sequence[FileSlice],
+    schema: pa.Schema,
+    predicate: Predicate | None,
 ) -> DataFrame:
-    storage, schema, names = snapshot.storage, snapshot.schema, wanted.names
     check_arrow(spark)
-    check_reachable(storage)
+    check_reachable(scan.storage)
+    # Large ones first, so that no long task comes last.
+    ordered = sorted(slices, key=lambda s: -sum(file.size_bytes for file in s.files))
+    names = schema.names
+    travelling = replace(scan, slices=())
 
-    paths = [file.path for file in files]
-
-    def scan(numbers: Iterator[int]) -> Iterator[pa.RecordBatch]:
+    def read(numbers: Iterator[int]) -> Iterator[pa.RecordBatch]:
         for number in numbers:
-            yield from read_base_file(storage, paths[number], schema, names)
+            yield from travelling.read(ordered[number], names, predicate)
 
-    return spread(spark, len(paths)).mapInArrow(over_numbers(scan), arrow_to_spark(wanted))
+    return spread(spark, len(ordered)).mapInArrow(over_numbers(read), arrow_to_spark(schema))

@@ -8,18 +8,35 @@ from pyspark.sql import DataFrame, SparkSession
 from lakebed.spark.errors import translated
 from lakebed.spark.executor import RESULT_DDL, collect_results, run_packed, task_id
 from lakebed.spark.session import check_reachable
+from lakebed.write.operation import Kind
 from lakebed.write.spec import WriteSpec
-from lakebed.write.staging import Segment, stage_runs
+from lakebed.write.staging import LogPolicy, Staged, stage_runs
+
+# Rows per file group from which on a task's own log is worth a file.
+MIN_LOG_ROWS = 2_048
 
 
-def stage_frame(spark: SparkSession, frame: DataFrame, spec: WriteSpec) -> list[Segment]:
-    """Write the rows of `frame` as sorted temporary runs, each task for itself."""
+def stage_frame(spark: SparkSession, frame: DataFrame, spec: WriteSpec) -> list[Staged]:
+    """Write the rows of `frame` as sorted runs, each task for itself."""
+    policy = _policy(spec)
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # One row per task, which `collect` gives whole or not at all.
-        yield run_packed(lambda: list(stage_runs(batches, spec, task_id())))
+        yield run_packed(lambda: list(stage_runs(batches, spec, task_id(), policy)))
 
     check_reachable(spec.storage)
     with translated():
         staged = frame.mapInArrow(work, RESULT_DDL)
-        return [segment for part in collect_results(spark, staged, "stage") for segment in part]
+        return [item for part in collect_results(spark, staged, "stage") for item in part]
+
+
+def _policy(spec: WriteSpec) -> LogPolicy:
+    """Let tasks write logs by themselves where their order does not matter.
+
+    Tasks of one write have no order that a log's name could carry. With ordering fields none is
+    needed, and deletes by key are all alike; else the runs of all tasks are merged by arrival.
+    """
+    mode = spec.config.distribution_mode
+    alike = spec.operation.kind is Kind.DELETE or bool(spec.rule.ordering_fields)
+    direct = alike and spec.rule.merger is None and mode != "hash"
+    return LogPolicy(spec.appends_logs and direct, 0 if mode == "none" else MIN_LOG_ROWS)

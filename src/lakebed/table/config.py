@@ -4,6 +4,7 @@ Everything that changes which rows a reader sees is either understood here or re
 by name; the raw properties stay available for what nobody interprets.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -17,7 +18,11 @@ from lakebed.format.timestamp_keygen import TimestampKeygen
 
 TABLE_VERSIONS = (8, 9, 10)
 _SINGLE_WRITER = "SINGLE_WRITER"
-_DELETE_FIELD = "hoodie.record.merge.property.hoodie.payload.delete.field"
+_READ_BUFFER = "compaction_log_streaming_read_buffer"
+_UNITS = {"": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+_MERGE_PROPERTY = "hoodie.record.merge.property."
+_DELETE_FIELD = "hoodie.payload.delete.field"
+_DELETE_MARKER = "hoodie.payload.delete.marker"
 
 
 class TableType(StrEnum):
@@ -52,6 +57,16 @@ class BucketIndex:
 
 
 @dataclass(frozen=True, slots=True)
+class SimpleIndex:
+    """The writer's index: keys are looked up in the base files, of all partitions if global."""
+
+    is_global: bool = False
+
+
+WriterIndex = BucketIndex | SimpleIndex
+
+
+@dataclass(frozen=True, slots=True)
 class TableConfig:
     """The settled facts about one table."""
 
@@ -68,7 +83,10 @@ class TableConfig:
     timestamp_keygen: TimestampKeygen | None
     merge_mode: MergeMode
     layout: Layout
-    index: BucketIndex | None
+    index: WriterIndex | None
+    delete_marker: tuple[str, str] | None
+    read_buffer_bytes: int
+    distribution_mode: str
     zone: str
     timeline_path: str
     history_path: str
@@ -115,6 +133,9 @@ class TableConfig:
             merge_mode=_merge_mode(properties, ordering, where),
             layout=_layout(properties, where),
             index=_index(properties, keys, where),
+            delete_marker=_delete_marker(properties),
+            read_buffer_bytes=_size(properties, _READ_BUFFER, 10 << 20),
+            distribution_mode=properties.get("write.distribution-mode", "").strip().lower(),
             zone=_zone(properties, where),
             timeline_path=_folder(".hoodie", properties.get("hoodie.timeline.path", "timeline")),
             history_path=_folder(
@@ -140,14 +161,8 @@ class TableConfig:
                 populate == "false"
             ),
             f"it keeps only some meta columns (hoodie.meta.fields.mode={meta})": meta != "ALL",
-            f"deletes by a marker column ({_DELETE_FIELD}) are not written yet": (
-                _DELETE_FIELD in properties
-            ),
             f"its key generator {properties.get('hoodie.table.keygenerator.type')} is unknown": (
                 self.key_generator is None
-            ),
-            "its merge mode or payload class is not one that we know": (
-                self.merge_mode is MergeMode.CUSTOM
             ),
             "it has no record key fields (keys made by Hudi)": not self.record_key_fields,
             f"it asks for several writers (hoodie.write.concurrency.mode={mode})": (
@@ -179,6 +194,17 @@ def _int(properties: Mapping[str, str], key: str, default: int, where: str) -> i
     if not (text.isascii() and text.isdigit() and len(text) <= 9):
         raise CorruptError(f"{where}: {key}={text!r} is not a whole number")
     return int(text)
+
+
+def _size(properties: Mapping[str, str], key: str, default: int) -> int:
+    """Give a number of bytes, which may carry a unit: `10MB`."""
+    text = properties.get(key, "").strip().upper()
+    if not text:
+        return default
+    match = re.fullmatch(r"([0-9]{1,12})(|KB|MB|GB)", text)
+    if match is None or int(match[1]) == 0:
+        raise InvalidError(f"{key}={text!r}: want a number of bytes, or one with KB, MB or GB")
+    return int(match[1]) * _UNITS[match[2]]
 
 
 def _flag(properties: Mapping[str, str], key: str) -> bool:
@@ -305,8 +331,20 @@ def _timestamp_keygen(
         return None
 
 
-def _index(properties: Mapping[str, str], keys: tuple[str, ...], where: str) -> BucketIndex | None:
+_SIMPLE_INDEXES = {"SIMPLE": SimpleIndex(), "GLOBAL_SIMPLE": SimpleIndex(is_global=True)}
+
+
+def _delete_marker(properties: Mapping[str, str]) -> tuple[str, str] | None:
+    """Give the column and the value by which a row says that it is a delete."""
+    field = properties.get(_MERGE_PROPERTY + _DELETE_FIELD, "").strip()
+    marker = properties.get(_MERGE_PROPERTY + _DELETE_MARKER, "").strip()
+    return (field, marker) if field and marker else None
+
+
+def _index(properties: Mapping[str, str], keys: tuple[str, ...], where: str) -> WriterIndex | None:
     kind = properties.get("hoodie.index.type", "").strip().upper()
+    if kind in _SIMPLE_INDEXES:
+        return _SIMPLE_INDEXES[kind]
     if kind != "BUCKET":
         return None
     engine = properties.get("hoodie.index.bucket.engine", "SIMPLE").strip().upper()

@@ -5,6 +5,7 @@ the past may be gone for good; and a file that the newest commit names may be lo
 reader that only lists files would give too few rows without a word.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
 from typing import cast
 
@@ -17,7 +18,7 @@ from lakebed.storage.storage import Storage
 from lakebed.table.file_group import FileGroupId
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.archived import read_archived
-from lakebed.timeline.timeline import Timeline
+from lakebed.timeline.timeline import Timeline, TimelineInstant
 
 
 def named_files(metadata: CommitMetadata) -> Iterable[str]:
@@ -28,35 +29,51 @@ def named_files(metadata: CommitMetadata) -> Iterable[str]:
                 yield stat.path.lstrip("/")
 
 
-def newest_base_files(commits: Iterable[CommitMetadata]) -> dict[FileGroupId, str]:
-    """Give the newest base file of each file group that `commits`, oldest first, name."""
-    newest = {}
-    for metadata in commits:
+def needed_files(
+    commits: Iterable[tuple[TimelineInstant, CommitMetadata]],
+) -> dict[FileGroupId, list[str]]:
+    """Give what `commits`, oldest first, name of the newest slice of each file group.
+
+    That is its newest base file, and the logs that were completed after that began.
+    """
+    bases: dict[FileGroupId, tuple[str, str]] = {}
+    logs: dict[FileGroupId, list[tuple[str, str]]] = defaultdict(list)
+    for instant, metadata in commits:
         for path in named_files(metadata):
             partition, _, text = path.rpartition("/")
             name = parse_data_name(text)
             if name is None:
                 raise CorruptError(f"a commit names {path!r}, which is no name of a data file")
+            group = FileGroupId(partition, name.file_id, name.column_group)
             if isinstance(name, BaseFileName):
-                newest[FileGroupId(partition, name.file_id, name.column_group)] = path
-    return newest
+                bases[group] = (name.instant, path)
+            else:
+                logs[group].append((instant.completion or "", path))
+    needed = {group: [path] for group, (_, path) in bases.items()}
+    for group, held in logs.items():
+        began = bases[group][0] if group in bases else ""
+        needed.setdefault(group, []).extend(path for done, path in held if done >= began)
+    return needed
 
 
 def check_files_present(
-    newest: Mapping[FileGroupId, str],
+    needed: Mapping[FileGroupId, Iterable[str]],
     replaced: Mapping[str, Set[str]],
     present: Set[str],
     until: str | None,
 ) -> None:
-    """Refuse a snapshot of which a commit names a base file that is not there."""
-    for group, path in newest.items():
-        if path in present or group.file_id in replaced.get(group.partition, frozenset()):
+    """Refuse a snapshot of which a commit names a file that is not there."""
+    for group, paths in needed.items():
+        if group.file_id in replaced.get(group.partition, frozenset()):
             continue
-        if until is not None:
-            raise InvalidError(
-                f"as of {until}: {path} is not there any more; the table has been cleaned since"
-            )
-        raise CorruptError(f"{path}: a commit names it, but it is not there; rows are missing")
+        for path in paths:
+            if path in present:
+                continue
+            if until is not None:
+                raise InvalidError(
+                    f"as of {until}: {path} is not there any more; the table has been cleaned since"
+                )
+            raise CorruptError(f"{path}: a commit names it, but it is not there; rows are missing")
 
 
 def check_as_of(

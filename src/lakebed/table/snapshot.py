@@ -5,7 +5,7 @@ stricter: a file of an instant on the active timeline counts only if its commit 
 it, so the leftover of a task that ran twice is never data for us.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import cast
@@ -35,7 +35,7 @@ from lakebed.table.retained import (
     check_as_of,
     check_files_present,
     named_files,
-    newest_base_files,
+    needed_files,
 )
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.archived import read_completions
@@ -90,7 +90,7 @@ class Snapshot:
         """Give all visible slices of every file group that still counts, oldest first."""
         files = list(self._visible_files())
         check_files_present(
-            newest_base_files(map(self.commits.read, self.timeline.commits)),
+            needed_files((commit, self.commits.read(commit)) for commit in self.timeline.commits),
             self.replaced,
             {file.path for file in files},
             self.timeline.until,
@@ -223,19 +223,3 @@ def _data_file(entry: Entry) -> BaseFile | LogFile | None:
     if isinstance(parsed, BaseFileName):
         return BaseFile(partition, parsed, entry.size)
     return LogFile(partition, parsed, entry.size)
-
-
-def base_files(slices: Iterable[FileSlice]) -> list[BaseFile]:
-    """Give the base files of slices that need no merge; refuse the others by name."""
-    found = []
-    for slice_ in slices:
-        if slice_.needs_merge:
-            log = slice_.log_files[0]
-            raise UnsupportedError(
-                f"file group {slice_.group.file_id} in partition {slice_.group.partition!r} has "
-                f"{len(slice_.log_files)} log files ({log.path}, ...): this release reads slices "
-                "without logs only"
-            )
-        if slice_.base_file is not None:
-            found.append(slice_.base_file)
-    return found

@@ -1,32 +1,40 @@
 """One write from begin to commit, whoever stages the rows and runs the tasks."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from lakebed.commit.transaction import Transaction, begin
 from lakebed.errors import InvalidError
-from lakebed.format.avro_schema import arrow_to_avro
 from lakebed.format.commit_metadata import CommitMetadata, WriteStat
-from lakebed.index.bucket import check_index, index_properties, slices_by_bucket
+from lakebed.index.bucket import BucketPlace, check_index, index_properties, slices_by_bucket
+from lakebed.index.simple import indexed_slices
+from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
 from lakebed.model.executor import Executor, LocalExecutor
 from lakebed.storage.storage import Storage
-from lakebed.table.config import BucketIndex, TableConfig
+from lakebed.table.config import BucketIndex, SimpleIndex, TableConfig, WriterIndex
+from lakebed.table.file_group import FileSlice
+from lakebed.table.merge_rule import merge_rule
 from lakebed.table.properties_file import update_properties
-from lakebed.table.schema import evolve, normalise
-from lakebed.table.snapshot import CommitCache
-from lakebed.write.base_files import WriteStatus, write_base_file
-from lakebed.write.plan import FileGroupWrite, plan_base_files
-from lakebed.write.spec import WriteSpec, check_all_there, check_columns, check_spelling
-from lakebed.write.staging import Segment
+from lakebed.table.snapshot import CommitCache, Snapshot
+from lakebed.write.file_groups import write_file_group
+from lakebed.write.fill import fill_groups
+from lakebed.write.locate import locate_segments
+from lakebed.write.moves import settle_moves
+from lakebed.write.operation import Operation
+from lakebed.write.plan import FileGroupWrite, plan_writes
+from lakebed.write.spec import WriteSpec, settle_columns
+from lakebed.write.staging import Segment, Staged
+from lakebed.write.status import WriteStatus
 
-Stage = Callable[[WriteSpec], Iterable[Segment]]
+Stage = Callable[[WriteSpec, Snapshot], Iterable[Staged]]
 
 # Below this many staged rows a second round of tasks costs more than it saves.
 SMALL_ROWS = 200_000
+SMALL_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +46,19 @@ class WriteTarget:
     clock: Clock
     commits: CommitCache
     executor: Executor
+    merger: Merger | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The rows of a write: their columns, and what stages them once the write has begun.
+
+    Some sources have looked up where each key is by the time that its rows are staged.
+    """
+
+    schema: pa.Schema
+    stage: Stage
+    looks_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +70,7 @@ class Commit:
     action: str
     operation: str
     write_stats: tuple[WriteStat, ...] = field(repr=False)
+    replaced_file_groups: int = 0
 
     @property
     def rows(self) -> int:
@@ -57,8 +79,13 @@ class Commit:
 
     @property
     def inserted(self) -> int:
-        """Count the rows that are new in the table."""
+        """Count the rows that are new in the table, as far as the write looked."""
         return sum(stat.num_inserts or 0 for stat in self.write_stats)
+
+    @property
+    def deleted(self) -> int:
+        """Count the deletes that it wrote."""
+        return sum(stat.num_deletes or 0 for stat in self.write_stats)
 
     @property
     def size_bytes(self) -> int:
@@ -67,32 +94,90 @@ class Commit:
 
 
 def execute_write(
-    target: WriteTarget,
-    operation: str,
-    incoming: pa.Schema,
-    stage: Stage,
-    named_index: BucketIndex | None,
+    target: WriteTarget, operation: Operation, source: Source, named_index: WriterIndex | None
 ) -> tuple[Commit, TableConfig]:
-    """Write the rows that `stage` stages as base files, in one commit."""
-    check_columns(target.config, incoming)
-    with begin(target.storage, target.config, target.clock, target.commits) as transaction:
+    """Write the rows of `source` in one commit."""
+    with begin(
+        target.storage, target.config, target.clock, target.commits, replaces=operation.replaces
+    ) as transaction:
         index = _settle_index(transaction, named_index)
-        spec = _spec(transaction, index, incoming)
-        segments = list(stage(spec))
-        slices = slices_by_bucket(transaction.snapshot)
-        writes = plan_base_files(segments, slices, spec, target.clock)
-        statuses = list(_executor(target, writes).run(write_base_file, writes, "write base files"))
-        metadata = _metadata(operation, statuses, spec)
+        spec = _spec(target, transaction, operation, index, source.schema)
+        written: list[WriteStatus] = []
+        segments: list[Segment] = []
+        for staged in source.stage(spec, transaction.snapshot):
+            if isinstance(staged, Segment):
+                segments.append(staged)
+            else:
+                written.append(staged)
+        slices = {} if operation.replaces else _slices(transaction.snapshot)
+        filled: frozenset[tuple[str, str]] = frozenset()
+        if isinstance(index, SimpleIndex):
+            segments = _looked_up(target, source, transaction.snapshot, segments, spec)
+            segments, filled = fill_groups(segments, slices, spec, _run_by(target, segments))
+        writes = plan_writes(segments, slices, spec, filled)
+        written += _executor(target, writes).run(write_file_group, writes, "write files")
+        replaced = _replaced(operation, transaction.snapshot, written)
         if transaction.config.index is None:
             # Only now: a write that fails must not settle the index for those after it.
             transaction.config = update_properties(transaction.storage, index_properties(index))
-        completion = transaction.complete(metadata, {write.place.partition for write in writes})
-    stats = tuple(stat for status in statuses for stat in status.stats)
-    commit = Commit(spec.instant, completion, spec.action, operation, stats)
-    return commit, transaction.config
+        completion = _complete(transaction, operation, spec.table_schema_text, written, replaced)
+    return _commit(transaction, operation, completion, written, replaced), transaction.config
 
 
-def _settle_index(transaction: Transaction, named: BucketIndex | None) -> BucketIndex:
+def execute_delete_partitions(
+    target: WriteTarget, operation: Operation, choose: Callable[[Iterable[str]], Iterable[str]]
+) -> tuple[Commit, TableConfig]:
+    """End all file groups of the partitions that `choose` picks of those that there are."""
+    with begin(
+        target.storage, target.config, target.clock, target.commits, replaces=True
+    ) as transaction:
+        snapshot = transaction.snapshot
+        there = sorted({slice_.group.partition for slice_ in snapshot.slices})
+        gone = set(choose(there))
+        replaced = _groups_of(snapshot, gone)
+        text = snapshot.schema_text or ""
+        completion = _complete(transaction, operation, text, [], replaced)
+    return _commit(transaction, operation, completion, [], replaced), transaction.config
+
+
+def _complete(
+    transaction: Transaction,
+    operation: Operation,
+    schema_text: str,
+    written: list[WriteStatus],
+    replaced: Mapping[str, tuple[str, ...]] | None,
+) -> str:
+    by_partition: dict[str, tuple[WriteStat, ...]] = defaultdict(tuple)
+    for status in written:
+        if status.stats:
+            by_partition[status.partition] += status.stats
+    metadata = CommitMetadata(
+        partition_to_write_stats=dict(sorted(by_partition.items())),
+        extra_metadata={"schema": schema_text} if schema_text else {},
+        operation_type=operation.name,
+        partition_to_replace_file_ids=replaced,
+    )
+    return transaction.complete(metadata, {status.partition for status in written})
+
+
+def _commit(
+    transaction: Transaction,
+    operation: Operation,
+    completion: str,
+    written: list[WriteStatus],
+    replaced: Mapping[str, tuple[str, ...]] | None,
+) -> Commit:
+    return Commit(
+        transaction.instant.requested,
+        completion,
+        str(transaction.instant.action),
+        operation.name,
+        tuple(stat for status in written for stat in status.stats),
+        sum(map(len, (replaced or {}).values())),
+    )
+
+
+def _settle_index(transaction: Transaction, named: WriterIndex | None) -> WriterIndex:
     """Give the writer's index: the stored one, or the one named at the first write."""
     stored = transaction.config.index
     if stored is not None:
@@ -104,29 +189,99 @@ def _settle_index(transaction: Transaction, named: BucketIndex | None) -> Bucket
     if named is None:
         raise InvalidError(
             f"table {transaction.config.name!r} does not say which index its writer uses; name it "
-            'at the first write: index="bucket", buckets=<number>'
+            'at the first write: index="bucket", buckets=<number>, or index="simple"'
         )
     check_index(transaction.snapshot, named)
     return named
 
 
-def _spec(transaction: Transaction, index: BucketIndex, incoming: pa.Schema) -> WriteSpec:
-    snapshot = transaction.snapshot
-    known = snapshot.schema
-    check_all_there(known, incoming)
-    schema = evolve(known, incoming) if known.names else normalise(incoming)
+def _spec(
+    target: WriteTarget,
+    transaction: Transaction,
+    operation: Operation,
+    index: WriterIndex,
+    incoming: pa.Schema,
+) -> WriteSpec:
     config = transaction.config
-    check_columns(config, schema)
-    check_spelling(config, known, schema)
+    columns = settle_columns(config, operation, transaction.snapshot.schema, incoming)
     return WriteSpec(
         storage=transaction.storage,
         config=config,
         index=index,
-        schema=schema,
-        schema_text=arrow_to_avro(schema, config.name),
+        rule=merge_rule(config, target.merger),
+        operation=operation,
+        schema=columns.staged,
+        table_schema=columns.table,
+        table_schema_text=columns.table_text,
         instant=transaction.instant.requested,
         action=str(transaction.instant.action),
+        file_ids=_file_ids(operation, index, transaction.snapshot),
+        seed=target.clock.new_uuid(),
+        marker=columns.marker,
     )
+
+
+def _file_ids(
+    operation: Operation, index: WriterIndex, snapshot: Snapshot
+) -> Mapping[BucketPlace, str]:
+    """Give the file group of each bucket that a write adds to; one that replaces adds to none."""
+    if operation.replaces or not isinstance(index, BucketIndex):
+        return {}
+    return {place: slice_.group.file_id for place, slice_ in slices_by_bucket(snapshot).items()}
+
+
+def _looked_up(
+    target: WriteTarget,
+    source: Source,
+    snapshot: Snapshot,
+    segments: list[Segment],
+    spec: WriteSpec,
+) -> list[Segment]:
+    """Give the staged rows by the file groups that hold their keys."""
+    if not spec.looks_up:
+        return segments
+    if not source.looks_up:
+        executor = _run_by(target, segments, snapshot.slices)
+        segments = locate_segments(segments, snapshot.slices, spec, executor)
+    if spec.looks_everywhere:
+        executor = _run_by(target, segments, snapshot.slices)
+        slices = indexed_slices(snapshot.slices)
+        segments = settle_moves(segments, slices, snapshot.timeline, spec, executor)
+    return segments
+
+
+def _slices(snapshot: Snapshot) -> Mapping[tuple[str, str], FileSlice]:
+    return {(s.group.partition, s.group.file_id): s for s in snapshot.slices}
+
+
+def _replaced(
+    operation: Operation, snapshot: Snapshot, written: list[WriteStatus]
+) -> Mapping[str, tuple[str, ...]] | None:
+    if not operation.replaces:
+        return None
+    if operation.replaces_all:
+        return _groups_of(snapshot, None)
+    return _groups_of(snapshot, {status.partition for status in written})
+
+
+def _groups_of(snapshot: Snapshot, partitions: set[str] | None) -> Mapping[str, tuple[str, ...]]:
+    """Give the file ids of whole partitions (None: of all)."""
+    ids: dict[str, list[str]] = defaultdict(list)
+    for group in snapshot.groups:
+        if partitions is None or group.partition in partitions:
+            ids[group.partition].append(group.file_id)
+    return {partition: tuple(sorted(of)) for partition, of in sorted(ids.items())}
+
+
+def _run_by(
+    target: WriteTarget, segments: Iterable[Segment], slices: Iterable[FileSlice] = ()
+) -> Executor:
+    """Work on few rows and small files here, as `_executor` does."""
+    rows = sum(segment.num_rows for segment in segments)
+    size_bytes = sum(file.size_bytes for slice_ in slices for file in slice_.files)
+    if isinstance(target.executor, LocalExecutor) or rows > SMALL_ROWS or size_bytes > SMALL_BYTES:
+        return target.executor
+    return LocalExecutor()
 
 
 def _executor(target: WriteTarget, writes: list[FileGroupWrite]) -> Executor:
@@ -136,14 +291,3 @@ def _executor(target: WriteTarget, writes: list[FileGroupWrite]) -> Executor:
     if small and not isinstance(target.executor, LocalExecutor):
         return LocalExecutor()
     return target.executor
-
-
-def _metadata(operation: str, statuses: Iterable[WriteStatus], spec: WriteSpec) -> CommitMetadata:
-    by_partition: dict[str, tuple[WriteStat, ...]] = defaultdict(tuple)
-    for status in statuses:
-        by_partition[status.partition] += status.stats
-    return CommitMetadata(
-        partition_to_write_stats=dict(sorted(by_partition.items())),
-        extra_metadata={"schema": spec.schema_text},
-        operation_type=operation,
-    )

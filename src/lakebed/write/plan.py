@@ -1,12 +1,10 @@
-"""From staged runs to one base file per file group: who is new, who is rewritten."""
+"""From staged runs to the files to write: who is new, who is rewritten, who gets a log."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from lakebed.errors import UnsupportedError
-from lakebed.index.bucket import BucketPlace, new_file_id
-from lakebed.model.clock import Clock
 from lakebed.table.config import TableType
 from lakebed.table.file_group import BaseFile, FileSlice
 from lakebed.write.spec import WriteSpec
@@ -15,17 +13,19 @@ from lakebed.write.staging import Segment
 
 @dataclass(frozen=True, slots=True)
 class FileGroupWrite:
-    """One base file to write: its file group, its old base file if any, its new rows.
+    """What to write to one file group: its old base file if that is rewritten, its new rows.
 
     `number` is unique within the write. `segments` are in order of arrival as far as
-    there is one: by task, then by flush.
+    there is one: by task, then by flush. With `as_log` the rows become a log on top of what is
+    there, else a base file.
     """
 
     spec: WriteSpec
     number: int
-    place: BucketPlace
+    partition: str
     file_id: str
     old: BaseFile | None
+    as_log: bool
     segments: tuple[Segment, ...]
 
     @property
@@ -33,48 +33,46 @@ class FileGroupWrite:
         """Add up the rows that were staged for the group."""
         return sum(segment.num_rows for segment in self.segments)
 
+    @property
+    def deletes(self) -> int:
+        """Add up the deletes among them."""
+        return sum(segment.num_deletes for segment in self.segments)
 
-def plan_base_files(
+
+def plan_writes(
     segments: Iterable[Segment],
-    slices: Mapping[BucketPlace, FileSlice],
+    slices: Mapping[tuple[str, str], FileSlice],
     spec: WriteSpec,
-    clock: Clock,
+    filled: Collection[tuple[str, str]] = (),
 ) -> list[FileGroupWrite]:
-    """Give the base files to write, largest first so that no long task comes last.
+    """Give the files to write, largest first so that no long task comes last.
 
-    On a merge-on-read table an existing file group would need a log, which this
-    release does not write: refused by name, before anything is written.
+    `slices` are those that a write may add to, by partition and file id. On a merge-on-read
+    table a file group that exists gets a log; a new one gets a base file, and so does one
+    that is `filled` with new keys: a simple index finds keys in base files only.
     """
-    staged: dict[BucketPlace, list[Segment]] = defaultdict(list)
+    staged: dict[tuple[str, str], list[Segment]] = defaultdict(list)
     for segment in segments:
-        staged[BucketPlace(segment.partition, segment.bucket)].append(segment)
+        staged[segment.partition, segment.file_id].append(segment)
+    on_read = spec.config.table_type is TableType.MERGE_ON_READ
     writes = []
-    for number, (place, held) in enumerate(staged.items()):
-        existing = slices.get(place)
-        if existing is not None:
-            _check_rewritable(place, existing, spec)
+    for number, ((partition, file_id), held) in enumerate(staged.items()):
+        existing = slices.get((partition, file_id))
+        if existing is not None and not on_read and existing.needs_merge:
+            raise UnsupportedError(
+                f"file group {file_id} in partition {partition!r} of a COPY_ON_WRITE table has log "
+                "files; a writer of merge-on-read tables made them"
+            )
+        as_log = on_read and existing is not None and (partition, file_id) not in filled
         writes.append(
             FileGroupWrite(
                 spec,
                 number,
-                place,
-                existing.group.file_id if existing else new_file_id(place, clock),
-                existing.base_file if existing else None,
+                partition,
+                file_id,
+                existing.base_file if existing is not None and not as_log else None,
+                as_log,
                 tuple(sorted(held, key=lambda segment: segment.arrival)),
             )
         )
     return sorted(writes, key=lambda write: (-write.new_rows, write.file_id))
-
-
-def _check_rewritable(place: BucketPlace, existing: FileSlice, spec: WriteSpec) -> None:
-    if spec.config.table_type is TableType.MERGE_ON_READ:
-        raise UnsupportedError(
-            f"table {spec.config.name!r}: file group {existing.group.file_id} (partition "
-            f"{place.partition!r}, bucket {place.bucket}) exists; this release cannot yet insert into "
-            'rows that a MERGE_ON_READ table holds already: create it with table_type="COPY_ON_WRITE"'
-        )
-    if existing.needs_merge:
-        raise UnsupportedError(
-            f"table {spec.config.name!r}: file group {existing.group.file_id} has log files, "
-            "which this release does not merge"
-        )

@@ -1,56 +1,79 @@
-"""From rows as they come to rows with a record key and a place."""
+"""From rows as they come to rows with a record key, flags and a place."""
 
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakebed.errors import KeyValueError
 from lakebed.format.bucket import key_buckets
 from lakebed.format.meta_columns import RECORD_KEY
 from lakebed.format.partition_path import partition_paths
 from lakebed.format.record_key import join_key_texts, key_texts
+from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS
+from lakebed.table.config import BucketIndex, TableConfig
 from lakebed.table.conform import conform
+from lakebed.table.schema import find_field
+from lakebed.write.operation import Kind
 from lakebed.write.spec import WriteSpec
+
+# Columns of an input that knows where its rows are already: the join of a simple index.
+LOCATED_FILE = "_lakebed_file_id"
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedRows:
-    """Rows of the table's schema with their record key in front, and where each belongs."""
+    """Rows with their record key (and flags) in front, and where each belongs.
+
+    `slots` are bucket numbers, or file ids where an index has looked them up; an empty file id
+    is a key that the table does not hold.
+    """
 
     rows: pa.RecordBatch
     partitions: pa.StringArray
-    buckets: npt.NDArray[np.int32]
+    slots: pa.Array
+
+
+def run_schema(spec: WriteSpec) -> pa.Schema:
+    """Give the columns of staged rows."""
+    flags = [pa.field(FLAGS, pa.uint8())] if spec.may_delete else []
+    return pa.schema([pa.field(RECORD_KEY, pa.string()), *flags, *spec.schema])
 
 
 def place_rows(batch: pa.RecordBatch, spec: WriteSpec) -> PlacedRows:
-    """Fit `batch` to the table's schema and compute key, partition and bucket of each row."""
-    rows = conform(batch, spec.schema)
+    """Fit `batch` to the write's columns and compute key, flags, partition and slot of each row."""
+    located = _pop(batch, LOCATED_FILE)
+    flags = _flags(batch, spec)
+    rows = conform(_wanted(batch, spec), spec.schema)
     config = spec.config
     fields = config.record_key_fields
     texts = key_texts({name: rows.column(name) for name in fields}, fields)
     keys = join_key_texts(texts, config.composite_key)
     _check_ordering(rows, keys, spec)
+    if located is not None:
+        slots = located.fill_null("")
+    elif isinstance(spec.index, BucketIndex):
+        hash_fields, buckets = spec.index.hash_fields, spec.index.buckets
+        slots = pa.array(
+            key_buckets(
+                keys, fields, hash_fields, buckets, composite=config.composite_key, texts=texts
+            )
+        )
+    else:
+        slots = pa.repeat(pa.scalar(""), rows.num_rows)
+    columns = [keys, *([] if flags is None else [flags]), *rows.columns]
+    # Where a key is looked for everywhere, its rows are versions of one, in any partition.
+    everywhere = pa.repeat(pa.scalar(""), rows.num_rows) if spec.looks_everywhere else None
     return PlacedRows(
-        pa.RecordBatch.from_arrays(
-            [keys, *rows.columns],
-            schema=pa.schema([pa.field(RECORD_KEY, pa.string()), *spec.schema]),
-        ),
-        _partition_column(rows, spec),
-        key_buckets(
-            keys,
-            fields,
-            spec.index.hash_fields,
-            spec.index.buckets,
-            composite=config.composite_key,
-            texts=texts,
-        ),
+        pa.RecordBatch.from_arrays(columns, schema=run_schema(spec)),
+        partition_column(rows, config) if everywhere is None else everywhere,
+        slots,
     )
 
 
-def _partition_column(rows: pa.RecordBatch, spec: WriteSpec) -> pa.StringArray:
-    config = spec.config
+def partition_column(rows: pa.RecordBatch, config: TableConfig) -> pa.StringArray:
+    """Spell the partition path of each row."""
     if config.timestamp_keygen is not None:
         field = config.partition_fields[0]
         return config.timestamp_keygen.partition_paths(
@@ -60,8 +83,46 @@ def _partition_column(rows: pa.RecordBatch, spec: WriteSpec) -> pa.StringArray:
     return partition_paths(columns, config.partition_fields, config.partition_style, rows.num_rows)
 
 
+def _pop(batch: pa.RecordBatch, name: str) -> pa.Array | None:
+    return batch.column(name) if name in batch.schema.names else None
+
+
+def _wanted(batch: pa.RecordBatch, spec: WriteSpec) -> pa.RecordBatch:
+    """Leave out columns that steer the write and are not stored."""
+    fields = list(spec.schema)
+    steering = {LOCATED_FILE, *(() if spec.marker is None else (spec.marker[0],))}
+    kept = [
+        name
+        for name in batch.schema.names
+        if find_field(fields, name) is not None
+        or (name not in steering and spec.operation.kind is not Kind.DELETE)
+    ]
+    return batch.select(kept)
+
+
+def _flags(batch: pa.RecordBatch, spec: WriteSpec) -> pa.Array | None:
+    """Say of each row whether it is a delete.
+
+    A delete by key has no ordering value and wins over everything before it, as in Hudi.
+    """
+    if spec.operation.kind is Kind.DELETE:
+        return pa.array(np.full(batch.num_rows, COMMIT_TIME_DELETE, dtype=np.uint8))
+    if spec.marker is None:
+        return None
+    name, text = spec.marker
+    position = find_field(list(batch.schema), name)
+    if position is None:
+        return pa.array(np.zeros(batch.num_rows, dtype=np.uint8))
+    column = batch.column(position)
+    marked = column if text is None else pc.equal(column.cast(pa.string()), text)
+    truth = pc.fill_null(marked, False).to_numpy(zero_copy_only=False)
+    return pa.array(np.where(truth, DELETED, 0).astype(np.uint8))
+
+
 def _check_ordering(rows: pa.RecordBatch, keys: pa.StringArray, spec: WriteSpec) -> None:
     """Refuse a null ordering value: Apache Hudi cannot read a table that holds one."""
+    if spec.operation.kind is Kind.DELETE:
+        return
     for field in spec.rule.ordering_fields:
         column = rows.column(field)
         if column.null_count:

@@ -1,61 +1,184 @@
 """What every task of one write must know, settled on the driver and pickled to the workers."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakebed.errors import SchemaError, UnsupportedError
+from lakebed.errors import InvalidError, SchemaError
+from lakebed.format.avro_schema import arrow_to_avro
 from lakebed.format.meta_columns import IS_DELETED
-from lakebed.merge.order import MergeRule
+from lakebed.index.bucket import BucketPlace, derived_file_id
+from lakebed.merge.rule import MergeRule
 from lakebed.storage.storage import Storage
-from lakebed.table.config import BucketIndex, MergeMode, TableConfig
-from lakebed.table.schema import find_field
+from lakebed.table.config import MergeMode, SimpleIndex, TableConfig, TableType, WriterIndex
+from lakebed.table.schema import evolve, find_field, normalise
+from lakebed.write.operation import UPSERT, Kind, Operation
 
 DEFAULT_MEMORY_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class WriteSpec:
-    """One write: where to, as what, under which instant."""
+    """One write: where to, as what, under which instant.
+
+    `schema` are the columns that rows bring, `table_schema` those of the table: fewer come
+    with a delete (the key) or a partial update. `marker` is the column that says of a row that
+    it is a delete, and the text that says so (None: the truth value).
+    """
 
     storage: Storage
     config: TableConfig
-    index: BucketIndex
+    index: WriterIndex
+    rule: MergeRule
+    operation: Operation
     schema: pa.Schema
-    schema_text: str
+    table_schema: pa.Schema
+    table_schema_text: str
     instant: str
     action: str
+    file_ids: Mapping[BucketPlace, str]
+    seed: str
+    marker: tuple[str, str | None] | None = None
     memory_bytes: int = DEFAULT_MEMORY_BYTES
 
+    def file_id(self, place: BucketPlace) -> str:
+        """Give the file group of a bucket: the one that exists, or a new one.
+
+        Tasks do not talk to each other, so a new id follows from the write's own seed.
+        """
+        return self.file_ids.get(place) or derived_file_id(place, self.seed)
+
     @property
-    def rule(self) -> MergeRule:
-        """Give the rule that resolves repeated keys."""
-        return merge_rule(self.config)
+    def appends_logs(self) -> bool:
+        """Tell whether a file group that exists gets a log instead of a new base file."""
+        on_read = self.config.table_type is TableType.MERGE_ON_READ
+        return on_read and not self.operation.replaces
+
+    @property
+    def is_partial(self) -> bool:
+        """Tell whether a column that rows do not bring keeps its value."""
+        return self.operation.kind is Kind.UPDATE_COLUMNS
+
+    @property
+    def may_delete(self) -> bool:
+        """Tell whether rows carry flags."""
+        return self.operation.kind is Kind.DELETE or self.marker is not None
+
+    @property
+    def staged_rule(self) -> MergeRule:
+        """Give the rule among the rows that come: keys to delete have no ordering values."""
+        return MergeRule() if self.operation.kind is Kind.DELETE else self.rule
+
+    @property
+    def looks_up(self) -> bool:
+        """Tell whether the index has to find keys; inserts are new rows without a look."""
+        known = self.operation.kind in (Kind.DELETE, Kind.UPDATE_COLUMNS)
+        return isinstance(self.index, SimpleIndex) and (known or self.operation == UPSERT)
+
+    @property
+    def looks_everywhere(self) -> bool:
+        """Tell whether a key is looked for in all partitions."""
+        return self.looks_up and isinstance(self.index, SimpleIndex) and self.index.is_global
 
 
-def merge_rule(config: TableConfig) -> MergeRule:
-    """Give the rule that the table's merge mode asks for."""
-    if config.merge_mode is MergeMode.EVENT_TIME_ORDERING:
-        return MergeRule(config.ordering_fields)
-    return MergeRule()
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns of one write, settled against those of the table."""
+
+    staged: pa.Schema
+    table: pa.Schema
+    table_text: str
+    marker: tuple[str, str | None] | None
 
 
-def check_all_there(known: pa.Schema, incoming: pa.Schema) -> None:
+def settle_columns(
+    config: TableConfig, operation: Operation, known: pa.Schema, incoming: pa.Schema
+) -> Columns:
+    """Fit the columns that come to those that the table has; refuse by name what does not fit."""
+    marker = None if operation.kind is Kind.DELETE else _marker(config, incoming)
+    if operation.kind is Kind.DELETE:
+        fields = dict.fromkeys(delete_fields(config))
+        _check_columns(config, incoming, tuple(fields), ())
+        staged = pa.schema([known.field(name) for name in fields if name in known.names])
+        return Columns(staged, known, arrow_to_avro(known, config.name), None)
+    rows = pa.schema(
+        [f for f in incoming if marker is None or f.name != marker[0] or _held(known, f)]
+    )
+    _check_columns(config, rows, _needed(config), config.ordering_fields)
+    if operation.kind is Kind.UPDATE_COLUMNS:
+        table = evolve(known, rows)
+        names = [table.names[_found(table, name)] for name in rows.names]
+        staged = pa.schema([field for field in table if field.name in names])
+    else:
+        if not operation.replaces_all:
+            _check_all_there(known, rows)
+        table = evolve(known, rows) if known.names else normalise(rows)
+        staged = table
+    _check_spelling(config, known, table)
+    return Columns(staged, table, arrow_to_avro(table, config.name), marker)
+
+
+def delete_fields(config: TableConfig) -> tuple[str, ...]:
+    """Give the columns that name a row to delete; a global index needs no partition."""
+    index = config.index
+    if isinstance(index, SimpleIndex) and index.is_global:
+        return config.record_key_fields
+    return _needed(config)
+
+
+def _held(known: pa.Schema, field: pa.Field) -> bool:
+    return find_field(list(known), field.name) is not None
+
+
+def _found(schema: pa.Schema, name: str) -> int:
+    position = find_field(list(schema), name)
+    assert position is not None, name
+    return position
+
+
+def _needed(config: TableConfig) -> tuple[str, ...]:
+    return (*config.record_key_fields, *config.partition_fields)
+
+
+def _marker(config: TableConfig, incoming: pa.Schema) -> tuple[str, str | None] | None:
+    """Give the column by which a row says that it is a delete.
+
+    `_hoodie_is_deleted` need not be a column of the table: then it only steers the write.
+    """
+    custom = config.delete_marker
+    if custom is not None and find_field(list(incoming), custom[0]) is not None:
+        return custom
+    position = find_field(list(incoming), IS_DELETED)
+    if position is None:
+        return None
+    if incoming.field(position).type != pa.bool_():
+        raise SchemaError(
+            f"column {IS_DELETED!r}: want boolean, found {incoming.field(position).type}"
+        )
+    return incoming.field(position).name, None
+
+
+def _check_all_there(known: pa.Schema, incoming: pa.Schema) -> None:
     """Refuse rows that lack a column of the table: null would overwrite what it holds."""
-    missing = [name for name in known.names if find_field(list(incoming), name) is None]
+    missing = [
+        name
+        for name in known.names
+        if name != IS_DELETED and find_field(list(incoming), name) is None
+    ]
     if missing:
         raise SchemaError(
             f"column {missing[0]!r} is missing; the table has {', '.join(known.names)}: give every "
-            "column, null where there is no value"
+            "column, null where there is no value, or call update_columns"
         )
 
 
-def check_spelling(config: TableConfig, before: pa.Schema, after: pa.Schema) -> None:
+def _check_spelling(config: TableConfig, before: pa.Schema, after: pa.Schema) -> None:
     """Refuse to widen a key or partition column where its values would be spelled otherwise.
 
     `1` as an int is the key `1`, as a double `1.0`: the same row would be there twice.
     """
-    for name in (*config.record_key_fields, *config.partition_fields):
+    for name in _needed(config):
         if name not in before.names:
             continue
         old, new = before.field(name).type, after.field(name).type
@@ -66,19 +189,26 @@ def check_spelling(config: TableConfig, before: pa.Schema, after: pa.Schema) -> 
             )
 
 
-def check_columns(config: TableConfig, schema: pa.Schema) -> None:
-    """Refuse a schema that lacks a key, partition or ordering column, by name."""
-    if IS_DELETED in schema.names:
-        raise UnsupportedError(
-            f"column {IS_DELETED!r} marks rows as deleted, which this release does not write yet"
-        )
-    for kind, fields in (
-        ("record key", config.record_key_fields),
-        ("partition", config.partition_fields),
-        ("ordering", config.ordering_fields),
-    ):
-        for field in fields:
-            if find_field(list(schema), field) is None:
-                raise SchemaError(
-                    f"{kind} column {field!r} is missing; the input has {', '.join(schema.names)}"
-                )
+def _check_columns(
+    config: TableConfig, schema: pa.Schema, fields: tuple[str, ...], ordering: tuple[str, ...]
+) -> None:
+    """Refuse rows that lack a key, partition or ordering column, by name."""
+    ordered = config.merge_mode is not MergeMode.COMMIT_TIME_ORDERING
+    for field in (*fields, *(ordering if ordered else ())):
+        if find_field(list(schema), field) is None:
+            kind = (
+                "record key"
+                if field in config.record_key_fields
+                else "partition"
+                if field in config.partition_fields
+                else "ordering"
+            )
+            raise SchemaError(
+                f"{kind} column {field!r} is missing; the input has {', '.join(schema.names)}"
+            )
+
+
+def check_given(schema: pa.Schema) -> None:
+    """Refuse an input without a single column."""
+    if not schema.names:
+        raise InvalidError("the input has no columns")

@@ -1,12 +1,16 @@
-"""First stage of a base-file write: sorted temporary runs, one file per flush.
+"""First stage of a write: rows as they come become sorted runs, without a shuffle.
 
-A task takes its batches as they come, without a shuffle, and writes them as runs
-sorted by file group and key when its memory budget is full. The second stage merges the
-runs of each file group. A temporary file is Arrow IPC below `.hoodie/.temp`,
-where no reader looks; each file group is a range of its batches.
+A task sorts what it holds when its memory budget is full, and writes one run per file group.
+On a merge-on-read table the run of a file group that exists is a log file at once. All else
+goes to a temporary file (Arrow IPC below `.hoodie/.temp`, where no reader looks; each file group
+is a range of its batches), which the second stage merges.
+
+While one flush is sorted and encoded the next rows come in: Arrow works outside Python's
+lock, and one flush at a time is under way, so memory stays bounded.
 """
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,13 +18,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakebed.commit.rollback import temp_path
-from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.index.bucket import BucketPlace
 from lakebed.merge.order import sort_positions
-from lakebed.merge.window import Run
+from lakebed.merge.run import FLAGS, Run
 from lakebed.model.executor import TaskId
-from lakebed.storage.storage import Storage
-from lakebed.write.rows import PlacedRows, place_rows
+from lakebed.storage.storage import Storage, WriteStream
+from lakebed.write.log_runs import write_log
+from lakebed.write.rows import PlacedRows, place_rows, run_schema
 from lakebed.write.spec import WriteSpec
+from lakebed.write.status import WriteStatus
 
 # One batch of every run is in memory during the merge, so batches are small by bytes.
 RUN_BATCH_BYTES = 1 << 20
@@ -31,36 +37,71 @@ MIN_BATCH_ROWS = 256
 class Segment:
     """The rows of one file group in one temporary run: a range of its batches.
 
-    `arrival` orders the runs of a write: the task's number, then its flushes.
+    `arrival` orders the runs of a write: the task's number, then its flushes. An empty
+    `file_id` holds keys of which nobody knows yet whether the table has them.
     """
 
     path: str
     arrival: tuple[int, int]
     partition: str
-    bucket: int
+    file_id: str
     first_batch: int
     num_batches: int
     num_rows: int
+    num_deletes: int = 0
+    size_bytes: int = 0
+
+
+Staged = Segment | WriteStatus
+
+
+@dataclass(frozen=True, slots=True)
+class LogPolicy:
+    """Whether a task may write log files by itself, and from how many rows per file group on.
+
+    It must not where the order of tasks decides which version of a key survives; and many
+    tasks with few rows each would shower the table with small files.
+    """
+
+    direct: bool
+    min_rows: int = 0
 
 
 def stage_runs(
-    batches: Iterable[pa.RecordBatch], spec: WriteSpec, task: TaskId
-) -> Iterator[Segment]:
-    """Write `batches` as sorted temporary runs; yield where each file group's rows are."""
+    batches: Iterable[pa.RecordBatch], spec: WriteSpec, task: TaskId, policy: LogPolicy
+) -> Iterator[Staged]:
+    """Write `batches` as sorted runs; yield what was written, log files and temporary runs."""
+    placed = (place_rows(batch, spec) for batch in batches if batch.num_rows)
+    return stage_placed(placed, spec, task, policy)
+
+
+def stage_placed(
+    rows: Iterable[PlacedRows],
+    spec: WriteSpec,
+    task: TaskId,
+    policy: LogPolicy,
+    label: str = "staged",
+) -> Iterator[Staged]:
+    """Write rows that have their places as sorted runs; `label` tells temporary files apart."""
     held: list[PlacedRows] = []
     held_bytes = 0
     flushes = 0
-    for batch in batches:
-        if batch.num_rows == 0:
-            continue
-        placed = place_rows(batch, spec)
-        held.append(placed)
-        held_bytes += placed.rows.nbytes
-        if held_bytes >= spec.memory_bytes:
-            yield from _flush(held, spec, task, flushes)
-            held, held_bytes, flushes = [], 0, flushes + 1
-    if held:
-        yield from _flush(held, spec, task, flushes)
+    under_way: Future[list[Staged]] | None = None
+    with ThreadPoolExecutor(1) as pool:
+        for placed in rows:
+            if placed.rows.num_rows == 0:
+                continue
+            held.append(placed)
+            held_bytes += placed.rows.nbytes
+            if held_bytes >= spec.memory_bytes:
+                if under_way is not None:
+                    yield from under_way.result()
+                under_way = pool.submit(_flush, held, spec, task, flushes, policy, label)
+                held, held_bytes, flushes = [], 0, flushes + 1
+        if under_way is not None:
+            yield from under_way.result()
+        if held:
+            yield from _flush(held, spec, task, flushes, policy, label)
     pa.default_memory_pool().release_unused()
 
 
@@ -73,20 +114,37 @@ def read_segment(storage: Storage, segment: Segment) -> Iterator[pa.RecordBatch]
 
 def spill_run(batches: Iterable[pa.RecordBatch], like: Segment, spec: WriteSpec, name: str) -> Run:
     """Write merged batches of the file group of `like` as one new temporary run."""
+    segment = spill_segment(batches, like, spec, name)
+    return Run(segment.path, read_segment(spec.storage, segment))
+
+
+def spill_segment(
+    batches: Iterable[pa.RecordBatch], like: Segment, spec: WriteSpec, name: str
+) -> Segment:
+    """Write merged batches of the file group of `like` as one new temporary segment."""
+    path, counts = spill_batches(batches, spec, name)
+    return replace(like, path=path, first_batch=0, num_batches=len(counts), num_rows=sum(counts))
+
+
+def spill_batches(
+    batches: Iterable[pa.RecordBatch], spec: WriteSpec, name: str
+) -> tuple[str, list[int]]:
+    """Write batches as one new temporary file; give its path and the rows of each batch in it."""
     path = temp_path(spec.instant, name)
-    count = rows = 0
-    schema = _run_schema(spec)
-    with (
-        spec.storage.open_write(path, durable=False) as sink,
-        pa.ipc.new_file(sink, schema, options=_ipc_options(spec.storage, path)) as run,
-    ):
+    counts: list[int] = []
+    writer: pa.ipc.RecordBatchFileWriter | None = None
+    with spec.storage.open_write(path, durable=False) as sink:
         for batch in batches:
+            if writer is None:
+                options = _ipc_options(spec.storage, path)
+                writer = pa.ipc.new_file(sink, batch.schema, options=options)
             for piece in _pieces(batch):
-                run.write_batch(piece)
-                count += 1
-            rows += batch.num_rows
-    segment = replace(like, path=path, first_batch=0, num_batches=count, num_rows=rows)
-    return Run(path, read_segment(spec.storage, segment))
+                writer.write_batch(piece)
+                counts.append(piece.num_rows)
+        if writer is None:
+            writer = pa.ipc.new_file(sink, run_schema(spec))
+        writer.close()
+    return path, counts
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -96,34 +154,82 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch.slice(start, rows)
 
 
-def _flush(held: list[PlacedRows], spec: WriteSpec, task: TaskId, flush: int) -> Iterator[Segment]:
+def _flush(
+    held: list[PlacedRows],
+    spec: WriteSpec,
+    task: TaskId,
+    flush: int,
+    policy: LogPolicy,
+    label: str,
+) -> list[Staged]:
     rows = pa.concat_batches([placed.rows for placed in held])
     partitions = pa.concat_arrays([placed.partitions for placed in held]).dictionary_encode()
-    buckets = np.concatenate([placed.buckets for placed in held])
+    slots = pa.concat_arrays([placed.slots for placed in held])
     held.clear()
-    path = temp_path(spec.instant, f"{task.write_token}-{flush}")
-    arrival = (task.partition, flush)
-    written = 0
-    segments = []
-    with (
-        spec.storage.open_write(path, durable=False) as sink,
-        pa.ipc.new_file(sink, _run_schema(spec), options=_ipc_options(spec.storage, path)) as run,
-    ):
-        for partition, bucket, subset in _file_groups(partitions, buckets):
-            ordered = rows.take(pa.array(sort_positions(rows, spec.rule, subset)))
-            count = 0
-            for piece in _pieces(ordered):
-                run.write_batch(piece)
-                count += 1
-            segments.append(
-                Segment(path, arrival, partition, bucket, written, count, ordered.num_rows)
-            )
-            written += count
-    yield from segments
+    groups = list(_file_groups(partitions, slots, spec))
+    existing = set(spec.file_ids.values())
+    direct = policy.direct and rows.num_rows >= policy.min_rows * len(groups)
+    done: list[Staged] = []
+    temporary = _TemporaryRun(spec, task, flush, label)
+    try:
+        for partition, file_id, subset in groups:
+            ordered = rows.take(pa.array(sort_positions(rows, spec.staged_rule, subset)))
+            if direct and file_id in existing:
+                done.append(write_log(spec, partition, file_id, task, flush + 1, [ordered]))
+            else:
+                done.append(temporary.append(partition, file_id, ordered))
+    except BaseException:
+        temporary.abort()
+        raise
+    temporary.close()
+    return done
 
 
-def _run_schema(spec: WriteSpec) -> pa.Schema:
-    return pa.schema([pa.field(RECORD_KEY, pa.string()), *spec.schema])
+class _TemporaryRun:
+    """The temporary file of one flush, made when the first rows go there."""
+
+    def __init__(self, spec: WriteSpec, task: TaskId, flush: int, label: str) -> None:
+        self._spec = spec
+        self._path = temp_path(spec.instant, f"{label}-{task.write_token}-{flush}")
+        self._arrival = (task.partition, flush)
+        self._batches = 0
+        self._sink: WriteStream | None = None
+        self._writer: pa.ipc.RecordBatchFileWriter | None = None
+
+    def append(self, partition: str, file_id: str, rows: pa.RecordBatch) -> Segment:
+        if self._writer is None:
+            storage = self._spec.storage
+            self._sink = storage.open_write(self._path, durable=False)
+            options = _ipc_options(storage, self._path)
+            self._writer = pa.ipc.new_file(self._sink, rows.schema, options=options)
+        count = 0
+        for piece in _pieces(rows):
+            self._writer.write_batch(piece)
+            count += 1
+        first, self._batches = self._batches, self._batches + count
+        deletes = 0
+        if FLAGS in rows.schema.names:
+            deletes = int(np.count_nonzero(rows.column(FLAGS).to_numpy() & 1))
+        return Segment(
+            self._path,
+            self._arrival,
+            partition,
+            file_id,
+            first,
+            count,
+            rows.num_rows,
+            deletes,
+            rows.nbytes,
+        )
+
+    def close(self) -> None:
+        if self._writer is not None and self._sink is not None:
+            self._writer.close()
+            self._sink.close()
+
+    def abort(self) -> None:
+        if self._sink is not None:
+            self._sink.abort()
 
 
 def _ipc_options(storage: Storage, path: str) -> pa.ipc.IpcWriteOptions:
@@ -133,11 +239,14 @@ def _ipc_options(storage: Storage, path: str) -> pa.ipc.IpcWriteOptions:
 
 
 def _file_groups(
-    partitions: pa.DictionaryArray, buckets: npt.NDArray[np.int32]
-) -> Iterator[tuple[str, int, npt.NDArray[np.int64]]]:
+    partitions: pa.DictionaryArray, slots: pa.Array, spec: WriteSpec
+) -> Iterator[tuple[str, str, npt.NDArray[np.int64]]]:
     """Yield each file group with its row numbers in order of arrival."""
+    looked_up = pa.types.is_string(slots.type)
+    names = slots.dictionary_encode() if looked_up else None
+    numbers = (slots if names is None else names.indices).to_numpy().astype(np.int64)
     codes = partitions.indices.to_numpy().astype(np.int64)
-    places = codes * (int(buckets.max()) + 1) + buckets
+    places = codes * (int(numbers.max()) + 1) + numbers
     # numpy sorts 16-bit integers by radix, in a fraction of the time.
     compact = places.astype(np.uint16) if places.max() < 1 << 16 else places
     order = np.argsort(compact, kind="stable")
@@ -145,5 +254,10 @@ def _file_groups(
     start = 0
     for end in ends:
         row = int(order[start])
-        yield partitions.dictionary[int(codes[row])].as_py(), int(buckets[row]), order[start:end]
+        partition = partitions.dictionary[int(codes[row])].as_py()
+        if names is None:
+            file_id = spec.file_id(BucketPlace(partition, int(numbers[row])))
+        else:
+            file_id = names.dictionary[int(numbers[row])].as_py()
+        yield partition, file_id, order[start:end]
         start = int(end)

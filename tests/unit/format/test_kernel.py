@@ -7,7 +7,7 @@ import numba
 import numpy as np
 import pytest
 
-from lakebed.format import kernel
+from lakebed.format import compiled, kernel
 
 WANT = 31 * 31 + (97 * 31 + 0xE9)  # "aé" after a hash of 31
 
@@ -51,7 +51,7 @@ def test_a_damaged_cache_is_built_again(fresh, tmp_path, monkeypatch, suffix):
 
 def test_without_any_writable_folder_the_kernel_is_compiled_each_time(fresh, monkeypatch):
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
-    monkeypatch.setattr(kernel, "_is_writable", lambda _: False)
+    monkeypatch.setattr(compiled, "_is_writable", lambda _: False)
     assert run(kernel.load_fold()) == WANT
 
 
@@ -63,34 +63,34 @@ def test_numbas_own_setting_is_left_as_it_was(fresh, monkeypatch):
 
 def test_the_private_folder_belongs_to_the_user_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    folder = kernel.private_folder()
+    folder = compiled.private_folder()
     assert folder == str(tmp_path / "cache" / "lakebed")
     assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
 
 
 def test_a_folder_that_others_can_write_is_passed_over(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(kernel.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
+    monkeypatch.setattr(compiled.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
     (tmp_path / "lakebed").mkdir()
     (tmp_path / "lakebed").chmod(0o777)
-    assert kernel.private_folder() == str(tmp_path / "tmp" / f"lakebed-{os.getuid()}")
+    assert compiled.private_folder() == str(tmp_path / "tmp" / f"lakebed-{os.getuid()}")
 
 
 def test_a_folder_of_another_user_is_passed_over(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(kernel.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(compiled.tempfile, "gettempdir", lambda: str(tmp_path))
     nobody = os.getuid() + 1
-    monkeypatch.setattr(kernel.os, "getuid", lambda: nobody)
-    assert kernel.private_folder() is None
+    monkeypatch.setattr(compiled.os, "getuid", lambda: nobody)
+    assert compiled.private_folder() is None
 
 
 def test_a_link_in_place_of_the_folder_is_passed_over(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "file").write_bytes(b"")
-    monkeypatch.setattr(kernel.tempfile, "gettempdir", lambda: str(tmp_path / "file"))
+    monkeypatch.setattr(compiled.tempfile, "gettempdir", lambda: str(tmp_path / "file"))
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     (tmp_path / "lakebed").symlink_to(tmp_path / "elsewhere")
-    assert kernel.private_folder() is None
+    assert compiled.private_folder() is None
 
 
 def test_a_text_cut_inside_a_character_stays_inside_its_own_bytes():

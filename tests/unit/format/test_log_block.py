@@ -11,8 +11,8 @@ from lakebed.format.log_block import (
     HeaderKey,
     LogBlock,
     encode_block,
-    iter_blocks,
 )
+from lakebed.format.log_scan import iter_blocks
 
 A = LogBlock(BlockType.AVRO_DATA, {HeaderKey.INSTANT_TIME: "20240101000000001"}, b"aaaa")
 B = LogBlock(BlockType.DELETE, {HeaderKey.SCHEMA: "é", HeaderKey.INSTANT_TIME: "2"}, b"")

@@ -11,8 +11,8 @@ from lakebed.index.bucket import (
     BucketPlace,
     check_index,
     checked_index,
+    derived_file_id,
     index_properties,
-    new_file_id,
     slices_by_bucket,
 )
 from lakebed.model.clock import ManualClock
@@ -87,11 +87,15 @@ def test_two_groups_for_one_bucket_are_named():
         reopen(table._storage).insert(batch(("b", 1, 1, "p")))
 
 
-def test_a_new_file_id_begins_with_the_bucket_and_never_comes_again():
+def test_a_new_file_id_begins_with_the_bucket_and_comes_again_only_in_the_same_write():
     clock = ManualClock()
-    ids = [new_file_id(BucketPlace("p", 37), clock) for _ in range(100)]
+    seeds = [clock.new_uuid() for _ in range(100)]
+    ids = [derived_file_id(BucketPlace("p", 37), seed) for seed in seeds]
     assert len(set(ids)) == 100
     assert {bucket_of_file_id(found) for found in ids} == {37}
+    assert ids == [derived_file_id(BucketPlace("p", 37), seed) for seed in seeds]
+    others = [BucketPlace("p", 36), BucketPlace("q", 37)]
+    assert not set(ids) & {derived_file_id(place, seeds[0]) for place in others}
 
 
 def test_an_index_survives_its_properties():

@@ -27,8 +27,8 @@ from lakebed.format.meta_columns import META_COLUMNS, RECORD_KEY
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.objects import memory_storage
 from lakebed.table.base_file import read_base_file, read_footer
-from lakebed.table.base_writer import BaseFileWriter
 from lakebed.table.conform import conform
+from lakebed.table.data_writer import DataFileWriter
 from lakebed.table.schema import normalise
 
 FIXTURES = Path(__file__).parents[2] / "golden" / "fixtures" / "hudi-1.2"
@@ -128,7 +128,7 @@ def storage(request, tmp_path):
 
 
 def writer(storage, schema=SIMPLE, **options):
-    return BaseFileWriter(storage, PATH, schema, table_name="t", instant=INSTANT, **options)
+    return DataFileWriter(storage.open_write(PATH), PATH, schema, table_name="t", instant=INSTANT, **options)
 
 
 def numbers(start, stop):

@@ -130,8 +130,6 @@ def test_the_index_is_what_a_simple_bucket_index_says(properties, index):
         ("hoodie.populate.meta.fields", "false", "without meta columns"),
         ("hoodie.meta.fields.mode", "COMMIT_TIME_ONLY", "only some meta columns"),
         ("hoodie.table.keygenerator.type", "CUSTOM", "key generator CUSTOM"),
-        ("hoodie.record.merge.property.hoodie.payload.delete.field", "op", "marker column"),
-        ("hoodie.record.merge.mode", "CUSTOM", "merge mode or payload class"),
         ("hoodie.table.recordkey.fields", "", "no record key fields"),
         ("hoodie.write.concurrency.mode", "optimistic_concurrency_control", "several writers"),
         (

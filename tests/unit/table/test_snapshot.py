@@ -4,7 +4,7 @@ import pytest
 
 from lakebed.errors import CorruptError, LakebedError, UnsupportedError
 from lakebed.format.names import parse_data_name
-from lakebed.table.snapshot import base_files, load_snapshot, table_files
+from lakebed.table.snapshot import load_snapshot, table_files
 from support.tables import batch, contents, copy_of, make, reopen, user_rows
 
 FIRST = batch(("a", 1, 1, "p"), ("b", 1, 1, "p"), ("c", 1, 1, "q"))
@@ -130,19 +130,6 @@ def test_two_base_files_of_one_group_and_instant_are_corrupt():
         table._storage.put(old, data)
     with pytest.raises(CorruptError, match="two base files of one file group"):
         reopen(table._storage).read()
-
-
-def test_a_slice_with_a_log_is_refused_by_the_name_of_the_log():
-    table = filled()
-    file = table.files().to_pylist()[0]
-    name = parse_data_name(file["path"].rpartition("/")[2])
-    # Older than the timeline, so it counts as archived.
-    table._storage.put(f"{file['partition']}/.{name.file_id}_20000101000000000.log.1_0-0-0", b"x")
-    snapshot = load_snapshot(table._storage, table.config)
-    with_log = [s for s in snapshot.groups[snapshot.slices[0].group] if s.needs_merge]
-    assert len(with_log) == 1
-    with pytest.raises(UnsupportedError, match=r"has 1 log files .*\.log\.1_0-0-0"):
-        base_files(with_log)
 
 
 def test_the_schema_is_that_of_the_newest_commit_that_counts():

@@ -5,7 +5,7 @@ import functools
 import pyarrow as pa
 import pytest
 
-from lakebed.errors import SchemaError, UnsupportedError
+from lakebed.errors import SchemaError
 from lakebed.format.commit_metadata import CommitMetadata
 from lakebed.format.partition_metadata import PartitionMetadata
 from lakebed.storage.objects import memory_storage
@@ -235,17 +235,8 @@ def test_a_key_column_may_grow_from_int_to_long():
     assert sorted(row["v"] for row in table.read().read_all().to_pylist()) == [2, 3]
 
 
-def test_a_column_that_marks_deletes_is_refused_until_deletes_are_written():
-    schema = pa.schema(
-        [("id", pa.string()), ("dt", pa.string()), ("_hoodie_is_deleted", pa.bool_())]
-    )
-    table = make(schema=schema)
-    with pytest.raises(UnsupportedError, match="_hoodie_is_deleted"):
-        table.insert(pa.Table.from_pylist([{"id": "a", "dt": "p"}], schema=schema))
-
-
 def test_more_runs_than_can_be_open_at_once_are_merged_in_passes(monkeypatch):
-    monkeypatch.setattr("lakebed.write.base_files.MAX_FAN_IN", 3)
+    monkeypatch.setattr("lakebed.merge.passes.MAX_FAN_IN", 3)
     table = make(ordering=("ts",), partition_by=(), buckets=1)
     parts = [batch((f"k{n % 17}", n, n % 5, "p")) for n in range(40)]
     want = {}

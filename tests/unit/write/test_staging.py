@@ -5,35 +5,16 @@ import pytest
 
 from lakebed.commit.rollback import TEMP_FOLDER
 from lakebed.errors import KeyValueError
-from lakebed.format.avro_schema import arrow_to_avro
 from lakebed.format.meta_columns import RECORD_KEY
-from lakebed.model.clock import ManualClock
 from lakebed.model.executor import TaskId
-from lakebed.storage.objects import memory_storage
 from lakebed.table.config import TableConfig
+from lakebed.table.merge_rule import merge_rule
 from lakebed.write import staging
-from lakebed.write.plan import plan_base_files
+from lakebed.write.plan import plan_writes
 from lakebed.write.rows import place_rows
-from lakebed.write.spec import WriteSpec, check_columns, merge_rule
-from lakebed.write.staging import read_segment, stage_runs
+from lakebed.write.staging import LogPolicy, read_segment, stage_runs
+from support.specs import make_spec
 from support.tables import SCHEMA, batch, settle
-
-INSTANT = "20240101000000000"
-
-
-def make_spec(memory_bytes: int = 1 << 20, **changes) -> WriteSpec:
-    config = TableConfig.parse(settle(**changes), "here")
-    assert config.index is not None
-    return WriteSpec(
-        memory_storage(),
-        config,
-        config.index,
-        SCHEMA,
-        arrow_to_avro(SCHEMA, "t"),
-        INSTANT,
-        "commit",
-        memory_bytes,
-    )
 
 
 def keys_of(spec, segment) -> list[str]:
@@ -43,7 +24,7 @@ def keys_of(spec, segment) -> list[str]:
 
 
 def stage(spec, *batches, task=None):
-    return list(stage_runs(list(batches), spec, task or TaskId(0, 0, 0)))
+    return list(stage_runs(list(batches), spec, task or TaskId(0, 0, 0), LogPolicy(direct=False)))
 
 
 def one(*rows) -> pa.RecordBatch:
@@ -55,7 +36,7 @@ def test_every_file_group_is_a_sorted_range_of_one_run():
     rows = [(f"k{i % 40:02d}", i, i, "pq"[i % 2]) for i in range(100)]
     segments = stage(spec, one(*rows[:50]), one(*rows[50:]))
     assert len({segment.path for segment in segments}) == 1
-    assert len({(s.partition, s.bucket) for s in segments}) == len(segments) == 4
+    assert len({(s.partition, s.file_id) for s in segments}) == len(segments) == 4
     for segment in segments:
         keys = keys_of(spec, segment)
         assert keys == sorted(set(keys))
@@ -83,7 +64,7 @@ def test_a_full_budget_begins_a_new_run():
 def test_runs_are_merged_in_the_order_in_which_they_were_written(ordering):
     spec = make_spec(memory_bytes=1, buckets=1, ordering=ordering)
     segments = stage(spec, *(one(("a", i, 1, "p")) for i in range(12)))
-    [planned] = plan_base_files(reversed(segments), {}, spec, ManualClock())
+    [planned] = plan_writes(reversed(segments), {}, spec)
     last = list(read_segment(spec.storage, planned.segments[-1]))
     assert last[0].column("v").to_pylist() == [11], "flush 10 comes after flush 9"
     assert list(planned.segments) == segments
@@ -96,7 +77,7 @@ def test_runs_of_later_tasks_come_later():
         for number in range(12)
         for segment in stage(spec, one(("a", number, 1, "p")), task=TaskId(number, 0, 0))
     ]
-    [planned] = plan_base_files(reversed(segments), {}, spec, ManualClock())
+    [planned] = plan_writes(reversed(segments), {}, spec)
     assert list(planned.segments) == segments
 
 
@@ -122,7 +103,7 @@ def test_many_partitions_and_buckets_are_told_apart():
     segments = stage(spec, one(*rows))
     found = {(s.partition, key) for s in segments for key in keys_of(spec, s)}
     assert found == {(row[3], row[0]) for row in rows}
-    assert max(segment.bucket for segment in segments) > 1 << 16
+    assert max(int(segment.file_id[:8]) for segment in segments) > 1 << 16
 
 
 def test_placed_rows_know_key_partition_and_bucket():
@@ -130,7 +111,7 @@ def test_placed_rows_know_key_partition_and_bucket():
     placed = place_rows(one(("a", 1, 7, "p"), ("b", 2, 8, "q")), spec)
     assert placed.rows.column(RECORD_KEY).to_pylist() == ["id:a,v:1", "id:b,v:2"]
     assert placed.partitions.to_pylist() == ["p/7", "q/8"]
-    assert set(placed.buckets.tolist()) <= {0, 1, 2}
+    assert set(placed.slots.to_pylist()) <= {0, 1, 2}
     assert placed.rows.schema.names == [RECORD_KEY, *SCHEMA.names]
 
 
@@ -150,4 +131,3 @@ def test_the_merge_rule_follows_the_mode_and_not_the_fields():
     )
     assert config.ordering_fields == ("ts",)
     assert merge_rule(config).ordering_fields == ()
-    check_columns(config, SCHEMA)

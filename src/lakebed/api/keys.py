@@ -1,0 +1,32 @@
+"""Keys that a caller gives as Python values."""
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from lakebed.errors import InvalidError, KeyValueError
+
+
+def keys_to_table(keys: Sequence[object], schema: pa.Schema) -> pa.Table:
+    """Make a table of dicts that hold the columns of `schema`; others in them are ignored.
+
+    Where one column is wanted, its plain values will do.
+    """
+    names = schema.names
+    rows = []
+    for key in keys:
+        row = key if isinstance(key, Mapping) else {names[0]: key} if len(names) == 1 else None
+        if row is None:
+            raise InvalidError(f"key {key!r}: want a dict of {', '.join(names)}")
+        for name in names:
+            if name not in row:
+                raise InvalidError(f"key {key!r}: column {name!r} is missing")
+        rows.append({name: row[name] for name in names})
+    try:
+        return pa.Table.from_pylist(rows, schema=schema)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise KeyValueError(f"keys: want values of {_spelled(schema)}: {error}") from error
+
+
+def _spelled(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)

@@ -1,0 +1,100 @@
+"""Where the machine code of the kernels is kept.
+
+numba costs 1.8 s in a fresh process even with a full cache, so kernels are compiled on first
+use and only for large inputs; nothing here imports numba before.
+
+The cache is a pickle: whoever can write it runs code as us. It goes, in this order, where
+NUMBA_CACHE_DIR says, beside the kernel's source, into a folder of the user that nobody else may
+write, or nowhere. A damaged cache is deleted and built again; numba itself would fail for ever.
+"""
+
+import contextlib
+import glob
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+_Kernel = TypeVar("_Kernel")
+
+
+def is_numba_imported() -> bool:
+    """Tell whether this process has paid for numba already, here or elsewhere."""
+    return "numba" in sys.modules
+
+
+def load_compiled(source: str, compile_: Callable[[bool], _Kernel]) -> _Kernel:
+    """Give what `compile_(cached)` gives, from the cache if it can be used.
+
+    `source` is the `__file__` of the module whose functions are compiled: the cache lies beside
+    it and is named after it.
+    """
+    with _cache_folder(source) as folder:
+        if folder is None:
+            return compile_(False)
+        try:
+            return compile_(True)
+        except Exception:  # noqa: BLE001 - a damaged pickle raises whatever it likes
+            _drop_cache(folder, source)
+        try:
+            return compile_(True)
+        except Exception:  # noqa: BLE001 - a full or unwritable disk: the kernel still works
+            return compile_(False)
+
+
+def private_folder() -> str | None:
+    """Give a folder that only this user can write, made if need be; None if there is none."""
+    user = os.getuid()
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    for parent, name in ((home, "lakebed"), (tempfile.gettempdir(), f"lakebed-{user}")):
+        folder = os.path.join(parent, name)
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            found = os.lstat(folder)
+        except OSError:
+            continue
+        # Another user may have made the folder in /tmp before us, or a link in its place.
+        ours = stat.S_ISDIR(found.st_mode) and found.st_uid == user
+        if ours and not found.st_mode & 0o022 and _is_writable(folder):
+            return folder
+    return None
+
+
+@contextlib.contextmanager
+def _cache_folder(source: str) -> Iterator[str | None]:
+    """Point numba to a cache folder while it decorates; give the folder, None for no cache."""
+    import numba as nb  # noqa: PLC0415 - see the module's docstring
+
+    given: str = nb.config.CACHE_DIR
+    if given:
+        yield given
+        return
+    beside = os.path.join(os.path.dirname(os.path.abspath(source)), "__pycache__")
+    folder = beside if _is_writable(beside) else private_folder()
+    nb.config.CACHE_DIR = folder or ""
+    try:
+        yield folder
+    finally:
+        nb.config.CACHE_DIR = given
+
+
+def _is_writable(folder: str) -> bool:
+    """Try it: permission bits say nothing about a read-only mount."""
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def _drop_cache(folder: str, source: str) -> None:
+    # numba puts a user-given folder's files one level down, named after the source's place.
+    module = os.path.splitext(os.path.basename(source))[0]
+    for ending in ("nbi", "nbc"):
+        pattern = os.path.join(glob.escape(folder), "**", f"{glob.escape(module)}.*-*.{ending}")
+        for path in glob.glob(pattern, recursive=True):
+            with contextlib.suppress(OSError):
+                os.remove(path)

@@ -1,0 +1,67 @@
+"""Merge more runs than may be open at once: in passes, through temporary runs."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pyarrow as pa
+
+from lakebed.errors import InvalidError
+from lakebed.merge.rule import MergeRule
+from lakebed.merge.run import Run
+from lakebed.merge.window import merge_runs, order_runs
+
+# Each run is an open file and a batch in memory.
+MAX_FAN_IN = 64
+
+Spill = Callable[[Iterator[pa.RecordBatch]], Run]
+
+
+def merge_in_passes(
+    runs: Sequence[Run],
+    rule: MergeRule,
+    schema: pa.Schema,
+    spill: Spill,
+    *,
+    max_fan_in: int = MAX_FAN_IN,
+    keep_deletes: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """Merge `runs`, oldest first, reading no more than `max_fan_in` of them at once.
+
+    `spill` writes batches of `schema` and the flags behind it, and gives the run that reads them
+    back; it reads all of them before it returns. Only neighbours are merged beforehand, the newest
+    first: they are the smallest. Partial runs are not: what they lack can only be told from
+    what is older. More of them than `max_fan_in` are all read at once.
+    """
+    if max_fan_in < 2:
+        raise InvalidError(f"merge: want a fan-in of at least 2, found {max_fan_in}")
+    left = list(runs)
+    while len(left) > max_fan_in:
+        before = len(left)
+        left = _merge_pass(left, rule, schema, spill, max_fan_in)
+        if len(left) == before:
+            break
+    return merge_runs(left, rule, schema, keep_deletes=keep_deletes)
+
+
+def _merge_pass(
+    runs: list[Run], rule: MergeRule, schema: pa.Schema, spill: Spill, max_fan_in: int
+) -> list[Run]:
+    """Merge neighbours, from the newest on, until few enough are left or all have had a turn."""
+    newest_first: list[Run] = []
+    rest = list(runs)
+    while rest:
+        excess = len(rest) + len(newest_first) - max_fan_in
+        group: list[Run] = []
+        while rest and not rest[-1].partial and len(group) < min(max_fan_in, excess + 1):
+            group.append(rest.pop())
+        if len(group) > 1:
+            newest_first.append(spill(_merge_group(group[::-1], rule, schema)))
+        else:
+            newest_first.extend(group or [rest.pop()])
+    return newest_first[::-1]
+
+
+def _merge_group(runs: list[Run], rule: MergeRule, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    if rule.merger is None:
+        return merge_runs(runs, rule, schema, keep_deletes=True)
+    # Nobody says that the user's merger is associative: all versions go on, oldest first.
+    return order_runs(runs, rule, schema)

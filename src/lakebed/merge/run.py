@@ -1,0 +1,34 @@
+"""A run, the one thing that a merge reads, and the flags that its rows may carry.
+
+A base file, a log, a block of one and a temporary file are all runs.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+# An optional uint8 column of a run's batches; without it every row has no flag.
+FLAGS = "_lakebed_flags"
+# The key is gone in this version; of its other columns only key and ordering values count.
+DELETED = 1
+# As the newer version it wins whatever the ordering says.
+BARRIER = 2
+# As the older version it loses whatever the ordering says: it has no ordering value.
+OPEN = 4
+# Hudi's delete without an ordering value: it beats what is older and loses to what is newer.
+COMMIT_TIME_DELETE = DELETED | BARRIER | OPEN
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Batches in ascending order of the bytes of `_hoodie_record_key`.
+
+    A key may come more than once, oldest version first, also across two batches. `name` is
+    what errors call the run: a file, and the offset of a block in it. In a partial run a column
+    that a batch lacks means "keep the older value", otherwise null.
+    """
+
+    name: str
+    batches: Iterable[pa.RecordBatch]
+    partial: bool = False

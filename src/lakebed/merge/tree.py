@@ -1,0 +1,182 @@
+"""Order the keys of a window and fold their versions, compiled or in plain Python.
+
+Importing numba costs as much as merging a million rows in plain Python, so the first rows of a
+process go through the twin, unless somebody has imported numba already.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lakebed.format.compiled import is_numba_imported
+from lakebed.merge import twin
+from lakebed.merge.arrays import Bytes, Ints
+from lakebed.merge.kernel import load_kernels
+
+# So many rows of a process are merged in plain Python before numba is imported: about 0.1 s.
+TWIN_MAX_ROWS = 50_000
+# The kernel looks at 8 bytes at any byte of a key, and at the 8 behind it.
+_PADDING = np.zeros(24, np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Some keys of a run: key i is data[offsets[i]:offsets[i + 1]]."""
+
+    data: Bytes
+    offsets: npt.NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def key(self, row: int) -> bytes:
+        """Give the bytes of one key."""
+        return self.data[self.offsets[row] : self.offsets[row + 1]].tobytes()
+
+    def part(self, start: int, end: int) -> "Keys":
+        """Give the keys from `start` up to `end`, without a copy."""
+        return Keys(self.data, self.offsets[start : end + 1])
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Rows of a window in key order, equal keys oldest first.
+
+    Rows are numbered through all runs. `descends` is -1, or the row of a key that is less than
+    the one before it in its run; then the rest says nothing.
+    """
+
+    positions: Ints
+    starts: npt.NDArray[np.bool_]
+    descends: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """The versions of some keys in key order, oldest first.
+
+    `presence[class, part]` says whether a part of the window has the columns of a class.
+    """
+
+    rows: Ints
+    starts: npt.NDArray[np.bool_]
+    flags: Bytes
+    ranks: Ints
+    parts: Ints
+    presence: Bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """What stands for each key: the row that won, the row of each class or -1, and flags."""
+
+    winners: Ints
+    sources: Ints
+    flags: Bytes
+
+
+class _Progress:
+    """How many rows this process has merged in plain Python."""
+
+    rows = 0
+
+
+def use_kernel(rows: int) -> bool:
+    """Tell whether `rows` more rows are worth the kernel, and count them if not."""
+    if is_numba_imported():
+        return True
+    _Progress.rows += rows
+    return _Progress.rows > TWIN_MAX_ROWS
+
+
+def warm_up() -> None:
+    """Load the kernels and call them once, before a process is forked into workers."""
+    keys = Keys(np.zeros(1, np.uint8), np.array([0, 1]))
+    order = order_keys([[keys], [keys]], kernel=True)
+    zeros = np.zeros(2, np.int64)
+    none = np.zeros(2, np.uint8)
+    ones = np.ones((1, 1), np.uint8)
+    versions = Versions(order.positions, order.starts, none, zeros[np.newaxis], zeros, ones)
+    fold_versions(versions, kernel=True)
+
+
+def order_keys(runs: Sequence[Sequence[Keys]], *, kernel: bool) -> Order:
+    """Order the keys of all runs, oldest run first; a run is given in pieces that follow on."""
+    return _order_compiled(runs) if kernel else _order_plain(runs)
+
+
+def fold_versions(versions: Versions, *, kernel: bool) -> Folded:
+    """Fold the versions of each key, oldest to newest.
+
+    The newer wins if it is a barrier, if the older is open, or if its ranks are not less. The
+    winner brings the columns that its part has, the loser those that the winner lacks; nothing
+    comes from a deleted version, and a deleted winner has none. What the winner carries of
+    flags stays, and a barrier of either.
+    """
+    return _fold_compiled(versions) if kernel else _fold_plain(versions)
+
+
+def _order_compiled(runs: Sequence[Sequence[Keys]]) -> Order:
+    pieces = [piece for run in runs for piece in run]
+    rows = sum(map(len, pieces))
+    offsets = np.zeros(rows + 1, np.int64)
+    datas = []
+    at = size = 0
+    for piece in pieces:
+        first, last = int(piece.offsets[0]), int(piece.offsets[-1])
+        np.add(piece.offsets, size - first, out=offsets[at : at + len(piece) + 1])
+        datas.append(piece.data[first:last])
+        at += len(piece)
+        size += last - first
+    data = np.concatenate([*datas, _PADDING])
+    words = np.ndarray((len(data) - 7,), np.uint64, data, strides=(1,))
+    bounds = np.zeros(len(runs) + 1, np.int64)
+    np.cumsum([sum(map(len, run)) for run in runs], out=bounds[1:])
+    tree = np.empty(1 << (len(runs) - 1).bit_length() if runs else 0, np.int64)
+    positions = np.empty(rows, np.int64)
+    starts = np.empty(rows, np.uint8)
+    descends = load_kernels().order_runs(words, offsets, bounds, tree, positions, starts)
+    return Order(positions, starts.view(np.bool_), descends)
+
+
+def _order_plain(runs: Sequence[Sequence[Keys]]) -> Order:
+    keys = [[piece.key(row) for piece in run for row in range(len(piece))] for run in runs]
+    positions, starts, descends = twin.order_runs(keys)
+    return Order(np.array(positions, np.int64), np.array(starts, np.bool_), descends)
+
+
+def _fold_compiled(versions: Versions) -> Folded:
+    keys = int(np.count_nonzero(versions.starts))
+    winners = np.empty(keys, np.int64)
+    sources = np.empty((len(versions.presence), keys), np.int64)
+    flags = np.empty(keys, np.uint8)
+    load_kernels().fold_versions(
+        versions.rows,
+        versions.starts.view(np.uint8),
+        versions.flags,
+        versions.ranks,
+        versions.parts,
+        versions.presence,
+        winners,
+        sources,
+        flags,
+    )
+    return Folded(winners, sources, flags)
+
+
+def _fold_plain(versions: Versions) -> Folded:
+    has = (versions.presence != 0).T.tolist()
+    winners, sources, flags = twin.fold_versions(
+        versions.rows.tolist(),
+        versions.starts.tolist(),
+        versions.flags.tolist(),
+        list(map(tuple, versions.ranks.T.tolist())),
+        [has[part] for part in versions.parts.tolist()],
+    )
+    by_class = np.array(sources, np.int64).reshape(len(winners), len(versions.presence)).T
+    return Folded(
+        np.array(winners, np.int64), np.ascontiguousarray(by_class), np.array(flags, np.uint8)
+    )

@@ -1,0 +1,129 @@
+"""The plain twin of the compiled merge: what a small merge runs while numba is not imported.
+
+It shares no code with `merge/kernel.py` and is held to the same tests.
+"""
+
+from collections.abc import Sequence
+
+from lakebed.merge.run import BARRIER, DELETED, OPEN
+
+
+class LoserTree:
+    """A tournament of sorted runs: `runner` has the least key, `losers[n]` lost at node n.
+
+    Run r plays first at node (r + k) // 2; node 1 is the final. A tie goes to the lower run.
+    """
+
+    def __init__(self, runs: Sequence[Sequence[bytes]]) -> None:
+        self.runs = runs
+        self.heads = [0] * len(runs)
+        self.losers: list[int | None] = [None] * len(runs)
+        self.runner: int | None = None
+        for run in range(len(runs)):
+            self._play(run)
+
+    def pop(self) -> tuple[int, int]:
+        """Give the run and the row in it that come next; IndexError at the end."""
+        run = self.runner
+        if run is None or self.heads[run] == len(self.runs[run]):
+            raise IndexError("every run is used up")
+        row = self.heads[run]
+        self.heads[run] += 1
+        self._play(run)
+        return run, row
+
+    def _play(self, run: int) -> None:
+        node = (run + len(self.runs)) // 2
+        while node > 0:
+            rival = self.losers[node]
+            if rival is None:
+                # The first to come waits for a rival; the winner of the two goes on.
+                self.losers[node] = run
+                return
+            if self._is_before(rival, run):
+                self.losers[node], run = run, rival
+            node //= 2
+        self.runner = run
+
+    def _is_before(self, left: int, right: int) -> bool:
+        left_keys, right_keys = self.runs[left], self.runs[right]
+        if self.heads[left] == len(left_keys):
+            return False
+        if self.heads[right] == len(right_keys):
+            return True
+        return (left_keys[self.heads[left]], left) < (right_keys[self.heads[right]], right)
+
+
+def order_runs(runs: Sequence[Sequence[bytes]]) -> tuple[list[int], list[bool], int]:
+    """Give row numbers through all runs in key order, and where a new key starts.
+
+    The last is -1, or the row of a key that is less than the one before it in its run.
+    """
+    firsts = [0]
+    for keys in runs:
+        for row in range(1, len(keys)):
+            if keys[row] < keys[row - 1]:
+                return [], [], firsts[-1] + row
+        firsts.append(firsts[-1] + len(keys))
+    tree = LoserTree(runs)
+    positions: list[int] = []
+    starts: list[bool] = []
+    before: bytes | None = None
+    for _ in range(firsts[-1]):
+        run, row = tree.pop()
+        key = runs[run][row]
+        positions.append(firsts[run] + row)
+        starts.append(key != before)
+        before = key
+    return positions, starts, -1
+
+
+class _Version:
+    """What stands for a key after some of its versions."""
+
+    __slots__ = ("flags", "ordering", "row", "sources")
+
+    def __init__(
+        self, row: int, flags: int, ordering: tuple[int, ...], has: Sequence[bool]
+    ) -> None:
+        self.row = row
+        self.flags = flags
+        self.ordering = ordering
+        self.sources = [row if there and not flags & DELETED else -1 for there in has]
+
+    def meet(self, new: "_Version") -> "_Version":
+        """Fold a newer version in; give the one that stands."""
+        new_wins = new.flags & BARRIER or self.flags & OPEN or new.ordering >= self.ordering
+        winner, loser = (new, self) if new_wins else (self, new)
+        if not winner.flags & DELETED:
+            winner.sources = [
+                own if own >= 0 else other
+                for own, other in zip(winner.sources, loser.sources, strict=True)
+            ]
+        winner.flags |= (self.flags | new.flags) & BARRIER
+        return winner
+
+
+def fold_versions(
+    rows: Sequence[int],
+    starts: Sequence[bool],
+    flags: Sequence[int],
+    orderings: Sequence[tuple[int, ...]],
+    has: Sequence[Sequence[bool]],
+) -> tuple[list[int], list[list[int]], list[int]]:
+    """Fold the versions of each key, oldest first: winners, sources by key, flags.
+
+    `has[i]` says for each class of columns whether version i has them.
+    """
+    standing: list[_Version] = []
+    for at, row in enumerate(rows):
+        version = _Version(row, flags[at], orderings[at], has[at])
+        if starts[at]:
+            standing.append(version)
+        else:
+            standing[-1] = standing[-1].meet(version)
+    return (
+        [version.row for version in standing],
+        [version.sources for version in standing],
+        [version.flags for version in standing],
+    )

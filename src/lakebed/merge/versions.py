@@ -1,0 +1,259 @@
+"""From rows in key order to one row per key: fold the repeated keys, take the rows that stand."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakebed.errors import CorruptError, InvalidError
+from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.merge.arrays import Bytes, Ints, int64_array, to_numpy, uint8_array
+from lakebed.merge.custom import Repeated, merge_rounds
+from lakebed.merge.ranks import ordering_ranks
+from lakebed.merge.rule import Merger, MergeRule
+from lakebed.merge.run import DELETED, FLAGS
+from lakebed.merge.tree import Order, Versions, fold_versions
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some rows of one run in the schema of the merge, their flags if any is set.
+
+    `lacks` names the columns, null here, for which older versions keep their value.
+    """
+
+    rows: pa.RecordBatch
+    flags: Bytes | None = None
+    lacks: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What stands for each key: the row that won, the row of each class of columns, flags.
+
+    Rows are numbered through all parts; -1 is null. Flags are None if none is set.
+    """
+
+    winners: Ints
+    classes: Sequence[Sequence[str]]
+    sources: Ints
+    flags: Bytes | None
+
+
+def to_part(batch: pa.RecordBatch, schema: pa.Schema, what: str, *, partial: bool) -> Part:
+    """Give `batch` the columns of `schema`, null for what it lacks."""
+    columns = []
+    lacks = []
+    names = batch.schema.names
+    for field in schema:
+        if field.name not in names:
+            lacks.append(field.name)
+            columns.append(pa.nulls(batch.num_rows, field.type))
+            continue
+        column = batch.column(field.name)
+        if column.type != field.type:
+            raise InvalidError(
+                f"{what}: column {field.name!r}: want {field.type}, found {column.type}"
+            )
+        columns.append(column)
+    if RECORD_KEY in lacks:
+        raise InvalidError(f"{what}: column {RECORD_KEY!r} is missing; have {', '.join(names)}")
+    if nulls := batch.column(RECORD_KEY).null_count:
+        raise CorruptError(f"{what}: want a record key in every row, found {nulls} rows with none")
+    rows = pa.RecordBatch.from_arrays(columns, schema=schema)
+    return Part(rows, _flags(batch, what), frozenset(lacks) if partial else frozenset())
+
+
+def check_rule(rule: MergeRule, schema: pa.Schema) -> None:
+    """Refuse a schema that lacks the key or an ordering field: no version could be chosen."""
+    for name in (RECORD_KEY, *rule.ordering_fields):
+        if name not in schema.names:
+            raise InvalidError(f"merge: column {name!r} is missing; have {', '.join(schema.names)}")
+
+
+def with_flags(rows: pa.RecordBatch, flags: Bytes | None) -> pa.RecordBatch:
+    """Append the column of flags, 0 where there are none."""
+    values = np.zeros(rows.num_rows, np.uint8) if flags is None else flags
+    return rows.append_column(pa.field(FLAGS, pa.uint8()), uint8_array(values))
+
+
+def resolve(
+    parts: Sequence[Part], order: Order, rule: MergeRule, *, keep_deletes: bool, kernel: bool
+) -> pa.RecordBatch:
+    """Give one row per key, in key order.
+
+    With `keep_deletes` a deleted key keeps its ordering values, and the flags are the last
+    column; otherwise it is left out.
+    """
+    if rule.merger is None:
+        standing = choose(parts, order, rule, kernel=kernel)
+    else:
+        parts, standing = _merge_custom(parts, order, rule.merger)
+    return _take(_table(parts), standing, rule, keep_deletes=keep_deletes)
+
+
+def choose(parts: Sequence[Part], order: Order, rule: MergeRule, *, kernel: bool) -> Standing:
+    """Choose what stands for each key by ordering and arrival; only repeated keys cost."""
+    flags = _all_flags(parts)
+    classes, presence = _column_classes(parts)
+    winners = order.positions[order.starts]
+    sources = np.tile(winners, (len(classes), 1))
+    results = None if flags is None else flags[winners]
+    if len(winners) == len(order.positions):
+        return Standing(winners, classes, sources, results)
+    repeated, keys = _repeated(order)
+    at, starts = order.positions[repeated], order.starts[repeated]
+    if flags is None and not rule.ordering_fields and presence.all():
+        winners[keys] = at[np.append(starts[1:], True)]
+        sources[:, keys] = winners[keys]
+        return Standing(winners, classes, sources, results)
+    folded = fold_versions(
+        Versions(
+            at,
+            starts,
+            np.zeros(len(at), np.uint8) if flags is None else flags[at],
+            _ranks(parts, at, rule),
+            _part_numbers(parts)[at],
+            presence,
+        ),
+        kernel=kernel,
+    )
+    winners[keys] = folded.winners
+    sources[:, keys] = folded.sources
+    if results is not None:
+        results[keys] = folded.flags
+    return Standing(winners, classes, sources, results)
+
+
+def every_version(parts: Sequence[Part], order: Order) -> pa.RecordBatch:
+    """Give all versions of all keys, in key order, with their flags."""
+    flags = _all_flags(parts)
+    rows = _one_batch(_table(parts).take(int64_array(order.positions)))
+    return with_flags(rows, None if flags is None else flags[order.positions])
+
+
+def _merge_custom(
+    parts: Sequence[Part], order: Order, merger: Merger
+) -> tuple[Sequence[Part], Standing]:
+    """Let the user's merger settle the repeated keys; its rows become one more part."""
+    table = _table(parts)
+    flags = _all_flags(parts)
+    winners = order.positions[order.starts]
+    sources = winners.copy()
+    results = np.zeros(len(winners), np.uint8) if flags is None else flags[winners]
+    if len(winners) < len(order.positions):
+        repeated, keys = _repeated(order)
+        at, starts = order.positions[repeated], order.starts[repeated]
+        part_numbers = _part_numbers(parts)[at]
+        lacked = {name for part in parts for name in part.lacks}
+        versions = Repeated(
+            at,
+            starts,
+            np.zeros(len(at), np.uint8) if flags is None else flags[at],
+            {name: _lacking(parts, name)[part_numbers] for name in lacked},
+        )
+        merged, results[keys] = merge_rounds(table, versions, merger)
+        winners[keys] = at[np.append(starts[1:], True)]
+        sources[keys] = table.num_rows + np.arange(len(keys))
+        parts = [*parts, Part(merged)]
+    standing = Standing(winners, [table.column_names], sources[np.newaxis], results)
+    return parts, standing
+
+
+def _take(
+    table: pa.Table, standing: Standing, rule: MergeRule, *, keep_deletes: bool
+) -> pa.RecordBatch:
+    winners, sources, flags = standing.winners, standing.sources, standing.flags
+    deleted = None if flags is None else flags & DELETED != 0
+    if deleted is not None and not keep_deletes:
+        winners, sources, deleted = winners[~deleted], sources[:, ~deleted], None
+    columns: dict[str, pa.Array] = {}
+    for names, rows in zip(standing.classes, sources, strict=True):
+        columns |= _columns(table, names, rows if deleted is None else np.where(deleted, -1, rows))
+        kept = [name for name in names if name in rule.ordering_fields]
+        if deleted is not None and kept:
+            columns |= _columns(table, kept, np.where(deleted, winners, rows))
+    if deleted is not None:
+        columns |= _columns(table, [RECORD_KEY], winners)
+    batch = pa.RecordBatch.from_arrays(
+        [columns[name] for name in table.column_names], schema=table.schema
+    )
+    return with_flags(batch, flags) if keep_deletes else batch
+
+
+def _columns(table: pa.Table, names: Sequence[str], rows: Ints) -> dict[str, pa.Array]:
+    nulls = rows < 0
+    indices = int64_array(rows, nulls if nulls.any() else None)
+    batch = _one_batch(table.select(names).take(indices))
+    return dict(zip(names, batch.columns, strict=True))
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    columns = [
+        column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        for column in table.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=table.schema)
+
+
+def _repeated(order: Order) -> tuple[npt.NDArray[np.bool_], Ints]:
+    """Mark the rows of keys with several versions; give the numbers of these keys."""
+    single = order.starts & np.append(order.starts[1:], True)
+    numbers = np.cumsum(order.starts) - 1
+    return ~single, numbers[order.starts & ~single]
+
+
+def _column_classes(parts: Sequence[Part]) -> tuple[list[list[str]], Bytes]:
+    """Group the columns by the parts that have them; usually all parts have all columns."""
+    names = parts[0].rows.schema.names
+    if not any(part.lacks for part in parts):
+        return [names], np.ones((1, len(parts)), np.uint8)
+    grouped: dict[tuple[bool, ...], list[str]] = {}
+    for name in names:
+        grouped.setdefault(tuple(name not in part.lacks for part in parts), []).append(name)
+    return list(grouped.values()), np.array(list(grouped), np.uint8)
+
+
+def _ranks(parts: Sequence[Part], rows: Ints, rule: MergeRule) -> Ints:
+    picked = _table(parts).select(list(rule.ordering_fields))
+    columns = _one_batch(picked.take(int64_array(rows))).columns if rule.ordering_fields else []
+    return ordering_ranks(columns, len(rows))
+
+
+def _table(parts: Sequence[Part]) -> pa.Table:
+    return pa.Table.from_batches([part.rows for part in parts])
+
+
+def _part_numbers(parts: Sequence[Part]) -> Ints:
+    """Give the number of the part of each row."""
+    return np.repeat(np.arange(len(parts)), [part.rows.num_rows for part in parts])
+
+
+def _lacking(parts: Sequence[Part], name: str) -> npt.NDArray[np.bool_]:
+    return np.array([name in part.lacks for part in parts], np.bool_)
+
+
+def _all_flags(parts: Sequence[Part]) -> Bytes | None:
+    if all(part.flags is None for part in parts):
+        return None
+    return np.concatenate(
+        [
+            np.zeros(part.rows.num_rows, np.uint8) if part.flags is None else part.flags
+            for part in parts
+        ]
+    )
+
+
+def _flags(batch: pa.RecordBatch, what: str) -> Bytes | None:
+    if FLAGS not in batch.schema.names:
+        return None
+    column = batch.column(FLAGS)
+    if column.type != pa.uint8() or column.null_count:
+        raise InvalidError(
+            f"{what}: column {FLAGS!r}: want uint8 without nulls, found {column.type} with "
+            f"{column.null_count} nulls"
+        )
+    flags: Bytes = to_numpy(column, np.uint8)
+    return flags if flags.any() else None

@@ -1,0 +1,195 @@
+"""The simple index on Spark: a join of the rows that come with the keys of the base files.
+
+Rows go through Python twice: once to spell their keys, and joined, to be staged. A key's rows come
+out in one task in order of arrival, as if there had been no join between.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documents have it
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from lakebed.errors import CorruptError, LakebedError
+from lakebed.format.meta_columns import PARTITION_PATH, RECORD_KEY
+from lakebed.index.simple import PLACES, indexed_slices
+from lakebed.spark.errors import translated
+from lakebed.spark.executor import (
+    RESULT_DDL,
+    collect_results,
+    over_numbers,
+    run_packed,
+    spread,
+    task_id,
+)
+from lakebed.spark.read import is_native, native_frame
+from lakebed.spark.schema import arrow_to_spark, spark_to_arrow
+from lakebed.spark.session import check_reachable
+from lakebed.spark.write import stage_frame
+from lakebed.storage.storage import Storage
+from lakebed.table.base_file import read_base_file
+from lakebed.table.file_group import FileSlice
+from lakebed.table.snapshot import Snapshot
+from lakebed.write.locate import stage_located
+from lakebed.write.rows import LOCATED_FILE, place_rows
+from lakebed.write.spec import WriteSpec
+from lakebed.write.staging import Staged
+
+_KEY = "_lakebed_key"
+_PARTITION = "_lakebed_partition"
+_ARRIVAL = "_lakebed_arrival"
+_BEFORE = "_lakebed_before"
+_ADDED = (_KEY, _PARTITION, _ARRIVAL)
+# No path on storage and no file id holds these.
+_IN_PLACE, _BETWEEN_PLACES = "\x1f", "\x1e"
+# A task has fewer rows than this, and the number of a task fits above it.
+_TASK_ROWS = 1 << 40
+_KEY_SCHEMA = pa.schema(
+    [(name, pa.string()) for name in (RECORD_KEY, PARTITION_PATH, LOCATED_FILE)]
+)
+
+
+def stage_joined(
+    spark: SparkSession, frame: DataFrame, spec: WriteSpec, snapshot: Snapshot
+) -> list[Staged]:
+    """Stage the rows of `frame`, each for the file groups that hold its key."""
+    slices = indexed_slices(snapshot.slices)
+    if not spec.looks_up or not (slices or spec.looks_everywhere):
+        return stage_frame(spark, frame, spec)
+    check_reachable(spec.storage)
+    with translated():
+        keyed = _keyed(frame, spec)
+        keys = _base_keys(spark, spec.storage, slices)
+        if spec.looks_everywhere:
+            return _stage_everywhere(spark, _joined_everywhere(keyed, keys), spec, slices)
+        joined = (
+            keyed.repartition(_PARTITION, _KEY)
+            .join(keys, [_PARTITION, _KEY], "left")
+            .sortWithinPartitions(_KEY, _ARRIVAL)
+        )
+        return stage_frame(spark, joined.drop(*_ADDED), spec)
+
+
+def _keyed(frame: DataFrame, spec: WriteSpec) -> DataFrame:
+    """Add record key, partition and order of arrival to each row."""
+    plain = spark_to_arrow(frame.schema)
+    added = [
+        StructField(_KEY, StringType()),
+        StructField(_PARTITION, StringType()),
+        StructField(_ARRIVAL, LongType()),
+    ]
+    schema = StructType([*arrow_to_spark(plain).fields, *added])
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        arrival = task_id().partition * _TASK_ROWS
+        for batch in batches:
+            count = batch.num_rows
+            try:
+                placed = place_rows(batch, spec)
+                keys, partitions = placed.rows.column(RECORD_KEY), placed.partitions
+            except LakebedError:
+                # Staging meets the same rows, and says it as a value: a failing task runs again.
+                keys = partitions = pa.nulls(count, pa.string())
+            numbers = pa.array(np.arange(arrival, arrival + count, dtype=np.int64))
+            arrival += count
+            columns = [*batch.columns, keys, partitions, numbers]
+            yield pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, *_ADDED])
+
+    return frame.mapInArrow(work, schema)
+
+
+def _base_keys(spark: SparkSession, storage: Storage, slices: Sequence[FileSlice]) -> DataFrame:
+    """Give every key of the base files, with its partition and file id."""
+    native = [s.base_file for s in slices if is_native(storage, s) and s.base_file is not None]
+    others = [s for s in slices if not is_native(storage, s)]
+    frames = []
+    if native:
+        schema = arrow_to_spark(_KEY_SCHEMA.remove(2))
+        file_id = F.split_part(F.col("_metadata.file_name"), F.lit("_"), F.lit(1))
+        read = native_frame(spark, storage, native, schema)
+        frames.append(read.select(RECORD_KEY, PARTITION_PATH, file_id.alias(LOCATED_FILE)))
+    if others:
+        frames.append(_keys_through_python(spark, storage, others))
+    if not frames:
+        frames.append(spark.createDataFrame([], arrow_to_spark(_KEY_SCHEMA)))
+    return reduce(DataFrame.unionAll, frames).select(
+        F.col(RECORD_KEY).alias(_KEY),
+        F.coalesce(F.col(PARTITION_PATH), F.lit("")).alias(_PARTITION),
+        LOCATED_FILE,
+    )
+
+
+def _keys_through_python(
+    spark: SparkSession, storage: Storage, slices: Sequence[FileSlice]
+) -> DataFrame:
+    files = [s.base_file for s in slices if s.base_file is not None]
+
+    def read(numbers: Iterator[int]) -> Iterator[pa.RecordBatch]:
+        for number in numbers:
+            file = files[number]
+            place = (file.partition, file.name.file_id)
+            for batch in read_base_file(storage, file.path, pa.schema([]), [RECORD_KEY]):
+                texts = [pa.repeat(pa.scalar(text), batch.num_rows) for text in place]
+                columns = [batch.column(0), *texts]
+                yield pa.RecordBatch.from_arrays(columns, schema=_KEY_SCHEMA)
+
+    frame = spread(spark, len(files))
+    return frame.mapInArrow(over_numbers(read), arrow_to_spark(_KEY_SCHEMA))
+
+
+def _joined_everywhere(keyed: DataFrame, keys: DataFrame) -> DataFrame:
+    """Join by key alone; each row comes once, with all places of its key as one text."""
+    place = F.concat(F.col(_PARTITION), F.lit(_IN_PLACE), F.col(LOCATED_FILE))
+    joined = (
+        keyed.drop(_PARTITION)
+        .repartition(_KEY)
+        .join(keys.select(_KEY, place.alias(PLACES)), _KEY, "left")
+    )
+    # Both windows go by the key alone, so that its rows stay in one task.
+    by_key = Window.partitionBy(_KEY)
+    places = F.array_join(F.collect_set(PLACES).over(by_key), _BETWEEN_PLACES)
+    before = F.lag(_ARRIVAL).over(by_key.orderBy(_ARRIVAL, PLACES))
+    return (
+        joined.withColumns({_BEFORE: before})
+        .withColumns({PLACES: places})
+        .where(F.col(_BEFORE).isNull() | (F.col(_BEFORE) != F.col(_ARRIVAL)))
+        .sortWithinPartitions(_KEY, _ARRIVAL)
+        .drop(_KEY, _ARRIVAL, _BEFORE)
+    )
+
+
+def _stage_everywhere(
+    spark: SparkSession, joined: DataFrame, spec: WriteSpec, slices: Sequence[FileSlice]
+) -> list[Staged]:
+    groups = [slice_.group for slice_ in slices]
+    known = pa.array([f"{g.partition}{_IN_PLACE}{g.file_id}" for g in groups], pa.string())
+
+    def to_places(texts: pa.Array) -> pa.StringArray:
+        return _as_numbers(texts, known)
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield run_packed(lambda: stage_located(batches, spec, task_id(), slices, to_places))
+
+    staged = joined.mapInArrow(work, RESULT_DDL)
+    return [item for part in collect_results(spark, staged, "stage") for item in part]
+
+
+def _as_numbers(texts: pa.Array, known: pa.StringArray) -> pa.StringArray:
+    """Spell places, as the join gives them, by their numbers in `known`."""
+    some = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+    lists = pc.split_pattern(some, _BETWEEN_PLACES)
+    flat = pc.list_flatten(lists)
+    numbers = pc.index_in(flat, value_set=known)
+    if numbers.null_count:
+        strange = flat.filter(numbers.is_null())[0].as_py()
+        partition, _, file_id = strange.partition(_IN_PLACE)
+        raise CorruptError(
+            f"a row of file group {file_id} says that it is in partition {partition!r}, which has "
+            "no such file group"
+        )
+    spelled = numbers.cast(pa.string())
+    return pc.binary_join(pa.ListArray.from_arrays(lists.offsets, spelled), ",")

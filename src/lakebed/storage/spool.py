@@ -1,0 +1,52 @@
+"""Bytes whose length must be known before they can be written where they belong."""
+
+import tempfile
+from collections.abc import Iterator
+
+from lakebed.errors import UnavailableError
+from lakebed.storage.streams import NewObject
+
+MEMORY_BYTES = 16 * 1024 * 1024
+_CHUNK_BYTES = 1024 * 1024
+
+
+class Spool(NewObject):
+    """A write stream into memory, and beyond `memory_bytes` into a temporary file of this machine.
+
+    After `close` its bytes can be read, until `release`. The file has no name, so that nothing
+    stays of it when the process dies.
+    """
+
+    def __init__(self, name: str, memory_bytes: int = MEMORY_BYTES) -> None:
+        self._file = tempfile.SpooledTemporaryFile(max_size=memory_bytes)  # noqa: SIM115 - until release
+        super().__init__(name)
+
+    def _append(self, view: memoryview) -> None:
+        try:
+            self._file.write(view)
+        except OSError as error:
+            raise self._failure(error) from error
+
+    def _publish(self) -> None:
+        try:
+            self._file.seek(0)
+        except OSError as error:
+            raise self._failure(error) from error
+
+    def _drop(self) -> None:
+        self.release()
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the bytes of a closed spool in order, once."""
+        try:
+            while chunk := self._file.read(_CHUNK_BYTES):
+                yield chunk
+        except OSError as error:
+            raise self._failure(error) from error
+
+    def release(self) -> None:
+        """Give memory and file back."""
+        self._file.close()
+
+    def _failure(self, error: OSError) -> UnavailableError:
+        return UnavailableError(f"{self._name}: temporary file in {tempfile.gettempdir()}: {error}")

@@ -1,0 +1,150 @@
+"""Read a few keys only: which row groups can hold them, and which rows do.
+
+Applied to every run of a slice alike, so that all versions of a key stay together and the
+merge decides between them as ever.
+"""
+
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
+from operator import or_
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from lakebed.errors import CorruptError
+from lakebed.format.footer import FOOTER_IS_ORDERED, FOOTER_MAX_KEY, FOOTER_ROW_GROUP_KEYS
+from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.table.parquet_source import ParquetSource
+
+_LAST_CHARACTER = "\U0010ffff"
+_SURROGATES = range(0xD800, 0xE000)
+# Beyond it one range from the least to the greatest is asked of the statistics.
+_MAX_RANGES = 64
+# With fewer, reading the keys first and then all is no less work.
+_MIN_COLUMNS_TO_LOOK = 8
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFilter:
+    """The record keys to read: these `keys`, and all that begin with one of `prefixes`.
+
+    Both are sorted by their UTF-8 bytes, which is the order of Python's own text.
+    """
+
+    keys: tuple[str, ...] | None = None
+    prefixes: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, keys: Sequence[str] | None = None, prefixes: Sequence[str] | None = None) -> Self:
+        """Sort `keys` and `prefixes` and drop what comes twice."""
+        return cls(
+            None if keys is None else tuple(sorted(set(keys))),
+            None if prefixes is None else tuple(sorted(set(prefixes))),
+        )
+
+    def mask(self, keys: pa.Array) -> pa.Array:
+        """Tell for each of `keys`, a column without nulls, whether it is asked for."""
+        if not len(keys):
+            return pa.array([], pa.bool_())
+        ends = pc.min_max(keys)
+        low, high = ends["min"].as_py(), ends["max"].as_py()
+        # Of thousands of keys a sorted batch can hold a few: do not hash the others each time.
+        wanted = self.keys or ()
+        wanted = wanted[bisect_left(wanted, low) : bisect_right(wanted, high)]
+        masks = [pc.is_in(keys, value_set=pa.array(wanted, pa.string()))]
+        masks += [
+            pc.starts_with(keys, prefix)
+            for prefix in self.prefixes or ()
+            if prefix <= high and (low < prefix or low.startswith(prefix))
+        ]
+        return reduce(pc.or_, masks)
+
+    def row_groups(self, file: ParquetSource, what: str) -> list[int] | None:
+        """Give the row groups of `file` that can hold a key; None if nothing is known of them.
+
+        A sorted file of ours says where its row groups begin; for others the statistics of
+        the key column serve. Keys are then looked for in that column alone: most runs of a
+        slice hold few of its keys, and the other columns are the larger part of them.
+        """
+        if RECORD_KEY not in file.schema.names:
+            return None
+        groups = self._groups_in_range(file, what)
+        if self.prefixes or len(file.schema) < _MIN_COLUMNS_TO_LOOK:
+            return groups
+        return file.row_groups_with(RECORD_KEY, groups, self._is_in)
+
+    def _is_in(self, keys: pa.ChunkedArray) -> bool:
+        wanted = pa.array(self.keys or (), pa.string())
+        return bool(pc.any(pc.is_in(keys, value_set=wanted), min_count=0).as_py())
+
+    def _groups_in_range(self, file: ParquetSource, what: str) -> list[int]:
+        text = file.key_values.get(FOOTER_ROW_GROUP_KEYS)
+        if text is not None and file.key_values.get(FOOTER_IS_ORDERED) == "true":
+            firsts = _parse_first_keys(text, file.num_row_groups, what)
+            return self._groups_between(firsts, file.key_values.get(FOOTER_MAX_KEY))
+        condition = self._condition()
+        return [] if condition is None else file.row_groups_where(condition)
+
+    def _groups_between(self, firsts: list[str], last: str | None) -> list[int]:
+        found: set[int] = set()
+        for low, end in self._ranges():
+            if last is not None and low > last:
+                continue
+            # A key may end one row group and begin the next, so the one before counts too.
+            start = max(0, bisect_left(firsts, low) - 1)
+            if end is None:
+                stop = len(firsts)
+            else:
+                stop = bisect_right(firsts, low) if end == low else bisect_left(firsts, end)
+            found.update(range(start, stop))
+        return sorted(found)
+
+    def _condition(self) -> ds.Expression | None:
+        key = ds.field(RECORD_KEY)
+        parts = []
+        if self.keys:
+            parts.append(key.isin(list(self.keys)))
+        ranges = [(prefix, _after(prefix)) for prefix in self.prefixes or ()]
+        if len(ranges) > _MAX_RANGES:
+            ranges = [(ranges[0][0], ranges[-1][1])]
+        for low, end in ranges:
+            parts.append(key >= low if end is None else (key >= low) & (key < end))
+        return reduce(or_, parts) if parts else None
+
+    def _ranges(self) -> list[tuple[str, str | None]]:
+        """Give ranges of keys; one that ends where it begins is that key alone."""
+        single: list[tuple[str, str | None]] = [(key, key) for key in self.keys or ()]
+        return single + [(prefix, _after(prefix)) for prefix in self.prefixes or ()]
+
+
+def _after(prefix: str) -> str | None:
+    """Give the least text above everything that begins with `prefix`; None if there is none."""
+    stem = prefix.rstrip(_LAST_CHARACTER)
+    if not stem:
+        return None
+    code = ord(stem[-1]) + 1
+    # Half a surrogate pair is no text; the next character stands behind all of them.
+    return stem[:-1] + chr(_SURROGATES.stop if code in _SURROGATES else code)
+
+
+def _parse_first_keys(text: str, count: int, what: str) -> list[str]:
+    try:
+        firsts = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CorruptError(f"{what}: {FOOTER_ROW_GROUP_KEYS} is no JSON ({error})") from error
+    if not isinstance(firsts, list) or not all(isinstance(key, str) for key in firsts):
+        raise CorruptError(f"{what}: {FOOTER_ROW_GROUP_KEYS} is no list of keys")
+    if len(firsts) != count:
+        raise CorruptError(
+            f"{what}: {FOOTER_ROW_GROUP_KEYS} has {len(firsts)} keys for {count} row groups"
+        )
+    for low, high in pairwise(firsts):
+        if low > high:
+            raise CorruptError(f"{what}: {FOOTER_ROW_GROUP_KEYS} has {high!r} after {low!r}")
+    return firsts

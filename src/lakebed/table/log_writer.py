@@ -1,0 +1,214 @@
+"""Write one sorted run of a file group as log files: changed rows and deletes.
+
+Up to table version 9 an inline log of a Parquet block and a delete block, from 10 on native
+files; `docs/format/log-files.md` describes both.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.errors import InvalidError, KeyValueError, SchemaError
+from lakebed.format.avro_schema import avro_to_arrow, with_meta_fields
+from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
+from lakebed.merge.run import BARRIER, COMMIT_TIME_DELETE, DELETED, FLAGS, OPEN
+from lakebed.storage.storage import Storage
+from lakebed.table.config import MergeMode, TableConfig
+from lakebed.table.conform import conform_array
+from lakebed.table.inline_log import InlineLog
+from lakebed.table.log_target import Deletes, LogFileStats, LogTarget, Rows
+from lakebed.table.native_log import NativeLog
+from lakebed.table.run_writer import KeyOrder
+from lakebed.table.schema import storage_type
+
+__all__ = ["LogFileStats", "write_log_run"]
+
+_NATIVE_VERSION = 10
+"""The table version from which logs are files of their own: before it Hudi does not see them."""
+
+Flags = npt.NDArray[np.uint8]
+
+
+class _Log(Protocol):
+    """The two kinds of log: both take keys in ascending order and show nothing before `close`."""
+
+    def put_barriers(self, deletes: Deletes) -> None:
+        """Take deletes that must replay before the rows and deletes of the same keys."""
+        ...
+
+    def put_rows(self, rows: Rows) -> None:
+        """Take changed rows."""
+        ...
+
+    def put_deletes(self, deletes: Deletes) -> None:
+        """Take deletes."""
+        ...
+
+    def close(self) -> list[LogFileStats]:
+        """Make what was written visible and say what it is."""
+        ...
+
+    def abort(self) -> None:
+        """Leave nothing."""
+        ...
+
+
+def write_log_run(
+    storage: Storage,
+    config: TableConfig,
+    *,
+    partition: str,
+    file_id: str,
+    write_token: str,
+    version: int,
+    instant: str,
+    schema: pa.Schema,
+    table_schema_text: str,
+    batches: Iterable[pa.RecordBatch],
+    partial: bool = False,
+    next_version: int | None = None,
+) -> list[LogFileStats]:
+    """Write a run of rows and deletes as the log of `version`; no rows at all write no file.
+
+    `batches` ascend by `_hoodie_record_key`, each key once, and hold the columns of `schema`,
+    all of the table's or, in a `partial` run, those that change and the ordering columns.
+    `_lakebed_flags` says which rows are deletes; of these only key and ordering values count.
+    Commit times and sequence numbers are kept where the batches bring them.
+
+    A row that must win over all before it (BARRIER) follows a delete of its key that does. In
+    native logs this takes a second version: `next_version`, above `version` and free; without
+    one such a row is refused. Nothing is visible before all is written, and nothing stays
+    after a failure.
+    """
+    table_schema = with_meta_fields(table_schema_text)
+    ordering = _ordering_fields(config, table_schema)
+    if partial:
+        for field in ordering:
+            if field.name not in schema.names:
+                raise SchemaError(
+                    f"partial log of {file_id}: want the ordering column {field.name!r},"
+                    f" found {', '.join(schema.names)}"
+                )
+    target = LogTarget(
+        storage=storage,
+        table_name=config.name,
+        partition=partition,
+        file_id=file_id,
+        write_token=write_token,
+        version=version,
+        next_version=next_version,
+        instant=instant,
+        schema=schema,
+        row_schema=_with_columns(table_schema, schema) if partial else table_schema,
+        table_schema=table_schema,
+        ordering=ordering,
+        partial=partial,
+    )
+    log: _Log = NativeLog(target) if config.version >= _NATIVE_VERSION else InlineLog(target)
+    order = KeyOrder(target.place)
+    try:
+        for batch in batches:
+            if batch.num_rows:
+                order.check(batch.column(RECORD_KEY))
+                _put(log, batch, target)
+        return log.close()
+    except BaseException:
+        log.abort()
+        raise
+
+
+def _ordering_fields(config: TableConfig, table_schema: str) -> tuple[pa.Field, ...]:
+    """Give the ordering columns as logs hold them: in storage types, and nullable."""
+    if config.merge_mode is MergeMode.COMMIT_TIME_ORDERING:
+        return ()
+    columns = avro_to_arrow(table_schema)
+    for name in config.ordering_fields:
+        if name not in columns.names:
+            raise SchemaError(f"ordering column {name!r}: the table has no such column")
+    return tuple(
+        pa.field(name, storage_type(columns.field(name).type)) for name in config.ordering_fields
+    )
+
+
+def _with_columns(table_schema: str, schema: pa.Schema) -> str:
+    """Leave out of an Avro schema with meta fields what a partial run does not hold."""
+    record = json.loads(table_schema)
+    meta = json.loads(with_meta_fields('{"type":"record","fields":[]}'))["fields"]
+    kept = {*schema.names, *(field["name"] for field in meta)}
+    record["fields"] = [field for field in record["fields"] if field["name"] in kept]
+    missing = kept - {field["name"] for field in record["fields"]}
+    if missing:
+        raise SchemaError(f"column {min(missing)!r}: the table has no such column")
+    return json.dumps(record, separators=(",", ":"))
+
+
+def _put(log: _Log, batch: pa.RecordBatch, target: LogTarget) -> None:
+    """Hand the rows and the deletes of a batch to the log, barriers first."""
+    if FLAGS not in batch.schema.names:
+        log.put_rows(_rows(batch, target))
+        return
+    flags = batch.column(FLAGS).to_numpy()
+    gone = flags & DELETED != 0
+    if target.ordering:
+        _check_flags(batch, flags, target)
+        barrier = (flags & BARRIER != 0) & (flags & OPEN == 0)
+        if barrier.any():
+            log.put_barriers(_always_winning(batch.filter(pa.array(barrier)), target))
+    if not gone.all():
+        log.put_rows(_rows(batch.filter(pa.array(~gone)) if gone.any() else batch, target))
+    if gone.any():
+        mask = pa.array(gone)
+        log.put_deletes(_deletes(batch.filter(mask), flags[gone], target))
+
+
+def _check_flags(batch: pa.RecordBatch, flags: Flags, target: LogTarget) -> None:
+    """Refuse what no log can say: only a delete that always wins has no ordering value."""
+    wrong = (flags & OPEN != 0) & (flags != COMMIT_TIME_DELETE)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InvalidError(
+            f"{target.place}: key {batch.column(RECORD_KEY)[row].as_py()!r} has the flags"
+            f" {flags[row]}; without an ordering value want {COMMIT_TIME_DELETE}"
+        )
+
+
+def _rows(batch: pa.RecordBatch, target: LogTarget) -> Rows:
+    names = batch.schema.names
+    for name in target.schema.names:
+        if name not in names:
+            raise SchemaError(f"{target.place}: want the column {name!r}, found {', '.join(names)}")
+    carried = (batch.column(n) if n in names else None for n in (COMMIT_TIME, COMMIT_SEQNO))
+    return Rows(batch.column(RECORD_KEY), batch.select(target.schema.names), *carried)
+
+
+def _always_winning(batch: pa.RecordBatch, target: LogTarget) -> Deletes:
+    nulls = [pa.nulls(batch.num_rows, field.type) for field in target.ordering]
+    return Deletes(batch.column(RECORD_KEY), nulls)
+
+
+def _deletes(batch: pa.RecordBatch, flags: Flags, target: LogTarget) -> Deletes:
+    ordered = flags & OPEN == 0
+    if not target.ordering or not ordered.any():
+        return _always_winning(batch, target)
+    keys = batch.column(RECORD_KEY)
+    columns = []
+    for field in target.ordering:
+        if field.name not in batch.schema.names:
+            raise SchemaError(
+                f"{target.place}: deletes with an ordering value want the column {field.name!r}"
+            )
+        values = conform_array(batch.column(field.name), field, field.name)
+        missing = ordered & values.is_null().to_numpy(zero_copy_only=False)
+        if missing.any():
+            # On storage a null means that the delete always wins.
+            key = keys[int(np.argmax(missing))].as_py()
+            raise KeyValueError(
+                f"ordering column {field.name!r} is null for the delete of key {key!r}"
+            )
+        columns.append(pc.if_else(pa.array(ordered), values, pa.scalar(None, field.type)))
+    return Deletes(keys, columns)

@@ -1,0 +1,63 @@
+"""From the columns that a file has to those of the table's schema."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from lakebed.errors import SchemaError
+from lakebed.format.meta_columns import META_FIELDS
+from lakebed.table.conform import castable, check_nulls, conform_array
+from lakebed.table.schema import find_field
+
+
+def project(schema: pa.Schema, columns: Sequence[str] | None) -> list[pa.Field]:
+    """Give the fields of `columns`, which may be meta columns; None means all of `schema`.
+
+    Raises SchemaError naming a column that the table does not have.
+    """
+    if columns is None:
+        return list(schema)
+    known = {**{f.name: f for f in META_FIELDS}, **{f.name: f for f in schema}}
+    for name in columns:
+        if name not in known:
+            raise SchemaError(f"column {name!r}: the table has no such column")
+    return [known[name] for name in columns]
+
+
+def find_columns(present: pa.Schema, fields: Sequence[pa.Field]) -> list[str]:
+    """Give the names under which a file has `fields`, leaving out those that it lacks."""
+    there = list(present)
+    positions = [find_field(there, field.name) for field in fields]
+    return [there[position].name for position in positions if position is not None]
+
+
+def shape(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
+    """Fit a batch of a file to `target`: casts that keep every value, null for what it lacks."""
+    present = list(batch.schema)
+    arrays = []
+    for field in target:
+        position = find_field(present, field.name)
+        if position is None:
+            array = pa.nulls(batch.num_rows, field.type)
+        else:
+            column = batch.column(position)
+            array = conform_array(column, field, field.name, _readable, strict=False)
+        check_nulls(array, field, field.name)
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+def _readable(source: pa.DataType, target: pa.DataType) -> bool:
+    """Tell whether a file's type may be read as a column's: also Avro's enum, fixed and times."""
+    if pa.types.is_fixed_size_binary(source) or pa.types.is_binary(source):
+        return bool(target in (pa.string(), pa.binary()))
+    if pa.types.is_integer(source) and target == pa.string():
+        # Hudi shows the partition column of a timestamp key generator as text, and an
+        # update by its SQL leaves that type in the table's schema.
+        return True
+    if pa.types.is_time(source):
+        return bool(pa.types.is_time(target))
+    if pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
+        # INT96 carries no zone; Spark too goes by the table's type here.
+        return True
+    return castable(source, target)

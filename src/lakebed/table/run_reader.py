@@ -1,0 +1,226 @@
+"""The rows of one run, as batches that a merge takes: key, ordering, flags and columns.
+
+Rows of a log that say of themselves that they are deleted become deletes here. A run that
+nobody has sorted is sorted in memory, within a budget.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.errors import CorruptError, UnsupportedError
+from lakebed.format.delete_columns import decode_deletes
+from lakebed.format.meta_columns import IS_DELETED, RECORD_KEY
+from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS, Run
+from lakebed.storage.storage import Storage
+from lakebed.table.key_filter import KeyFilter
+from lakebed.table.parquet_source import (
+    BUFFER_BYTES,
+    MAX_BATCH_ROWS,
+    ParquetSource,
+    open_parquet,
+    reading,
+)
+from lakebed.table.projection import find_columns, shape
+from lakebed.table.run_source import RunKind, RunSource
+from lakebed.table.schema import find_field
+
+SORT_BYTES = 512 << 20
+"""How much of a run without order is sorted in memory."""
+
+_OPERATION = "_hoodie_operation"
+_DELETE_OPERATIONS = pa.array(["D", "-U"])
+KEY_FIELD = pa.field(RECORD_KEY, pa.string())
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a merge needs of each run of a slice.
+
+    `fields` are the columns wanted, `ordering` those that decide (none in commit-time mode);
+    `delete_marker` is the column and the text by which a row of a log says that it is gone.
+    """
+
+    fields: tuple[pa.Field, ...]
+    ordering: tuple[pa.Field, ...] = ()
+    delete_marker: tuple[str, str] | None = None
+    key_filter: KeyFilter | None = None
+    buffer_bytes: int = BUFFER_BYTES
+    sort_bytes: int = SORT_BYTES
+
+    @property
+    def all_fields(self) -> list[pa.Field]:
+        """Give the columns of a data run, the key first, each once."""
+        named = {field.name: field for field in (KEY_FIELD, *self.ordering, *self.fields)}
+        return list(named.values())
+
+
+def open_run(storage: Storage, source: RunSource, needs: Needs) -> Run:
+    """Give a run for the merge; its file is opened when the first batch is taken."""
+    batches = read_run(storage, source, needs)
+    if not source.ordered:
+        batches = _sort(storage, source, batches, needs.sort_bytes)
+    return Run(source.name, batches, source.partial)
+
+
+def read_run(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a run as they lie, with their flags, those of the key filter only."""
+    if source.kind is RunKind.DATA:
+        batches = _read_data(storage, source, needs)
+    elif source.length is None:
+        batches = _read_delete_file(storage, source, needs)
+    else:
+        batches = _read_delete_block(storage, source, needs)
+    for batch in batches:
+        if needs.key_filter is None:
+            kept = batch
+        else:
+            kept = batch.filter(needs.key_filter.mask(batch.column(RECORD_KEY)))
+        if kept.num_rows:
+            yield kept
+
+
+def _read_data(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa.RecordBatch]:
+    with open_parquet(
+        storage, source.path, source.name, offset=source.offset, length=source.length
+    ) as file:
+        fields = needs.all_fields
+        if source.partial:
+            present = list(file.schema)
+            fields = [field for field in fields if find_field(present, field.name) is not None]
+        target = pa.schema(fields)
+        # Hudi takes no row of a base file for a delete, whatever its columns say.
+        markers = [] if source.is_base else _markers(file, needs)
+        columns = dict.fromkeys([*find_columns(file.schema, fields), *markers])
+        for batch in _read_batches(file, list(columns), source, needs):
+            with reading(source.name):
+                rows = shape(batch, target)
+                check_keys(rows, source.name)
+                if markers:
+                    rows = rows.append_column(FLAGS, _deleted_flags(batch, markers, needs))
+            yield rows
+
+
+def _read_batches(
+    file: ParquetSource, columns: list[str], source: RunSource, needs: Needs
+) -> Iterator[pa.RecordBatch]:
+    groups = None
+    if needs.key_filter is not None:
+        groups = needs.key_filter.row_groups(file, source.name)
+    return file.read(columns, buffer_bytes=needs.buffer_bytes, row_groups=groups)
+
+
+def _markers(file: ParquetSource, needs: Needs) -> list[str]:
+    """Name the columns of a log by which a row can say that it is deleted."""
+    wanted = [IS_DELETED, _OPERATION]
+    if needs.delete_marker is not None:
+        wanted.append(needs.delete_marker[0])
+    return [name for name in dict.fromkeys(wanted) if name in file.schema.names]
+
+
+def _deleted_flags(batch: pa.RecordBatch, markers: list[str], needs: Needs) -> pa.Array:
+    masks = []
+    for name in markers:
+        column = batch.column(name)
+        if name == IS_DELETED:
+            mask = column.cast(pa.bool_())
+        elif name == _OPERATION:
+            mask = pc.is_in(column.cast(pa.string()), value_set=_DELETE_OPERATIONS)
+        else:
+            assert needs.delete_marker is not None
+            mask = pc.equal(column.cast(pa.string()), needs.delete_marker[1])
+        masks.append(pc.fill_null(mask, False))
+    return pc.if_else(reduce(pc.or_, masks), _flag(DELETED), _flag(0))
+
+
+def _read_delete_file(
+    storage: Storage, source: RunSource, needs: Needs
+) -> Iterator[pa.RecordBatch]:
+    with open_parquet(storage, source.path, source.name) as file:
+        fields = [KEY_FIELD, *(field.with_nullable(True) for field in needs.ordering)]
+        target = pa.schema(fields)
+        for batch in _read_batches(file, find_columns(file.schema, fields), source, needs):
+            with reading(source.name):
+                rows = shape(batch, target)
+                check_keys(rows, source.name)
+                nulls = [pc.is_null(column) for column in rows.columns[1:]]
+                # Without an ordering value a delete beats whatever is older.
+                flags = (
+                    pc.if_else(reduce(pc.and_, nulls), _flag(COMMIT_TIME_DELETE), _flag(DELETED))
+                    if nulls
+                    else pa.repeat(_flag(COMMIT_TIME_DELETE), rows.num_rows)
+                )
+                rows = rows.append_column(FLAGS, flags)
+            yield rows
+
+
+def _read_delete_block(
+    storage: Storage, source: RunSource, needs: Needs
+) -> Iterator[pa.RecordBatch]:
+    assert source.length is not None
+    if source.length > needs.sort_bytes:
+        raise UnsupportedError(
+            f"{source.name}: a delete block of {source.length} bytes; want at most "
+            f"{needs.sort_bytes}, as it is read as a whole"
+        )
+    content = storage.read_range(source.path, source.offset, source.length)
+    if len(content) != source.length:
+        raise CorruptError(f"{source.name}: want {source.length} bytes, found {len(content)}")
+    types = [field.type for field in needs.ordering]
+    deletes = decode_deletes(content, types, source.name)
+    bare = pa.array(deletes.no_ordering)
+    if not types:
+        bare = pa.repeat(pa.scalar(True), len(deletes.keys))
+    rows = pa.RecordBatch.from_arrays(
+        [
+            deletes.keys,
+            *(deletes.ordering if types else ()),
+            pc.if_else(bare, _flag(COMMIT_TIME_DELETE), _flag(DELETED)),
+        ],
+        names=[RECORD_KEY, *(field.name for field in needs.ordering), FLAGS],
+    )
+    check_keys(rows, source.name)
+    for start in range(0, rows.num_rows, MAX_BATCH_ROWS):
+        yield rows.slice(start, MAX_BATCH_ROWS)
+
+
+def _sort(
+    storage: Storage, source: RunSource, batches: Iterator[pa.RecordBatch], sort_bytes: int
+) -> Iterator[pa.RecordBatch]:
+    """Sort a run by key; Arrow's sort is stable, so equal keys stay oldest first.
+
+    All versions of a key stay: only the merge knows what each of them does to the others.
+    """
+    held: list[pa.RecordBatch] = []
+    size_bytes = 0
+    for batch in batches:
+        held.append(batch)
+        size_bytes += batch.nbytes
+        if size_bytes > sort_bytes:
+            length = source.length or storage.head(source.path).size
+            raise UnsupportedError(
+                f"{source.name}: its {length} bytes are not marked as sorted, and their rows take "
+                f"more than the {sort_bytes} bytes of memory that sorting them may use"
+            )
+    if not held:
+        return
+    rows = pa.concat_batches(held)
+    held.clear()
+    rows = rows.take(pc.sort_indices(rows.column(RECORD_KEY)))
+    for start in range(0, rows.num_rows, MAX_BATCH_ROWS):
+        yield rows.slice(start, MAX_BATCH_ROWS)
+
+
+def check_keys(rows: pa.RecordBatch, what: str) -> None:
+    """Refuse rows without a record key: they can neither be merged nor found."""
+    if rows.column(RECORD_KEY).null_count:
+        raise UnsupportedError(
+            f"{what}: rows without a record key ({RECORD_KEY}) cannot be merged or looked up"
+        )
+
+
+def _flag(value: int) -> pa.Scalar:
+    return pa.scalar(value, pa.uint8())

@@ -1,0 +1,42 @@
+"""One run of a file slice: what it holds and where its bytes lie.
+
+A base file, a native log file and a block of an inline log are three spellings of the same
+thing; nobody above tells them apart.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class RunKind(StrEnum):
+    """What a run holds: rows, or the keys of rows that are gone."""
+
+    DATA = "data"
+    DELETES = "deletes"
+
+
+@dataclass(frozen=True, slots=True)
+class RunSource:
+    """Where one run lies. Its bytes are `length` from `offset`, or the whole file without them.
+
+    Deletes that are a whole file are Parquet, those inside one are the content of a delete
+    block. An `ordered` run ascends by record key, as its writer says; reading it checks. A
+    `partial` one holds the changed columns only. `instant` wrote it.
+    """
+
+    path: str
+    kind: RunKind
+    instant: str
+    ordered: bool
+    partial: bool = False
+    is_base: bool = False
+    offset: int = 0
+    length: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Name the run for people, in errors."""
+        if self.is_base:
+            return f"base file {self.path!r}"
+        place = "" if self.length is None else f", block content at byte {self.offset}"
+        return f"log file {self.path!r}{place}"

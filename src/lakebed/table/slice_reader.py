@@ -1,0 +1,133 @@
+"""The rows of a file slice: its runs merged as a stream, deletes left out."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pyarrow as pa
+
+from lakebed.errors import CorruptError, SchemaError
+from lakebed.format.meta_columns import META_COLUMNS, RECORD_KEY
+from lakebed.merge.rule import MergeRule
+from lakebed.merge.window import gather, merge_runs
+from lakebed.storage.storage import Storage
+from lakebed.table.config import TableConfig
+from lakebed.table.conform import check_nulls
+from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice
+from lakebed.table.key_filter import KeyFilter
+from lakebed.table.log_reader import slice_sources
+from lakebed.table.parquet_source import (
+    BUFFER_BYTES,
+    open_parquet,
+    reading,
+)
+from lakebed.table.projection import find_columns, project, shape
+from lakebed.table.run_reader import KEY_FIELD, Needs, check_keys, open_run
+from lakebed.table.run_source import RunSource
+from lakebed.table.schema import find_field
+
+
+def read_slice(
+    storage: Storage,
+    slice_: FileSlice,
+    config: TableConfig,
+    schema: pa.Schema,
+    columns: Sequence[str],
+    rule: MergeRule,
+    is_visible: Callable[[str], bool],
+    *,
+    key_filter: KeyFilter | None = None,
+    buffer_bytes: int = BUFFER_BYTES,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of `slice_` as `columns` of the table's schema, which may be meta columns.
+
+    A slice without logs gives its base file as it lies, for which `rule` is not asked; else
+    rows come in ascending order of key, each key once. `is_visible` tells which instants
+    count. Memory is bounded by runs times `buffer_bytes`, but for runs without order.
+    """
+    target = pa.schema(project(schema, columns))
+    sources = slice_sources(storage, slice_, config, is_visible) if slice_.needs_merge else []
+    if all(source.is_base for source in sources):
+        batches = gather(_read_base(storage, slice_.base_file, target, key_filter, buffer_bytes))
+    else:
+        needs = Needs(
+            fields=_merged_fields(schema, target, rule),
+            ordering=_ordering(schema, rule),
+            delete_marker=config.delete_marker,
+            key_filter=key_filter,
+            buffer_bytes=buffer_bytes,
+        )
+        batches = _merge(storage, sources, needs, rule, target, slice_.group)
+    try:
+        yield from batches
+    finally:
+        pa.default_memory_pool().release_unused()
+
+
+def _ordering(schema: pa.Schema, rule: MergeRule) -> tuple[pa.Field, ...]:
+    """Give the ordering columns under the names that the rule has for them."""
+    fields = []
+    for name in rule.ordering_fields:
+        position = find_field(list(schema), name)
+        if position is None:
+            raise SchemaError(
+                f"ordering column {name!r}: the table has {', '.join(schema.names)} only"
+            )
+        fields.append(schema.field(position).with_name(name).with_nullable(True))
+    return tuple(fields)
+
+
+def _merged_fields(schema: pa.Schema, target: pa.Schema, rule: MergeRule) -> tuple[pa.Field, ...]:
+    """Give the columns that go through the merge: a merger of the user's own may look at all."""
+    wanted = list(target)
+    if rule.merger is not None:
+        wanted += project(schema, [*META_COLUMNS, *schema.names])
+    # A deleted version has no columns, and a partial one not all.
+    return tuple(
+        field.with_nullable(True) for field in {field.name: field for field in wanted}.values()
+    )
+
+
+def _read_base(
+    storage: Storage,
+    base: BaseFile | None,
+    target: pa.Schema,
+    key_filter: KeyFilter | None,
+    buffer_bytes: int,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a base file that no log changes, as they lie."""
+    if base is None:
+        return
+    what = f"base file {base.path!r}"
+    fields = list(target)
+    if key_filter is not None and RECORD_KEY not in target.names:
+        fields.append(KEY_FIELD)
+    with open_parquet(storage, base.path, what) as file:
+        groups = None if key_filter is None else key_filter.row_groups(file, what)
+        found = find_columns(file.schema, fields)
+        for batch in file.read(found, buffer_bytes=buffer_bytes, row_groups=groups):
+            with reading(what):
+                rows = shape(batch, pa.schema(fields))
+            if key_filter is not None:
+                check_keys(rows, what)
+                rows = rows.filter(key_filter.mask(rows.column(RECORD_KEY)))
+            yield rows.select(target.names)
+
+
+def _merge(
+    storage: Storage,
+    sources: Sequence[RunSource],
+    needs: Needs,
+    rule: MergeRule,
+    target: pa.Schema,
+    group: FileGroupId,
+) -> Iterator[pa.RecordBatch]:
+    runs = [open_run(storage, source, needs) for source in sources]
+    for batch in merge_runs(runs, rule, pa.schema(needs.all_fields)):
+        arrays = [batch.column(name) for name in target.names]
+        try:
+            for array, field in zip(arrays, target, strict=True):
+                check_nulls(array, field, field.name)
+        except SchemaError as error:
+            raise CorruptError(
+                f"file group {group.file_id} in partition {group.partition!r}: {error}"
+            ) from error
+        yield pa.RecordBatch.from_arrays(arrays, schema=target)

@@ -1,0 +1,205 @@
+"""Second stage of a write: merge the runs of one file group into its base file, or into one log."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import count
+
+import pyarrow as pa
+
+from lakebed.errors import ExistsError, NotFoundError
+from lakebed.format.commit_metadata import NO_PREVIOUS_COMMIT, WriteStat
+from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
+from lakebed.format.names import BaseFileName
+from lakebed.format.partition_metadata import PARTITION_METADATA_NAME, PartitionMetadata
+from lakebed.merge.order import sort_rows
+from lakebed.merge.passes import merge_in_passes
+from lakebed.merge.run import DELETED, FLAGS, OPEN, Run
+from lakebed.model.executor import TaskId
+from lakebed.table.base_file import BaseFileFooter, read_base_file, read_footer
+from lakebed.table.config import TableType
+from lakebed.table.data_writer import DataFileStats, DataFileWriter
+from lakebed.table.file_group import join_path
+from lakebed.write.fence import check_alive, check_still_alive
+from lakebed.write.log_runs import write_log
+from lakebed.write.plan import FileGroupWrite
+from lakebed.write.spec import WriteSpec
+from lakebed.write.staging import read_segment, spill_run
+from lakebed.write.status import WriteStatus
+
+# What a row that was written before brings along, and a new row does not have yet.
+_CARRIED = (COMMIT_TIME, COMMIT_SEQNO)
+
+
+def write_file_group(write: FileGroupWrite, task: TaskId) -> WriteStatus:
+    """Merge the staged runs of a file group, and its old base file, into what the plan says."""
+    spec = write.spec
+    ensure_partition(spec, write.partition)
+    runs = [
+        Run(segment.path, read_segment(spec.storage, segment), partial=spec.is_partial)
+        for segment in write.segments
+    ]
+    if write.as_log:
+        columns = pa.schema([pa.field(RECORD_KEY, pa.string()), *spec.schema])
+        merged = _merged(write, task, runs, columns)
+        return write_log(spec, write.partition, write.file_id, task, 1, merged)
+    return _write_base_file(write, task, runs)
+
+
+def ensure_partition(spec: WriteSpec, partition: str) -> None:
+    """Write the partition's metadata file, without which Hudi sees no rows there."""
+    path = join_path(partition, PARTITION_METADATA_NAME)
+    try:
+        spec.storage.head(path)
+    except NotFoundError:
+        metadata = PartitionMetadata.of(spec.instant, partition)
+        try:
+            spec.storage.put_if_absent(path, metadata.encode())
+        except ExistsError:
+            return  # another task of this write was faster
+
+
+def _merged(
+    write: FileGroupWrite, task: TaskId, runs: list[Run], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Merge with the deletes kept, in passes where there are too many runs to open at once."""
+    spec = write.spec
+    passes = count(1)
+
+    def spill(batches: Iterable[pa.RecordBatch]) -> Run:
+        name = f"{task.write_token}-{write.number}-pass-{next(passes)}"
+        return spill_run(batches, write.segments[0], spec, name)
+
+    rule = spec.staged_rule if write.as_log else spec.rule
+    return merge_in_passes(runs, rule, schema, spill, keep_deletes=True)
+
+
+def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> WriteStatus:
+    spec = write.spec
+    name = BaseFileName(write.file_id, task.write_token, spec.instant).encode()
+    path = join_path(write.partition, name)
+    fields = [pa.field(RECORD_KEY, pa.string()), *spec.table_schema]
+    old_rows = 0
+    if write.old is not None:
+        footer = read_footer(spec.storage, write.old.path)
+        old_rows = footer.num_rows
+        runs = [_old_run(write, footer), *(_with_carried(run) for run in runs)]
+        fields = [*(pa.field(carried, pa.string()) for carried in _CARRIED), *fields]
+    # A delete that carries an ordering value may meet an older row that comes later still: on
+    # a merge-on-read table it stays, as a log on top of the new base file.
+    keeps_deletes = spec.may_delete and spec.config.table_type is TableType.MERGE_ON_READ
+    kept: list[pa.RecordBatch] = []
+    writer = DataFileWriter(
+        spec.storage.open_write(path),
+        path,
+        spec.table_schema,
+        table_name=spec.config.name,
+        instant=spec.instant,
+        partition_path=write.partition,
+        task=write.number,
+    )
+    with writer:
+        for batch in _merged(write, task, runs, pa.schema(fields)):
+            live = _append(writer, batch, write)
+            if keeps_deletes and live < batch.num_rows:
+                kept.append(_ordered_deletes(batch, spec))
+        if write.old is None and writer.rows == 0:
+            writer.abort()
+            stats = None
+        else:
+            check_alive(spec)
+            stats = writer.close()
+    status = WriteStatus(write.partition, write.file_id, ())
+    if stats is not None:
+        check_still_alive(spec, [path])
+        status = replace(status, stats=(_stat(write, stats, old_rows),))
+    if any(batch.num_rows for batch in kept):
+        logged = write_log(spec, write.partition, write.file_id, task, 1, kept)
+        status = replace(status, stats=(*status.stats, *logged.stats))
+    return status
+
+
+def _old_run(write: FileGroupWrite, footer: BaseFileFooter) -> Run:
+    """Give the rows of the old base file in key order.
+
+    Ours are sorted and say so. Hudi's are sorted in memory: a file of another writer may
+    hold rows in any order, and a key more than once.
+    """
+    assert write.old is not None
+    spec, path = write.spec, write.old.path
+    columns = [*_CARRIED, RECORD_KEY, *spec.table_schema.names]
+    batches = read_base_file(spec.storage, path, spec.table_schema, columns)
+    if footer.is_ordered:
+        return Run(path, batches)
+    held = list(batches)
+    return Run(path, [sort_rows(pa.concat_batches(held), spec.rule)] if held else [])
+
+
+def _with_carried(run: Run) -> Run:
+    """Give new rows the columns that old rows bring, as nulls.
+
+    Without them a partial update would keep the commit time of the row that it changes.
+    """
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in run.batches:
+            nulls = [pa.nulls(batch.num_rows, pa.string())] * len(_CARRIED)
+            schema = pa.schema([*(pa.field(name, pa.string()) for name in _CARRIED), *batch.schema])
+            yield pa.RecordBatch.from_arrays([*nulls, *batch.columns], schema=schema)
+
+    return replace(run, batches=batches())
+
+
+def _append(writer: DataFileWriter, batch: pa.RecordBatch, write: FileGroupWrite) -> int:
+    """Write the rows of a merged batch that are not deletes; give their number."""
+    flags = batch.column(FLAGS).to_numpy()
+    gone = flags & DELETED != 0
+    live = batch.filter(pa.array(~gone)) if gone.any() else batch
+    if live.num_rows == 0:
+        return 0
+    rows = live.select(write.spec.table_schema.names)
+    keys = live.column(RECORD_KEY)
+    if write.old is None:
+        writer.write(rows, keys)
+    else:
+        writer.write(
+            rows,
+            keys,
+            commit_times=live.column(COMMIT_TIME),
+            commit_seqnos=live.column(COMMIT_SEQNO),
+        )
+    return int(live.num_rows)
+
+
+def _ordered_deletes(batch: pa.RecordBatch, spec: WriteSpec) -> pa.RecordBatch:
+    flags = batch.column(FLAGS).to_numpy()
+    kept = batch.filter(pa.array((flags & DELETED != 0) & (flags & OPEN == 0)))
+    return kept.select([RECORD_KEY, FLAGS, *spec.schema.names])
+
+
+def _stat(write: FileGroupWrite, stats: DataFileStats, old_rows: int) -> WriteStat:
+    came = write.new_rows - write.deletes
+    gone = min(write.deletes, max(0, old_rows + came - stats.rows)) if write.old else 0
+    replaced = max(0, old_rows + came - gone - stats.rows) if write.old else 0
+    return WriteStat(
+        file_id=write.file_id,
+        path=stats.path,
+        prev_commit=write.old.name.instant if write.old else NO_PREVIOUS_COMMIT,
+        num_writes=stats.rows,
+        num_deletes=gone,
+        num_update_writes=replaced,
+        num_inserts=max(0, stats.rows + gone - old_rows),
+        total_write_bytes=stats.size_bytes,
+        total_write_errors=0,
+        partition_path=write.partition,
+        total_log_records=0,
+        total_log_files=0,
+        total_log_blocks=0,
+        total_corrupt_log_block=0,
+        total_rollback_blocks=0,
+        total_updated_records_compacted=0,
+        total_log_files_compacted=0,
+        total_log_size_compacted=0,
+        file_size_in_bytes=stats.size_bytes,
+        prev_base_file=write.old.name.encode() if write.old else None,
+        num_updates=replaced,
+    )

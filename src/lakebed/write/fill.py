@@ -1,0 +1,220 @@
+"""New keys go to base files: small ones are filled up, the rest becomes new file groups.
+
+Hudi's small file handling for an index that looks at base files only. A file group with logs
+is left alone: its next base file is the compaction's. Where the rows of a partition do not fit into one
+file they are merged into one temporary run and cut in key order, at whole batches.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+import pyarrow as pa
+
+from lakebed.errors import InvalidError
+from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.index.simple import new_file_id
+from lakebed.merge.passes import merge_in_passes
+from lakebed.merge.run import Run
+from lakebed.model.executor import Executor, TaskId
+from lakebed.table.base_file import read_footer
+from lakebed.table.config import TableConfig
+from lakebed.table.file_group import BaseFile, FileSlice
+from lakebed.write.operation import BULK_INSERT
+from lakebed.write.spec import WriteSpec
+from lakebed.write.staging import Segment, read_segment, spill_batches, spill_run
+
+SMALL_FILE_LIMIT = 104_857_600
+MAX_FILE_SIZE = 125_829_120
+# The largest files of a partition say best what a row takes; few are enough.
+_SAMPLE_FILES = 4
+
+Group = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class FileSizes:
+    """From which size on a base file is not filled up, and how large one may become, in bytes."""
+
+    small_limit: int
+    max_size: int
+
+    @classmethod
+    def of(cls, config: TableConfig) -> "FileSizes":
+        """Take the sizes from the table's properties."""
+        return cls(
+            _size(config, "hoodie.parquet.small.file.limit", SMALL_FILE_LIMIT, least=0),
+            _size(config, "hoodie.parquet.max.file.size", MAX_FILE_SIZE, least=1),
+        )
+
+
+def _size(config: TableConfig, name: str, default: int, least: int) -> int:
+    text = config.properties.get(name, "").strip()
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) <= 18) or int(text) < least:
+        raise InvalidError(f"{name}={text!r}: want a number of bytes from {least} on")
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class NewRows:
+    """The new keys of one partition, the files that may take them, and those to learn from."""
+
+    spec: WriteSpec
+    partition: str
+    segments: tuple[Segment, ...]
+    small: tuple[BaseFile, ...]
+    sample: tuple[BaseFile, ...]
+    sizes: FileSizes
+
+
+def fill_groups(
+    segments: Iterable[Segment],
+    slices: Mapping[Group, FileSlice],
+    spec: WriteSpec,
+    executor: Executor,
+) -> tuple[list[Segment], frozenset[Group]]:
+    """Give every segment a file group, and the groups that are filled up with new keys.
+
+    `slices` are those that the write may add to.
+    """
+    settled: list[Segment] = []
+    new: dict[str, list[Segment]] = defaultdict(list)
+    for segment in segments:
+        if segment.file_id:
+            settled.append(segment)
+        else:
+            new[segment.partition].append(segment)
+    tasks = []
+    added: list[Segment] = []
+    for partition, held in new.items():
+        rows = _new_rows(spec, partition, held, slices.values())
+        if _fits_one(rows):
+            added += [replace(segment, file_id=_targets(rows)[0]) for segment in held]
+        else:
+            tasks.append(rows)
+    for cut in executor.run(cut_new_rows, tasks, "cut new rows"):
+        added += cut
+    filled = {(segment.partition, segment.file_id) for segment in added} & set(slices)
+    return settled + added, frozenset(filled)
+
+
+def _new_rows(
+    spec: WriteSpec, partition: str, segments: Sequence[Segment], slices: Iterable[FileSlice]
+) -> NewRows:
+    sizes = FileSizes.of(spec.config)
+    here = [s for s in slices if s.group.partition == partition and s.base_file is not None]
+    files = [s.base_file for s in here if s.base_file is not None]
+    small = [
+        s.base_file
+        for s in here
+        if s.base_file is not None
+        and not s.needs_merge
+        and s.base_file.size_bytes < sizes.small_limit
+        and spec.operation != BULK_INSERT
+    ]
+    return NewRows(
+        spec,
+        partition,
+        tuple(sorted(segments, key=lambda segment: segment.arrival)),
+        tuple(sorted(small, key=lambda file: (file.size_bytes, file.path))),
+        tuple(sorted(files, key=lambda file: (-file.size_bytes, file.path))[:_SAMPLE_FILES]),
+        sizes,
+    )
+
+
+def _targets(rows: NewRows) -> tuple[str, int]:
+    """Give the file group that takes rows first, and its room in bytes."""
+    if rows.small:
+        return rows.small[0].name.file_id, rows.sizes.max_size - rows.small[0].size_bytes
+    return new_file_id(rows.partition, 0, rows.spec.seed), rows.sizes.max_size
+
+
+def _fits_one(rows: NewRows) -> bool:
+    """Tell whether the first file takes all rows as they are; deletes are still to be dropped."""
+    size_bytes = sum(segment.size_bytes for segment in rows.segments)
+    deletes = any(segment.num_deletes for segment in rows.segments)
+    return not deletes and size_bytes <= _targets(rows)[1]
+
+
+def cut_new_rows(rows: NewRows, task: TaskId) -> list[Segment]:
+    """Merge the new rows of a partition into one temporary run and share it out.
+
+    Deletes among them are of keys that nobody holds, and are dropped.
+    """
+    spec = rows.spec
+    passes = count(1)
+    seen_bytes = 0
+
+    def spill(batches: Iterable[pa.RecordBatch]) -> Run:
+        name = f"fill-{task.write_token}-pass-{next(passes)}"
+        return spill_run(batches, rows.segments[0], spec, name)
+
+    def merged() -> Iterator[pa.RecordBatch]:
+        nonlocal seen_bytes
+        runs = [
+            Run(segment.path, read_segment(spec.storage, segment), partial=spec.is_partial)
+            for segment in rows.segments
+        ]
+        fields = [field.with_nullable(True) for field in spec.table_schema]
+        schema = pa.schema([pa.field(RECORD_KEY, pa.string()), *fields])
+        for batch in merge_in_passes(runs, spec.staged_rule, schema, spill):
+            seen_bytes += batch.nbytes
+            yield batch
+
+    path, counts = spill_batches(merged(), spec, f"fill-{task.write_token}")
+    if not counts:
+        return []
+    row_bytes = _row_bytes(rows, seen_bytes / sum(counts))
+    whole = replace(
+        rows.segments[0], path=path, arrival=(0, 0), num_deletes=0, size_bytes=seen_bytes
+    )
+    return [
+        replace(whole, file_id=file_id, first_batch=first, num_batches=end - first, num_rows=size)
+        for file_id, first, end in _cut(rows, counts, row_bytes)
+        if (size := sum(counts[first:end]))
+    ]
+
+
+def _row_bytes(rows: NewRows, staged: float) -> float:
+    """Guess what a row takes in a base file: as in the largest ones, at most what it takes here.
+
+    A file of a few rows is mostly footer.
+    """
+    footers = [read_footer(rows.spec.storage, file.path) for file in rows.sample]
+    count = sum(footer.num_rows for footer in footers)
+    if count == 0:
+        return staged
+    return min(staged, sum(file.size_bytes for file in rows.sample) / count)
+
+
+def _cut(rows: NewRows, counts: Sequence[int], row_bytes: float) -> Iterator[tuple[str, int, int]]:
+    """Yield a file id and a range of batches for each file group: the small ones first."""
+    at = 0
+    for file in rows.small:
+        room = (rows.sizes.max_size - file.size_bytes) / row_bytes
+        end = _batches_within(counts, at, room)
+        if end > at:
+            yield file.name.file_id, at, end
+        at = end
+    left = sum(counts[at:])
+    # Groups of one size rather than full ones and a rest.
+    groups = max(1, -int(-left * row_bytes // rows.sizes.max_size))
+    for number in count():
+        if at == len(counts):
+            return
+        end = max(at + 1, _batches_within(counts, at, left / groups))
+        yield new_file_id(rows.partition, number, rows.spec.seed), at, end
+        at = end
+
+
+def _batches_within(counts: Sequence[int], start: int, room: float) -> int:
+    """Give the end of the batches from `start` on that have at most `room` rows together."""
+    taken = 0
+    for end in range(start, len(counts)):
+        taken += counts[end]
+        if taken > room:
+            return end
+    return len(counts)

@@ -1,0 +1,226 @@
+"""Between staging and writing: the simple index tells which file group holds each staged key.
+
+In process this is a merge. The keys of the base files, as runs of key and place, are the older
+side; the staged runs are the newer one and partial, so that a row keeps the place which an older
+one has told. Everything streams. Where Spark has joined rows and places already, `stage_located`
+takes them from there.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.index.simple import (
+    PLACES,
+    PLACES_RULE,
+    PLACES_SCHEMA,
+    explode_places,
+    indexed_slices,
+    key_runs,
+)
+from lakebed.merge.passes import merge_in_passes
+from lakebed.merge.rule import MergeRule
+from lakebed.merge.run import DELETED, FLAGS, Run
+from lakebed.merge.window import merge_runs
+from lakebed.model.executor import Executor, TaskId
+from lakebed.table.file_group import FileSlice
+from lakebed.write.moves import route_globally
+from lakebed.write.rows import PlacedRows, place_rows, run_schema
+from lakebed.write.spec import WriteSpec
+from lakebed.write.staging import LogPolicy, Segment, read_segment, spill_run, stage_placed
+
+# The flags of a row that came in, under a name that a merge does not act upon.
+CAME = "_lakebed_came"
+# Rows wait for all that belongs to their file group: it may get a new base file.
+_NO_LOGS = LogPolicy(direct=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """The staged rows of one partition, or of all, and the file slices that may hold their keys."""
+
+    spec: WriteSpec
+    partition: str
+    segments: tuple[Segment, ...]
+    slices: tuple[FileSlice, ...]
+
+
+def locate_segments(
+    segments: Iterable[Segment], slices: Iterable[FileSlice], spec: WriteSpec, executor: Executor
+) -> list[Segment]:
+    """Give the staged rows by the file groups that hold their keys; "" is the id for new keys.
+
+    Rows of a global index come out in their own partitions, or where `write/moves.py` says.
+    """
+    staged: dict[str, list[Segment]] = defaultdict(list)
+    for segment in segments:
+        staged[segment.partition].append(segment)
+    based: dict[str, list[FileSlice]] = defaultdict(list)
+    for slice_ in indexed_slices(slices):
+        based["" if spec.looks_everywhere else slice_.group.partition].append(slice_)
+    located: list[Segment] = []
+    lookups = []
+    for partition, held in staged.items():
+        if based[partition] or spec.looks_everywhere:
+            lookups.append(Lookup(spec, partition, tuple(held), tuple(based[partition])))
+        else:
+            located += held
+    for found in executor.run(_locate, lookups, "look up keys"):
+        located += found
+    return located
+
+
+def stage_located(
+    batches: Iterable[pa.RecordBatch],
+    spec: WriteSpec,
+    task: TaskId,
+    slices: Sequence[FileSlice],
+    to_places: Callable[[pa.Array], pa.StringArray],
+) -> list[Segment]:
+    """Stage rows that come with the column PLACES, for an index over all partitions.
+
+    `batches` ascend by key, equal keys in order of arrival, and hold all rows of their keys.
+    `to_places` spells PLACES as numbers of `slices`.
+    """
+
+    def marked() -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            places = to_places(batch.column(PLACES))
+            rows = place_rows(batch.drop_columns([PLACES]), spec).rows
+            yield _mark(rows).append_column(PLACES, places)
+
+    # Flags under another name: a deleted version would lose its places. Who wins is the same,
+    # as deletes that beat all others only come alone.
+    fields = [*_marked_schema(spec), pa.field(PLACES, pa.string())]
+    folded = merge_runs([Run("the input", marked())], _private(spec.staged_rule), pa.schema(fields))
+    return _stage(folded, spec, task, slices)
+
+
+def _private(rule: MergeRule) -> MergeRule:
+    """Keep our own columns from a user's merger, which would not know them."""
+    if rule.merger is None:
+        return rule
+    merger = rule.merger
+
+    def merge(older: pa.RecordBatch, newer: pa.RecordBatch) -> pa.RecordBatch:
+        ours = [name for name in newer.schema.names if name in (CAME, PLACES)]
+        merged = merger(older.drop_columns(ours), newer.drop_columns(ours))
+        # With a delete on either side the newer version stands as it is.
+        both = older.column(CAME).to_numpy() | newer.column(CAME).to_numpy()
+        stands = pa.array(both & DELETED != 0)
+        columns = [
+            newer.column(name)
+            if name in ours
+            else pc.if_else(stands, newer.column(name), merged.column(name))
+            for name in newer.schema.names
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=newer.schema)
+
+    return replace(rule, merger=merge)
+
+
+def _locate(lookup: Lookup, task: TaskId) -> list[Segment]:
+    spec = lookup.spec
+    passes = count(1)
+
+    def spill(what: str, batches: Iterable[pa.RecordBatch]) -> Run:
+        name = f"{what}-{task.write_token}-{next(passes)}"
+        return spill_run(batches, lookup.segments[0], spec, name)
+
+    ordered = sorted(lookup.segments, key=lambda segment: segment.arrival)
+    staged = [Run(segment.path, read_segment(spec.storage, segment)) for segment in ordered]
+    folded = merge_in_passes(
+        staged,
+        spec.staged_rule,
+        _without_flags(run_schema(spec)),
+        partial(spill, "incoming"),
+        keep_deletes=True,
+    )
+    keys = merge_in_passes(
+        key_runs(spec.storage, spec.config, lookup.slices),
+        PLACES_RULE,
+        PLACES_SCHEMA,
+        partial(spill, "keys"),
+    )
+    runs = [
+        Run("the keys of the base files", keys),
+        Run("the input", map(_mark, folded), partial=True),
+    ]
+    fields = [*_marked_schema(spec), pa.field(PLACES, pa.string())]
+    joined = merge_runs(runs, MergeRule(), pa.schema(fields))
+    return _stage(joined, spec, task, lookup.slices, lookup.partition)
+
+
+def _stage(
+    joined: Iterable[pa.RecordBatch],
+    spec: WriteSpec,
+    task: TaskId,
+    slices: Sequence[FileSlice],
+    partition: str = "",
+) -> list[Segment]:
+    def placed() -> Iterator[PlacedRows]:
+        for batch in joined:
+            came = batch.filter(pc.is_valid(batch.column(CAME)))
+            if came.num_rows:
+                rows = _unmark(came, spec)
+                if spec.looks_everywhere:
+                    yield route_globally(rows, spec, slices)
+                else:
+                    yield _route(rows, came.column(PLACES), slices, partition)
+
+    staged = stage_placed(placed(), spec, task, _NO_LOGS, "located")
+    return [segment for segment in staged if isinstance(segment, Segment)]
+
+
+def _route(
+    rows: pa.RecordBatch, places: pa.StringArray, slices: Sequence[FileSlice], partition: str
+) -> PlacedRows:
+    """Give each row to every file group that holds its key; a delete of no key is dropped."""
+    at, numbers = explode_places(places)
+    if FLAGS in rows.schema.names:
+        flags = rows.column(FLAGS).to_numpy()
+        kept = (numbers >= 0) | (flags[at] & DELETED == 0)
+        at, numbers = at[kept], numbers[kept]
+    # The last one is for the place -1.
+    ids = pa.array([*(slice_.group.file_id for slice_ in slices), ""], pa.string())
+    return PlacedRows(
+        rows.take(pa.array(at)),
+        pa.repeat(pa.scalar(partition), at.size),
+        ids.take(pa.array(numbers % len(ids))),
+    )
+
+
+def _without_flags(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field.with_nullable(True) for field in schema if field.name != FLAGS])
+
+
+def _marked_schema(spec: WriteSpec) -> pa.Schema:
+    schema = _without_flags(run_schema(spec))
+    return schema.insert(1, pa.field(CAME, pa.uint8()))
+
+
+def _mark(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Put the flags away under the name CAME, all 0 where there are none."""
+    if FLAGS in rows.schema.names:
+        return rows.rename_columns([CAME if n == FLAGS else n for n in rows.schema.names])
+    none = pa.array(np.zeros(rows.num_rows, dtype=np.uint8))
+    return rows.append_column(CAME, none)
+
+
+def _unmark(rows: pa.RecordBatch, spec: WriteSpec) -> pa.RecordBatch:
+    """Give staged rows again: with flags where the write may delete or move rows.
+
+    With a global index they keep their places, which may be asked for once more.
+    """
+    places = [pa.field(PLACES, pa.string())] if spec.looks_everywhere else []
+    flags = [pa.field(FLAGS, pa.uint8())] if spec.may_delete or spec.looks_everywhere else []
+    schema = pa.schema([pa.field(RECORD_KEY, pa.string()), *flags, *spec.schema, *places])
+    named = rows.rename_columns([FLAGS if n == CAME else n for n in rows.schema.names])
+    return pa.RecordBatch.from_arrays([named.column(n) for n in schema.names], schema=schema)

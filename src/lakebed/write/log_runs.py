@@ -1,0 +1,71 @@
+"""Write one sorted run of a file group as a log file, and say what was written."""
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from lakebed.format.commit_metadata import WriteStat
+from lakebed.model.executor import TaskId
+from lakebed.table.log_writer import LogFileStats, write_log_run
+from lakebed.write.fence import check_alive, check_still_alive
+from lakebed.write.spec import WriteSpec
+from lakebed.write.status import WriteStatus
+
+
+def write_log(
+    spec: WriteSpec,
+    partition: str,
+    file_id: str,
+    task: TaskId,
+    version: int,
+    batches: Iterable[pa.RecordBatch],
+) -> WriteStatus:
+    """Write `batches`, sorted and each key once, as the log of `version` of this task."""
+    check_alive(spec)
+    written = write_log_run(
+        spec.storage,
+        spec.config,
+        partition=partition,
+        file_id=file_id,
+        write_token=task.write_token,
+        version=version,
+        instant=spec.instant,
+        schema=spec.schema,
+        table_schema_text=spec.table_schema_text,
+        batches=batches,
+        partial=spec.is_partial,
+    )
+    check_still_alive(spec, [stats.path for stats in written])
+    return WriteStatus(
+        partition, file_id, tuple(_stat(spec, partition, file_id, stats) for stats in written)
+    )
+
+
+def _stat(spec: WriteSpec, partition: str, file_id: str, stats: LogFileStats) -> WriteStat:
+    # Nobody looked up which keys the file group holds, so all count as updates, as in Hudi.
+    return WriteStat(
+        file_id=file_id,
+        path=stats.path,
+        prev_commit=spec.instant,
+        num_writes=stats.rows,
+        num_deletes=stats.deletes,
+        num_update_writes=stats.rows,
+        num_inserts=0,
+        total_write_bytes=stats.size_bytes,
+        total_write_errors=0,
+        partition_path=partition,
+        total_log_records=0,
+        total_log_files=0,
+        total_log_blocks=0,
+        total_corrupt_log_block=0,
+        total_rollback_blocks=0,
+        total_updated_records_compacted=0,
+        total_log_files_compacted=0,
+        total_log_size_compacted=0,
+        file_size_in_bytes=stats.size_bytes,
+        log_version=stats.version,
+        log_offset=0,
+        base_file="",
+        log_files=(stats.path.rpartition("/")[2],),
+        num_updates=stats.rows,
+    )

@@ -1,0 +1,340 @@
+"""An index over all partitions: where the row of a key goes, and what it leaves behind.
+
+A row whose partition has changed is deleted where it was and inserted where it belongs (Hudi's
+`hoodie.simple.index.update.partition.path`, on by default). Where the row that is there has a say,
+by its ordering value or because a partial update builds on it, it is read first. So it is
+where a base file still holds a key that a log has deleted: only one of several places is alive. Such
+rows are staged for `settle_moves` under the id `>` + file id, or `>` for those with several places.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.errors import UnsupportedError
+from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.index.simple import (
+    PLACES,
+    PLACES_RULE,
+    PLACES_SCHEMA,
+    Numbers,
+    explode_places,
+    moves_rows,
+)
+from lakebed.merge.passes import merge_in_passes
+from lakebed.merge.rule import MergeRule
+from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS, Run
+from lakebed.merge.window import merge_runs
+from lakebed.model.executor import Executor, TaskId
+from lakebed.table.config import TableType
+from lakebed.table.file_group import FileSlice
+from lakebed.table.log_reader import slice_sources
+from lakebed.table.run_reader import Needs, open_run
+from lakebed.timeline.timeline import Timeline
+from lakebed.write.rows import PlacedRows, partition_column
+from lakebed.write.spec import WriteSpec
+from lakebed.write.staging import LogPolicy, Segment, read_segment, spill_run, stage_placed
+
+Mask = npt.NDArray[np.bool_]
+
+_MOVES = ">"
+# The places where a key is alive now.
+_ALIVE = "_lakebed_alive"
+_KEY = pa.field(RECORD_KEY, pa.string())
+_PLACES = pa.field(PLACES, pa.string())
+
+
+@dataclass(frozen=True, slots=True)
+class _Routes:
+    """Rows by number, and the partition and file id that each goes to."""
+
+    at: Numbers
+    partitions: pa.Array
+    ids: pa.Array
+
+    def where(self, mask: Mask) -> "_Routes":
+        chosen = pa.array(mask)
+        return _Routes(self.at[mask], self.partitions.filter(chosen), self.ids.filter(chosen))
+
+
+class _Places:
+    """Every place of every row of a batch: in which partition it is, and whether that is home."""
+
+    def __init__(self, places: pa.Array, homes: pa.Array, slices: Sequence[FileSlice]) -> None:
+        self.at, numbers = explode_places(places)
+        groups = [slice_.group for slice_ in slices]
+        self.homes = homes.take(pa.array(self.at))
+        self.partitions = _by_number([group.partition for group in groups], numbers)
+        self.ids = _by_number([group.file_id for group in groups], numbers)
+        self.found: Mask = numbers >= 0
+        same = pc.fill_null(pc.equal(self.homes, self.partitions), False)
+        self.at_home: Mask = self.found & same.to_numpy(zero_copy_only=False)
+        self.counts = np.bincount(self.at[self.found], minlength=len(places))
+
+    def rows_with(self, mask: Mask) -> Mask:
+        """Tell of each place whether its row has any place for which `mask` holds."""
+        rows = np.zeros(self.counts.size, dtype=bool)
+        rows[self.at[mask]] = True
+        return rows[self.at]
+
+    def firsts(self, mask: Mask) -> Mask:
+        """Keep of each row the first place for which `mask` holds."""
+        chosen = np.flatnonzero(mask)
+        firsts = np.zeros_like(mask)
+        firsts[chosen[np.unique(self.at[chosen], return_index=True)[1]]] = True
+        return firsts
+
+    def there(self, mask: Mask) -> _Routes:
+        """Send rows to the file groups of these places."""
+        return _Routes(self.at, self.partitions, self.ids).where(mask)
+
+    def home(self, mask: Mask) -> _Routes:
+        """Send rows to their own partitions, as new ones."""
+        return _Routes(self.at, self.homes, pa.repeat(pa.scalar(""), self.at.size)).where(mask)
+
+
+def _by_number(texts: list[str], numbers: Numbers) -> pa.StringArray:
+    """Take a text for each number; the place -1, which is none, has the last."""
+    return pa.array([*texts, ""], pa.string()).take(pa.array(numbers % (len(texts) + 1)))
+
+
+def route_globally(
+    rows: pa.RecordBatch, spec: WriteSpec, slices: Sequence[FileSlice]
+) -> PlacedRows:
+    """Give each row its partition and file group, and leave a delete where it moves away.
+
+    `rows` carry flags and PLACES. A delete goes to every file group that holds its key.
+    """
+    gone_rows = rows.column(FLAGS).to_numpy() & DELETED != 0
+    places = _Places(rows.column(PLACES), _homes(rows, gone_rows, spec), slices)
+    found, gone = places.found, gone_rows[places.at]
+    if not moves_rows(spec.config):
+        return _placed(rows, [(places.there(found), None), (places.home(~found & ~gone), None)])
+    moves = found & ~gone & ~places.at_home
+    stays = found & ~moves
+    later = _needs_rows(spec, places) & ~gone & found
+    _refuse_merger(spec, rows, places.at[moves])
+    homeless = moves & ~places.rows_with(stays)
+    several = places.counts[places.at] > 1
+    waiting = _Routes(
+        places.at, places.partitions, pc.binary_join_element_wise(_MOVES, places.ids, "")
+    )
+    joint = _Routes(
+        places.at, *(pa.repeat(pa.scalar(text), places.at.size) for text in ("", _MOVES))
+    )
+    return _placed(
+        rows,
+        [
+            (places.there(stays & ~later), None),
+            (places.home((~found & ~gone) | (places.firsts(homeless) & ~later)), None),
+            (places.there(moves & ~later), COMMIT_TIME_DELETE),
+            (waiting.where(later & ~several), None),
+            (joint.where(places.firsts(later & several)), None),
+        ],
+    )
+
+
+def _needs_rows(spec: WriteSpec, places: _Places) -> Mask:
+    """Tell of each place whether the rows that are there must be read to know what to do.
+
+    Of several places on a merge-on-read table, some may be of keys that logs have deleted.
+    """
+    if spec.rule.merger is not None:
+        return np.zeros_like(places.found)
+    asked = bool(spec.rule.ordering_fields) or spec.is_partial
+    on_read = spec.config.table_type is TableType.MERGE_ON_READ
+    several = (places.counts[places.at] > 1) & (asked or on_read)
+    mask: Mask = several | (~places.at_home & asked)
+    return mask
+
+
+def _homes(rows: pa.RecordBatch, gone: Mask, spec: WriteSpec) -> pa.StringArray:
+    """Spell the partition of each row; a deleted one has none, it may lack the columns."""
+    if gone.all():
+        return pa.nulls(rows.num_rows, pa.string())
+    paths = partition_column(rows.filter(pa.array(~gone)), spec.config)
+    return paths.take(pa.array(np.cumsum(~gone) - 1, mask=gone))
+
+
+def _refuse_merger(spec: WriteSpec, rows: pa.RecordBatch, moving: Numbers) -> None:
+    if moving.size and spec.rule.merger is not None:
+        key = rows.column(RECORD_KEY)[int(moving[0])].as_py()
+        raise UnsupportedError(
+            f"key {key!r} changes its partition, which a merger of your own cannot follow; "
+            "create the table with hoodie.simple.index.update.partition.path=false"
+        )
+
+
+def _placed(rows: pa.RecordBatch, parts: Sequence[tuple[_Routes, int | None]]) -> PlacedRows:
+    """Give the rows of all routes, with the flags that they have or those that are given."""
+    held = rows.column(FLAGS).to_numpy()
+    flags = [
+        held[routes.at] if flag is None else np.full(routes.at.size, flag, dtype=np.uint8)
+        for routes, flag in parts
+    ]
+    taken = rows.take(pa.array(np.concatenate([routes.at for routes, _ in parts])))
+    position = taken.schema.get_field_index(FLAGS)
+    field = taken.schema.field(position)
+    return PlacedRows(
+        taken.set_column(position, field, pa.array(np.concatenate(flags))),
+        pa.concat_arrays([routes.partitions for routes, _ in parts]),
+        pa.concat_arrays([routes.ids for routes, _ in parts]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Rows that wait until the rows of their keys have been read; `slices` have the places."""
+
+    spec: WriteSpec
+    timeline: Timeline
+    slices: tuple[FileSlice, ...]
+    segments: tuple[Segment, ...]
+
+
+def settle_moves(
+    segments: Iterable[Segment],
+    slices: Sequence[FileSlice],
+    timeline: Timeline,
+    spec: WriteSpec,
+    executor: Executor,
+) -> list[Segment]:
+    """Read the rows that waiting ones would replace, and decide; `slices` have the places.
+
+    A row that is there and has the greater ordering value stays: the one that came is late.
+    """
+    settled: list[Segment] = []
+    waiting: dict[tuple[str, str], list[Segment]] = defaultdict(list)
+    for segment in segments:
+        if segment.file_id.startswith(_MOVES):
+            waiting[segment.partition, segment.file_id].append(segment)
+        else:
+            settled.append(segment)
+    moves = [Move(spec, timeline, tuple(slices), tuple(held)) for held in waiting.values()]
+    for found in executor.run(_settle, moves, "move rows"):
+        settled += found
+    return settled
+
+
+def _settle(move: Move, task: TaskId) -> list[Segment]:
+    spec = move.spec
+    staged = stage_placed(_settled_rows(move, task), spec, task, LogPolicy(direct=False), "moved")
+    return [segment for segment in staged if isinstance(segment, Segment)]
+
+
+def _settled_rows(move: Move, task: TaskId) -> Iterator[PlacedRows]:
+    spec = move.spec
+    fields = [_nullable(field) for field in spec.table_schema]
+    schema = pa.schema([_KEY, *fields, _PLACES, pa.field(_ALIVE, pa.string())])
+    runs = [Run("rows that are there", _rows_there(move)), _rows_that_came(move, task)]
+    for batch in merge_runs(runs, spec.rule, schema):
+        # Only rows that came have places: where none are, the older row is the greater one.
+        won = batch.filter(pc.is_valid(batch.column(PLACES)))
+        if won.num_rows:
+            yield _route_settled(won, move)
+
+
+def _route_settled(won: pa.RecordBatch, move: Move) -> PlacedRows:
+    """Update where the key is alive at home, else where it was or as new; delete elsewhere."""
+    rows = _with_flags(won, move.spec)
+    homes = partition_column(rows, move.spec.config)
+    alive = _Places(won.column(_ALIVE), homes, move.slices)
+    known = _Places(won.column(PLACES), homes, move.slices)
+    lives = np.zeros(rows.num_rows, dtype=bool)
+    lives[alive.at[alive.found]] = True
+    returns = known.firsts(known.at_home) & ~lives[known.at]
+    new = ~alive.rows_with(alive.at_home)
+    new[np.isin(alive.at, known.at[returns])] = False
+    return _placed(
+        rows,
+        [
+            (alive.there(alive.at_home), None),
+            (known.there(returns), None),
+            (alive.home(alive.firsts(new)), None),
+            (alive.there(alive.found & ~alive.at_home), COMMIT_TIME_DELETE),
+        ],
+    )
+
+
+def _rows_there(move: Move) -> Iterator[pa.RecordBatch]:
+    """Yield the current row of each key in these places, and the places where it is alive."""
+    spec = move.spec
+    names = set(spec.rule.ordering_fields)
+    wanted = [f for f in spec.table_schema if spec.is_partial or f.name in names]
+    fields = [_nullable(field) for field in wanted]
+    ordering = tuple(field for field in fields if field.name in names)
+    schema = pa.schema([_KEY, *fields])
+    numbers = _numbers(move)
+    rows = [Run("rows", _live(move, number, fields, ordering)) for number in numbers]
+    keys = [
+        Run("keys", _with_place(_live(move, number, list(ordering), ordering), number))
+        for number in numbers
+    ]
+    alive = Run("places", map(_as_alive, merge_runs(keys, PLACES_RULE, PLACES_SCHEMA)))
+    current = Run("rows", merge_runs(rows, spec.rule, schema), partial=True)
+    both = schema.append(pa.field(_ALIVE, pa.string()))
+    return merge_runs([alive, current], MergeRule(), both)
+
+
+def _numbers(move: Move) -> list[int]:
+    """Give the places of the waiting rows, of which there are few among all."""
+    found: set[int] = set()
+    for segment in move.segments:
+        for batch in read_segment(move.spec.storage, segment):
+            found.update(np.unique(explode_places(batch.column(PLACES))[1]).tolist())
+    return sorted(found - {-1})
+
+
+def _live(
+    move: Move, number: int, fields: list[pa.Field], ordering: tuple[pa.Field, ...]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file slice in key order, base file and logs merged."""
+    spec = move.spec
+    needs = Needs(tuple(fields), ordering, delete_marker=spec.config.delete_marker)
+    is_visible = move.timeline.is_committed
+    sources = slice_sources(spec.storage, move.slices[number], spec.config, is_visible)
+    runs = [open_run(spec.storage, source, needs) for source in sources]
+    yield from merge_runs(runs, spec.rule, pa.schema([_KEY, *fields]))
+
+
+def _with_place(batches: Iterable[pa.RecordBatch], number: int) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        place = pa.repeat(pa.scalar(str(number)), batch.num_rows)
+        columns = [batch.column(RECORD_KEY), place]
+        yield pa.RecordBatch.from_arrays(columns, schema=PLACES_SCHEMA)
+
+
+def _as_alive(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.rename_columns([RECORD_KEY, _ALIVE])
+
+
+def _rows_that_came(move: Move, task: TaskId) -> Run:
+    spec = move.spec
+    passes = count(1)
+
+    def spill(batches: Iterable[pa.RecordBatch]) -> Run:
+        name = f"move-{task.write_token}-{next(passes)}"
+        return spill_run(batches, move.segments[0], spec, name)
+
+    staged = [Run(s.path, read_segment(spec.storage, s)) for s in move.segments]
+    schema = pa.schema([_KEY, *(_nullable(field) for field in spec.schema), _PLACES])
+    # Partial in any case: they do not know where keys are alive.
+    return Run("rows that came", merge_in_passes(staged, spec.rule, schema, spill), partial=True)
+
+
+def _nullable(field: pa.Field) -> pa.Field:
+    return field.with_nullable(True)
+
+
+def _with_flags(rows: pa.RecordBatch, spec: WriteSpec) -> pa.RecordBatch:
+    flags = pa.array(np.zeros(rows.num_rows, dtype=np.uint8))
+    names = spec.table_schema.names
+    columns = [rows.column(RECORD_KEY), flags, *map(rows.column, names), rows.column(PLACES)]
+    fields = [_KEY, pa.field(FLAGS, pa.uint8()), *spec.table_schema, _PLACES]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))

@@ -1,0 +1,364 @@
+"""Random histories of every operation on a table, next to a dictionary that says what is right."""
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from lakebed.api.table import Table
+from lakebed.format.meta_columns import COMMIT_TIME, RECORD_KEY
+from lakebed.write import pipeline
+from lakebed.write.spec import WriteSpec
+from support.lsm_model import COLUMNS, IS_DELETED, NOTE, Changes, Ident, ModelTable, Row, Shape
+from support.tables import check_files, check_no_leftovers
+
+KEYS = st.sampled_from([*"abcde", "é", "雪", "\U0001f600", "￿", "k 1%"])
+PARTITIONS = ["p", "q", "ü"]
+ROWS = {
+    "id": KEYS,
+    "k2": st.integers(0, 1),
+    "dt": st.sampled_from(PARTITIONS),
+    "ts": st.integers(-2, 2),
+    "seq": st.sampled_from("xyz"),
+    "n": st.none() | st.integers(-(2**63), 2**63 - 1),
+    "select": st.none() | st.text(max_size=3),
+}
+NOTES = st.none() | st.text(max_size=3)
+SHAPES = st.builds(
+    Shape,
+    table_type=st.sampled_from(["MERGE_ON_READ", "MERGE_ON_READ", "COPY_ON_WRITE"]),
+    layout=st.sampled_from(["lsm_tree", "default"]),
+    version=st.sampled_from([8, 9, 10]),
+    index=st.sampled_from(["bucket", "bucket", "simple", "global_simple"]),
+    buckets=st.sampled_from([1, 2, 3]),
+    key=st.sampled_from([("id",), ("id", "k2")]),
+    ordering=st.sampled_from([(), ("ts",), ("ts", "seq")]),
+    partition_by=st.sampled_from([("dt",), ("dt",), ()]),
+)
+Predicate = Callable[[Row], bool]
+PREDICATES: dict[str, Predicate] = {
+    "n > 0": lambda row: row["n"] is not None and row["n"] > 0,
+    "n IS NULL": lambda row: row["n"] is None,
+    "id = 'b'": lambda row: row["id"] == "b",
+    "dt = 'p'": lambda row: row["dt"] == "p",
+    "dt <> 'q' AND ts >= 0": lambda row: row["dt"] != "q" and row["ts"] >= 0,
+    "id IN ('a', 'é') OR k2 = 1": lambda row: row["id"] in ("a", "é") or row["k2"] == 1,
+    "id >= 'd' AND NOT k2 = 0": lambda row: row["id"] >= "d" and row["k2"] != 0,
+    "`select` IS NOT NULL AND id = '雪'": lambda row: (
+        row["select"] is not None and row["id"] == "雪"
+    ),
+}
+
+
+def collect(rows: Any) -> list[Row]:
+    """Give what a read of the in-process engine gives, as dicts."""
+    return rows.read_all().to_pylist()
+
+
+@contextmanager
+def memory_of(size_bytes: int | None) -> Iterator[None]:
+    """Let each flush of a write hold so many bytes."""
+    if size_bytes is None:
+        yield
+    else:
+        with patch.object(
+            pipeline, "WriteSpec", functools.partial(WriteSpec, memory_bytes=size_bytes)
+        ):
+            yield
+
+
+class LsmMachine(RuleBasedStateMachine):
+    """One table and its model; a subclass says where the table lies and what writes it."""
+
+    table: Table
+    shapes = SHAPES
+
+    def make(self, shape: Shape) -> Table:
+        """Make an empty table."""
+        raise NotImplementedError
+
+    def again(self) -> Table:
+        """Open the table as another process would, without Spark."""
+        raise NotImplementedError
+
+    def given(self, batches: list[pa.RecordBatch], schema: pa.Schema) -> Any:
+        """Give rows as a caller has them."""
+        return pa.RecordBatchReader.from_batches(schema, batches)
+
+    def shown(self) -> list[Row]:
+        """Read everything through the engine under test."""
+        return collect(self.table.read(columns=self.all_columns))
+
+    @initialize(data=st.data())
+    def create(self, data: st.DataObject) -> None:
+        self.shape = data.draw(self.shapes, label="shape")
+        self.model = ModelTable(self.shape)
+        self.columns = list(COLUMNS)
+        self.past: list[tuple[str, dict[Ident, Row]]] = []
+        self.once: set[tuple[Ident, str]] = set()
+        self.table = self.make(self.shape)
+
+    @property
+    def all_columns(self) -> list[str]:
+        return [*(field.name for field in self.columns), COMMIT_TIME, "_hoodie_partition_path"]
+
+    # --- writes
+
+    @rule(
+        data=st.data(),
+        operation=st.sampled_from(["bulk_insert", "insert", "upsert", "upsert", "upsert"]),
+    )
+    def write(self, data: st.DataObject, operation: str) -> None:
+        fresh = self.shape.index != "bucket" and operation != "upsert"
+        schema, batches = self._draw(data, fresh=fresh)
+        self._merge(data, operation, schema, batches)
+
+    @rule(data=st.data())
+    def update_columns(self, data: st.DataObject) -> None:
+        needed = {*self.shape.key, *self.shape.partition_by, *self.shape.ordering}
+        free = [field.name for field in self.columns if field.name not in needed]
+        chosen = data.draw(st.sets(st.sampled_from(free), max_size=3), label="columns") | needed
+        fields = [field for field in self.columns if field.name in chosen]
+        batches = self._draw_rows(data, {field.name for field in fields})
+        if self.shape.index != "bucket":
+            batches = [[row for row in rows if not self._was_deleted(row)] for rows in batches]
+        self._merge(data, "update_columns", pa.schema(fields), batches, partial=True)
+
+    @rule(data=st.data(), form=st.sampled_from(["dicts", "table"]))
+    def delete_keys(self, data: st.DataObject, form: str) -> None:
+        names = [*self.shape.key, *(() if self.shape.is_global else self.shape.partition_by)]
+        rows = [row for rows in self._draw_rows(data, set(ROWS)) for row in rows]
+        fields = [field for field in COLUMNS if field.name in names or form == "table"]
+        keys = [{field.name: row[field.name] for field in fields} for row in rows]
+        if form == "dicts" and self.shape.is_global and self.shape.partition_by:
+            keys = [{**key, "dt": row["dt"]} for key, row in zip(keys, rows, strict=True)]
+        if form == "table":
+            schema = pa.schema(fields)
+            given = self.given([pa.RecordBatch.from_pylist(keys, schema=schema)], schema)
+        else:
+            given = keys
+        commit = self.table.delete(given)
+        self._deleted(rows, commit.instant)
+
+    @rule(where=st.sampled_from(sorted(PREDICATES)))
+    def delete_where(self, where: str) -> None:
+        matching = [row for row in self.model.rows().values() if PREDICATES[where](self._full(row))]
+        commit = self.table.delete(where=where)
+        self._deleted(matching, commit.instant)
+
+    @rule(data=st.data(), whole_table=st.booleans())
+    def insert_overwrite(self, data: st.DataObject, whole_table: bool) -> None:
+        schema, batches = self._draw(data, marks=self.shape.index == "bucket")
+        rows = [row for rows in batches for row in rows]
+        gone = None if whole_table else {self.shape.partition(row) for row in rows}
+        model = self.model.copy()
+        model.drop(gone)
+        if self.shape.is_global:
+            batches = self._fresh(batches, model)
+            rows = [row for rows in batches for row in rows]
+            gone = None if whole_table else {self.shape.partition(row) for row in rows}
+        given = self._stream(schema, batches)
+        commit = self.table.insert_overwrite(given, whole_table=whole_table)
+        self._evolve(schema)
+        self.model.drop(gone)
+        self.model.merge([self._changes(rows, commit.instant)])
+        self._done(commit.instant)
+
+    @rule(data=st.data())
+    def delete_partitions(self, data: st.DataObject) -> None:
+        if self.shape.partition_by:
+            gone = data.draw(st.lists(st.sampled_from(PARTITIONS), min_size=1, max_size=2))
+            as_dicts = data.draw(st.booleans(), label="as dicts")
+            commit = self.table.delete_partitions(
+                [{"dt": name} for name in gone] if as_dicts else gone
+            )
+        else:
+            gone = [""]
+            commit = self.table.delete_partitions(gone)
+        self.model.drop(gone)
+        self._done(commit.instant)
+
+    def _merge(
+        self,
+        data: st.DataObject,
+        operation: str,
+        schema: pa.Schema,
+        batches: list[list[Row]],
+        partial: bool = False,
+    ) -> None:
+        tiny = data.draw(st.booleans(), label="a flush for each batch")
+        with memory_of(1 if tiny else None):
+            commit = getattr(self.table, operation)(self._stream(schema, batches))
+        self._evolve(schema)
+        flushes = batches if tiny else [[row for rows in batches for row in rows]]
+        self.model.merge([self._changes(rows, commit.instant, partial) for rows in flushes])
+        self._done(commit.instant)
+
+    def _deleted(self, rows: list[Row], instant: str) -> None:
+        self.model.merge([[self.model.delete_of(row) for row in rows]])
+        self._done(instant)
+
+    def _changes(self, rows: list[Row], instant: str, partial: bool = False) -> Changes:
+        return [self.model.version(row, instant, partial=partial) for row in rows]
+
+    def _stream(self, schema: pa.Schema, batches: list[list[Row]]) -> Any:
+        made = [pa.RecordBatch.from_pylist(rows, schema=schema) for rows in batches]
+        return self.given(made, schema)
+
+    def _evolve(self, schema: pa.Schema) -> None:
+        if "note" in schema.names and NOTE not in self.columns:
+            self.columns.append(NOTE)
+
+    def _done(self, instant: str) -> None:
+        if self.model.doubtful:
+            shown = ((self._partition(row), self.shape.record_key(row)) for row in self.shown())
+            self.model.settle_doubts(shown)
+        rows = {ident: self._full(row) for ident, row in self.model.rows().items()}
+        self.past.append((instant, rows))
+        self.once |= {(ident, repr(sorted(row.items()))) for ident, row in rows.items()}
+
+    def _draw(
+        self, data: st.DataObject, fresh: bool = False, marks: bool = True
+    ) -> tuple[pa.Schema, list[list[Row]]]:
+        noted = NOTE in self.columns or data.draw(st.integers(0, 9), label="new column") == 0
+        marked = marks and data.draw(st.integers(0, 2), label="with deletes") == 0
+        names = {*ROWS, *(["note"] if noted else []), *([IS_DELETED] if marked else [])}
+        batches = self._draw_rows(data, names)
+        if fresh:
+            batches = self._fresh(batches, self.model)
+        mark = [pa.field(IS_DELETED, pa.bool_())] if marked else []
+        return pa.schema([*COLUMNS, *([NOTE] if noted else []), *mark]), batches
+
+    def _draw_rows(self, data: st.DataObject, names: set[str]) -> list[list[Row]]:
+        known = {**ROWS, "note": NOTES, IS_DELETED: st.none() | st.booleans()}
+        drawn = {
+            name: strategy
+            for name, strategy in known.items()
+            if name in names or name in (*self.shape.key, "dt")
+        }
+        row = st.fixed_dictionaries(drawn)
+        batches = data.draw(st.lists(st.lists(row, max_size=6), max_size=3), label="batches")
+        return [
+            [{name: row[name] for name in row if name in names} for row in rows] for rows in batches
+        ]
+
+    def _fresh(self, batches: list[list[Row]], model: ModelTable) -> list[list[Row]]:
+        """Keep rows that an insert which looks nothing up may bring: keys that are new."""
+        kept: list[list[Row]] = []
+        places: dict[Ident, str] = {}
+        for rows in batches:
+            kept.append([])
+            for row in rows:
+                ident, partition = self.shape.ident(row), self.shape.partition(row)
+                if ident in model.versions or places.setdefault(ident, partition) != partition:
+                    continue
+                kept[-1].append(row)
+        return kept
+
+    def _was_deleted(self, row: Row) -> bool:
+        held = self.model.versions.get(self.shape.ident(row))
+        return held is not None and held.deleted
+
+    # --- reads
+
+    def _full(self, row: Row) -> Row:
+        return {name: row.get(name) for name in [*(f.name for f in self.columns), COMMIT_TIME]}
+
+    def _partition(self, row: Row) -> str:
+        return str(row["_hoodie_partition_path"])
+
+    def _by_ident(self, rows: list[Row]) -> dict[Ident, Row]:
+        found: dict[Ident, Row] = {}
+        for row in rows:
+            ident = (self._partition(row), self.shape.record_key(row))
+            assert ident not in found, f"{ident} comes twice"
+            found[ident] = {k: v for k, v in row.items() if k != "_hoodie_partition_path"}
+        return found
+
+    def _wanted(self) -> dict[Ident, Row]:
+        return {ident: self._full(row) for ident, row in self.model.rows().items()}
+
+    @rule()
+    def open_again(self) -> None:
+        self.table = self.again()
+
+    @rule(data=st.data())
+    def read_as_of(self, data: st.DataObject) -> None:
+        if not self.past:
+            return
+        instant, rows = data.draw(st.sampled_from(self.past), label="as of")
+        self._check_past(instant, rows)
+
+    def _check_past(self, instant: str, rows: dict[Ident, Row]) -> None:
+        names = list(dict.fromkeys(name for row in rows.values() for name in row))
+        names = [*(names or ["id", *self.shape.key]), "_hoodie_partition_path"]
+        read = self.again().read(columns=list(dict.fromkeys(names)), as_of=instant)
+        assert self._by_ident(collect(read)) == rows
+
+    @rule(data=st.data(), where=st.none() | st.sampled_from(sorted(PREDICATES)))
+    def read_some(self, data: st.DataObject, where: str | None) -> None:
+        names = data.draw(
+            st.lists(st.sampled_from(self.all_columns[:-1]), min_size=1, max_size=3, unique=True),
+            label="columns",
+        )
+        wanted = [
+            tuple(row[name] for name in names)
+            for row in self._wanted().values()
+            if where is None or PREDICATES[where](row)
+        ]
+        read = collect(self.again().read(columns=names, where=where))
+        found = [tuple(row[name] for name in names) for row in read]
+        assert sorted(found, key=repr) == sorted(wanted, key=repr)
+
+    @rule(data=st.data())
+    def look_up(self, data: st.DataObject) -> None:
+        rows = [row for rows in self._draw_rows(data, set(ROWS)) for row in rows]
+        names = list(self.shape.key)
+        if data.draw(st.booleans(), label="with partition"):
+            names += self.shape.partition_by
+        keys = [{name: row[name] for name in names} for row in rows]
+        found = self.again().lookup(keys, columns=self.all_columns).to_pylist()
+        wanted = {
+            ident: row
+            for ident, row in self._wanted().items()
+            if any(all(row[name] == key[name] for name in names) for key in keys)
+        }
+        assert self._by_ident(found) == wanted
+
+    @invariant()
+    def the_table_holds_what_the_model_holds(self) -> None:
+        if not hasattr(self, "table"):
+            return
+        assert self._by_ident(self.shown()) == self._wanted()
+
+    @invariant()
+    def base_files_alone_show_what_they_held(self) -> None:
+        if not hasattr(self, "table"):
+            return
+        read = self.again().read(columns=self.all_columns, mode="read_optimized")
+        if not self.shape.on_read:
+            assert self._by_ident(collect(read)) == self._wanted()
+        elif self.shape.index == "bucket":
+            base = {ident: self._full(row) for ident, row in self.model.base.items()}
+            assert self._by_ident(collect(read)) == base
+
+    @invariant()
+    def the_files_keep_their_promises(self) -> None:
+        if not hasattr(self, "table"):
+            return
+        table = self.again()
+        check_files(table)
+        check_no_leftovers(table._storage)
+        instants = [row["instant"] for row in table.history().to_pylist()]
+        assert instants == [instant for instant, _ in reversed(self.past)]
+
+    def teardown(self) -> None:
+        """Read the table as it was at each of its commits."""
+        if hasattr(self, "table"):
+            for instant, rows in self.past:
+                self._check_past(instant, rows)

@@ -1,0 +1,37 @@
+"""What the tasks of a write know, without a write."""
+
+from typing import Any
+
+from lakebed.format.avro_schema import arrow_to_avro
+from lakebed.storage.objects import memory_storage
+from lakebed.table.config import TableConfig
+from lakebed.table.merge_rule import merge_rule
+from lakebed.write.operation import UPSERT, Operation
+from lakebed.write.spec import WriteSpec
+from support.tables import SCHEMA, settle
+
+INSTANT = "20240101000000000"
+SEED = "00000000-0000-0000-8000-000000000001"
+
+
+def make_spec(
+    memory_bytes: int = 1 << 20, operation: Operation = UPSERT, **changes: Any
+) -> WriteSpec:
+    """Give the spec of a write of SCHEMA to a table as `settle` makes it."""
+    config = TableConfig.parse(settle(**changes), "here")
+    assert config.index is not None
+    return WriteSpec(
+        storage=memory_storage(),
+        config=config,
+        index=config.index,
+        rule=merge_rule(config),
+        operation=operation,
+        schema=SCHEMA,
+        table_schema=SCHEMA,
+        table_schema_text=arrow_to_avro(SCHEMA, "t"),
+        instant=INSTANT,
+        action="commit",
+        file_ids={},
+        seed=SEED,
+        memory_bytes=memory_bytes,
+    )
