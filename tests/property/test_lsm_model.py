@@ -9,15 +9,18 @@ from support.lsm_machine import LsmMachine
 from support.lsm_model import COLUMNS, Shape
 from support.tables import make, reopen
 
+START = 1_700_000_000_000
+
 
 class MemoryMachine(LsmMachine):
     """A table in memory, written in process."""
 
     def make(self, shape: Shape) -> Table:
         self.storage = memory_storage()
+        self.clock = ManualClock(step_ms=1)
         return make(
             self.storage,
-            ManualClock(step_ms=1),
+            self.clock,
             COLUMNS,
             key=shape.key,
             ordering=shape.ordering,
@@ -30,7 +33,9 @@ class MemoryMachine(LsmMachine):
         )
 
     def again(self) -> Table:
-        return reopen(self.storage)
+        # Another machine's clock may be behind; its random ids are new ones all the same.
+        self.clock.ms = START
+        return reopen(self.storage, self.clock)
 
 
 TestHistories = MemoryMachine.TestCase

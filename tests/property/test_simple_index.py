@@ -50,6 +50,8 @@ class SimpleIndexMachine(RuleBasedStateMachine):
         self, index: str, table_type: str, ordering: tuple[str, ...], fills: bool, moves: bool
     ) -> None:
         self.storage = memory_storage()
+        # One for all: it makes the random ids too, which must not come twice.
+        self.clock = ManualClock()
         self.is_global = index == "global_simple"
         self.on_read = table_type == "MERGE_ON_READ"
         self.ordering = ordering
@@ -64,7 +66,7 @@ class SimpleIndexMachine(RuleBasedStateMachine):
         }
         self.table: Table = make(
             self.storage,
-            ManualClock(),
+            self.clock,
             SCHEMA,
             index=index,
             table_type=table_type,
@@ -118,7 +120,7 @@ class SimpleIndexMachine(RuleBasedStateMachine):
 
     @rule()
     def open_again(self) -> None:
-        self.table = reopen(self.storage, ManualClock())
+        self.table = reopen(self.storage, self.clock)
 
     def _key(self, row: dict[str, Any]) -> Any:
         return row["id"] if self.is_global else (row["dt"], row["id"])

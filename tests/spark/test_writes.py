@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import lakebed
-from lakebed.errors import InvalidError, KeyValueError, SchemaError, UnsupportedError
+from lakebed.errors import InvalidError, KeyValueError, SchemaError
 from spark.frames import arrow_rows, files_below, rows, session_conf, strays
 
 DDL = "id bigint, ts bigint, v string"
@@ -76,15 +76,12 @@ def test_columns_that_must_not_be_null_survive_a_merge(spark: SparkSession, path
     assert table.read().count() == 4
 
 
-def test_merge_on_read_refuses_an_existing_group_by_name_and_leaves_nothing(spark, path):
+def test_merge_on_read_adds_a_log_to_a_group_that_exists(spark, path):
     table = create(spark, path, table_type="MERGE_ON_READ", buckets=1)
     table.bulk_insert(frame(spark, (1, 1, "a")))
-    before = files_below(path)
-    file_id = table.files().column("file_id")[0].as_py()
-    with pytest.raises(UnsupportedError, match=file_id):
-        table.insert(frame(spark, (2, 1, "b")))
-    assert files_below(path) == before
-    assert table.read().count() == 1
+    table.insert(frame(spark, (2, 1, "b")))
+    assert sorted(table.files().column("level").to_pylist()) == ["L0", "L1"]
+    assert table.read().count() == 2
 
 
 def test_duplicates_are_resolved_across_partitions_of_the_dataframe(spark: SparkSession, path):

@@ -60,6 +60,16 @@ def collect(rows: Any) -> list[Row]:
     return rows.read_all().to_pylist()
 
 
+def check_same(found: dict[Ident, Row], wanted: dict[Ident, Row], what: str) -> None:
+    """Assert that two sets of rows are the same, or name those that differ."""
+    differing = [
+        f"{ident}: found {found.get(ident)}, want {wanted.get(ident)}"
+        for ident in sorted({*found, *wanted})
+        if found.get(ident) != wanted.get(ident)
+    ]
+    assert not differing, f"{what}: " + "; ".join(differing)
+
+
 @contextmanager
 def memory_of(size_bytes: int | None) -> Iterator[None]:
     """Let each flush of a write hold so many bytes."""
@@ -76,6 +86,7 @@ class LsmMachine(RuleBasedStateMachine):
     """One table and its model; a subclass says where the table lies and what writes it."""
 
     table: Table
+    is_sound = False
     shapes = SHAPES
 
     def make(self, shape: Shape) -> Table:
@@ -298,7 +309,7 @@ class LsmMachine(RuleBasedStateMachine):
         names = list(dict.fromkeys(name for row in rows.values() for name in row))
         names = [*(names or ["id", *self.shape.key]), "_hoodie_partition_path"]
         read = self.again().read(columns=list(dict.fromkeys(names)), as_of=instant)
-        assert self._by_ident(collect(read)) == rows
+        check_same(self._by_ident(collect(read)), rows, f"as of {instant}")
 
     @rule(data=st.data(), where=st.none() | st.sampled_from(sorted(PREDICATES)))
     def read_some(self, data: st.DataObject, where: str | None) -> None:
@@ -328,13 +339,15 @@ class LsmMachine(RuleBasedStateMachine):
             for ident, row in self._wanted().items()
             if any(all(row[name] == key[name] for name in names) for key in keys)
         }
-        assert self._by_ident(found) == wanted
+        check_same(self._by_ident(found), wanted, "lookup")
 
     @invariant()
     def the_table_holds_what_the_model_holds(self) -> None:
         if not hasattr(self, "table"):
             return
-        assert self._by_ident(self.shown()) == self._wanted()
+        self.is_sound = False
+        check_same(self._by_ident(self.shown()), self._wanted(), "snapshot")
+        self.is_sound = True
 
     @invariant()
     def base_files_alone_show_what_they_held(self) -> None:
@@ -342,10 +355,10 @@ class LsmMachine(RuleBasedStateMachine):
             return
         read = self.again().read(columns=self.all_columns, mode="read_optimized")
         if not self.shape.on_read:
-            assert self._by_ident(collect(read)) == self._wanted()
+            check_same(self._by_ident(collect(read)), self._wanted(), "base files")
         elif self.shape.index == "bucket":
             base = {ident: self._full(row) for ident, row in self.model.base.items()}
-            assert self._by_ident(collect(read)) == base
+            check_same(self._by_ident(collect(read)), base, "base files")
 
     @invariant()
     def the_files_keep_their_promises(self) -> None:
@@ -359,6 +372,6 @@ class LsmMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Read the table as it was at each of its commits."""
-        if hasattr(self, "table"):
+        if self.is_sound:
             for instant, rows in self.past:
                 self._check_past(instant, rows)

@@ -95,7 +95,7 @@ def test_rows_come_in_the_order_of_their_keys_bytes(slice_):
 def test_deletes_with_an_ordering_value_compete_and_without_one_they_win(slice_):
     slice_.base(1, parquet(with_meta([row(key, 1, 50) for key in "abcd"])))
     slice_.inline(2, delete_block(2, [delete_at("a", 49), delete_at("b", 50), "c"]))
-    slice_.inline(3, data_block(3, [row("c", 3, 1)]))
+    slice_.inline(3, data_block(3, [row("c", 3, 51)]))
     assert pairs(slice_) == {"a": 1, "c": 3, "d": 1}
     assert pairs(slice_, COMMIT_TIME) == {"c": 3, "d": 1}
 
@@ -103,9 +103,18 @@ def test_deletes_with_an_ordering_value_compete_and_without_one_they_win(slice_)
 def test_a_native_delete_file_means_the_same_and_null_is_no_ordering_value(slice_):
     slice_.base(1, parquet(with_meta([row(key, 1, 50) for key in "abcd"])))
     slice_.native(2, LogKind.DELETES, deletes_table([("a", 49), ("b", 50), ("c", None)]))
-    slice_.native(3, LogKind.LOG, with_meta([row("c", 3, 1)]))
+    slice_.native(3, LogKind.LOG, with_meta([row("c", 3, 51)]))
     assert pairs(slice_) == {"a": 1, "c": 3, "d": 1}
     assert pairs(slice_, COMMIT_TIME) == {"c": 3, "d": 1}
+
+
+def test_logs_are_folded_before_they_meet_the_base_file_but_not_in_sorted_native_logs(slice_):
+    slice_.base(1, parquet(with_meta([row("a", 1, 50), row("b", 1, 50)])))
+    slice_.native(2, LogKind.DELETES, deletes_table([("a", None), ("b", None)]), ordered=True)
+    slice_.native(3, LogKind.LOG, with_meta([row("a", 3, 1)]), ordered=True)
+    assert pairs(slice_) == {"a": 1}, "as Hudi 1.2.0 and hudi-rs read it"
+    native = config(10, table_initial_version="10", table_storage_layout="lsm_tree")
+    assert pairs(slice_, native) == {"a": 3}, "as Hudi's reader of sorted native logs does"
 
 
 def test_a_native_delete_file_of_keys_alone_beats_what_is_older(slice_):
@@ -496,10 +505,13 @@ CHANGE = st.one_of(
 SPELLINGS = ("sorted block", "block", "native", "parquet under an inline name")
 
 
-def fold(history, event_time):
-    """Merge one key after the other, as Hudi says it."""
+def fold(history, event_time, with_base):
+    """Merge one key after the other, as Hudi says it: the logs first, then the base file."""
     state = {}
+    base = {key: (0, ts) for _, key, ts in history[0]} if with_base else {}
     for number, changes in enumerate(history):
+        if number == 0 and with_base:
+            continue
         puts = [change for change in changes if change[0] == "put"]
         for kind, key, ts in [*puts, *(change for change in changes if change[0] == "delete")]:
             old = state.get(key)
@@ -507,6 +519,10 @@ def fold(history, event_time):
             if event_time and old is not None and not bare and old[1] is not None and ts < old[1]:
                 continue
             state[key] = (None if kind == "delete" else number, ts)
+    for key, (v, ts) in base.items():
+        over = state.get(key)
+        if over is None or (event_time and over[1] is not None and ts > over[1]):
+            state[key] = (v, ts)
     return {key: v for key, (v, _) in state.items() if v is not None}
 
 
@@ -561,7 +577,7 @@ def test_every_history_reads_as_hudi_folds_it(runs, event_time, with_base, asked
         else:
             write(slice_, number, changes, spelling)
     table = EVENT_TIME if event_time else COMMIT_TIME
-    wanted = fold(history, event_time)
+    wanted = fold(history, event_time, with_base)
     key_filter = None
     if asked is not None:
         key_filter = KeyFilter.of(keys=asked)

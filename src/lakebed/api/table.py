@@ -47,6 +47,7 @@ from lakebed.write.pipeline import (
     execute_write,
 )
 from lakebed.write.rows import partition_column
+from lakebed.write.spec import delete_fields
 
 log = logging.getLogger(__name__)
 
@@ -296,7 +297,7 @@ class Table:
     def _key_table(self, keys: Sequence[object]) -> pa.Table:
         """Make a table of keys that were given as dicts."""
         schema = self._snapshot(None).schema
-        names = dict.fromkeys((*self._config.record_key_fields, *self._config.partition_fields))
+        names = dict.fromkeys(delete_fields(self._config))
         return keys_to_table(keys, pa.schema([schema.field(name) for name in names]))
 
     def _partition_path(self, given: str | Mapping[str, object]) -> str:

@@ -9,6 +9,7 @@ from lakebed.index.scan import Scan
 
 def read_stream(scan: Scan) -> pa.RecordBatchReader:
     """Give the rows of `scan` as a stream; files are opened as it is read."""
+    scan.check_readable()
     full = scan.full_schema
     schema = pa.schema([full.field(name) for name in scan.columns])
     predicate = scan.predicate()

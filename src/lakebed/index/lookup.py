@@ -32,8 +32,8 @@ def look_up(scan: Scan, keys: pa.RecordBatch) -> pa.Table:
     """
     probes = plan_probes(scan, keys)
     schema = pa.schema([scan.full_schema.field(name) for name in scan.columns])
-    found = [batch for rows in LocalExecutor().run(_probe, probes, "look up") for batch in rows]
-    return pa.Table.from_batches(found, schema)
+    found = sorted(LocalExecutor().run(_probe, probes, "look up"))
+    return pa.Table.from_batches([batch for _, rows in found for batch in rows], schema)
 
 
 def plan_probes(scan: Scan, keys: pa.RecordBatch) -> list[Probe]:
@@ -90,6 +90,5 @@ def _group(
     return dict(places)
 
 
-def _probe(probe: Probe, task: TaskId) -> list[pa.RecordBatch]:
-    del task
-    return list(probe.scan.read(probe.slice_, probe.scan.columns, None))
+def _probe(probe: Probe, task: TaskId) -> tuple[int, list[pa.RecordBatch]]:
+    return task.partition, list(probe.scan.read(probe.slice_, probe.scan.columns, None))

@@ -12,6 +12,7 @@ from lakebed.storage.storage import Storage
 from lakebed.table.config import TableConfig
 from lakebed.table.file_group import FileSlice
 from lakebed.table.key_filter import KeyFilter
+from lakebed.table.log_reader import slice_sources
 from lakebed.table.merge_rule import merge_rule
 from lakebed.table.predicate import Predicate
 from lakebed.table.slice_reader import read_slice
@@ -50,6 +51,16 @@ class Scan:
         """Give the columns to read: those asked for, and those that the predicate looks at."""
         return list(dict.fromkeys((*self.columns, *(predicate.columns if predicate else ()))))
 
+    def check_readable(self) -> None:
+        """Look at the logs of one slice, so that a kind that is not read shows in the call.
+
+        The others are looked at when they are read: opening every log here would cost more than
+        most reads.
+        """
+        merged = next((slice_ for slice_ in self.slices if slice_.needs_merge), None)
+        if merged is not None:
+            slice_sources(self.storage, merged, self.config, self.timeline.is_committed)
+
     def read(
         self, slice_: FileSlice, columns: Sequence[str], predicate: Predicate | None
     ) -> Iterator[pa.RecordBatch]:
@@ -63,6 +74,7 @@ class Scan:
             self.rule,
             self.timeline.is_committed,
             key_filter=self.key_filter,
+            buffer_bytes=self.config.read_buffer_bytes,
         ):
             kept = batch if predicate is None else predicate.filter(batch)
             if kept.num_rows:

@@ -26,7 +26,7 @@ Words = npt.NDArray[np.uint64]
 _MASKS = np.array([(1 << 64) - (1 << 64 - 8 * n) for n in range(9)], np.uint64)
 
 OrderRuns = Callable[[Words, Ints, Ints, Ints, Ints, Bytes], int]
-FoldVersions = Callable[[Ints, Bytes, Bytes, Ints, Ints, Bytes, Ints, Ints, Bytes], None]
+FoldVersions = Callable[[Ints, Bytes, Bytes, Ints, Ints, Bytes, Bytes, Ints, Ints, Bytes], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def _compile(cached: bool) -> Kernels:
     bits, bits_2d = nb.uint8[::1], nb.uint8[:, ::1]
     order = nb.njit(nb.int64(words, ints, ints, ints, ints, bits), cache=cached, nogil=True)
     fold = nb.njit(
-        nb.void(ints, bits, bits, ints_2d, ints, bits_2d, ints, ints_2d, bits),
+        nb.void(ints, bits, bits, ints_2d, ints, bits_2d, bits, ints, ints_2d, bits),
         cache=cached,
         nogil=True,
     )
@@ -149,7 +149,7 @@ def _order_runs(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no
             ascends = (high_before < now_high) | (
                 (high_before == now_high) & (low_before < now_low)
             )
-            if not ascends or size < 0 or odd != 0:
+            if not ascends or odd != 0:
                 # This key, or one behind it where the run comes back to the shared bytes.
                 for later in range(max(row, first + 1), end):
                     if compare(later - 1, later, 0) > 0:
@@ -239,6 +239,7 @@ def _fold_versions(  # noqa: C901, PLR0912 - one loop, as above
     ranks: Ints,
     parts: Ints,
     presence: Bytes,
+    yields: Bytes,
     winners: Ints,
     sources: Ints,
     results: Bytes,
@@ -246,7 +247,8 @@ def _fold_versions(  # noqa: C901, PLR0912 - one loop, as above
     """Fold the versions of each key, oldest first.
 
     In: row numbers in key order, 1 at the first of a key, flags, ranks[field, version], the
-    part of each version, presence[class, part]: whether the part has the columns of that class.
+    part of each version, presence[class, part]: whether the part has the columns of that class,
+    yields[part]: whether its versions, which come last, win only by greater ranks.
     Out, per key: the row that won, sources[class, key]: the row that its columns come from or -1
     for null, flags.
     """
@@ -266,9 +268,9 @@ def _fold_versions(  # noqa: C901, PLR0912 - one loop, as above
                 there = presence[cls, parts[new]] != 0 and not deleted
                 sources[cls, key] = row if there else -1
             continue
-        wins = flags[new] & 2 != 0 or results[key] & 4 != 0
-        if not wins:
-            wins = True
+        yielding = yields[parts[new]] != 0
+        wins = not yielding
+        if results[key] & 4 == 0 and (yielding or flags[new] & 2 == 0):
             for field in range(fields):
                 if ranks[field, new] != ranks[field, held]:
                     wins = ranks[field, new] > ranks[field, held]

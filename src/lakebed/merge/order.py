@@ -8,7 +8,7 @@ from lakebed.format.meta_columns import RECORD_KEY
 from lakebed.merge import tree
 from lakebed.merge.arrays import Ints, int64_array, to_bools, to_numpy
 from lakebed.merge.rule import Merger, MergeRule
-from lakebed.merge.run import FLAGS
+from lakebed.merge.run import FLAGS, Run
 from lakebed.merge.tree import Order
 from lakebed.merge.versions import check_rule, choose, resolve, to_part
 
@@ -29,7 +29,7 @@ def sort_rows(
         rows = rows.take(int64_array(subset))
     schema = pa.schema([field for field in rows.schema if field.name != FLAGS])
     check_rule(rule, schema)
-    part = to_part(rows, schema, "rows", partial=False)
+    part = to_part(rows, schema, Run("rows", ()))
     flagged = FLAGS in rows.schema.names
     merged = resolve(
         [part],
@@ -58,7 +58,7 @@ def sort_positions(
     order = _order(picked.column(RECORD_KEY))
     found = order.positions
     if rule.merger is None:
-        part = to_part(picked, picked.select(names).schema, "rows", partial=False)
+        part = to_part(picked, picked.select(names).schema, Run("rows", ()))
         found = choose([part], order, rule, kernel=tree.use_kernel(0)).winners
     return found if subset is None else subset[found]
 

@@ -29,7 +29,7 @@ def merge_in_passes(
     `spill` writes batches of `schema` and the flags behind it, and gives the run that reads them
     back; it reads all of them before it returns. Only neighbours are merged beforehand, the newest
     first: they are the smallest. Partial runs are not: what they lack can only be told from
-    what is older. More of them than `max_fan_in` are all read at once.
+    what is older; nor is one that yields. More of them than `max_fan_in` are all read at once.
     """
     if max_fan_in < 2:
         raise InvalidError(f"merge: want a fan-in of at least 2, found {max_fan_in}")
@@ -51,13 +51,17 @@ def _merge_pass(
     while rest:
         excess = len(rest) + len(newest_first) - max_fan_in
         group: list[Run] = []
-        while rest and not rest[-1].partial and len(group) < min(max_fan_in, excess + 1):
+        while rest and not _is_apart(rest[-1]) and len(group) < min(max_fan_in, excess + 1):
             group.append(rest.pop())
         if len(group) > 1:
             newest_first.append(spill(_merge_group(group[::-1], rule, schema)))
         else:
             newest_first.extend(group or [rest.pop()])
     return newest_first[::-1]
+
+
+def _is_apart(run: Run) -> bool:
+    return run.partial or run.yields
 
 
 def _merge_group(runs: list[Run], rule: MergeRule, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -27,8 +27,13 @@ class Run:
     A key may come more than once, oldest version first, also across two batches. `name` is
     what errors call the run: a file, and the offset of a block in it. In a partial run a column
     that a batch lacks means "keep the older value", otherwise null.
+
+    A run that `yields` comes last although it is the oldest: it wins only by a greater ordering
+    value, never over a delete without one. That is how Hudi reads a base file: logs are folded
+    first, and what is left of them meets the base file once.
     """
 
     name: str
     batches: Iterable[pa.RecordBatch]
     partial: bool = False
+    yields: bool = False

@@ -58,7 +58,8 @@ class Order:
 class Versions:
     """The versions of some keys in key order, oldest first.
 
-    `presence[class, part]` says whether a part of the window has the columns of a class.
+    `presence[class, part]` says whether a part of the window has the columns of a class,
+    `yields[part]` whether its rows, which come last, win only by a greater rank.
     """
 
     rows: Ints
@@ -67,6 +68,7 @@ class Versions:
     ranks: Ints
     parts: Ints
     presence: Bytes
+    yields: Bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,8 @@ def warm_up() -> None:
     zeros = np.zeros(2, np.int64)
     none = np.zeros(2, np.uint8)
     ones = np.ones((1, 1), np.uint8)
-    versions = Versions(order.positions, order.starts, none, zeros[np.newaxis], zeros, ones)
+    ranks = zeros[np.newaxis]
+    versions = Versions(order.positions, order.starts, none, ranks, zeros, ones, none[:1])
     fold_versions(versions, kernel=True)
 
 
@@ -114,7 +117,8 @@ def fold_versions(versions: Versions, *, kernel: bool) -> Folded:
     The newer wins if it is a barrier, if the older is open, or if its ranks are not less. The
     winner brings the columns that its part has, the loser those that the winner lacks; nothing
     comes from a deleted version, and a deleted winner has none. What the winner carries of
-    flags stays, and a barrier of either.
+    flags stays, and a barrier of either. A version that yields wins only if its ranks are greater
+    and the older is not open.
     """
     return _fold_compiled(versions) if kernel else _fold_plain(versions)
 
@@ -160,6 +164,7 @@ def _fold_compiled(versions: Versions) -> Folded:
         versions.ranks,
         versions.parts,
         versions.presence,
+        versions.yields,
         winners,
         sources,
         flags,
@@ -175,6 +180,7 @@ def _fold_plain(versions: Versions) -> Folded:
         versions.flags.tolist(),
         list(map(tuple, versions.ranks.T.tolist())),
         [has[part] for part in versions.parts.tolist()],
+        [bool(versions.yields[part]) for part in versions.parts.tolist()],
     )
     by_class = np.array(sources, np.int64).reshape(len(winners), len(versions.presence)).T
     return Folded(

@@ -81,11 +81,18 @@ def order_runs(runs: Sequence[Sequence[bytes]]) -> tuple[list[int], list[bool], 
 class _Version:
     """What stands for a key after some of its versions."""
 
-    __slots__ = ("flags", "ordering", "row", "sources")
+    __slots__ = ("flags", "ordering", "row", "sources", "yields")
 
     def __init__(
-        self, row: int, flags: int, ordering: tuple[int, ...], has: Sequence[bool]
+        self,
+        row: int,
+        flags: int,
+        ordering: tuple[int, ...],
+        has: Sequence[bool],
+        *,
+        yields: bool = False,
     ) -> None:
+        self.yields = yields
         self.row = row
         self.flags = flags
         self.ordering = ordering
@@ -93,7 +100,12 @@ class _Version:
 
     def meet(self, new: "_Version") -> "_Version":
         """Fold a newer version in; give the one that stands."""
-        new_wins = new.flags & BARRIER or self.flags & OPEN or new.ordering >= self.ordering
+        if new.yields:
+            new_wins = not self.flags & OPEN and new.ordering > self.ordering
+        else:
+            new_wins = bool(
+                new.flags & BARRIER or self.flags & OPEN or new.ordering >= self.ordering
+            )
         winner, loser = (new, self) if new_wins else (self, new)
         if not winner.flags & DELETED:
             winner.sources = [
@@ -110,14 +122,16 @@ def fold_versions(
     flags: Sequence[int],
     orderings: Sequence[tuple[int, ...]],
     has: Sequence[Sequence[bool]],
+    yields: Sequence[bool],
 ) -> tuple[list[int], list[list[int]], list[int]]:
     """Fold the versions of each key, oldest first: winners, sources by key, flags.
 
-    `has[i]` says for each class of columns whether version i has them.
+    `has[i]` says for each class of columns whether version i has them, `yields[i]` whether it
+    comes last and wins only by a greater ordering.
     """
     standing: list[_Version] = []
     for at, row in enumerate(rows):
-        version = _Version(row, flags[at], orderings[at], has[at])
+        version = _Version(row, flags[at], orderings[at], has[at], yields=yields[at])
         if starts[at]:
             standing.append(version)
         else:

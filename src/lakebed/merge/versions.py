@@ -13,7 +13,7 @@ from lakebed.merge.arrays import Bytes, Ints, int64_array, to_numpy, uint8_array
 from lakebed.merge.custom import Repeated, merge_rounds
 from lakebed.merge.ranks import ordering_ranks
 from lakebed.merge.rule import Merger, MergeRule
-from lakebed.merge.run import DELETED, FLAGS
+from lakebed.merge.run import DELETED, FLAGS, Run
 from lakebed.merge.tree import Order, Versions, fold_versions
 
 
@@ -21,12 +21,14 @@ from lakebed.merge.tree import Order, Versions, fold_versions
 class Part:
     """Some rows of one run in the schema of the merge, their flags if any is set.
 
-    `lacks` names the columns, null here, for which older versions keep their value.
+    `lacks` names the columns, null here, for which older versions keep their value. Rows that
+    `yields` come last and win only by a greater ordering value.
     """
 
     rows: pa.RecordBatch
     flags: Bytes | None = None
     lacks: frozenset[str] = frozenset()
+    yields: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +44,9 @@ class Standing:
     flags: Bytes | None
 
 
-def to_part(batch: pa.RecordBatch, schema: pa.Schema, what: str, *, partial: bool) -> Part:
+def to_part(batch: pa.RecordBatch, schema: pa.Schema, run: Run) -> Part:
     """Give `batch` the columns of `schema`, null for what it lacks."""
+    what = run.name
     columns = []
     lacks = []
     names = batch.schema.names
@@ -63,7 +66,8 @@ def to_part(batch: pa.RecordBatch, schema: pa.Schema, what: str, *, partial: boo
     if nulls := batch.column(RECORD_KEY).null_count:
         raise CorruptError(f"{what}: want a record key in every row, found {nulls} rows with none")
     rows = pa.RecordBatch.from_arrays(columns, schema=schema)
-    return Part(rows, _flags(batch, what), frozenset(lacks) if partial else frozenset())
+    lacking = frozenset(lacks) if run.partial else frozenset()
+    return Part(rows, _flags(batch, what), lacking, run.yields)
 
 
 def check_rule(rule: MergeRule, schema: pa.Schema) -> None:
@@ -105,7 +109,8 @@ def choose(parts: Sequence[Part], order: Order, rule: MergeRule, *, kernel: bool
         return Standing(winners, classes, sources, results)
     repeated, keys = _repeated(order)
     at, starts = order.positions[repeated], order.starts[repeated]
-    if flags is None and not rule.ordering_fields and presence.all():
+    yields = np.array([part.yields for part in parts], np.uint8)
+    if flags is None and not rule.ordering_fields and presence.all() and not yields.any():
         winners[keys] = at[np.append(starts[1:], True)]
         sources[:, keys] = winners[keys]
         return Standing(winners, classes, sources, results)
@@ -117,6 +122,7 @@ def choose(parts: Sequence[Part], order: Order, rule: MergeRule, *, kernel: bool
             _ranks(parts, at, rule),
             _part_numbers(parts)[at],
             presence,
+            yields,
         ),
         kernel=kernel,
     )

@@ -128,7 +128,7 @@ class _Cursor:
             self.is_done = True
             return False
         before, started = self.last_key, self._part is not None
-        self._part = to_part(batch, self._schema, self.run.name, partial=self.run.partial)
+        self._part = to_part(batch, self._schema, self.run)
         self._keys = Keys(*key_bytes(batch.column(RECORD_KEY), self.run.name))
         self._first = 0
         if started and self._keys.key(0) < before:
@@ -149,7 +149,7 @@ class _Cursor:
         flags = None if part.flags is None else part.flags[start:end]
         if flags is not None and not flags.any():
             flags = None
-        return Part(part.rows.slice(start, end - start), flags, part.lacks)
+        return Part(part.rows.slice(start, end - start), flags, part.lacks, part.yields)
 
 
 def _pass_through(

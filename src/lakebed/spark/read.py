@@ -41,6 +41,7 @@ _NATIVE_OPTIONS = {
 
 def read_frame(spark: SparkSession, scan: Scan) -> DataFrame:
     """Give the rows of `scan` (meta columns may be among its columns)."""
+    scan.check_readable()
     plain = [s for s in scan.slices if not s.needs_merge and is_native(scan.storage, s)]
     others = [s for s in scan.slices if s not in plain]
     predicate = _understood(scan)

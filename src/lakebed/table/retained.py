@@ -7,6 +7,7 @@ reader that only lists files would give too few rows without a word.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
 from typing import cast
 
 from lakebed.errors import CorruptError, InvalidError
@@ -29,51 +30,73 @@ def named_files(metadata: CommitMetadata) -> Iterable[str]:
                 yield stat.path.lstrip("/")
 
 
+@dataclass(frozen=True, slots=True)
+class NamedFile:
+    """A data file as its commit names it; the size is 0 where the commit does not say."""
+
+    path: str
+    size_bytes: int
+
+
 def needed_files(
     commits: Iterable[tuple[TimelineInstant, CommitMetadata]],
-) -> dict[FileGroupId, list[str]]:
+) -> dict[FileGroupId, list[NamedFile]]:
     """Give what `commits`, oldest first, name of the newest slice of each file group.
 
     That is its newest base file, and the logs that were completed after that began.
     """
-    bases: dict[FileGroupId, tuple[str, str]] = {}
-    logs: dict[FileGroupId, list[tuple[str, str]]] = defaultdict(list)
+    bases: dict[FileGroupId, tuple[str, NamedFile]] = {}
+    logs: dict[FileGroupId, list[tuple[str, NamedFile]]] = defaultdict(list)
     for instant, metadata in commits:
-        for path in named_files(metadata):
-            partition, _, text = path.rpartition("/")
+        for stat in metadata.write_stats():
+            if not stat.path:
+                continue
+            file = NamedFile(stat.path.lstrip("/"), stat.file_size_in_bytes or 0)
+            partition, _, text = file.path.rpartition("/")
             name = parse_data_name(text)
             if name is None:
-                raise CorruptError(f"a commit names {path!r}, which is no name of a data file")
+                raise CorruptError(f"a commit names {file.path!r}, which is no name of a data file")
             group = FileGroupId(partition, name.file_id, name.column_group)
             if isinstance(name, BaseFileName):
-                bases[group] = (name.instant, path)
+                bases[group] = (name.instant, file)
             else:
-                logs[group].append((instant.completion or "", path))
-    needed = {group: [path] for group, (_, path) in bases.items()}
+                logs[group].append((instant.completion or "", file))
+    needed = {group: [file] for group, (_, file) in bases.items()}
     for group, held in logs.items():
         began = bases[group][0] if group in bases else ""
-        needed.setdefault(group, []).extend(path for done, path in held if done >= began)
+        needed.setdefault(group, []).extend(file for done, file in held if done >= began)
     return needed
 
 
 def check_files_present(
-    needed: Mapping[FileGroupId, Iterable[str]],
+    needed: Mapping[FileGroupId, Iterable[NamedFile]],
     replaced: Mapping[str, Set[str]],
-    present: Set[str],
+    sizes: Mapping[str, int],
     until: str | None,
 ) -> None:
-    """Refuse a snapshot of which a commit names a file that is not there."""
-    for group, paths in needed.items():
+    """Refuse a snapshot of which a commit names a file that is not there, or shorter than it was.
+
+    A log that lost whole blocks at its end looks whole: only its commit knows better.
+    """
+    for group, files in needed.items():
         if group.file_id in replaced.get(group.partition, frozenset()):
             continue
-        for path in paths:
-            if path in present:
-                continue
-            if until is not None:
+        for file in files:
+            found = sizes.get(file.path)
+            if found is None and until is not None:
                 raise InvalidError(
-                    f"as of {until}: {path} is not there any more; the table has been cleaned since"
+                    f"as of {until}: {file.path} is not there any more; the table has been cleaned "
+                    "since"
                 )
-            raise CorruptError(f"{path}: a commit names it, but it is not there; rows are missing")
+            if found is None:
+                raise CorruptError(
+                    f"{file.path}: a commit names it, but it is not there; rows are missing"
+                )
+            if found < file.size_bytes:
+                raise CorruptError(
+                    f"{file.path}: its commit wrote {file.size_bytes} bytes, found {found}; it was "
+                    "cut, and rows are missing"
+                )
 
 
 def check_as_of(

@@ -1,15 +1,18 @@
 """The rows of a file slice: its runs merged as a stream, deletes left out."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from lakebed.errors import CorruptError, SchemaError
 from lakebed.format.meta_columns import META_COLUMNS, RECORD_KEY
+from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.rule import MergeRule
-from lakebed.merge.window import gather, merge_runs
+from lakebed.merge.run import Run
+from lakebed.merge.window import gather
 from lakebed.storage.storage import Storage
-from lakebed.table.config import TableConfig
+from lakebed.table.config import Layout, TableConfig
 from lakebed.table.conform import check_nulls
 from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice
 from lakebed.table.key_filter import KeyFilter
@@ -23,6 +26,9 @@ from lakebed.table.projection import find_columns, project, shape
 from lakebed.table.run_reader import KEY_FIELD, Needs, check_keys, open_run
 from lakebed.table.run_source import RunSource
 from lakebed.table.schema import find_field
+from lakebed.table.spill import Spills
+
+_NATIVE_VERSION = 10
 
 
 def read_slice(
@@ -55,7 +61,15 @@ def read_slice(
             key_filter=key_filter,
             buffer_bytes=buffer_bytes,
         )
-        batches = _merge(storage, sources, needs, rule, target, slice_.group)
+        batches = _merge(
+            storage,
+            sources,
+            needs,
+            rule,
+            target,
+            slice_.group,
+            in_sequence=_folds_in_sequence(config, sources, rule),
+        )
     try:
         yield from batches
     finally:
@@ -119,15 +133,38 @@ def _merge(
     rule: MergeRule,
     target: pa.Schema,
     group: FileGroupId,
+    *,
+    in_sequence: bool,
 ) -> Iterator[pa.RecordBatch]:
-    runs = [open_run(storage, source, needs) for source in sources]
-    for batch in merge_runs(runs, rule, pa.schema(needs.all_fields)):
-        arrays = [batch.column(name) for name in target.names]
-        try:
-            for array, field in zip(arrays, target, strict=True):
-                check_nulls(array, field, field.name)
-        except SchemaError as error:
-            raise CorruptError(
-                f"file group {group.file_id} in partition {group.partition!r}: {error}"
-            ) from error
-        yield pa.RecordBatch.from_arrays(arrays, schema=target)
+    opened = [open_run(storage, source, needs) for source in sources]
+    runs = opened if in_sequence else _base_last(sources, opened)
+    with Spills() as spills:
+        for batch in merge_in_passes(runs, rule, pa.schema(needs.all_fields), spills.spill):
+            arrays = [batch.column(name) for name in target.names]
+            try:
+                for array, field in zip(arrays, target, strict=True):
+                    check_nulls(array, field, field.name)
+            except SchemaError as error:
+                raise CorruptError(
+                    f"file group {group.file_id} in partition {group.partition!r}: {error}"
+                ) from error
+            yield pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+def _folds_in_sequence(config: TableConfig, sources: Sequence[RunSource], rule: MergeRule) -> bool:
+    """Tell whether versions are folded from the base file on, one after the other.
+
+    Hudi's reader of sorted native logs does so. Its other one folds the logs first and then meets
+    the base file with the result, which differs where a key was deleted without an ordering value
+    and came back with a smaller one than the base file's. A user's own merger takes versions as
+    they came.
+    """
+    native = config.version >= _NATIVE_VERSION and config.layout is Layout.LSM_TREE
+    whole = all(source.is_base or source.length is None for source in sources)
+    return rule.merger is not None or (native and whole)
+
+
+def _base_last(sources: Sequence[RunSource], runs: Sequence[Run]) -> list[Run]:
+    pairs = list(zip(sources, runs, strict=True))
+    logs = [run for source, run in pairs if not source.is_base]
+    return [*logs, *(replace(run, yields=True) for source, run in pairs if source.is_base)]

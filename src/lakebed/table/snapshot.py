@@ -92,7 +92,7 @@ class Snapshot:
         check_files_present(
             needed_files((commit, self.commits.read(commit)) for commit in self.timeline.commits),
             self.replaced,
-            {file.path for file in files},
+            {file.path: file.size_bytes for file in files},
             self.timeline.until,
         )
         pending = self._pending_compactions()

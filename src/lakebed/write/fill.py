@@ -29,6 +29,8 @@ SMALL_FILE_LIMIT = 104_857_600
 MAX_FILE_SIZE = 125_829_120
 # The largest files of a partition say best what a row takes; few are enough.
 _SAMPLE_FILES = 4
+# A file is cut at whole batches, so a batch is a small part of it.
+_PIECES = 16
 
 Group = tuple[str, str]
 
@@ -162,7 +164,11 @@ def cut_new_rows(rows: NewRows, task: TaskId) -> list[Segment]:
         schema = pa.schema([pa.field(RECORD_KEY, pa.string()), *fields])
         for batch in merge_in_passes(runs, spec.staged_rule, schema, spill):
             seen_bytes += batch.nbytes
-            yield batch
+            piece = max(
+                1, (rows.sizes.max_size // _PIECES) * batch.num_rows // max(1, batch.nbytes)
+            )
+            for start in range(0, batch.num_rows, piece):
+                yield batch.slice(start, piece)
 
     path, counts = spill_batches(merged(), spec, f"fill-{task.write_token}")
     if not counts:
@@ -202,11 +208,11 @@ def _cut(rows: NewRows, counts: Sequence[int], row_bytes: float) -> Iterator[tup
     left = sum(counts[at:])
     # Groups of one size rather than full ones and a rest.
     groups = max(1, -int(-left * row_bytes // rows.sizes.max_size))
-    for number in count():
-        if at == len(counts):
-            return
-        end = max(at + 1, _batches_within(counts, at, left / groups))
-        yield new_file_id(rows.partition, number, rows.spec.seed), at, end
+    start = at
+    for number in range(groups):
+        end = _batches_within(counts, start, left * (number + 1) / groups)
+        if end > at:
+            yield new_file_id(rows.partition, number, rows.spec.seed), at, end
         at = end
 
 

@@ -256,9 +256,17 @@ def test_bytes_of_long_blocks_that_are_broken_give_the_plain_parsers_error():
         decode_deletes(content.replace(b"k2999", b"k299\xff"), [], "f")
 
 
-@pytest.mark.parametrize("tag", ["1a", "30", "31", "19", "17", "ff"])
-def test_ordering_of_an_unknown_branch_is_corrupt(tag):
-    body = bytes.fromhex("02 02026b 00" + tag + "0000")
+@pytest.mark.parametrize(
+    "ordering",
+    [
+        "1a 00 00", "30 00 00", "31 00 00", "19 00 00", "17 00 00", "ff 00 00",
+        # A number of more than 64 bits, one without end, an array that ends in its negative count.
+        "06 ff ff ff ff ff ff ff ff ff 02 00", "06 ff ff ff ff ff ff ff ff ff ff 01 00",
+        "18 02 01 00", "0e 01 00", "0e ff ff ff ff ff ff ff ff ff 02 00",
+    ],
+)  # fmt: skip
+def test_ordering_that_is_broken_is_walked_by_nobody(ordering):
+    body = bytes.fromhex("02 02026b 00" + ordering)
     content = struct.pack(">ii", 3, len(body)) + body
     assert walk_deletes(content) is None
     with pytest.raises(CorruptError, match=r"^f: "):

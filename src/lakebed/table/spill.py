@@ -1,0 +1,52 @@
+"""Temporary runs of a read, on this machine: what more runs than may be open are merged into."""
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from lakebed.errors import UnavailableError
+from lakebed.merge.run import Run
+
+# One batch of every run is in memory during the merge.
+_BATCH_ROWS = 16_384
+
+
+class Spills(contextlib.ExitStack):
+    """Temporary runs, gone when the context ends.
+
+    The files have no names, so that nothing stays of them when the process dies.
+    """
+
+    def spill(self, batches: Iterator[pa.RecordBatch]) -> Run:
+        """Write `batches` to a temporary file and give the run that reads them back."""
+        try:
+            file = self.enter_context(tempfile.TemporaryFile(prefix="lakebed-"))  # noqa: SIM115
+            return Run("temporary run", _read(file) if _write(file, batches) else ())
+        except OSError as error:
+            raise UnavailableError(
+                f"temporary file in {tempfile.gettempdir()}: {error}; more runs are merged than may "
+                "be open at once, which takes room there"
+            ) from error
+
+
+def _write(file: BinaryIO, batches: Iterator[pa.RecordBatch]) -> bool:
+    writer = None
+    for batch in batches:
+        if writer is None:
+            options = pa.ipc.IpcWriteOptions(compression="lz4")
+            writer = pa.ipc.new_stream(file, batch.schema, options=options)
+        for start in range(0, batch.num_rows, _BATCH_ROWS):
+            writer.write_batch(batch.slice(start, _BATCH_ROWS))
+    if writer is None:
+        return False
+    writer.close()
+    file.seek(0)
+    return True
+
+
+def _read(file: BinaryIO) -> Iterator[pa.RecordBatch]:
+    with pa.ipc.open_stream(file) as reader:
+        yield from reader

@@ -1,0 +1,105 @@
+"""Apache Hudi and Lakebed write the same tables in turns, both by the simple index."""
+
+import pathlib
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakebed
+from interop.clients import Hudi
+from interop.rows import user_rows
+
+SCHEMA = pa.schema(
+    [("id", pa.string()), ("v", pa.int64()), ("ts", pa.int64()), ("dt", pa.string())]
+)
+TYPES = pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+INDEXES = pytest.mark.parametrize("index", ["SIMPLE", "GLOBAL_SIMPLE"])
+
+
+def rows_of(*rows: tuple[str, int, int, str]) -> pa.Table:
+    """Give rows of SCHEMA."""
+    named = [dict(zip(SCHEMA.names, row, strict=True)) for row in rows]
+    return pa.Table.from_pylist(named, schema=SCHEMA)
+
+
+def hudi_options(path: pathlib.Path, index: str, table_type: str, **more: str) -> dict[str, str]:
+    """Give the options of a Hudi writer that looks keys up in base files."""
+    return {
+        "hoodie.table.name": path.name,
+        "hoodie.datasource.write.table.type": table_type,
+        "hoodie.datasource.write.operation": "upsert",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "dt",
+        "hoodie.datasource.write.precombine.field": "ts",
+        "hoodie.index.type": index,
+        "hoodie.logfile.data.block.format": "parquet",
+        "hoodie.metadata.enable": "false",
+        "hoodie.simple.index.parallelism": "2",
+        "hoodie.global.simple.index.parallelism": "2",
+        "hoodie.upsert.shuffle.parallelism": "2",
+        **more,
+    }
+
+
+def found(table: pa.Table | Any) -> list[dict[str, Any]]:
+    """Give every row, so that a key that comes twice shows."""
+    read = table.read_all() if isinstance(table, pa.RecordBatchReader) else table
+    return user_rows(read, ["id", "dt"])
+
+
+@INDEXES
+@TYPES
+def test_hudi_and_lakebed_upsert_our_table_in_turns(
+    hudi: Hudi, tmp_path: pathlib.Path, table_type: str, index: str
+):
+    path = tmp_path / "t"
+    table = lakebed.create_table(
+        None,
+        str(path),
+        SCHEMA,
+        key="id",
+        ordering="ts",
+        partition_by="dt",
+        table_type=table_type,
+        index=index.lower(),
+    )
+    table.upsert(rows_of(*((f"k{n}", 0, 1, "pq"[n % 2]) for n in range(10))))
+    table.upsert(rows_of(("k0", 1, 2, "p"), ("k1", 1, 2, "q"), ("new", 1, 2, "p")))
+    table.delete([{"id": "k2", "dt": "p"}])
+    assert found(hudi.read(path)) == found(table.read())
+    # What we put into logs and base files, Hudi's own index has to find.
+    came = rows_of(("k0", 2, 3, "p"), ("new", 2, 3, "p"), ("k3", 2, 3, "q"), ("hudi", 2, 3, "q"))
+    hudi.write(path, came, hudi_options(path, index, table_type))
+    after = {row["id"]: (row["v"], row["dt"]) for row in found(table.read())}
+    assert len(after) == len(found(table.read())) == 11
+    assert [after[key] for key in ("k0", "new", "k3", "hudi")] == [
+        (2, "p"),
+        (2, "p"),
+        (2, "q"),
+        (2, "q"),
+    ]
+    # And what Hudi wrote, ours.
+    table.upsert(rows_of(("hudi", 3, 4, "q"), ("k0", 3, 4, "p"), ("k3", 3, 0, "q")))
+    assert found(hudi.read(path)) == found(table.read())
+    after = {row["id"]: row["v"] for row in found(table.read())}
+    assert (after["hudi"], after["k0"], after["k3"], len(found(table.read()))) == (3, 3, 2, 11)
+
+
+@TYPES
+def test_a_row_moves_between_partitions_for_both(
+    hudi: Hudi, tmp_path: pathlib.Path, table_type: str
+):
+    path = tmp_path / "t"
+    options = hudi_options(path, "GLOBAL_SIMPLE", table_type)
+    hudi.write(path, rows_of(*((k, 0, 1, "p") for k in "abcd")), options, mode="overwrite")
+    table = lakebed.open_table(None, str(path))
+    table.upsert(rows_of(("a", 1, 2, "q"), ("b", 1, 0, "q")), index="global_simple")
+    wanted = [("a", 1, "q"), ("b", 0, "p"), ("c", 0, "p"), ("d", 0, "p")]
+    assert [(r["id"], r["v"], r["dt"]) for r in found(table.read())] == wanted
+    assert found(hudi.read(path)) == found(table.read())
+    hudi.write(path, rows_of(("a", 2, 3, "p"), ("c", 2, 3, "q")), options)
+    table.upsert(rows_of(("a", 3, 4, "p"), ("c", 3, 1, "p"), ("c", 4, 5, "q")))
+    wanted = [("a", 3, "p"), ("b", 0, "p"), ("c", 4, "q"), ("d", 0, "p")]
+    assert [(r["id"], r["v"], r["dt"]) for r in found(table.read())] == wanted
+    assert found(hudi.read(path)) == found(table.read())
