@@ -113,7 +113,7 @@ def test_a_read_as_of_an_instant_gives_what_hudi_gave(opened: Table, name: str, 
     logs = [log.path for slice_ in snapshot.slices for log in slice_.log_files]
     if logs:
         # The tables that time travel was tried on have Avro blocks.
-        with pytest.raises(UnsupportedError, match="Avro|AVRO"):
+        with pytest.raises(UnsupportedError, match=r"Avro|AVRO"):
             read_all(opened, moment)
         return
     wanted = TRAVEL["time_travel_and_incremental"][name]["as_of"][moment]

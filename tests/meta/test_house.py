@@ -56,6 +56,11 @@ def test_links_and_paths_in_the_documents_exist(page):
             assert (ROOT / "src" / "lakebed" / path).exists(), path
 
 
+def test_the_example_of_a_merger_runs_as_it_is_written():
+    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/merging.md").read_text(), re.DOTALL)
+    exec(compile(code, "docs/merging.md", "exec"), {})  # noqa: S102 - our own page
+
+
 def test_the_layers_in_the_architecture_are_the_folders():
     drawn = set(re.findall(r"\b(\w+)/", (ROOT / "ARCHITECTURE.md").read_text().split("```")[1]))
     folders = {path.parent.name for path in SOURCES if path.name == "__init__.py"} - {"lakebed"}

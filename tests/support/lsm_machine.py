@@ -41,14 +41,17 @@ SHAPES = st.builds(
     partition_by=st.sampled_from([("dt",), ("dt",), ()]),
 )
 Predicate = Callable[[Row], bool]
+# A comparison with null is not true.
 PREDICATES: dict[str, Predicate] = {
     "n > 0": lambda row: row["n"] is not None and row["n"] > 0,
     "n IS NULL": lambda row: row["n"] is None,
     "id = 'b'": lambda row: row["id"] == "b",
     "dt = 'p'": lambda row: row["dt"] == "p",
-    "dt <> 'q' AND ts >= 0": lambda row: row["dt"] != "q" and row["ts"] >= 0,
+    "dt <> 'q' AND ts >= 0": lambda row: (
+        row["dt"] in ("p", "ü") and row["ts"] is not None and row["ts"] >= 0
+    ),
     "id IN ('a', 'é') OR k2 = 1": lambda row: row["id"] in ("a", "é") or row["k2"] == 1,
-    "id >= 'd' AND NOT k2 = 0": lambda row: row["id"] >= "d" and row["k2"] != 0,
+    "id >= 'd' AND NOT k2 = 0": lambda row: row["id"] >= "d" and row["k2"] == 1,
     "`select` IS NOT NULL AND id = '雪'": lambda row: (
         row["select"] is not None and row["id"] == "雪"
     ),

@@ -1,7 +1,7 @@
 import datetime as dt
 import struct
 import tracemalloc
-from decimal import Decimal
+from decimal import Context, Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -257,20 +257,50 @@ def test_bytes_of_long_blocks_that_are_broken_give_the_plain_parsers_error():
 
 
 @pytest.mark.parametrize(
-    "ordering",
+    "rest",
     [
-        "1a 00 00", "30 00 00", "31 00 00", "19 00 00", "17 00 00", "ff 00 00",
-        # A number of more than 64 bits, one without end, an array that ends in its negative count.
-        "06 ff ff ff ff ff ff ff ff ff 02 00", "06 ff ff ff ff ff ff ff ff ff ff 01 00",
-        "18 02 01 00", "0e 01 00", "0e ff ff ff ff ff ff ff ff ff 02 00",
+        "00 1a 00 00", "00 30 00", "00 30 00 00", "00 31 00", "00 19 00", "00 17 00", "00 ff 00 00",
+        # A number of more than 64 bits, one without end, an array that ends in its negative count,
+        # one with more behind its end, a text of negative length.
+        "00 06 ff ff ff ff ff ff ff ff ff 02 00", "00 06 ff ff ff ff ff ff ff ff ff ff 01 00",
+        "00 18 02 01 00", "00 18 02 02 00 04 00", "00 0e 01 00",
+        "00 0e ff ff ff ff ff ff ff ff ff 02 00",
+        # A decimal of 39 digits; a partition path of a third branch; one that is no text.
+        "00 12 20 7f" + "ff" * 15 + "00", "04 02 70 00 00", "02 02 ff 00 00",
     ],
 )  # fmt: skip
-def test_ordering_that_is_broken_is_walked_by_nobody(ordering):
-    body = bytes.fromhex("02 02026b 00" + ordering)
+def test_record_that_is_broken_is_walked_by_nobody(rest):
+    body = bytes.fromhex("02 02026b" + rest)
     content = struct.pack(">ii", 3, len(body)) + body
     assert walk_deletes(content) is None
     with pytest.raises(CorruptError, match=r"^f: "):
         decode_deletes(content, [], "f")
+
+
+def test_decimals_have_the_shortest_bytes_at_every_length():
+    ends = [1 << bits for bits in range(0, 127, 7)]
+    numbers = [n for end in ends for n in (end - 1, end, -end, -end - 1) if abs(n) < 10**38]
+    values = [Decimal(n).scaleb(-15, Context(prec=40)) for n in numbers]
+    keys = pa.array([str(n) for n in range(len(values))])
+    column = pa.array(values, pa.decimal128(38, 15))
+    content = encode_deletes(keys[2:], "p", [column[2:]])
+    assert content == encode_delete_block(
+        [DeleteRecord(str(n), "p", value("DECIMAL", values[n])) for n in range(2, len(values))]
+    )
+    assert walk_deletes(content) is not None
+    assert decode_deletes(content, [column.type], "f").ordering[0].equals(column[2:])
+
+
+def test_decimal_of_no_bytes_is_zero():
+    body = b"\x80\x20" + bytes.fromhex("02026b001200") * 2048 + b"\x00"
+    found = decode_deletes(struct.pack(">ii", 3, len(body)) + body, [pa.decimal128(9, 2)], "f")
+    assert found.ordering[0].to_pylist() == [Decimal("0.00")] * 2048
+
+
+def test_records_without_a_partition_path_are_walked():
+    records = [DeleteRecord("k" * 100, None), DeleteRecord("é", "p"), DeleteRecord("z" * 99, None)]
+    walked = walk_deletes(encode_delete_block(records))
+    assert walked.keys.to_pylist() == [record.record_key for record in records]
 
 
 def test_block_of_nothing_but_false_starts_takes_bounded_memory():

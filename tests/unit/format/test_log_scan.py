@@ -112,12 +112,15 @@ def test_long_header_is_read_whole():
     assert second.end == len(data)
 
 
-def test_next_block_is_found_beyond_a_long_damaged_stretch():
-    for gap in (1 << 20, (1 << 20) - 3, (1 << 20) + 3, 5 << 20):
-        data = encode_block(block(b"a"))[:-1] + bytes(gap) + encode_block(block(b"b"))
-        span, place = Reads(data).scan()
-        assert (span.offset, span.size_bytes) == (0, place.offset)
-        assert data[place.content_offset : place.content_offset + 1] == b"b"
+def test_next_block_is_found_wherever_the_reads_of_the_search_meet():
+    torn = encode_block(block(b"a"))[:-1]
+    first_read = 32 << 10
+    for meeting in (first_read, first_read - 5 + (1 << 20)):
+        for at in range(meeting - 7, meeting + 3):
+            data = torn + bytes(at - len(torn)) + encode_block(block(b"b"))
+            span, place = Reads(data).scan()
+            assert (span.offset, span.size_bytes, place.offset) == (0, at, at)
+            assert data[place.content_offset : place.content_offset + 1] == b"b"
 
 
 def test_file_of_nothing_but_magics_ends_soon():

@@ -32,6 +32,7 @@ def test_schema_of_a_real_log_keeps_its_properties_and_fields_in_order():
 def test_anything_but_true_is_no_mark_and_is_replaced(value):
     schema = f'{{"type":"record","hudi.is_ordered":{value},"fields":[]}}'
     assert not is_marked_ordered(schema)
+    assert mark_ordered(schema).count("hudi.is_ordered") == 1
     assert json.loads(mark_ordered(schema)) == {
         "type": "record",
         "hudi.is_ordered": True,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lakebed.errors import CorruptError, LakebedError, UnsupportedError
+from lakebed.errors import CorruptError, LakebedError
 from lakebed.format.names import parse_data_name
 from lakebed.table.snapshot import load_snapshot, table_files
 from support.tables import batch, contents, copy_of, make, reopen, user_rows
