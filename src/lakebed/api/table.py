@@ -27,6 +27,7 @@ from lakebed.table.config import MergeMode, TableConfig, WriterIndex
 from lakebed.table.history import files_table, history_table
 from lakebed.table.properties_file import load_config
 from lakebed.table.snapshot import CommitCache, Snapshot, load_snapshot
+from lakebed.table.source_cache import SourceCache
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.write.operation import (
     BULK_INSERT,
@@ -78,6 +79,7 @@ class Table:
             )
         self._commits = CommitCache(ActiveTimeline(storage, config.timeline_path))
         self._held: Snapshot | None = None
+        self._sources = SourceCache()
 
     def __repr__(self) -> str:
         return f"Table({self._config.name!r}, {self._config.table_type}, {self._storage.url})"
@@ -167,6 +169,8 @@ class Table:
         """
         if isinstance(partitions, (str, Mapping)):
             partitions = [partitions]
+        if not isinstance(partitions, Sequence):
+            raise InvalidError(f"partitions: want a list, found {type(partitions).__name__}")
         paths = [self._partition_path(given) for given in partitions]
         if not paths:
             raise InvalidError("delete_partitions: want at least one partition")
@@ -235,7 +239,7 @@ class Table:
         table = keys_to_table(keys, schema).combine_chunks()
         scan = plan_scan(snapshot, names, None, self._merger)
         batches = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=schema)]
-        return look_up(scan, batches[0])
+        return look_up(scan, batches[0], self._sources)
 
     def history(self) -> pa.Table:
         """Give every instant of the timeline, newest first, with what it wrote."""
@@ -261,7 +265,7 @@ class Table:
             snapshot.timeline,
         ):
             return held
-        self._held = snapshot
+        self._held, self._sources = snapshot, SourceCache()
         return snapshot
 
     def _write(
@@ -303,6 +307,8 @@ class Table:
     def _partition_path(self, given: str | Mapping[str, object]) -> str:
         if isinstance(given, str):
             return given.strip("/")
+        if not isinstance(given, Mapping):
+            raise InvalidError(f"partition {given!r}: want its path or a dict of column values")
         schema = self._snapshot(None).schema
         fields = self._config.partition_fields
         if set(given) != set(fields):

@@ -41,9 +41,10 @@ def open_stream(data: object) -> pa.RecordBatchReader:
 def stage_stream(stream: pa.RecordBatchReader, spec: WriteSpec) -> list[Staged]:
     """Write the rows of `stream` as sorted runs.
 
-    One task makes all of them, so their order is that of arrival, also for logs.
+    One task makes all of them, so their order is that of arrival, also for logs. Under a user's
+    own merger a key may come several times in a run, which a log must not: runs are merged first.
     """
-    policy = LogPolicy(spec.appends_logs)
+    policy = LogPolicy(spec.appends_logs and spec.rule.merger is None)
     return list(stage_runs(_bounded(stream), spec, TaskId(0, 0, 0), policy))
 
 

@@ -15,6 +15,7 @@ from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.table.config import BucketIndex
 from lakebed.table.file_group import FileSlice
 from lakebed.table.key_filter import KeyFilter
+from lakebed.table.source_cache import SourceCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,20 +24,21 @@ class Probe:
 
     scan: Scan
     slice_: FileSlice
+    cache: SourceCache
 
 
-def look_up(scan: Scan, keys: pa.RecordBatch) -> pa.Table:
+def look_up(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> pa.Table:
     """Give the rows of `scan` whose keys are in `keys`: the key columns, and perhaps the partition's.
 
     Without partition columns every partition is searched. A key that is not there gives no row.
     """
-    probes = plan_probes(scan, keys)
+    probes = plan_probes(scan, keys, cache)
     schema = pa.schema([scan.full_schema.field(name) for name in scan.columns])
     found = sorted(LocalExecutor().run(_probe, probes, "look up"))
     return pa.Table.from_batches([batch for _, rows in found for batch in rows], schema)
 
 
-def plan_probes(scan: Scan, keys: pa.RecordBatch) -> list[Probe]:
+def plan_probes(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> list[Probe]:
     """Give each slice that can hold one of the keys, with those that it can hold."""
     if not keys.num_rows:
         return []
@@ -62,7 +64,7 @@ def plan_probes(scan: Scan, keys: pa.RecordBatch) -> list[Probe]:
         place = (None if partitions is None else slice_.group.partition, bucket)
         if place in places:
             key_filter = KeyFilter.of(keys=places[place])
-            probes.append(Probe(replace(scan, slices=(), key_filter=key_filter), slice_))
+            probes.append(Probe(replace(scan, slices=(), key_filter=key_filter), slice_, cache))
     return probes
 
 
@@ -91,4 +93,6 @@ def _group(
 
 
 def _probe(probe: Probe, task: TaskId) -> tuple[int, list[pa.RecordBatch]]:
-    return task.partition, list(probe.scan.read(probe.slice_, probe.scan.columns, None))
+    scan, slice_ = probe.scan, probe.slice_
+    sources = probe.cache.get(slice_, lambda: scan.sources(slice_))
+    return task.partition, list(scan.read(slice_, scan.columns, None, sources))

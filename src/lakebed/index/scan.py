@@ -15,6 +15,7 @@ from lakebed.table.key_filter import KeyFilter
 from lakebed.table.log_reader import slice_sources
 from lakebed.table.merge_rule import merge_rule
 from lakebed.table.predicate import Predicate
+from lakebed.table.run_source import RunSource
 from lakebed.table.slice_reader import read_slice
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.timeline import Timeline
@@ -59,10 +60,18 @@ class Scan:
         """
         merged = next((slice_ for slice_ in self.slices if slice_.needs_merge), None)
         if merged is not None:
-            slice_sources(self.storage, merged, self.config, self.timeline.is_committed)
+            self.sources(merged)
+
+    def sources(self, slice_: FileSlice) -> Sequence[RunSource]:
+        """Give the runs of a slice."""
+        return slice_sources(self.storage, slice_, self.config, self.timeline.is_committed)
 
     def read(
-        self, slice_: FileSlice, columns: Sequence[str], predicate: Predicate | None
+        self,
+        slice_: FileSlice,
+        columns: Sequence[str],
+        predicate: Predicate | None,
+        sources: Sequence[RunSource] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one slice, merged, filtered where a predicate is given."""
         for batch in read_slice(
@@ -75,6 +84,7 @@ class Scan:
             self.timeline.is_committed,
             key_filter=self.key_filter,
             buffer_bytes=self.config.read_buffer_bytes,
+            sources=sources,
         ):
             kept = batch if predicate is None else predicate.filter(batch)
             if kept.num_rows:

@@ -11,13 +11,13 @@ from pyspark.daemon import manager
 
 from lakebed.format.bucket import warm_up
 from lakebed.index import scan
-from lakebed.merge.kernel import load_kernels
+from lakebed.merge import tree
 from lakebed.write import file_groups, staging
 
 WARMED = (np, pa, file_groups, scan, staging)
 
 if __name__ == "__main__":
     warm_up()
-    load_kernels()
+    tree.warm_up()
     pa.array([0])  # the first such call imports pandas
     manager()

@@ -28,6 +28,7 @@ _SURROGATES = range(0xD800, 0xE000)
 _MAX_RANGES = 64
 # With fewer, reading the keys first and then all is no less work.
 _MIN_COLUMNS_TO_LOOK = 8
+_MAX_KEYS_TO_BISECT = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +78,22 @@ class KeyFilter:
         groups = self._groups_in_range(file, what)
         if self.prefixes or len(file.schema) < _MIN_COLUMNS_TO_LOOK:
             return groups
+        ordered = file.key_values.get(FOOTER_IS_ORDERED) == "true"
+        if ordered and len(self.keys or ()) <= _MAX_KEYS_TO_BISECT:
+            return file.row_groups_with(RECORD_KEY, groups, self._is_found)
         return file.row_groups_with(RECORD_KEY, groups, self._is_in)
 
     def _is_in(self, keys: pa.ChunkedArray) -> bool:
         wanted = pa.array(self.keys or (), pa.string())
         return bool(pc.any(pc.is_in(keys, value_set=wanted), min_count=0).as_py())
+
+    def _is_found(self, keys: pa.ChunkedArray) -> bool:
+        """Look for the keys in a column that ascends; hashing all of it would take longer."""
+        for key in self.keys or ():
+            at = bisect_left(range(len(keys)), key, key=lambda row: keys[row].as_py())
+            if at < len(keys) and keys[at].as_py() == key:
+                return True
+        return False
 
     def _groups_in_range(self, file: ParquetSource, what: str) -> list[int]:
         text = file.key_values.get(FOOTER_ROW_GROUP_KEYS)

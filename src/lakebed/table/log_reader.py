@@ -74,7 +74,7 @@ def _base_source(storage: Storage, file: BaseFile, config: TableConfig) -> RunSo
         raise UnsupportedError(f"base file {file.path!r}: this release reads Parquet files only")
     ordered = _sorts_native(config) and config.initial_version >= _NATIVE_SORTED
     source = RunSource(file.path, RunKind.DATA, file.name.instant, ordered, is_base=True)
-    return source if ordered else replace(source, ordered=_is_marked(storage, source))
+    return source if ordered else _look_for_mark(storage, source)
 
 
 def _read_log(storage: Storage, log: LogFile, config: TableConfig) -> Iterator[_Found]:
@@ -102,6 +102,7 @@ def _read_native(
     what = f"log file {log.path!r}"
     with open_parquet(storage, log.path, what) as file:
         footer = parse_log_footer(file.key_values, what) or LogFooter(None)
+        parquet = file.footer
     kind = footer.kind or named
     if kind is None:
         raise CorruptError(f"{what}: Parquet under the name of an inline log, but no block type")
@@ -118,7 +119,7 @@ def _read_native(
     if ordered is None:
         ordered = named is not None and _sorts_native(config)
     run = RunKind.DELETES if kind is FooterKind.DELETE else RunKind.DATA
-    source = RunSource(log.path, run, instant, ordered, footer.is_partial)
+    source = RunSource(log.path, run, instant, ordered, footer.is_partial, footer=parquet)
     times = footer.headers.get(HeaderKey.COMPACTED_BLOCK_TIMES, "")
     yield _Found(instant, source, _instants(times))
 
@@ -176,14 +177,15 @@ def _settle_order(storage: Storage, source: RunSource) -> RunSource:
     """Look for the mark of a Parquet block in its own footer; the others have said it already."""
     if source.kind is RunKind.DELETES or source.length is None:
         return source
-    return replace(source, ordered=_is_marked(storage, source))
+    return _look_for_mark(storage, source)
 
 
-def _is_marked(storage: Storage, source: RunSource) -> bool:
+def _look_for_mark(storage: Storage, source: RunSource) -> RunSource:
     with open_parquet(
         storage, source.path, source.name, offset=source.offset, length=source.length
     ) as file:
-        return file.key_values.get(FOOTER_IS_ORDERED, "").lower() == "true"
+        ordered = file.key_values.get(FOOTER_IS_ORDERED, "").lower() == "true"
+        return replace(source, ordered=ordered, footer=file.footer)
 
 
 def _sorts_native(config: TableConfig) -> bool:

@@ -8,6 +8,7 @@ import io
 import mmap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -41,13 +42,22 @@ def reading(what: str) -> Iterator[None]:
         raise CorruptError(f"{what}: {error}") from error
 
 
-class ParquetSource:
-    """An open Parquet file, or block; `open_parquet` makes one.
+@dataclass(frozen=True, slots=True)
+class ParquetFooter:
+    """A parsed footer: files never change, so it may be kept for the next read.
 
-    `key_values` are the footer's entries without Arrow's own schema.
+    `key_values` are its entries without Arrow's own schema.
     """
 
-    __slots__ = ("_footer", "_forget", "_input", "_remote", "_what", "key_values", "schema")
+    metadata: pq.FileMetaData
+    key_values: Mapping[str, str]
+    schema: pa.Schema
+
+
+class ParquetSource:
+    """An open Parquet file, or block; `open_parquet` makes one."""
+
+    __slots__ = ("_files", "_footer", "_forget", "_input", "_remote", "_what", "footer")
 
     def __init__(
         self,
@@ -56,20 +66,35 @@ class ParquetSource:
         *,
         remote: bool,
         forget: Callable[[], None] | None,
+        footer: ParquetFooter | None,
     ) -> None:
         self._what = what
         self._input = source
         self._remote = remote
+        self._files: dict[tuple[bool, int], pq.ParquetFile] = {}
         # Takes pages of a memory map out of the process, which only costs reading them again.
         self._forget = forget
-        with reading(what):
-            file = pq.ParquetFile(source, pre_buffer=False, coerce_int96_timestamp_unit="us")
-            self._footer = file.metadata
-            raw = self._footer.metadata or {}
-            self.key_values: Mapping[str, str] = {
+        self.footer = self._read_footer() if footer is None else footer
+        self._footer = self.footer.metadata
+
+    def _read_footer(self) -> ParquetFooter:
+        with reading(self._what):
+            file = pq.ParquetFile(self._input, pre_buffer=False, coerce_int96_timestamp_unit="us")
+            raw = file.metadata.metadata or {}
+            texts = {
                 key.decode(): value.decode() for key, value in raw.items() if key != b"ARROW:schema"
             }
-            self.schema: pa.Schema = file.schema_arrow.remove_metadata()
+            return ParquetFooter(file.metadata, texts, file.schema_arrow.remove_metadata())
+
+    @property
+    def key_values(self) -> Mapping[str, str]:
+        """Give the footer's entries without Arrow's own schema."""
+        return self.footer.key_values
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Give the columns of the file."""
+        return self.footer.schema
 
     @property
     def num_rows(self) -> int:
@@ -125,6 +150,8 @@ class ParquetSource:
         columns batches of one unnamed column of nulls tell the number of rows.
         """
         groups = list(range(self.num_row_groups) if row_groups is None else row_groups)
+        if not groups:
+            return
         batches = (
             self._read_columns(list(columns), groups, buffer_bytes, batch_rows)
             if columns
@@ -172,14 +199,17 @@ class ParquetSource:
         # Locally each column chunk is one cheap read. Elsewhere a read is a request, so
         # pyarrow may join them within a window of row groups. A chunk larger than the
         # buffer is read in pieces, but for a memory map, which takes no memory anyway.
-        return pq.ParquetFile(
-            self._input,
-            metadata=self._footer,
-            pre_buffer=pre_buffer,
-            buffer_size=piece_bytes if self._forget is None else 0,
-            coerce_int96_timestamp_unit="us",
-            page_checksum_verification=True,
-        )
+        how = (pre_buffer, piece_bytes if self._forget is None else 0)
+        if how not in self._files:
+            self._files[how] = pq.ParquetFile(
+                self._input,
+                metadata=self._footer,
+                pre_buffer=pre_buffer,
+                buffer_size=how[1],
+                coerce_int96_timestamp_unit="us",
+                page_checksum_verification=True,
+            )
+        return self._files[how]
 
     def _share(self, columns: list[str]) -> float:
         """Guess which part of a row group `columns` are, by their number.
@@ -200,16 +230,22 @@ class ParquetSource:
 
 @contextmanager
 def open_parquet(
-    storage: Storage, path: str, what: str, *, offset: int = 0, length: int | None = None
+    storage: Storage,
+    path: str,
+    what: str,
+    *,
+    offset: int = 0,
+    length: int | None = None,
+    footer: ParquetFooter | None = None,
 ) -> Iterator[ParquetSource]:
     """Open the Parquet file at `path`, or the one inside it at `offset`; errors name `what`.
 
-    Raises CorruptError if there is none, NotFoundError if there is no such object.
+    A `footer` that is known already is not read again. Raises CorruptError if there is none, NotFoundError if there is no such object.
     """
     remote = storage.local_path(path) is None
     with storage.open_read(path) as source:
         if length is None:
-            yield ParquetSource(what, source, remote=remote, forget=None)
+            yield ParquetSource(what, source, remote=remote, forget=None, footer=footer)
             return
         if offset < 0 or length <= 0 or offset + length > source.size():
             raise CorruptError(
@@ -217,13 +253,17 @@ def open_parquet(
             )
         if remote:
             window = pa.PythonFile(_Window(source, offset, length), mode="r")
-            yield ParquetSource(what, window, remote=True, forget=None)
+            yield ParquetSource(what, window, remote=True, forget=None, footer=footer)
             return
         with reading(what):
             mapped, skip = _map(source.fileno(), offset, length)
         block = pa.BufferReader(pa.py_buffer(mapped).slice(skip, length))
         yield ParquetSource(
-            what, block, remote=False, forget=lambda: mapped.madvise(mmap.MADV_DONTNEED)
+            what,
+            block,
+            remote=False,
+            forget=lambda: mapped.madvise(mmap.MADV_DONTNEED),
+            footer=footer,
         )
 
 

@@ -85,7 +85,12 @@ def read_run(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa.R
 
 def _read_data(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa.RecordBatch]:
     with open_parquet(
-        storage, source.path, source.name, offset=source.offset, length=source.length
+        storage,
+        source.path,
+        source.name,
+        offset=source.offset,
+        length=source.length,
+        footer=source.footer,
     ) as file:
         fields = needs.all_fields
         if source.partial:
@@ -139,7 +144,7 @@ def _deleted_flags(batch: pa.RecordBatch, markers: list[str], needs: Needs) -> p
 def _read_delete_file(
     storage: Storage, source: RunSource, needs: Needs
 ) -> Iterator[pa.RecordBatch]:
-    with open_parquet(storage, source.path, source.name) as file:
+    with open_parquet(storage, source.path, source.name, footer=source.footer) as file:
         fields = [KEY_FIELD, *(field.with_nullable(True) for field in needs.ordering)]
         target = pa.schema(fields)
         for batch in _read_batches(file, find_columns(file.schema, fields), source, needs):

@@ -4,8 +4,10 @@ A base file, a native log file and a block of an inline log are three spellings 
 thing; nobody above tells them apart.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+
+from lakebed.table.parquet_source import ParquetFooter
 
 
 class RunKind(StrEnum):
@@ -21,7 +23,8 @@ class RunSource:
 
     Deletes that are a whole file are Parquet, those inside one are the content of a delete
     block. An `ordered` run ascends by record key, as its writer says; reading it checks. A
-    `partial` one holds the changed columns only. `instant` wrote it.
+    `partial` one holds the changed columns only. `instant` wrote it. The `footer` is there where it
+    had to be read to know the rest.
     """
 
     path: str
@@ -32,6 +35,7 @@ class RunSource:
     is_base: bool = False
     offset: int = 0
     length: int | None = None
+    footer: ParquetFooter | None = field(default=None, repr=False, compare=False)
 
     @property
     def name(self) -> str:

@@ -19,6 +19,7 @@ from lakebed.table.key_filter import KeyFilter
 from lakebed.table.log_reader import slice_sources
 from lakebed.table.parquet_source import (
     BUFFER_BYTES,
+    ParquetFooter,
     open_parquet,
     reading,
 )
@@ -42,17 +43,23 @@ def read_slice(
     *,
     key_filter: KeyFilter | None = None,
     buffer_bytes: int = BUFFER_BYTES,
+    sources: Sequence[RunSource] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of `slice_` as `columns` of the table's schema, which may be meta columns.
 
     A slice without logs gives its base file as it lies, for which `rule` is not asked; else
     rows come in ascending order of key, each key once. `is_visible` tells which instants
-    count. Memory is bounded by runs times `buffer_bytes`, but for runs without order.
+    count. `sources` are the runs of the slice, if the caller has them already. Memory is bounded
+    by runs times `buffer_bytes`, but for runs without order.
     """
     target = pa.schema(project(schema, columns))
-    sources = slice_sources(storage, slice_, config, is_visible) if slice_.needs_merge else []
+    if sources is None:
+        sources = slice_sources(storage, slice_, config, is_visible) if slice_.needs_merge else []
     if all(source.is_base for source in sources):
-        batches = gather(_read_base(storage, slice_.base_file, target, key_filter, buffer_bytes))
+        footer = sources[0].footer if sources else None
+        batches = gather(
+            _read_base(storage, slice_.base_file, footer, target, key_filter, buffer_bytes)
+        )
     else:
         needs = Needs(
             fields=_merged_fields(schema, target, rule),
@@ -103,6 +110,7 @@ def _merged_fields(schema: pa.Schema, target: pa.Schema, rule: MergeRule) -> tup
 def _read_base(
     storage: Storage,
     base: BaseFile | None,
+    footer: ParquetFooter | None,
     target: pa.Schema,
     key_filter: KeyFilter | None,
     buffer_bytes: int,
@@ -114,7 +122,7 @@ def _read_base(
     fields = list(target)
     if key_filter is not None and RECORD_KEY not in target.names:
         fields.append(KEY_FIELD)
-    with open_parquet(storage, base.path, what) as file:
+    with open_parquet(storage, base.path, what, footer=footer) as file:
         groups = None if key_filter is None else key_filter.row_groups(file, what)
         found = find_columns(file.schema, fields)
         for batch in file.read(found, buffer_bytes=buffer_bytes, row_groups=groups):
