@@ -1,11 +1,12 @@
-"""Time Apache Hudi's bulk_insert of the ledger; run by the peer environment's Python.
+"""Time Apache Hudi on the ledger: bulk_insert, upserts, a scan, a key; run by the peer environment's Python.
 
-    .venv-hudi/bin/python bench/hudi_peer.py LEDGER --runs 3
+    .venv-hudi/bin/python bench/hudi_peer.py LEDGER UPDATES KEYS --runs 3
 
-Prints one JSON object: the seconds of each run, the best, and what was written. The session is
-`local[2]` and warm: a small write and a read of the input come first and are not counted. The table
-has a bucket index of as many buckets as ours. Without --codec all else is Hudi's default; with it
-Hudi is tuned for speed: no sort, no metadata table, the smallest bloom filter, that codec.
+Prints one JSON object: the seconds of each run and what was written. The session is `local[2]` and
+warm: a small write and a read of the input come first and are not counted. The table has a bucket
+index of as many buckets as ours, and nothing is compacted. Without --codec all else is Hudi's
+default; with it Hudi is tuned for speed: no sort, no metadata table, the smallest bloom filter,
+that codec. UPDATES holds one folder per upsert; KEYS is a JSON list of keys to ask for.
 """
 
 import argparse
@@ -20,9 +21,10 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "interop" / "peer"))
 
 from hudi_session import start_session
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 WARM_UP_ROWS = 20_000
+SCAN = ("sum(amount)", "max(ts)", "max(balance)", "count(*)")
 
 
 TUNED = {
@@ -33,61 +35,102 @@ TUNED = {
 }
 
 
-def options(buckets: int, codec: str | None) -> dict[str, str]:
+def options(operation: str, buckets: int, codec: str | None, logs: str | None) -> dict[str, str]:
     """Give Hudi's write options for the ledger: tuned with a codec, else as Hudi comes."""
     tuned = {} if codec is None else TUNED | {"hoodie.parquet.compression.codec": codec}
-    return tuned | {
-        "hoodie.table.name": "ledger",
-        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
-        "hoodie.datasource.write.operation": "bulk_insert",
-        "hoodie.datasource.write.row.writer.enable": "true",
-        "hoodie.datasource.write.recordkey.field": "user_id,id",
-        "hoodie.datasource.write.precombine.field": "ts",
-        "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
-        "hoodie.index.type": "BUCKET",
-        "hoodie.index.bucket.engine": "SIMPLE",
-        "hoodie.bucket.index.num.buckets": str(buckets),
-    }
+    blocks = {} if logs is None else {"hoodie.logfile.data.block.format": logs}
+    return (
+        tuned
+        | blocks
+        | {
+            "hoodie.table.name": "ledger",
+            "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+            "hoodie.datasource.write.operation": operation,
+            "hoodie.datasource.write.row.writer.enable": "true",
+            "hoodie.datasource.write.recordkey.field": "user_id,id",
+            "hoodie.datasource.write.precombine.field": "ts",
+            "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
+            "hoodie.index.type": "BUCKET",
+            "hoodie.index.bucket.engine": "SIMPLE",
+            "hoodie.bucket.index.num.buckets": str(buckets),
+            "hoodie.compact.inline": "false",
+            "hoodie.compact.schedule.inline": "false",
+        }
+    )
 
 
-def timed_write(rows: DataFrame, path: str, write: dict[str, str]) -> float:
-    """Write `rows` as a new table at `path`; give the seconds."""
+def timed_write(rows: DataFrame, path: str, write: dict[str, str], mode: str) -> float:
+    """Write `rows` to the table at `path`; give the seconds."""
     start = time.perf_counter()
-    rows.write.format("hudi").options(**write).mode("overwrite").save(path)
-    return time.perf_counter() - start
+    rows.write.format("hudi").options(**write).mode(mode).save(path)
+    return round(time.perf_counter() - start, 3)
+
+
+def timed_scan(spark: SparkSession, path: str) -> tuple[float, list[str]]:
+    """Let three columns of every row cross; give the seconds and what came out."""
+    start = time.perf_counter()
+    row = spark.read.format("hudi").load(path).selectExpr(*SCAN).collect()[0]
+    return round(time.perf_counter() - start, 3), [str(value) for value in row]
+
+
+def timed_query(spark: SparkSession, path: str, key: dict[str, int]) -> tuple[float, str]:
+    """Ask for one key; give the seconds and the amount of its row."""
+    where = " and ".join(f"{name} = {value}" for name, value in key.items())
+    start = time.perf_counter()
+    rows = spark.read.format("hudi").load(path).where(where).collect()
+    return round(time.perf_counter() - start, 4), str(rows[0]["amount"]) if rows else ""
+
+
+def upserts(spark: SparkSession, table: str, updates: str, write: dict[str, str]) -> list[float]:
+    """Upsert every folder of `updates`, in order."""
+    seconds = []
+    for number in sorted(os.listdir(updates), key=int):
+        rows = spark.read.parquet(os.path.join(updates, number))
+        seconds.append(timed_write(rows, table, write, "append"))
+    return seconds
 
 
 def main() -> None:
-    """Warm up, write the ledger `--runs` times, count what the last table holds."""
+    """Warm up, write the ledger `--runs` times; upsert, scan and ask the last table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("ledger")
+    parser.add_argument("updates")
+    parser.add_argument("keys")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--buckets", type=int, default=4)
     parser.add_argument("--codec", help="tune Hudi, with this codec; without it Hudi's defaults")
+    parser.add_argument("--logs", help="format of log blocks: avro or parquet")
     parser.add_argument("--memory", default="4g")
     args = parser.parse_args()
     result = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # Spark and its JVM print to standard output; the JSON keeps it for itself
 
-    write = options(args.buckets, args.codec)
+    def write(operation: str) -> dict[str, str]:
+        return options(operation, args.buckets, args.codec, args.logs)
+
+    keys = json.loads(pathlib.Path(args.keys).read_text())
     with tempfile.TemporaryDirectory(prefix="lakebed-bench-") as scratch:
         spark = start_session(os.path.join(scratch, "warehouse"), memory=args.memory)
         rows = spark.read.parquet(args.ledger)
         count = rows.count()
-        timed_write(rows.limit(WARM_UP_ROWS), os.path.join(scratch, "warm"), write)
+        warm = os.path.join(scratch, "warm")
+        timed_write(rows.limit(WARM_UP_ROWS), warm, write("bulk_insert"), "overwrite")
         seconds = []
         table = os.path.join(scratch, "ledger")
         for _ in range(args.runs):
             shutil.rmtree(table, ignore_errors=True)
-            seconds.append(round(timed_write(rows, table, write), 3))
+            seconds.append(timed_write(rows, table, write("bulk_insert"), "overwrite"))
         held = spark.read.format("hudi").load(table).count()
-        bases = list(pathlib.Path(table).glob("*.parquet"))
-        spark.stop()
         if held != count:
             raise SystemExit(f"Hudi's table holds {held} rows, the ledger {count}")
+        bases = list(pathlib.Path(table).glob("*.parquet"))
+        upserted = upserts(spark, table, args.updates, write("upsert"))
+        logs = [path for path in pathlib.Path(table).glob(".*.log.*") if path.suffix != ".crc"]
+        scans = [timed_scan(spark, table) for _ in range(3)]
+        queries = [timed_query(spark, table, key) for key in keys]
+        spark.stop()
         answer = {
             "engine": "hudi 1.2.0",
-            "operation": "bulk_insert",
             "rows": count,
             "buckets": args.buckets,
             "codec": args.codec,
@@ -95,6 +138,13 @@ def main() -> None:
             "best": min(seconds),
             "files": len(bases),
             "bytes": sum(base.stat().st_size for base in bases),
+            "upserts": upserted,
+            "log_files": len(logs),
+            "log_bytes": sum(log.stat().st_size for log in logs),
+            "scans": [taken for taken, _ in scans],
+            "scanned": scans[0][1],
+            "queries": [taken for taken, _ in queries],
+            "amounts": [amount for _, amount in queries],
         }
         print(json.dumps(answer), file=result, flush=True)
 

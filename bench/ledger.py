@@ -120,6 +120,34 @@ def write_ledger(out: pathlib.Path, rows: int, files: int, seed: int = 0) -> lis
     return paths
 
 
+def update_rows(rows: int, number: int, batch: int, seed: int = 0) -> pa.Table:
+    """Give the rows of the upsert with this number (from 1): nine in ten of them change old rows.
+
+    No row comes twice in it; two upserts share a row by chance, and the later has the later ts.
+    """
+    new = batch // 10
+    old = shuffled(np.arange(batch - new), rows, seed + number)
+    added = rows + (number - 1) * new + np.arange(new)
+    order = shuffled(np.arange(batch), batch, seed)
+    return ledger_rows(np.concatenate([old, added])[order], rows, seed, number)
+
+
+def write_updates(out: pathlib.Path, rows: int, count: int, batch: int, seed: int = 0) -> None:
+    """Write `count` upserts, a folder of two Parquet files each: `out`/1, `out`/2, ..."""
+    for number in range(1, count + 1):
+        folder = out / str(number)
+        folder.mkdir(parents=True)
+        changed = update_rows(rows, number, batch, seed)
+        for half, start in enumerate((0, batch // 2)):
+            part = changed.slice(start, batch // 2 if half == 0 else None)
+            pq.write_table(part, folder / f"part-{half}.parquet", compression="zstd")
+
+
+def keys_of(row: np.ndarray, rows: int, seed: int = 0) -> list[dict[str, int]]:
+    """Give the keys of rows by number."""
+    return ledger_rows(row, rows, seed).select(["user_id", "id"]).to_pylist()
+
+
 def main() -> None:
     """Write a ledger by the command line's arguments."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])

@@ -14,7 +14,6 @@ import pytest
 import lakebed
 from interop.clients import Hudi, HudiRs, PeerError
 from interop.rows import user_rows, user_types
-from lakebed.engine.write import stage_stream
 from lakebed.model.clock import SystemClock
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.storage.open import open_storage
@@ -291,9 +290,33 @@ def test_a_read_optimized_query_sees_base_files_only(
     assert seen_by_hudi(hudi, twin.path, **READ_OPTIMIZED) == want
 
 
+def writer_options(
+    name: str, ordering: Sequence[str], *, partitioned: bool, **more: str
+) -> dict[str, str]:
+    """Give the options of a Hudi writer: Parquet blocks, no metadata table, no compaction yet."""
+    options = {
+        "hoodie.table.name": name,
+        "hoodie.datasource.write.operation": "upsert",
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.logfile.data.block.format": "parquet",
+        "hoodie.metadata.enable": "false",
+        "hoodie.compact.inline": "false",
+    }
+    if ordering:
+        options["hoodie.table.ordering.fields"] = ",".join(ordering)
+    keys = "org.apache.hudi.keygen."
+    if partitioned:
+        options["hoodie.datasource.write.partitionpath.field"] = "region"
+        options["hoodie.datasource.write.keygenerator.class"] = keys + "SimpleKeyGenerator"
+    else:
+        options["hoodie.datasource.write.keygenerator.class"] = keys + "NonpartitionedKeyGenerator"
+    return options | more
+
+
 UTC = dt.UTC
 ORDERINGS: dict[str, tuple[pa.DataType, list[Any]]] = {
-    "int": (pa.int32(), [-5, 0, 7, 2**31 - 1]),
+    "int": (pa.int32(), [-5, 3, 7, 2**31 - 1]),
     "long": (pa.int64(), [-(2**40), 0, 2**33, 2**62]),
     "float": (pa.float32(), [-1.5, 0.0, 0.25, 3e38]),
     "double": (pa.float64(), [-1e300, -0.5, 0.1, 1e300]),
@@ -311,37 +334,78 @@ ORDERINGS: dict[str, tuple[pa.DataType, list[Any]]] = {
 }
 
 
+class Ordered:
+    """A table with one ordering column, `at`; rows count up in `v`."""
+
+    def __init__(self, path: pathlib.Path, order_type: pa.DataType) -> None:
+        self.path = path
+        fields = [("id", pa.string()), ("at", order_type), ("v", pa.int64()), (DELETED, pa.bool_())]
+        self.schema = pa.schema(fields)
+        self.table = lakebed.create_table(
+            None, str(path), self.schema, key="id", ordering="at", buckets=1
+        )
+        self.count = itertools.count()
+
+    def changes(self, orders: Mapping[str, Any], deleted: bool = False) -> pa.Table:
+        """Give a row, or a delete, for each key."""
+        rows = [
+            {"id": key, "at": at, "v": next(self.count), DELETED: deleted}
+            for key, at in orders.items()
+        ]
+        return pa.Table.from_pylist(rows, self.schema)
+
+    def check(self, hudi: Hudi, hudi_rs: HudiRs, want: Mapping[str, tuple[Any, int]]) -> None:
+        """Compare key, ordering value and `v` of all rows."""
+        rows = [
+            {"id": key, "at": at, "v": v, DELETED: False} for key, (at, v) in sorted(want.items())
+        ]
+        table = pa.Table.from_pylist(rows, self.schema)
+        for read in (
+            self.table.read().read_all(),
+            self.table.lookup(list("abcdefgx")),
+            hudi.read(self.path),
+            hudi_rs.read(self.path),
+        ):
+            assert user_rows(read.drop_columns([DELETED]), ["id"]) == user_rows(
+                table.drop_columns([DELETED]), ["id"]
+            )
+
+
 @pytest.mark.parametrize("kind", ORDERINGS)
-def test_deletes_are_ordered_by_values_of_every_type(
+def test_deletes_are_ordered_by_values_of_every_type_whoever_wrote_them(
     hudi: Hudi, hudi_rs: HudiRs, tmp_path: pathlib.Path, kind: str
 ) -> None:
     order_type, (low, middle, high, top) = ORDERINGS[kind]
-    schema = pa.schema([("id", pa.string()), ("at", order_type), ("v", pa.int64())])
-    path = str(tmp_path / "t")
-    table = lakebed.create_table(None, path, schema, key="id", ordering="at", buckets=1)
-    count = itertools.count()
+    ordered = Ordered(tmp_path / "t", order_type)
+    table, changes = ordered.table, ordered.changes
+    table.upsert(changes(dict.fromkeys("abcdefg", middle)))
+    table.upsert(
+        changes({"a": low, "b": middle, "c": high, "d": high, "e": top, "x": high}, deleted=True)
+    )
+    table.upsert(changes({"d": middle, "e": high, "x": middle}))  # below their deletes
+    table.upsert(changes({"c": high, "f": high, "g": low}))
+    ordered.check(
+        hudi, hudi_rs, {"a": (middle, 0), "c": (high, 16), "f": (high, 17), "g": (middle, 6)}
+    )
+    if kind == "date":
+        return  # Hudi 1.2.0 cannot write a delete block with dates
+    hudi.write(
+        ordered.path,
+        changes({"a": low, "c": top, "f": middle, "g": middle}, deleted=True),
+        writer_options("t", ["at"], partitioned=False),
+    )
+    table.upsert(changes({"c": high, "g": middle}))
+    ordered.check(hudi, hudi_rs, {"a": (middle, 0), "f": (high, 17), "g": (middle, 24)})
 
-    def upsert(changes: Mapping[str, Any], deleted: bool = False) -> None:
-        rows = [{"id": key, "at": at, "v": next(count)} for key, at in changes.items()]
-        if deleted:
-            rows = [row | {DELETED: True} for row in rows]
-            table.upsert(pa.Table.from_pylist(rows, schema.append(pa.field(DELETED, pa.bool_()))))
-        else:
-            table.upsert(pa.Table.from_pylist(rows, schema))
 
-    upsert(dict.fromkeys("abcdefg", middle))
-    upsert({"a": low, "b": middle, "c": high, "d": high, "e": top, "x": high}, deleted=True)
-    upsert({"d": middle, "e": high, "x": middle})  # below their deletes
-    upsert({"c": high, "f": high, "g": low})
-    want = [
-        {"id": "a", "at": middle, "v": 0},
-        {"id": "c", "at": high, "v": 16},
-        {"id": "f", "at": high, "v": 17},
-        {"id": "g", "at": middle, "v": 6},
-    ]
-    rows = user_rows(pa.Table.from_pylist(want, schema), ["id"])
-    for read in (table.read().read_all(), hudi.read(path), hudi_rs.read(path)):
-        assert user_rows(read, ["id"]) == rows
+def test_a_delete_at_zero_in_an_int_column_is_one_without_a_value_for_all(
+    hudi: Hudi, hudi_rs: HudiRs, tmp_path: pathlib.Path
+) -> None:
+    """Hudi's delete blocks spell both alike."""
+    ordered = Ordered(tmp_path / "t", pa.int32())
+    ordered.table.upsert(ordered.changes({"a": 7, "b": 7, "c": 7}))
+    ordered.table.upsert(ordered.changes({"a": 0, "b": -1}, deleted=True))
+    ordered.check(hudi, hudi_rs, {"b": (7, 1), "c": (7, 2)})
 
 
 def test_deletes_are_ordered_by_several_values_of_different_types(
@@ -471,7 +535,7 @@ def upsert_in_pieces(path: pathlib.Path, tasks: Sequence[Sequence[pa.Table]]) ->
             yield from stage_runs(batches, small, TaskId(number, 7, number), LogPolicy(True))
 
     commit, _ = execute_write(target, UPSERT, Source(SCHEMA, stage), None)
-    return [name for stat in commit.write_stats for name in stat.log_files]
+    return [name for stat in commit.write_stats for name in stat.log_files or ()]
 
 
 def test_logs_of_one_instant_by_several_tasks_and_flushes_are_all_read(
@@ -515,54 +579,44 @@ def test_all_read_a_copy_on_write_table_after_every_operation(
     twin.check(hudi, hudi_rs)
 
 
-def hudi_options(twin: Twin, **more: str) -> dict[str, str]:
-    """Give the options of a Hudi writer: Parquet blocks, no metadata table, no compaction yet."""
-    options = {
-        "hoodie.table.name": twin.path.name,
-        "hoodie.datasource.write.operation": "upsert",
-        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
-        "hoodie.datasource.write.recordkey.field": "id",
-        "hoodie.logfile.data.block.format": "parquet",
-        "hoodie.metadata.enable": "false",
-        "hoodie.compact.inline": "false",
-    }
-    if MERGES[twin.merge]:
-        options["hoodie.table.ordering.fields"] = ",".join(MERGES[twin.merge])
-    keys = "org.apache.hudi.keygen."
-    if twin.partitioned:
-        options["hoodie.datasource.write.partitionpath.field"] = "region"
-        options["hoodie.datasource.write.keygenerator.class"] = keys + "SimpleKeyGenerator"
-    else:
-        options["hoodie.datasource.write.keygenerator.class"] = keys + "NonpartitionedKeyGenerator"
-    return options | more
-
-
 class HudiTwin(Twin):
-    """A twin that Hudi writes to as well."""
+    """A twin that Hudi writes to as well, with `options` of its own."""
 
-    def hudi_upsert(self, hudi: Hudi, rows: Sequence[Row], **more: str) -> None:
+    def __init__(
+        self,
+        path: pathlib.Path,
+        merge: str,
+        partitioned: bool,
+        options: Mapping[str, str],
+        **how: Any,
+    ) -> None:
+        super().__init__(path, merge, partitioned, **how)
+        self.options = writer_options(path.name, MERGES[merge], partitioned=partitioned, **options)
+
+    def hudi_upsert(self, hudi: Hudi, rows: Sequence[Row]) -> None:
         """Let Hudi upsert `rows`."""
-        hudi.write(self.path, pa.Table.from_pylist(list(rows), SCHEMA), hudi_options(self, **more))
+        hudi.write(self.path, pa.Table.from_pylist(list(rows), SCHEMA), self.options)
         self.model.upsert(rows, newest_delta(self.table))
 
     def hudi_delete(self, hudi: Hudi, rows: Sequence[Row]) -> None:
         """Let Hudi delete the keys of `rows`."""
-        operation = {"hoodie.datasource.write.operation": "delete"}
-        table = pa.Table.from_pylist(list(rows), SCHEMA)
-        hudi.write(self.path, table, hudi_options(self, **operation))
+        options = self.options | {"hoodie.datasource.write.operation": "delete"}
+        hudi.write(self.path, pa.Table.from_pylist(list(rows), SCHEMA), options)
         self.model.delete(row["id"] for row in rows)
 
     def hudi_compact(self, hudi: Hudi) -> None:
         """Let Hudi compact all file groups that have logs."""
-        options = "hoodie.compact.inline.max.delta.commits=1,hoodie.metadata.enable=false"
-        options += ",hoodie.datasource.write.recordkey.field=id"
+        settings = {
+            "hoodie.compact.inline.max.delta.commits": "1",
+            "hoodie.metadata.enable": "false",
+        }
+        options = ",".join(f"{name}={value}" for name, value in settings.items())
         answer = hudi.sql(
             f"call run_compaction(op => 'scheduleandexecute', path => '{self.path}', "
             f"options => '{options}')"
         )
         assert len(answer["rows"]) == 1
-        if self.model.keeps_deletes:
-            self.model.gone.clear()
+        self.model.gone.clear()
 
     def assert_compacted(self) -> None:
         """Check that base files alone hold every row."""
@@ -576,12 +630,19 @@ def newest_delta(table: lakebed.Table) -> str:
     return str(next(row["instant"] for row in rows if row["action"] == "deltacommit"))
 
 
-@PARTITIONED
+STAYS_AT_8 = {"hoodie.write.table.version": "8"}  # without it Hudi makes a version 9 of it
+
+
 @pytest.mark.parametrize(
-    ("version", "layout", "merge"),
-    [(9, "lsm_tree", "event"), (9, "default", "commit"), (8, "lsm_tree", "event"),
-     (9, "lsm_tree", "two fields")],
-)  # fmt: skip
+    ("version", "layout", "merge", "partitioned", "options"),
+    [
+        pytest.param(9, "lsm_tree", "event", True, {}, id="9, event time"),
+        pytest.param(9, "default", "commit", False, {}, id="9, commit time, default layout"),
+        pytest.param(9, "lsm_tree", "two fields", False, {}, id="9, two ordering fields"),
+        pytest.param(8, "default", "event", False, STAYS_AT_8, id="8"),
+        pytest.param(8, "lsm_tree", "commit", True, {}, id="8, upgraded by Hudi"),
+    ],
+)
 def test_hudi_writes_and_compacts_on_top_and_lakebed_goes_on(
     hudi: Hudi,
     hudi_rs: HudiRs,
@@ -590,8 +651,11 @@ def test_hudi_writes_and_compacts_on_top_and_lakebed_goes_on(
     layout: str,
     merge: str,
     partitioned: bool,
+    options: dict[str, str],
 ) -> None:
-    twin = HudiTwin(tmp_path / "t", merge, partitioned, table_version=version, layout=layout)
+    twin = HudiTwin(
+        tmp_path / "t", merge, partitioned, options, table_version=version, layout=layout
+    )
     write_history(twin)
     twin.hudi_upsert(
         hudi,
@@ -601,6 +665,7 @@ def test_hudi_writes_and_compacts_on_top_and_lakebed_goes_on(
             *(make(n, ts=4) for n in range(70, 80)),
         ],
     )
+    assert lakebed.open_table(None, str(twin.path)).config.version == (8 if options else 9)
     twin.hudi_delete(hudi, [make(n) for n in (17, 70)])
     twin.upsert([make(0, ts=70), make(71, ts=3), make(72, ts=9), make(81), marked(make(73, ts=9))])
     twin.delete([make(74)])
@@ -610,5 +675,133 @@ def test_hudi_writes_and_compacts_on_top_and_lakebed_goes_on(
     twin.upsert([make(0, ts=80), make(1, ts=4), make(82), marked(make(75, ts=9))])
     twin.update([make(2, ts=90)])
     twin.delete([make(76)])
-    twin.hudi_upsert(hudi, [make(0, ts=85), make(2, ts=80), make(83)])
+    twin.hudi_upsert(hudi, [make(0, ts=85), make(2, ts=95), make(83)])
     twin.check(hudi, hudi_rs)
+
+
+@pytest.mark.parametrize("index", ["simple", "global_simple"])
+def test_all_read_a_table_whose_writer_looks_keys_up(
+    hudi: Hudi, hudi_rs: HudiRs, tmp_path: pathlib.Path, index: str
+) -> None:
+    twin = Twin(tmp_path / "t", "event", partitioned=True, index=index)
+    write_history(twin)
+    twin.check(hudi, hudi_rs)
+
+
+def test_others_refuse_to_merge_logs_of_a_table_with_a_merger_of_its_own(
+    hudi: Hudi, hudi_rs: HudiRs, tmp_path: pathlib.Path
+) -> None:
+    def newer(_: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:
+        return new
+
+    path = tmp_path / "t"
+    table = lakebed.create_table(
+        None, str(path), SCHEMA, key="id", ordering="ts", buckets=1, merger=newer
+    )
+    table.bulk_insert(pa.Table.from_pylist([make(0)], SCHEMA))
+    loaded = table.read(columns=SEEN).read_all().to_pylist()
+    assert seen_by_hudi(hudi, path) == loaded
+    assert seen(hudi_rs.read(path)) == loaded
+    table.upsert(pa.Table.from_pylist([make(0, ts=5)], SCHEMA))
+    with pytest.raises(PeerError, match="No valid spark merger implementation"):
+        hudi.read(path)
+    with pytest.raises(PeerError, match="CUSTOM"):
+        hudi_rs.read(path)
+    assert seen_by_hudi(hudi, path, **READ_OPTIMIZED) == loaded
+
+
+class Script:
+    """Changes to one key, each a word: its kind, and the ordering value.
+
+    U is a row; V and N update the column `v` or `note`; D deletes by key, X with a value.
+    """
+
+    def __init__(self, path: pathlib.Path, merge: str) -> None:
+        self.table = lakebed.create_table(
+            None, str(path), SCHEMA, key="id", ordering=MERGES[merge], buckets=1
+        )
+
+    def run(self, word: str, keys: Sequence[int]) -> None:
+        """Change each of `keys`."""
+        kind, ts = word[0], int(word[1:] or 0)
+        rows = [make(key, ts=ts) for key in keys]
+        if kind == "D":
+            self.table.delete([{"id": row["id"]} for row in rows])
+        elif kind in "UX":
+            marks = [row | {DELETED: kind == "X"} for row in rows]
+            self.table.upsert(pa.Table.from_pylist(marks, MARKED))
+        else:
+            names = ["id", "ts", "v" if kind == "V" else "note"]
+            some = pa.Table.from_pylist(rows, SCHEMA).select(names)
+            self.table.update_columns(some)
+
+    def run_all(self, words: Sequence[str]) -> None:
+        """Change key 0 as the first of `words` says, and so on; all keys are in base files."""
+        self.run("U10", [*range(len(words)), 50])
+        steps = itertools.zip_longest(*(text.split() for text in words))
+        for step in steps:
+            changed: dict[str, list[int]] = {}
+            for key, word in enumerate(step):
+                if word is not None:
+                    changed.setdefault(word, []).append(key)
+            for word, keys in changed.items():
+                self.run(word, keys)
+
+
+DELETES = ["D U3", "D U30", "X20 U15", "X20 U25", "X5", "D D U30 X40", "X20 D U30", "U5 D U4"]
+UPDATES = ["U5 V7", "U20 V15", "V20 D", "V20 X30", "V20 V30", "V20 U30", "U20 V30", "V20 N30",
+           "V20 N15", "V5 N30"]  # fmt: skip
+BOTH = ["D V30", "D V3", "X20 V30", "X20 V15"]
+
+
+@pytest.mark.parametrize(
+    ("merge", "words"),
+    [
+        pytest.param("event", DELETES + UPDATES + BOTH, id="event time"),
+        # Apart: Hudi 1.2.0 fails on a row after a delete where partial rows are in the logs.
+        pytest.param("commit", DELETES, id="commit time, deletes"),
+        pytest.param("commit", UPDATES, id="commit time, updates"),
+    ],
+)
+def test_all_agree_on_one_change_after_another_in_logs_of_their_own(
+    hudi: Hudi, hudi_rs: HudiRs, tmp_path: pathlib.Path, merge: str, words: Sequence[str]
+) -> None:
+    path = tmp_path / "t"
+    script = Script(path, merge)
+    script.run_all(words)
+    ours = seen(script.table.read(columns=SEEN).read_all())
+    assert seen_by_hudi(hudi, path) == ours
+    assert seen(hudi_rs.read(path)) == ours
+
+
+def test_a_late_row_fills_the_columns_that_a_partial_update_left_out(
+    hudi: Hudi, tmp_path: pathlib.Path
+) -> None:
+    """As Hudi, which merges the logs first. hudi-rs 0.5.0 fills them from the base file."""
+    script = Script(tmp_path / "t", "event")
+    script.run_all(["V20 U15"])
+    ours = seen(script.table.read(columns=SEEN).read_all())
+    assert ours[0]["v"] == make(0, ts=20)["v"]
+    assert seen_by_hudi(hudi, tmp_path / "t") == ours
+
+
+@pytest.mark.parametrize("merge", ["event", "commit"])
+def test_hudi_reads_a_column_update_of_a_key_that_is_not_there(
+    hudi: Hudi, tmp_path: pathlib.Path, merge: str
+) -> None:
+    script = Script(tmp_path / "t", merge)
+    script.run("U10", [50])
+    script.run("V20", [1])
+    ours = seen(script.table.read(columns=SEEN).read_all())
+    assert seen_by_hudi(hudi, tmp_path / "t") == ours
+
+
+def test_hudi_reads_a_row_after_its_delete_where_another_was_updated_in_part(
+    hudi: Hudi, tmp_path: pathlib.Path
+) -> None:
+    script = Script(tmp_path / "t", "commit")
+    script.run("U10", [1, 50])
+    for word, key in (("V20", 50), ("D", 1), ("U30", 1)):
+        script.run(word, [key])
+    ours = seen(script.table.read(columns=SEEN).read_all())
+    assert seen_by_hudi(hudi, tmp_path / "t") == ours

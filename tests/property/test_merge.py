@@ -3,7 +3,7 @@
 import itertools
 import math
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
@@ -73,11 +73,12 @@ class Source:
     columns: tuple[str, ...]
     partial: bool
     flagged: bool
+    yields: bool = False
 
     def run(self, name: str, cuts: list[int]) -> Run:
         bounds = [0, *cuts, len(self.versions)]
         pieces = [self.batch(a, b) for a, b in itertools.pairwise(bounds)]
-        return Run(name, pieces, self.partial)
+        return Run(name, pieces, self.partial, self.yields)
 
     def batch(self, start: int, end: int) -> pa.RecordBatch:
         chosen = self.versions[start:end]
@@ -116,7 +117,10 @@ def ordering(version: Version, rule: MergeRule) -> list[tuple[int, Any]]:
 def meet(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """Fold one newer version in, as the definition says it."""
     barrier = (old["flags"] | new["flags"]) & BARRIER
-    new_wins = new["flags"] & BARRIER or old["flags"] & OPEN or new["ord"] >= old["ord"]
+    if new["yields"]:
+        new_wins = not old["flags"] & OPEN and new["ord"] > old["ord"]
+    else:
+        new_wins = new["flags"] & BARRIER or old["flags"] & OPEN or new["ord"] >= old["ord"]
     if new_wins:
         kept = {} if old["flags"] & DELETED else old["values"]
         values = {**kept, **new["values"]}
@@ -140,6 +144,7 @@ def model(sources: list[Source], rule: MergeRule, keep_deletes: bool) -> list[di
             values |= {name: version.values[name] for name in source.columns}
             new = {
                 "flags": flags,
+                "yields": source.yields,
                 "ord": ordering(Version({n: version.values[n] for n in source.columns}, 0), rule),
                 "own": values,
                 "values": {} if flags & DELETED else values,
@@ -181,7 +186,7 @@ def versions_of(rows: list[Any], start: int, *, associative: bool = False) -> li
 
 
 @st.composite
-def sources(draw, max_runs=6, *, max_rows=12, partial=True, associative=False) -> list[Source]:
+def sources(draw, max_runs=6, *, max_rows=12, partial=True, associative=False, base_last=False):
     made: list[Source] = []
     serial = 0
     for _ in range(draw(st.integers(0, max_runs))):
@@ -194,6 +199,8 @@ def sources(draw, max_runs=6, *, max_rows=12, partial=True, associative=False) -
         columns = tuple(name for name in SCHEMA.names if name not in lacks)
         is_partial = partial and draw(st.booleans())
         made.append(Source(versions, columns, is_partial, draw(st.booleans())))
+    if base_last and made and draw(st.booleans()):
+        made[-1] = replace(made[-1], yields=True)
     return made
 
 
@@ -209,7 +216,7 @@ def cut(draw: Any, made: list[Source]) -> list[Run]:
 
 @engines
 @settings(max_examples=80)
-@given(made=sources(), rule=RULES, keep_deletes=st.booleans(), data=st.data())
+@given(made=sources(base_last=True), rule=RULES, keep_deletes=st.booleans(), data=st.data())
 def test_a_merge_of_runs_gives_what_folding_row_by_row_gives(
     kernel, made, rule, keep_deletes, data
 ):

@@ -50,6 +50,11 @@ class Shape:
     def is_global(self) -> bool:
         return self.index == "global_simple"
 
+    @property
+    def folds_logs_first(self) -> bool:
+        """Tell whether logs are folded before they meet the base file, as Hudi does."""
+        return self.version < 10 or self.layout == "default"
+
     def partition(self, row: Mapping[str, Any]) -> str:
         return row["dt"] if self.partition_by else ""
 
@@ -82,6 +87,7 @@ class Version:
     partial: bool = False
     deleted: bool = False
     by_key: bool = False
+    in_base: bool = False
 
 
 def fold(old: Version, new: Version) -> Version:
@@ -93,45 +99,66 @@ def fold(old: Version, new: Version) -> Version:
     return replace(winner, values={**loser.values, **winner.values}, partial=loser.partial)
 
 
+def meet_base(base: Version, logs: Version) -> Version:
+    """Give what stands of a base file's row and of what its logs have come to."""
+    if base.order > logs.order and not logs.by_key:
+        return base
+    return fold(replace(base, order=logs.order), logs)
+
+
 Changes = Sequence[tuple[Ident, Version]]
 
 
 @dataclass
 class ModelTable:
-    """The versions that stand, deletes that a merge-on-read table remembers included.
+    """The versions of each key, deletes that a merge-on-read table remembers included.
 
-    `base` are the rows of the base files of a merge-on-read table with a bucket index. A simple
-    index finds keys in base files only, so there it depends on the files whether a delete is
-    still remembered: keys that it decides about are in `doubtful`, to be settled by a look.
+    On a merge-on-read table with a bucket index these are the versions of the base file and of
+    every log; elsewhere they are folded into one at each write.
     """
 
     shape: Shape
-    versions: dict[Ident, Version] = field(default_factory=dict)
+    versions: dict[Ident, tuple[Version, ...]] = field(default_factory=dict)
     groups: set[tuple[str, int]] = field(default_factory=set)
-    base: dict[Ident, Row] = field(default_factory=dict)
-    doubtful: dict[Ident, Version] = field(default_factory=dict)
+    # The greatest ordering value that a key ever had, and keys that were updated in part.
+    highest: dict[Ident, tuple[Any, ...]] = field(default_factory=dict)
+    patched: set[Ident] = field(default_factory=set)
+    # Keys that some base file may still hold, deleted or not.
+    seen: set[Ident] = field(default_factory=set)
 
-    def copy(self) -> "ModelTable":
-        return ModelTable(
-            self.shape, dict(self.versions), set(self.groups), dict(self.base), dict(self.doubtful)
-        )
+    @property
+    def keeps_logs(self) -> bool:
+        return self.shape.on_read and self.shape.index == "bucket"
+
+    def standing(self, ident: Ident) -> Version | None:
+        """Fold the versions of a key as a reader does."""
+        held = self.versions.get(ident)
+        if not held:
+            return None
+        first, *logs = held
+        if first.in_base and logs and self.shape.folds_logs_first:
+            return meet_base(first, reduce(fold, logs))
+        return reduce(fold, held)
 
     def rows(self) -> dict[Ident, Row]:
         """Give the rows that a snapshot shows, by partition and record key."""
-        return {
-            (version.partition, key): version.values
-            for (_, key), version in self.versions.items()
-            if not version.deleted
-        }
+        standing = ((ident[1], self.standing(ident)) for ident in self.versions)
+        return {(v.partition, key): v.values for key, v in standing if v and not v.deleted}
 
-    def version(self, row: Row, instant: str, **changes: Any) -> tuple[Ident, Version]:
+    def base_rows(self) -> dict[Ident, Row]:
+        """Give the rows of the base files alone."""
+        if not self.shape.on_read:
+            return self.rows()
+        return {ident: held[0].values for ident, held in self.versions.items() if held[0].in_base}
+
+    def version(self, row: Row, instant: str, *, partial: bool = False) -> tuple[Ident, Version]:
         """Give the version that an incoming row is."""
         order = tuple(row[name] for name in self.shape.ordering)
         deleted = bool(row.get(IS_DELETED))
         values = {name: value for name, value in row.items() if name != IS_DELETED}
         values[COMMIT_TIME] = instant
-        made = Version(self.shape.partition(row), values, order, deleted=deleted)
-        return self.shape.ident(row), replace(made, **changes)
+        made = Version(self.shape.partition(row), values, order, partial=partial, deleted=deleted)
+        return self.shape.ident(row), made
 
     def delete_of(self, row: Row) -> tuple[Ident, Version]:
         """Give the delete of a key."""
@@ -146,59 +173,48 @@ class ModelTable:
             for ident, version in changes:
                 held = folded.get(ident)
                 folded[ident] = version if held is None else fold(held, version)
+                self.highest[ident] = max(version.order, self.highest.get(ident, ()))
+                if version.partial:
+                    self.patched.add(ident)
             for ident, version in folded.items():
                 incoming[ident].append(version)
-        new_groups = set()
+        self.seen |= incoming.keys()
+        before = frozenset(self.groups)
         for ident, versions in incoming.items():
-            if not self.shape.on_read:
-                self._settle(ident, self._with_old(ident, versions))
-            elif self.shape.index == "bucket":
-                group = self.shape.group(*ident)
-                if group in self.groups:
-                    self.versions[ident] = self._with_old(ident, versions)
-                elif self._create(ident, reduce(fold, versions)):
-                    new_groups.add(group)
+            if not self.keeps_logs:
+                self._fold_in(ident, versions)
+            elif self.shape.group(*ident) in before:
+                self.versions[ident] = (*self.versions.get(ident, ()), *versions)
             else:
-                self._look_up(ident, reduce(fold, versions))
-        self.groups |= new_groups
+                self._create(ident, reduce(fold, versions))
 
-    def _with_old(self, ident: Ident, versions: list[Version]) -> Version:
-        held = self.versions.get(ident)
-        return reduce(fold, versions if held is None else [held, *versions])
-
-    def _settle(self, ident: Ident, version: Version) -> None:
-        """Put a version into a base file: deletes are forgotten, missing columns are null."""
-        if version.deleted:
-            self.versions.pop(ident, None)
-        else:
-            self.versions[ident] = replace(version, partial=False)
-
-    def _create(self, ident: Ident, version: Version) -> bool:
+    def _create(self, ident: Ident, version: Version) -> None:
         """Put a version into a new file group: its base file, or for a delete a log."""
         if version.by_key:
+            return  # there is nothing to delete
+        self.groups.add(self.shape.group(*ident))
+        self.versions[ident] = (replace(version, partial=False, in_base=not version.deleted),)
+
+    def _fold_in(self, ident: Ident, versions: list[Version]) -> None:
+        held = self.versions.get(ident, ())
+        stands = replace(reduce(fold, [*held, *versions]), partial=False)
+        # A simple index drops deletes of keys that no base file holds.
+        if stands.deleted and not (self.shape.on_read and held):
+            self.versions.pop(ident, None)
+        else:
+            self.versions[ident] = (stands,)
+
+    def depends_on_files(self, ident: Ident, order: tuple[Any, ...]) -> bool:
+        """Tell whether it follows from the files, not from the history, what becomes of a row.
+
+        With a simple index a row goes to a log or into a rewritten base file, as its file group
+        has logs or not, and a late row may meet a delete or a partial update there or not.
+        """
+        if self.shape.index == "bucket" or not (self.shape.on_read and self.shape.ordering):
             return False
-        self.versions[ident] = replace(version, partial=False)
-        if not version.deleted:
-            self.base[ident] = version.values
-        return True
-
-    def _look_up(self, ident: Ident, version: Version) -> None:
         held = self.versions.get(ident)
-        if held is None:
-            self._settle(ident, version)
-            return
-        stands = fold(held, version)
-        if held.deleted and not held.by_key and not version.deleted and stands.deleted:
-            self.doubtful[ident] = replace(version, partial=False)
-        self.versions[ident] = stands
-
-    def settle_doubts(self, shown: Iterable[Ident]) -> None:
-        """Take over what a table with a simple index shows where both would be right."""
-        keys = set(shown)
-        for ident, version in self.doubtful.items():
-            if (version.partition, ident[1]) in keys:
-                self.versions[ident] = version
-        self.doubtful.clear()
+        touched = ident in self.patched or (held is not None and held[0].deleted)
+        return touched and order < self.highest.get(ident, ())
 
     def drop(self, partitions: Iterable[str] | None) -> None:
         """End partitions, all of them for None: deletes are forgotten too."""
@@ -207,6 +223,8 @@ class ModelTable:
         def stays(partition: str) -> bool:
             return gone is not None and partition not in gone
 
-        self.versions = {i: v for i, v in self.versions.items() if stays(v.partition)}
+        self.versions = {i: held for i, held in self.versions.items() if stays(held[0].partition)}
         self.groups = {group for group in self.groups if stays(group[0])}
-        self.base = {i: row for i, row in self.base.items() if stays(i[0])}
+        # Under a global index a key may have been in several partitions.
+        kept = gone is not None and self.shape.is_global
+        self.seen = {ident for ident in self.seen if kept or stays(ident[0])}

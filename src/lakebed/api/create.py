@@ -64,6 +64,7 @@ def table_properties(
 ) -> dict[str, str]:
     """Check the arguments against each other and spell them as hoodie.properties."""
     _check_names(schema, key, ordering, partition_by)
+    _check_ordering(schema, ordering)
     if column_groups:
         raise UnsupportedError("column_groups: not in this release; create the table without them")
     if str(index).lower() not in _INDEXES:
@@ -97,7 +98,7 @@ def table_properties(
         "hoodie.table.multiple.base.file.formats.enable": "false",
         "hoodie.table.storage.layout": _word(Layout, layout, "layout"),
         "hoodie.table.create.schema": arrow_to_avro(schema, name),
-        **index_properties(_INDEXES[str(index).lower()] or BucketIndex(buckets, tuple(key))),
+        **index_properties(_INDEXES[str(index).lower()] or BucketIndex(buckets, tuple(key)), key),
     }
     if partition_by:
         settled["hoodie.table.partition.fields"] = ",".join(partition_by)
@@ -143,6 +144,16 @@ def _check_names(
                     f"{what}: column {name!r} has the type {schema.field(name).type}; want a "
                     "single value in each row"
                 )
+
+
+def _check_ordering(schema: pa.Schema, ordering: Sequence[str]) -> None:
+    """Refuse what Hudi cannot compare: it reads no delete whose ordering value is binary."""
+    for name in ordering:
+        if pa.types.is_binary(schema.field(name).type):
+            raise SchemaError(
+                f"ordering: column {name!r} is binary, of which Apache Hudi cannot read deletes; "
+                "want a number, a text, a date or a timestamp"
+            )
 
 
 def _word(kind: type[TableType | Layout], text: str, keyword: str) -> str:

@@ -4,7 +4,7 @@ Each partition has the same number of buckets, each bucket one file group, whose
 begins with the bucket's number in eight digits (Hudi's BucketIdentifier).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID, uuid5
 
@@ -136,8 +136,11 @@ def _check_sample(
         )
 
 
-def index_properties(index: WriterIndex) -> dict[str, str]:
-    """Spell the index as table properties; Hudi's writers take them as their defaults."""
+def index_properties(index: WriterIndex, keys: Sequence[str] = ()) -> dict[str, str]:
+    """Spell the index as table properties; Hudi's writers take them as their defaults.
+
+    With a bucket index its services also ask for the key fields, under the writer's name.
+    """
     if isinstance(index, SimpleIndex):
         return {"hoodie.index.type": "GLOBAL_SIMPLE" if index.is_global else "SIMPLE"}
     return {
@@ -145,6 +148,7 @@ def index_properties(index: WriterIndex) -> dict[str, str]:
         "hoodie.index.bucket.engine": "SIMPLE",
         "hoodie.bucket.index.num.buckets": str(index.buckets),
         "hoodie.bucket.index.hash.field": ",".join(index.hash_fields),
+        "hoodie.datasource.write.recordkey.field": ",".join(keys or index.hash_fields),
     }
 
 

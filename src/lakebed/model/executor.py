@@ -54,11 +54,11 @@ class LocalExecutor:
         del label
         if self._threads == 1 or len(items) == 1:
             for number, item in enumerate(items):
-                yield task(item, TaskId(number, 0, 0))
+                yield task(item, _local_task(number))
             return
         with ThreadPoolExecutor(self._threads) as pool:
             futures = [
-                pool.submit(task, item, TaskId(number, 0, 0)) for number, item in enumerate(items)
+                pool.submit(task, item, _local_task(number)) for number, item in enumerate(items)
             ]
             try:
                 for future in as_completed(futures):
@@ -66,3 +66,8 @@ class LocalExecutor:
             finally:
                 # After a failure nothing more is begun; what runs ends before we leave.
                 pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _local_task(number: int) -> TaskId:
+    """Give a task of this process a token that no task of Spark has: there attempt 0 is of stage 0."""
+    return TaskId(number, 1, 0)

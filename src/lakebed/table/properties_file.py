@@ -13,6 +13,7 @@ from lakebed.table.config import TableConfig
 
 PROPERTIES_PATH = ".hoodie/hoodie.properties"
 BACKUP_PATH = ".hoodie/hoodie.properties.backup"
+_SIDECAR_PATH = ".hoodie/.hoodie.properties.crc"
 
 
 def create_properties(storage: Storage, properties: Mapping[str, str]) -> TableConfig:
@@ -51,6 +52,9 @@ def update_properties(storage: Storage, changes: Mapping[str, str]) -> TableConf
     merged = {**_read(storage, PROPERTIES_PATH).properties, **changes}
     updated = TableConfig.parse(merged, f"{storage.url}: changed properties")
     storage.put(BACKUP_PATH, storage.read(PROPERTIES_PATH))
+    # The checksum that Hadoop's local file system keeps beside a file of Hudi's: with an old
+    # one Hudi could not open the table, without one it does not check.
+    storage.delete(_SIDECAR_PATH)
     storage.put_if_unchanged(PROPERTIES_PATH, encode_properties(merged, _COMMENT), etag)
     storage.delete(BACKUP_PATH)
     return updated

@@ -21,6 +21,7 @@ from lakebed.table.data_writer import DataFileStats, DataFileWriter
 from lakebed.table.file_group import join_path
 from lakebed.write.fence import check_alive, check_still_alive
 from lakebed.write.log_runs import write_log
+from lakebed.write.partial import PartialWrite, write_partial_log
 from lakebed.write.plan import FileGroupWrite
 from lakebed.write.spec import WriteSpec
 from lakebed.write.staging import read_segment, spill_run
@@ -41,6 +42,8 @@ def write_file_group(write: FileGroupWrite, task: TaskId) -> WriteStatus:
     if write.as_log:
         columns = pa.schema([pa.field(RECORD_KEY, pa.string()), *spec.schema])
         merged = _merged(write, task, runs, columns)
+        if spec.is_partial and write.below is not None:
+            return write_partial_log(PartialWrite(spec, write.below, write.new_rows), task, merged)
         return write_log(spec, write.partition, write.file_id, task, 1, merged)
     return _write_base_file(write, task, runs)
 

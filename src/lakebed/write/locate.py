@@ -94,7 +94,7 @@ def stage_located(
         for batch in batches:
             places = to_places(batch.column(PLACES))
             rows = place_rows(batch.drop_columns([PLACES]), spec).rows
-            yield _mark(rows).append_column(PLACES, places)
+            yield mark(rows).append_column(PLACES, places)
 
     # Flags under another name: a deleted version would lose its places. Who wins is the same,
     # as deletes that beat all others only come alone.
@@ -151,7 +151,7 @@ def _locate(lookup: Lookup, task: TaskId) -> list[Segment]:
     )
     runs = [
         Run("the keys of the base files", keys),
-        Run("the input", map(_mark, folded), partial=True),
+        Run("the input", map(mark, folded), partial=True),
     ]
     fields = [*_marked_schema(spec), pa.field(PLACES, pa.string())]
     joined = merge_runs(runs, MergeRule(), pa.schema(fields))
@@ -206,7 +206,7 @@ def _marked_schema(spec: WriteSpec) -> pa.Schema:
     return schema.insert(1, pa.field(CAME, pa.uint8()))
 
 
-def _mark(rows: pa.RecordBatch) -> pa.RecordBatch:
+def mark(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Put the flags away under the name CAME, all 0 where there are none."""
     if FLAGS in rows.schema.names:
         return rows.rename_columns([CAME if n == FLAGS else n for n in rows.schema.names])

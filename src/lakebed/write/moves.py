@@ -36,6 +36,7 @@ from lakebed.table.config import TableType
 from lakebed.table.file_group import FileSlice
 from lakebed.table.log_reader import slice_sources
 from lakebed.table.run_reader import Needs, open_run
+from lakebed.table.slice_reader import read_slice
 from lakebed.timeline.timeline import Timeline
 from lakebed.write.rows import PlacedRows, partition_column
 from lakebed.write.spec import WriteSpec
@@ -241,21 +242,18 @@ def _settled_rows(move: Move, task: TaskId) -> Iterator[PlacedRows]:
 
 
 def _route_settled(won: pa.RecordBatch, move: Move) -> PlacedRows:
-    """Update where the key is alive at home, else where it was or as new; delete elsewhere."""
+    """Update where the key is alive at home, else insert there as new; delete elsewhere.
+
+    Never where it is deleted: a row of a base file below the delete could come back.
+    """
     rows = _with_flags(won, move.spec)
     homes = partition_column(rows, move.spec.config)
     alive = _Places(won.column(_ALIVE), homes, move.slices)
-    known = _Places(won.column(PLACES), homes, move.slices)
-    lives = np.zeros(rows.num_rows, dtype=bool)
-    lives[alive.at[alive.found]] = True
-    returns = known.firsts(known.at_home) & ~lives[known.at]
     new = ~alive.rows_with(alive.at_home)
-    new[np.isin(alive.at, known.at[returns])] = False
     return _placed(
         rows,
         [
             (alive.there(alive.at_home), None),
-            (known.there(returns), None),
             (alive.home(alive.firsts(new)), None),
             (alive.there(alive.found & ~alive.at_home), COMMIT_TIME_DELETE),
         ],
@@ -294,13 +292,20 @@ def _numbers(move: Move) -> list[int]:
 def _live(
     move: Move, number: int, fields: list[pa.Field], ordering: tuple[pa.Field, ...]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file slice in key order, base file and logs merged."""
-    spec = move.spec
-    needs = Needs(tuple(fields), ordering, delete_marker=spec.config.delete_marker)
+    """Yield the rows of a file slice in key order, as a reader sees them."""
+    spec, slice_ = move.spec, move.slices[number]
     is_visible = move.timeline.is_committed
-    sources = slice_sources(spec.storage, move.slices[number], spec.config, is_visible)
-    runs = [open_run(spec.storage, source, needs) for source in sources]
-    yield from merge_runs(runs, spec.rule, pa.schema([_KEY, *fields]))
+    sources = slice_sources(spec.storage, slice_, spec.config, is_visible)
+    if all(source.is_base for source in sources):
+        needs = Needs(tuple(fields), ordering)
+        runs = [open_run(spec.storage, source, needs) for source in sources]
+        yield from merge_runs(runs, spec.rule, pa.schema([_KEY, *fields]))
+        return
+    columns = [RECORD_KEY, *(field.name for field in fields)]
+    for batch in read_slice(
+        spec.storage, slice_, spec.config, spec.table_schema, columns, spec.rule, is_visible
+    ):
+        yield pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema([_KEY, *fields]))
 
 
 def _with_place(batches: Iterable[pa.RecordBatch], number: int) -> Iterator[pa.RecordBatch]:

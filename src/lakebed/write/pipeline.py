@@ -119,7 +119,10 @@ def execute_write(
         replaced = _replaced(operation, transaction.snapshot, written)
         if transaction.config.index is None:
             # Only now: a write that fails must not settle the index for those after it.
-            transaction.config = update_properties(transaction.storage, index_properties(index))
+            transaction.config = update_properties(
+                transaction.storage,
+                index_properties(index, transaction.config.record_key_fields),
+            )
         completion = _complete(transaction, operation, spec.table_schema_text, written, replaced)
     return _commit(transaction, operation, completion, written, replaced), transaction.config
 
@@ -217,6 +220,7 @@ def _spec(
         action=str(transaction.instant.action),
         file_ids=_file_ids(operation, index, transaction.snapshot),
         seed=target.clock.new_uuid(),
+        timeline=transaction.snapshot.timeline,
         marker=columns.marker,
     )
 

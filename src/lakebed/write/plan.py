@@ -16,8 +16,8 @@ class FileGroupWrite:
     """What to write to one file group: its old base file if that is rewritten, its new rows.
 
     `number` is unique within the write. `segments` are in order of arrival as far as
-    there is one: by task, then by flush. With `as_log` the rows become a log on top of what is
-    there, else a base file.
+    there is one: by task, then by flush. With a slice `below` the rows become a log on top of it,
+    else a base file.
     """
 
     spec: WriteSpec
@@ -25,8 +25,13 @@ class FileGroupWrite:
     partition: str
     file_id: str
     old: BaseFile | None
-    as_log: bool
+    below: FileSlice | None
     segments: tuple[Segment, ...]
+
+    @property
+    def as_log(self) -> bool:
+        """Tell whether the rows become a log."""
+        return self.below is not None
 
     @property
     def new_rows(self) -> int:
@@ -71,7 +76,7 @@ def plan_writes(
                 partition,
                 file_id,
                 existing.base_file if existing is not None and not as_log else None,
-                as_log,
+                existing if as_log else None,
                 tuple(sorted(held, key=lambda segment: segment.arrival)),
             )
         )

@@ -1,7 +1,7 @@
 """What every task of one write must know, settled on the driver and pickled to the workers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -13,6 +13,7 @@ from lakebed.merge.rule import MergeRule
 from lakebed.storage.storage import Storage
 from lakebed.table.config import MergeMode, SimpleIndex, TableConfig, TableType, WriterIndex
 from lakebed.table.schema import evolve, find_field, normalise
+from lakebed.timeline.timeline import Timeline
 from lakebed.write.operation import UPSERT, Kind, Operation
 
 DEFAULT_MEMORY_BYTES = 64 << 20
@@ -39,6 +40,7 @@ class WriteSpec:
     action: str
     file_ids: Mapping[BucketPlace, str]
     seed: str
+    timeline: Timeline = field(default_factory=Timeline)
     marker: tuple[str, str | None] | None = None
     memory_bytes: int = DEFAULT_MEMORY_BYTES
 
@@ -194,17 +196,17 @@ def _check_columns(
 ) -> None:
     """Refuse rows that lack a key, partition or ordering column, by name."""
     ordered = config.merge_mode is not MergeMode.COMMIT_TIME_ORDERING
-    for field in (*fields, *(ordering if ordered else ())):
-        if find_field(list(schema), field) is None:
+    for name in (*fields, *(ordering if ordered else ())):
+        if find_field(list(schema), name) is None:
             kind = (
                 "record key"
-                if field in config.record_key_fields
+                if name in config.record_key_fields
                 else "partition"
-                if field in config.partition_fields
+                if name in config.partition_fields
                 else "ordering"
             )
             raise SchemaError(
-                f"{kind} column {field!r} is missing; the input has {', '.join(schema.names)}"
+                f"{kind} column {name!r} is missing; the input has {', '.join(schema.names)}"
             )
 
 

@@ -77,6 +77,12 @@ def test_a_newer_delete_deletes_and_after_it_the_newer_row_stands_alone():
     assert kept == [(None, "k", 0, None, DELETED), (None, "m0", 0, None, DELETED)]
 
 
+def test_what_came_after_a_delete_is_kept_as_a_barrier():
+    delete = Run("d", [batch((None, "k", 0, None), flags=[1])])
+    again = Run("a", [batch(("t", "k", 4, "4"))])
+    assert merged(delete, again, keep_deletes=True) == [("t", "k", 4, "4", BARRIER)]
+
+
 def test_a_barrier_is_not_merged_with_what_is_older():
     runs = [*runs_of(1), Run("b", [batch(("t", "k", 7, "b"), flags=[BARRIER])])]
     assert merged(*runs)[0] == ("t", "k", 7, "b")

@@ -151,6 +151,24 @@ def test_after_a_delete_nothing_older_completes_a_partial_row():
     assert merged(*runs) == [("k", 9, None)]
 
 
+def test_a_row_that_lost_to_a_delete_never_completes_a_partial_one():
+    narrow = pa.schema([(RECORD_KEY, pa.string()), ("ts", pa.int64())])
+    runs = [
+        Run("a", [batch(("k", 5, None), flags=[DELETED])]),
+        Run("b", [batch(("k", 3, "lost"))]),
+        Run("c", [batch(("k", 9), schema=narrow)], partial=True),
+    ]
+    assert merged(*runs, rule=MergeRule(("ts",))) == [("k", 9, None)]
+
+
+def test_a_base_file_that_comes_last_wins_only_by_a_greater_ordering_value():
+    logs = Run("logs", [batch(*((key, 5, "log") for key in "abcd"), flags=[0, 0, 0, 7])])
+    base = Run("base", [batch(*zip("abcd", (4, 5, 6, 9), ["base"] * 4, strict=True))], yields=True)
+    found = merged(logs, base, rule=MergeRule(("ts",)))
+    assert found == [("a", 5, "log"), ("b", 5, "log"), ("c", 6, "base")]
+    assert merged(logs, base) == [("a", 5, "log"), ("b", 5, "log"), ("c", 5, "log")]
+
+
 def test_no_runs_and_empty_runs_give_nothing():
     assert list(merge_runs([], MergeRule(), SCHEMA)) == []
     empty = [Run("r", []), Run("s", [batch()]), Run("t", [batch(), batch()])]

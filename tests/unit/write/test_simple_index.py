@@ -6,7 +6,6 @@ import pytest
 
 from lakebed.api.table import Table
 from lakebed.errors import CorruptError, InvalidError, UnsupportedError
-from lakebed.format.bucket import bucket_of_file_id
 from lakebed.index.simple import explode_places, new_file_id
 from lakebed.merge.passes import MAX_FAN_IN
 from support.tables import SCHEMA, batch, check_no_leftovers, make, reopen, rows_of, user_rows
@@ -261,11 +260,10 @@ def test_places_are_taken_apart_row_by_row():
         explode_places(pa.array(["1,x"]))
 
 
-def test_new_file_ids_follow_from_the_seed_and_are_no_buckets():
+def test_new_file_ids_follow_from_the_seed():
     seed = "00000000-0000-0001-8000-000000000000"
     first, second = new_file_id("p", 0, seed), new_file_id("p", 1, seed)
     assert first == new_file_id("p", 0, seed)
     assert len({first, second, new_file_id("q", 0, seed)}) == 3
     assert first.endswith("-0")
     assert len(first) == 38
-    assert bucket_of_file_id("12345678-") == 12345678

@@ -1,0 +1,146 @@
+"""Partial updates as logs: which keys are there decides what is written of each.
+
+A partial row is only whole together with the row that it changes. Hudi reads one that meets no
+other row by the positions of all columns, and so gives wrong values; in commit-time mode it
+cannot read a row that follows a delete where any log of the file group is partial. So the keys
+are looked for first:
+
+- event time: a key that is there gets a partial row, any other a whole one, null elsewhere;
+- commit time: every row is made whole, from what is there.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.format.commit_metadata import WriteStat
+from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.merge.rule import MergeRule
+from lakebed.merge.run import DELETED, FLAGS, Run
+from lakebed.merge.window import merge_runs
+from lakebed.model.executor import TaskId
+from lakebed.table.file_group import FileSlice
+from lakebed.table.key_filter import KeyFilter
+from lakebed.table.slice_reader import read_slice
+from lakebed.write.locate import CAME, mark
+from lakebed.write.log_runs import write_log
+from lakebed.write.operation import UPSERT
+from lakebed.write.spec import WriteSpec
+from lakebed.write.status import WriteStatus
+
+_THERE = "_lakebed_there"
+# Of so many keys at most the row groups are chosen by key.
+_MAX_KEYS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class PartialWrite:
+    """Rows that bring some columns, for a file group that exists."""
+
+    spec: WriteSpec
+    slice_: FileSlice
+    new_rows: int
+
+
+def write_partial_log(
+    write: PartialWrite, task: TaskId, rows: Iterable[pa.RecordBatch]
+) -> WriteStatus:
+    """Write `rows`, sorted and each key once, as logs of partial and of whole rows."""
+    spec, group = write.spec, write.slice_.group
+    whole = replace(spec, schema=spec.table_schema, operation=UPSERT)
+    joined = _join(write, rows)
+    if not spec.rule.ordering_fields:
+        return write_log(whole, group.partition, group.file_id, task, 1, joined)
+    apart = _Apart(whole, write.slice_, task)
+    partial = write_log(
+        spec, group.partition, group.file_id, task, 1, apart.take_whole(joined, spec)
+    )
+    return replace(partial, stats=(*partial.stats, *apart.finish()))
+
+
+class _Apart:
+    """Whole rows on their way past: kept until there are enough for a log of their own."""
+
+    def __init__(self, spec: WriteSpec, slice_: FileSlice, task: TaskId) -> None:
+        self._spec = spec
+        self._group = slice_.group
+        self._task = task
+        self._held: list[pa.RecordBatch] = []
+        self._statuses: list[WriteStatus] = []
+
+    def take_whole(
+        self, batches: Iterable[pa.RecordBatch], partial: WriteSpec
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows whose key is there, with the columns that came; keep the others."""
+        flags = [FLAGS] if partial.may_delete else []
+        for batch in batches:
+            there = pc.is_valid(batch.column(_THERE))
+            if FLAGS in flags:
+                # A delete needs no other row.
+                gone = pc.not_equal(pc.bit_wise_and(batch.column(FLAGS), DELETED), 0)
+                there = pc.or_(there, gone)
+            self._keep(batch.filter(pc.invert(there)).drop_columns([_THERE]))
+            yield batch.filter(there).select([RECORD_KEY, *flags, *partial.schema.names])
+
+    def _keep(self, rows: pa.RecordBatch) -> None:
+        if rows.num_rows:
+            self._held.append(rows)
+        if sum(batch.nbytes for batch in self._held) >= self._spec.memory_bytes:
+            self._flush()
+
+    def _flush(self) -> None:
+        version = len(self._statuses) + 2
+        partition, file_id = self._group.partition, self._group.file_id
+        self._statuses.append(
+            write_log(self._spec, partition, file_id, self._task, version, self._held)
+        )
+        self._held = []
+
+    def finish(self) -> tuple[WriteStat, ...]:
+        """Write what is left; give the write stats of all that was written."""
+        if self._held:
+            self._flush()
+        return tuple(stat for status in self._statuses for stat in status.stats)
+
+
+def _join(write: PartialWrite, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Give the rows that came, with all columns of the table, and whether their key is there."""
+    spec = write.spec
+    fills = not spec.rule.ordering_fields
+    key_filter = None
+    if write.new_rows <= _MAX_KEYS:
+        rows = list(rows)
+        keys = [key for batch in rows for key in batch.column(RECORD_KEY).to_pylist()]
+        key_filter = KeyFilter.of(keys=keys)
+    there = read_slice(
+        spec.storage,
+        write.slice_,
+        spec.config,
+        spec.table_schema,
+        [RECORD_KEY, *(spec.table_schema.names if fills else ())],
+        spec.rule,
+        spec.timeline.is_committed,
+        key_filter=key_filter,
+    )
+    columns = [field.with_nullable(True) for field in spec.table_schema]
+    fields = [
+        pa.field(RECORD_KEY, pa.string()),
+        pa.field(CAME, pa.uint8()),
+        pa.field(_THERE, pa.bool_()),
+        *columns,
+    ]
+    runs = [
+        Run("the rows that are there", map(_with_there, there)),
+        Run("the input", map(mark, rows), partial=True),
+    ]
+    for batch in merge_runs(runs, MergeRule(), pa.schema(fields)):
+        came = batch.filter(pc.is_valid(batch.column(CAME)))
+        if came.num_rows:
+            names = [FLAGS if name == CAME else name for name in came.schema.names]
+            yield came.rename_columns(names)
+
+
+def _with_there(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.append_column(_THERE, pa.repeat(pa.scalar(True), batch.num_rows))

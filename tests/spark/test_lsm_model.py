@@ -1,0 +1,82 @@
+"""Every operation through Spark against a dictionary, in random histories."""
+
+import pathlib
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import run_state_machine_as_test
+from pyspark.sql import SparkSession
+
+import lakebed
+from lakebed.api.table import Table
+from support.lsm_machine import OPERATIONS, LsmMachine, shapes_of
+from support.lsm_model import COLUMNS, Row, Shape
+
+FIELDS = {"id": "string", "k2": "int", "dt": "string", "ts": "bigint", "seq": "string"}
+FIELDS |= {"n": "bigint", "select": "string", "note": "string", "_hoodie_is_deleted": "boolean"}
+
+
+class SparkMachine(LsmMachine):
+    """A table on disk, written and read by Spark; the in-process engine reads it as well."""
+
+    flushes = st.just(False)
+
+    def __init__(self, spark: SparkSession, folder: pathlib.Path, shapes: Any) -> None:
+        self.spark = spark
+        self.path = str(folder)
+        self.shapes = shapes
+        super().__init__()
+
+    def make(self, shape: Shape) -> Table:
+        return lakebed.create_table(
+            self.spark,
+            self.path,
+            COLUMNS,
+            key=shape.key,
+            ordering=shape.ordering,
+            partition_by=shape.partition_by,
+            table_type=shape.table_type,
+            index=shape.index,
+            buckets=shape.buckets,
+            layout=shape.layout,
+            table_version=shape.version,
+        )
+
+    def again(self) -> Table:
+        return lakebed.open_table(None, self.path)
+
+    def opened(self) -> Table:
+        return lakebed.open_table(self.spark, self.path)
+
+    def given(self, batches: list[pa.RecordBatch], schema: pa.Schema) -> Any:
+        rows = [row for batch in batches for row in batch.to_pylist()]
+        ddl = ", ".join(f"`{name}` {FIELDS[name]}" for name in schema.names)
+        values = [tuple(row[name] for name in schema.names) for row in rows]
+        frame = self.spark.createDataFrame(values, ddl)
+        # Several tasks, in the order of the rows.
+        assert len(rows) < 2 or frame.rdd.getNumPartitions() == 2
+        return frame
+
+    def shown(self) -> list[Row]:
+        return [row.asDict() for row in self.table.read(columns=self.all_columns).collect()]
+
+
+@pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
+def test_a_table_that_spark_writes_holds_what_a_dictionary_holds(
+    spark: SparkSession, tmp_path: pathlib.Path, table_type: str
+):
+    folders = count()
+    shapes = shapes_of(table_type)
+    run_state_machine_as_test(
+        lambda: SparkMachine(spark, tmp_path / f"t{next(folders)}", shapes),
+        settings=settings(
+            max_examples=max(2, settings().max_examples // 50),
+            stateful_step_count=len(OPERATIONS),
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        ),
+    )
