@@ -307,11 +307,13 @@ class LsmMachine(RuleBasedStateMachine):
 
     def _may_patch(self, row: Row) -> bool:
         """Tell whether a simple index says for sure what a partial update meets."""
-        stands = self.model.standing(self.shape.ident(row))
+        ident = self.shape.ident(row)
+        stands = self.model.standing(ident)
         if stands is None:
             return True
         order = tuple(row[name] for name in self.shape.ordering)
-        return not stands.deleted and order >= stands.order
+        is_late = ident in self.model.late or order < stands.order
+        return not stands.deleted and not is_late
 
     # --- reads
 

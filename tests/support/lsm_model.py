@@ -123,6 +123,8 @@ class ModelTable:
     # The greatest ordering value that a key ever had, and keys that were updated in part.
     highest: dict[Ident, tuple[Any, ...]] = field(default_factory=dict)
     patched: set[Ident] = field(default_factory=set)
+    # Keys of which a late row came.
+    late: set[Ident] = field(default_factory=set)
     # Keys that some base file may still hold, deleted or not.
     seen: set[Ident] = field(default_factory=set)
 
@@ -184,9 +186,21 @@ class ModelTable:
             if not self.keeps_logs:
                 self._fold_in(ident, versions)
             elif self.shape.group(*ident) in before:
-                self.versions[ident] = (*self.versions.get(ident, ()), *versions)
+                self._append(ident, versions)
             else:
                 self._create(ident, reduce(fold, versions))
+
+    def _append(self, ident: Ident, versions: list[Version]) -> None:
+        """Add versions as logs; a partial one only where there is a row that it changes."""
+        if versions[0].partial:
+            merged = reduce(fold, versions)
+            stands = self.standing(ident)
+            if stands is None or stands.deleted:
+                merged = replace(merged, partial=False)
+            elif not self.shape.ordering:
+                merged = fold(stands, merged)
+            versions = [merged]
+        self.versions[ident] = (*self.versions.get(ident, ()), *versions)
 
     def _create(self, ident: Ident, version: Version) -> None:
         """Put a version into a new file group: its base file, or for a delete a log."""
@@ -198,6 +212,8 @@ class ModelTable:
     def _fold_in(self, ident: Ident, versions: list[Version]) -> None:
         held = self.versions.get(ident, ())
         stands = replace(reduce(fold, [*held, *versions]), partial=False)
+        if stands in held:
+            self.late.add(ident)
         # A simple index drops deletes of keys that no base file holds.
         if stands.deleted and not (self.shape.on_read and held):
             self.versions.pop(ident, None)

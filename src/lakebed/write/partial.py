@@ -74,7 +74,8 @@ class _Apart:
         self, batches: Iterable[pa.RecordBatch], partial: WriteSpec
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows whose key is there, with the columns that came; keep the others."""
-        flags = [FLAGS] if partial.may_delete else []
+        # Under a global index a row that moves leaves a delete behind.
+        flags = [FLAGS] if partial.may_delete or partial.looks_everywhere else []
         for batch in batches:
             there = pc.is_valid(batch.column(_THERE))
             if FLAGS in flags:
