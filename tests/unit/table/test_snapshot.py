@@ -112,11 +112,20 @@ def test_a_write_over_a_damaged_file_is_refused_and_takes_itself_back():
     table = filled()
     objects = contents(table._storage)
     path = next(p for p in objects if p.startswith("p/0") and p.endswith(".parquet"))
-    storage = copy_of({**objects, path: objects[path][:-20]})
+    storage = copy_of({**objects, path: objects[path][:-20] + bytes(20)})
     before = contents(storage)
     with pytest.raises(CorruptError, match="base file"):
         reopen(storage).insert(batch(("a", 2, 2, "p"), ("b", 2, 2, "p")))
     assert contents(storage) == before
+
+
+def test_a_file_shorter_than_its_commit_says_is_corrupt_and_named():
+    table = filled()
+    objects = contents(table._storage)
+    path = next(p for p in objects if p.startswith("p/0") and p.endswith(".parquet"))
+    storage = copy_of({**objects, path: objects[path][:-20]})
+    with pytest.raises(CorruptError, match=r"its commit wrote \d+ bytes, found \d+; it was cut"):
+        reopen(storage).read()
 
 
 def test_two_base_files_of_one_group_and_instant_are_corrupt():
