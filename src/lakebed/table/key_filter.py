@@ -28,7 +28,7 @@ _SURROGATES = range(0xD800, 0xE000)
 _MAX_RANGES = 64
 # With fewer, reading the keys first and then all is no less work.
 _MIN_COLUMNS_TO_LOOK = 8
-_MAX_KEYS_TO_BISECT = 32
+_MAX_FEW = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,15 @@ class KeyFilter:
             None if keys is None else tuple(sorted(set(keys))),
             None if prefixes is None else tuple(sorted(set(prefixes))),
         )
+
+    @property
+    def is_few(self) -> bool:
+        """Tell whether it asks for a few keys, and for no prefix."""
+        return not self.prefixes and len(self.keys or ()) <= _MAX_FEW
+
+    def is_behind(self, key: str | None) -> bool:
+        """Tell whether no key that is asked for comes after `key`; only without prefixes."""
+        return key is not None and (not self.keys or key >= self.keys[-1])
 
     def mask(self, keys: pa.Array) -> pa.Array:
         """Tell for each of `keys`, a column without nulls, whether it is asked for."""
@@ -79,7 +88,7 @@ class KeyFilter:
         if self.prefixes or len(file.schema) < _MIN_COLUMNS_TO_LOOK:
             return groups
         ordered = file.key_values.get(FOOTER_IS_ORDERED) == "true"
-        if ordered and len(self.keys or ()) <= _MAX_KEYS_TO_BISECT:
+        if ordered and self.is_few:
             return file.row_groups_with(RECORD_KEY, groups, self._is_found)
         return file.row_groups_with(RECORD_KEY, groups, self._is_in)
 

@@ -6,9 +6,11 @@ batch; elsewhere it is a window of ranged reads.
 
 import io
 import mmap
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -42,16 +44,45 @@ def reading(what: str) -> Iterator[None]:
         raise CorruptError(f"{what}: {error}") from error
 
 
+class HeldColumns:
+    """Column chunks that were read, up to a number of bytes, the least lately used dropped first."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._held: OrderedDict[tuple[str, str, int], pa.ChunkedArray] = OrderedDict()
+        self._bytes = 0
+        self._lock = Lock()
+
+    def get(
+        self, place: tuple[str, str, int], read: Callable[[], pa.ChunkedArray]
+    ) -> pa.ChunkedArray:
+        """Give the chunk at `place`: file, column and row group; `read` it if it is not held."""
+        with self._lock:
+            if place in self._held:
+                self._held.move_to_end(place)
+                return self._held[place]
+        column = read()
+        with self._lock:
+            if place not in self._held:
+                self._held[place] = column
+                self._bytes += column.nbytes
+            while self._bytes > self._max_bytes:
+                self._bytes -= self._held.popitem(last=False)[1].nbytes
+        return column
+
+
 @dataclass(frozen=True, slots=True)
 class ParquetFooter:
     """A parsed footer: files never change, so it may be kept for the next read.
 
-    `key_values` are its entries without Arrow's own schema.
+    `key_values` are its entries without Arrow's own schema. `columns` keeps chunks that are looked
+    at again and again, where somebody has a place for them.
     """
 
     metadata: pq.FileMetaData
     key_values: Mapping[str, str]
     schema: pa.Schema
+    columns: HeldColumns | None = None
 
 
 class ParquetSource:
@@ -127,14 +158,17 @@ class ParquetSource:
         for group in groups:
             with reading(self._what):
                 rows = self._footer.row_group(group).num_rows
-                seen = rows > MAX_BATCH_ROWS or holds(
-                    self._open(self._remote, 0)
-                    .read_row_group(group, columns=[column], use_threads=False)
-                    .column(column)
-                )
-            if seen:
-                found.append(group)
+                if rows > MAX_BATCH_ROWS or holds(self._chunk(column, group)):
+                    found.append(group)
         return found
+
+    def _chunk(self, column: str, group: int) -> pa.ChunkedArray:
+        def read() -> pa.ChunkedArray:
+            file = self._open(self._remote, 0)
+            return file.read_row_group(group, columns=[column], use_threads=False).column(column)
+
+        held = self.footer.columns
+        return read() if held is None else held.get((self._what, column, group), read)
 
     def read(
         self,

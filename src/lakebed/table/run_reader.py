@@ -31,6 +31,7 @@ from lakebed.table.schema import find_field
 SORT_BYTES = 512 << 20
 """How much of a run without order is sorted in memory."""
 
+_FEW_ROWS = 2_048
 _OPERATION = "_hoodie_operation"
 _DELETE_OPERATIONS = pa.array(["D", "-U"])
 KEY_FIELD = pa.field(RECORD_KEY, pa.string())
@@ -112,10 +113,16 @@ def _read_data(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa
 def _read_batches(
     file: ParquetSource, columns: list[str], source: RunSource, needs: Needs
 ) -> Iterator[pa.RecordBatch]:
-    groups = None
-    if needs.key_filter is not None:
-        groups = needs.key_filter.row_groups(file, source.name)
-    return file.read(columns, buffer_bytes=needs.buffer_bytes, row_groups=groups)
+    keys = needs.key_filter
+    groups = None if keys is None else keys.row_groups(file, source.name)
+    if keys is None or not keys.is_few or not source.ordered:
+        yield from file.read(columns, buffer_bytes=needs.buffer_bytes, row_groups=groups)
+        return
+    # Small batches, and none behind the last key: the rest of its row group is not decoded.
+    for batch in file.read(columns, batch_rows=_FEW_ROWS, row_groups=groups):
+        yield batch
+        if batch.num_rows and keys.is_behind(batch.column(RECORD_KEY)[-1].as_py()):
+            return
 
 
 def _markers(file: ParquetSource, needs: Needs) -> list[str]:

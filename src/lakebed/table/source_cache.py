@@ -2,12 +2,16 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from threading import Lock
 
 from lakebed.table.file_group import FileSlice
+from lakebed.table.parquet_source import HeldColumns
 from lakebed.table.run_source import RunSource
 
 MAX_BYTES = 64 << 20
+"""How much is held of footers, and as much again of keys."""
+
 # What a parsed footer takes in memory for each of its bytes, about.
 _PARSED_RATIO = 4
 
@@ -20,6 +24,7 @@ class SourceCache:
         self._held: OrderedDict[FileSlice, tuple[Sequence[RunSource], int]] = OrderedDict()
         self._bytes = 0
         self._lock = Lock()
+        self._columns = HeldColumns(max_bytes)
 
     def get(
         self, slice_: FileSlice, find: Callable[[], Sequence[RunSource]]
@@ -30,7 +35,7 @@ class SourceCache:
             if held is not None:
                 self._held.move_to_end(slice_)
                 return held[0]
-        sources = find()
+        sources = [self._with_columns(source) for source in find()]
         size = sum(
             source.footer.metadata.serialized_size * _PARSED_RATIO
             for source in sources
@@ -43,3 +48,9 @@ class SourceCache:
             while self._bytes > self._max_bytes and len(self._held) > 1:
                 self._bytes -= self._held.popitem(last=False)[1][1]
         return sources
+
+    def _with_columns(self, source: RunSource) -> RunSource:
+        """Let the key columns of a run be kept: each lookup searches them in every log."""
+        if source.footer is None:
+            return source
+        return replace(source, footer=replace(source.footer, columns=self._columns))
