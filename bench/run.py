@@ -1,41 +1,42 @@
 """Run every benchmark in one go and write the figures to docs/benchmarks.md.
 
     make bench
-    .venv/bin/python bench/run.py --rows 2000000 --runs 3
+    .venv/bin/python bench/run.py --rows 200000 --runs 1 --docs /tmp/docs     a small try
 
 Absolute seconds belong to the machine; the ratios within one run are what counts. Lakebed and
-Hudi take turns, Lakebed first and last, so that neither has the quieter machine to itself.
+Hudi take turns, Lakebed first and last, so that neither has the quieter machine to itself. The
+measured values are kept in one JSON file too (`--results`), from which `--report` writes the page
+again. A value that misses its target is told, and ends the run with an error.
 """
 
 import argparse
 import json
 import os
 import pathlib
-import platform
 import subprocess
 import sys
 import tempfile
+import time
 
-import pyarrow as pa
-from ledger import write_ledger
+from ledger import write_ledger, write_updates
+from lookup import HUDI_KEYS, UPSERTS, random_keys
+from report import check, write_report
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
-REPORT = ROOT / "docs" / "benchmarks.md"
 HUDI_PYTHON = os.environ.get("LAKEBED_HUDI_PYTHON", str(ROOT / ".venv-hudi" / "bin" / "python"))
-WANTED_RATIO = 2.5
-GOAL_RATIO = 3.0
-WORKER_LIMIT_BYTES = 600_000_000
-OPEN_LIMIT = 3.0
+WARM_ROWS = 90_000  # enough for the compiled kernel to be used
+SLOW_QUERIES = 1  # of Hudi as it comes, which takes up to a minute for one
 
 
-def measure(python: str, script: str, *arguments: str) -> dict:
-    """Run one peer and give its JSON."""
-    print(f"running {script} {' '.join(arguments)} ...", flush=True)
-    environment = {key: value for key, value in os.environ.items() if key != "PYSPARK_PYTHON"}
-    environment["PYSPARK_PYTHON"] = environment["PYSPARK_DRIVER_PYTHON"] = python
+def measure(python: str, script: str, *arguments: object) -> dict:
+    """Run one script and give its JSON."""
+    words = [str(argument) for argument in arguments]
+    print(f"running {script} {' '.join(words)} ...", flush=True)
+    environment = {**os.environ, "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
+    start = time.perf_counter()
     done = subprocess.run(
-        [python, str(HERE / script), *arguments],
+        [python, str(HERE / script), *words],
         env=environment,
         capture_output=True,
         text=True,
@@ -44,89 +45,95 @@ def measure(python: str, script: str, *arguments: str) -> dict:
     if done.returncode:
         sys.exit(f"{script} failed:\n{done.stderr[-4000:]}")
     answer = json.loads(done.stdout.strip().splitlines()[-1])
-    print(f"  {answer}", flush=True)
+    print(f"  {time.perf_counter() - start:.0f} s: {answer}", flush=True)
     return answer
 
 
-def bars(rows: list[tuple[str, float]]) -> str:
-    """Draw seconds as bars."""
-    longest = max(seconds for _, seconds in rows)
-    return "\n".join(
-        f"{name:<28} {'█' * max(1, round(40 * seconds / longest)):<40} {seconds:6.2f} s"
-        for name, seconds in rows
-    )
+def ours(script: str, *arguments: object) -> dict:
+    """Run one of our scripts."""
+    return measure(sys.executable, script, *arguments)
 
 
-def report(rows: int, ours: list[dict], hudi: dict, tuned: dict, double: dict, opened: dict) -> str:
-    """Spell the figures."""
-    best = min(run["best"] for run in ours)
-    peak, peak_double = (
-        max(run["worker_peak_bytes"] for run in ours) / 2**20,
-        double["worker_peak_bytes"] / 2**20,
-    )
-    ratio = hudi["best"] / best
-    return f"""# Benchmarks
+def against_hudi(scratch: pathlib.Path, rows: int, batch: int, runs: int) -> dict:
+    """Write, upsert, scan and ask, in turns with Hudi."""
+    ledger, larger, updates = scratch / "ledger", scratch / "larger", scratch / "updates"
+    keys = scratch / "keys.json"
+    write_ledger(ledger, rows, 8)
+    write_ledger(larger, 2 * rows, 16)
+    write_updates(updates, rows, UPSERTS, batch)
+    keys.write_text(json.dumps(random_keys(rows, HUDI_KEYS)))
+    peer = (HUDI_PYTHON, "hudi_peer.py", ledger, updates, keys, "--runs")
+    tuned = ("--codec", "zstd", "--memory", "6g")
+    return {
+        "first": ours("lakebed_peer.py", ledger, updates, "--runs", runs),
+        "hudi": measure(*peer, runs, "--queries", SLOW_QUERIES),
+        "tuned": measure(*peer, runs, *tuned),
+        "parquet_logs": measure(*peer, 1, *tuned, "--logs", "parquet", "--queries", 0),
+        "last": ours("lakebed_peer.py", ledger, updates, "--runs", runs),
+        "double": ours("lakebed_peer.py", larger, "--runs", 1),
+        "storage": ours("storage.py", ledger),
+    }
 
-`make bench` makes the data, runs everything below in one go, and writes this page. Seconds belong to the machine they were
-measured on; the ratios are what counts. Machine: {os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python
-{platform.python_version()}, pyarrow {pa.__version__}.
 
-## bulk_insert
+def lookups(scratch: pathlib.Path, rows: int, batch: int) -> dict:
+    """Find keys in a table of `rows`, and in one ten times as large with upserts of the same size."""
+    found = {}
+    for name, size in (("small", rows), ("large", 10 * rows)):
+        table = scratch / f"lookup-{name}"
+        made = ours("lookup.py", table, "--rows", size, "--batch", batch, "--make")
+        found[name] = ours("lookup.py", table, "--rows", size) | {"rows": size, "made": made}
+        if name == "small":
+            first = [ours("lookup.py", table, "--rows", size, "--once") for _ in range(3)]
+            found["first"] = min(first, key=lambda taken: taken["first_ms"])
+            found["variants"] = ours("lookup.py", table, "--rows", size, "--variants")
+    return found
 
-The loan ledger: {rows:,} rows × 12 columns, key `user_id, id`, in random order, from Parquet into a new MERGE_ON_READ table of 4
-buckets, meta columns and commit included; `local[2]`, warm, best of several runs. Hudi 1.2.0 runs with the same bucket index, once
-as it comes and once tuned for speed (no metadata table, the smallest bloom filter, zstd as ours). Our files are sorted by key;
-Hudi's are not.
 
-```
-{bars([("Lakebed", best), ("Hudi 1.2.0 as it comes", hudi["best"]), ("Hudi 1.2.0 tuned", tuned["best"])])}
-```
-
-| | best | all runs | files | size |
-|---|---|---|---|---|
-| Lakebed | {best:.2f} s | {", ".join(str(s) for run in ours for s in run["seconds"])} | {ours[0]["files"]} | {ours[0]["bytes"] / 1e6:.1f} MB |
-| Hudi as it comes | {hudi["best"]:.2f} s | {", ".join(map(str, hudi["seconds"]))} | {hudi["files"]} | {hudi["bytes"] / 1e6:.1f} MB |
-| Hudi tuned | {tuned["best"]:.2f} s | {", ".join(map(str, tuned["seconds"]))} | {tuned["files"]} | {tuned["bytes"] / 1e6:.1f} MB |
-
-**{ratio:.2f} times as fast as Hudi as it comes** (wanted: {WANTED_RATIO}, goal: {GOAL_RATIO}), {tuned["best"] / best:.2f} times as fast as
-Hudi tuned. About half of our time is Spark handing the rows to Python.
-
-## Memory of a Python worker
-
-Peak resident memory of any worker during those writes, shared pages included (limit: {WORKER_LIMIT_BYTES / 1e6:.0f} MB):
-
-| rows | peak |
-|---|---|
-| {rows:,} | {peak:.0f} MiB |
-| {2 * rows:,} | {peak_double:.0f} MiB ({100 * (peak_double / peak - 1):+.0f} %) |
-
-## Opening a table of {opened["instants"]:,} instants
-
-Properties, timeline and schema: {opened["open_ms"]} ms, against {opened["floor_ms"]} ms for listing the timeline and parsing every name:
-**{opened["ratio"]} times** (limit: {OPEN_LIMIT:.0f}).
-"""
+def merges(scratch: pathlib.Path, rows: int) -> list[dict]:
+    """Measure the memory of a merge of `rows` in 9 runs, and of ten times as many."""
+    warm = scratch / "merge-warm"
+    ours("memory.py", warm, "--rows", WARM_ROWS, "--make")
+    measured = []
+    for size in (rows, 10 * rows):
+        table = scratch / f"merge-{size}"
+        ours("memory.py", table, "--rows", size, "--make")
+        measured.append({"runs_rows": size} | ours("memory.py", table, "--warm", warm))
+    return measured
 
 
 def main() -> None:
-    """Make the data, run the peers in turns, write the page."""
+    """Measure everything, keep the values, write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--results", type=pathlib.Path, help="keep the measured values here")
+    parser.add_argument("--docs", type=pathlib.Path, default=ROOT / "docs", help="write here")
+    parser.add_argument("--report", action="store_true", help="write the page from --results only")
     args = parser.parse_args()
-    runs = str(args.runs)
-    with tempfile.TemporaryDirectory(prefix="lakebed-bench-") as scratch:
-        ledger, larger = os.path.join(scratch, "ledger"), os.path.join(scratch, "larger")
-        write_ledger(pathlib.Path(ledger), args.rows, 8)
-        write_ledger(pathlib.Path(larger), 2 * args.rows, 16)
-        first = measure(sys.executable, "lakebed_peer.py", ledger, "--runs", runs)
-        hudi = measure(HUDI_PYTHON, "hudi_peer.py", ledger, "--runs", runs)
-        tuned = measure(HUDI_PYTHON, "hudi_peer.py", ledger, "--runs", runs, "--codec", "zstd")
-        last = measure(sys.executable, "lakebed_peer.py", ledger, "--runs", runs)
-        double = measure(sys.executable, "lakebed_peer.py", larger, "--runs", "1")
-        opened = measure(sys.executable, "open_table.py")
-    text = report(args.rows, [first, last], hudi, tuned, double, opened)
-    REPORT.write_text(text)
-    print(text)
+    if args.report:
+        results = json.loads(args.results.read_text())
+    else:
+        batch = args.rows // 16
+        with tempfile.TemporaryDirectory(prefix="lakebed-bench-") as name:
+            scratch = pathlib.Path(name)
+            start = time.perf_counter()
+            results = {
+                "rows": args.rows,
+                "batch": batch,
+                "kernel": ours("kernel.py", "--rows", args.rows * 3 // 2),
+                "sorting": ours("sorting.py", "--rows", args.rows * 3 // 2),
+                "peers": against_hudi(scratch, args.rows, batch, args.runs),
+                "lookup": lookups(scratch, args.rows, batch),
+                "memory": merges(scratch, args.rows // 2),
+                "opened": ours("open_table.py"),
+            }
+            results["minutes"] = round((time.perf_counter() - start) / 60, 1)
+        if args.results:
+            args.results.write_text(json.dumps(results, indent=1))
+    write_report(results, args.docs)
+    missed = check(results)
+    if missed:
+        sys.exit("\n".join(["missed:", *missed]))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Spark's own reader on files that Apache Hudi wrote gives the rows that we read in process."""
 
 import pytest
+from pyspark.errors import PythonException
 
 import lakebed
 from lakebed.errors import UnsupportedError
@@ -15,8 +16,9 @@ def test_a_table_of_hudis_reads_the_same_by_spark_and_in_process(spark, tmp_path
     try:
         want = lakebed.open_table(None, path).read(columns=columns).read_all()
     except UnsupportedError:
-        with pytest.raises(UnsupportedError):
-            lakebed.open_table(spark, path).read(columns=columns)
+        # In the call if the first slice with logs shows it, else in the job that meets it.
+        with pytest.raises((UnsupportedError, PythonException), match="AVRO_DATA"):
+            lakebed.open_table(spark, path).read(columns=columns).toArrow()
         return
     got = lakebed.open_table(spark, path).read(columns=columns).toArrow()
     assert got.column_names == want.column_names
