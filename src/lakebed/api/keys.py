@@ -1,6 +1,9 @@
 """Keys that a caller gives as Python values."""
 
+import math
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
 
 import pyarrow as pa
 
@@ -22,10 +25,21 @@ def keys_to_table(keys: Sequence[object], schema: pa.Schema) -> pa.Table:
             if name not in row:
                 raise InvalidError(f"key {key!r}: column {name!r} is missing")
         rows.append({name: row[name] for name in names})
+        for field in schema:
+            _check_whole(row[field.name], field)
     try:
         return pa.Table.from_pylist(rows, schema=schema)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise KeyValueError(f"keys: want values of {_spelled(schema)}: {error}") from error
+
+
+def _check_whole(value: object, field: pa.Field) -> None:
+    """Refuse what Arrow would cut to fit: the key of another row could come out."""
+    cut = pa.types.is_date(field.type) and isinstance(value, datetime)
+    if pa.types.is_integer(field.type) and isinstance(value, (float, Decimal)):
+        cut = not math.isfinite(value) or value != int(value)
+    if cut:
+        raise KeyValueError(f"key column {field.name!r}: want {field.type}, found {value!r}")
 
 
 def _spelled(schema: pa.Schema) -> str:

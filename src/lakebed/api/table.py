@@ -25,6 +25,7 @@ from lakebed.model.instant import resolve_as_of
 from lakebed.storage.storage import Storage
 from lakebed.table.config import MergeMode, TableConfig, WriterIndex
 from lakebed.table.history import files_table, history_table
+from lakebed.table.partitions import partition_column
 from lakebed.table.properties_file import load_config
 from lakebed.table.snapshot import CommitCache, Snapshot, load_snapshot
 from lakebed.table.source_cache import SourceCache
@@ -47,7 +48,6 @@ from lakebed.write.pipeline import (
     execute_delete_partitions,
     execute_write,
 )
-from lakebed.write.rows import partition_column
 from lakebed.write.spec import delete_fields
 
 log = logging.getLogger(__name__)
@@ -138,6 +138,10 @@ class Table:
         All other columns keep their values. A key that the table does not hold becomes a row
         with nulls in the columns that did not come.
         """
+        if self._merger is not None:
+            raise UnsupportedError(
+                "update_columns: a merger of your own takes whole rows; read, change and upsert them"
+            )
         return self._write(UPDATE_COLUMNS, rows, None, None)
 
     def delete(self, keys: object | None = None, *, where: str | None = None) -> Commit:
@@ -150,8 +154,8 @@ class Table:
             raise InvalidError("delete: want either keys or where=<predicate>")
         if where is not None:
             return self._execute(DELETE, self._matching(_checked_where(where)), None)
-        if isinstance(keys, Sequence) and not isinstance(keys, str):
-            keys = self._key_table(keys)
+        if isinstance(keys, Sequence):
+            keys = self._key_table(_checked_keys(keys))
         return self._write(DELETE, keys, None, None)
 
     def insert_overwrite(self, rows: object, *, whole_table: bool = False) -> Commit:
@@ -227,19 +231,21 @@ class Table:
         """
         snapshot = self._snapshot(as_of)
         names = _checked_columns(columns, snapshot.schema)
-        if isinstance(keys, (str, Mapping)) or not isinstance(keys, Sequence):
-            raise InvalidError(f"keys: want a list of keys, found {type(keys).__name__}")
-        config = self._config
-        known = list(config.record_key_fields)
-        if all(
-            isinstance(key, Mapping) and key.keys() >= set(config.partition_fields) for key in keys
-        ):
-            known += [name for name in config.partition_fields if name not in known]
-        schema = pa.schema([snapshot.schema.field(name) for name in known])
-        table = keys_to_table(keys, schema).combine_chunks()
+        keys = _checked_keys(keys)
+        fields = self._config.record_key_fields
+        partition = [name for name in self._config.partition_fields if name not in fields]
         scan = plan_scan(snapshot, names, None, self._merger)
-        batches = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=schema)]
-        return look_up(scan, batches[0], self._sources)
+        placed: list[object] = []
+        bare: list[object] = []
+        for key in keys:
+            says = isinstance(key, Mapping) and key.keys() >= set(partition)
+            (placed if says else bare).append(key)
+        found = [
+            look_up(scan, batch, self._sources)
+            for given, names_of in ((placed, (*fields, *partition)), (bare, fields))
+            for batch in _key_batches(given, snapshot.schema, names_of)
+        ]
+        return pa.concat_tables(found) if found else scan.empty()
 
     def history(self) -> pa.Table:
         """Give every instant of the timeline, newest first, with what it wrote."""
@@ -295,7 +301,8 @@ class Table:
         def scan(snapshot: Snapshot) -> Scan:
             return plan_scan(snapshot, list(names), where, self._merger)
 
-        scan(snapshot)  # a predicate that is wrong shows before the write begins
+        # A predicate that is wrong shows before the write begins.
+        self._engines.main.read(scan(snapshot))
         return self._engines.main.scanned(schema, scan)
 
     def _key_table(self, keys: Sequence[object]) -> pa.Table:
@@ -315,6 +322,8 @@ class Table:
             raise InvalidError(
                 f"partition {dict(given)!r}: want a value for each of {', '.join(fields) or 'none'}"
             )
+        if not fields:
+            return ""  # a table without partitions is one
         row = keys_to_table([given], pa.schema([schema.field(name) for name in fields]))
         batch = row.combine_chunks().to_batches()[0]
         return str(partition_column(batch, self._config)[0])
@@ -336,6 +345,21 @@ def _checked_columns(columns: Sequence[str] | None, schema: pa.Schema) -> list[s
     if len(set(columns)) != len(columns):
         raise InvalidError(f"columns: a name comes twice in {', '.join(columns)}")
     return list(columns)
+
+
+def _key_batches(
+    keys: Sequence[object], schema: pa.Schema, names: Sequence[str]
+) -> list[pa.RecordBatch]:
+    wanted = pa.schema([schema.field(name) for name in names])
+    batches: list[pa.RecordBatch] = keys_to_table(keys, wanted).combine_chunks().to_batches()
+    return batches
+
+
+def _checked_keys(keys: object) -> Sequence[object]:
+    texts = (str, bytes, bytearray, memoryview)
+    if isinstance(keys, (*texts, Mapping)) or not isinstance(keys, Sequence):
+        raise InvalidError(f"keys: want a list of keys, found {type(keys).__name__}")
+    return keys
 
 
 def _checked_where(where: object) -> str:

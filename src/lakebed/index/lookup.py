@@ -1,20 +1,19 @@
 """Find rows by their keys: which slices can hold which keys, one sorted pass over each."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pyarrow as pa
 
-from lakebed.format.bucket import bucket_of_file_id, key_buckets
-from lakebed.format.partition_path import partition_paths
 from lakebed.format.record_key import join_key_texts, key_texts
+from lakebed.index.prune import folders_follow_columns, prune_buckets
 from lakebed.index.scan import Scan
 from lakebed.model.executor import LocalExecutor, TaskId
-from lakebed.table.config import BucketIndex
+from lakebed.table.constraints import Constraints
 from lakebed.table.file_group import FileSlice
 from lakebed.table.key_filter import KeyFilter
+from lakebed.table.partitions import partition_column
 from lakebed.table.source_cache import SourceCache
 
 
@@ -32,63 +31,52 @@ def look_up(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> pa.Table:
 
     Without partition columns every partition is searched. A key that is not there gives no row.
     """
-    probes = plan_probes(scan, keys, cache)
-    schema = pa.schema([scan.full_schema.field(name) for name in scan.columns])
+    names = keys.schema.names
+    read = replace(scan, columns=tuple(dict.fromkeys((*scan.columns, *names))))
+    probes = plan_probes(read, keys, cache)
     found = sorted(LocalExecutor().run(_probe, probes, "look up"))
-    return pa.Table.from_batches([batch for _, rows in found for batch in rows], schema)
+    schema = pa.schema([read.full_schema.field(name) for name in read.columns])
+    table = pa.Table.from_batches([batch for _, rows in found for batch in rows], schema)
+    if len(names) > len(scan.config.record_key_fields):
+        # Where folders do not follow the columns, other partitions were searched too.
+        asked = {tuple(row.values()) for row in keys.to_pylist()}
+        rows = table.select(names).to_pylist()
+        table = table.filter(pa.array([tuple(row.values()) in asked for row in rows], pa.bool_()))
+    return table.select(list(scan.columns))
 
 
 def plan_probes(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> list[Probe]:
     """Give each slice that can hold one of the keys, with those that it can hold."""
-    if not keys.num_rows:
-        return []
-    config = scan.config
-    fields = config.record_key_fields
-    texts = key_texts({name: keys.column(name) for name in fields}, fields)
-    wanted = join_key_texts(texts, config.composite_key)
-    partitions = _partitions(scan, keys)
-    buckets = None
-    if isinstance(config.index, BucketIndex):
-        buckets = key_buckets(
-            wanted,
-            fields,
-            config.index.hash_fields,
-            config.index.buckets,
-            composite=config.composite_key,
-            texts=texts,
-        )
-    places = _group(wanted, partitions, buckets)
     probes = []
-    for slice_ in scan.slices:
-        bucket = None if buckets is None else bucket_of_file_id(slice_.group.file_id)
-        place = (None if partitions is None else slice_.group.partition, bucket)
-        if place in places:
-            key_filter = KeyFilter.of(keys=places[place])
-            probes.append(Probe(replace(scan, slices=(), key_filter=key_filter), slice_, cache))
+    for partition, texts in _by_partition(scan, keys).items():
+        key_filter = KeyFilter.of(keys=texts)
+        slices: Iterable[FileSlice] = scan.slices
+        if partition is not None:
+            slices = [slice_ for slice_ in slices if slice_.group.partition == partition]
+        slices = prune_buckets(scan.config, scan.schema, Constraints({}), key_filter, slices)
+        narrow = replace(scan, slices=(), key_filter=key_filter)
+        probes += [Probe(narrow, slice_, cache) for slice_ in slices]
     return probes
 
 
-def _partitions(scan: Scan, keys: pa.RecordBatch) -> pa.StringArray | None:
-    """Spell the partitions of the keys, None where they do not say or folders do not follow."""
+def _by_partition(scan: Scan, keys: pa.RecordBatch) -> Mapping[str | None, Sequence[str]]:
+    """Spell the keys, by partition where they say it and folders follow; None is all partitions."""
     config = scan.config
-    names = set(keys.schema.names)
-    if config.timestamp_keygen is not None or not names.issuperset(config.partition_fields):
-        return None
-    columns = {name: keys.column(name) for name in config.partition_fields}
-    return partition_paths(columns, config.partition_fields, config.partition_style, keys.num_rows)
-
-
-def _group(
-    keys: pa.StringArray,
-    partitions: pa.StringArray | None,
-    buckets: "np.ndarray[tuple[int], np.dtype[np.int32]] | None",
-) -> dict[tuple[str | None, int | None], Sequence[str]]:
-    texts = keys.to_pylist()
-    folders = [None] * len(texts) if partitions is None else partitions.to_pylist()
-    numbers = [None] * len(texts) if buckets is None else buckets.tolist()
-    places: dict[tuple[str | None, int | None], list[str]] = defaultdict(list)
-    for text, folder, number in zip(texts, folders, numbers, strict=True):
-        places[folder, number].append(text)
+    fields = config.record_key_fields
+    texts = key_texts({name: keys.column(name) for name in fields}, fields)
+    wanted = join_key_texts(texts, config.composite_key).to_pylist()
+    named = set(keys.schema.names).issuperset(config.partition_fields)
+    follows = config.timestamp_keygen is not None or folders_follow_columns(config)
+    folders = (
+        partition_column(keys, config).to_pylist() if named and follows else [None] * len(wanted)
+    )
+    places: dict[str | None, list[str]] = defaultdict(list)
+    for text, folder in zip(wanted, folders, strict=True):
+        places[folder].append(text)
+    if config.composite_key and len(fields) == 1:
+        # Some releases of Hudi wrote the bare value of a single field, as if not composite.
+        for text, folder in zip(texts[fields[0]].to_pylist(), folders, strict=True):
+            places[folder].append(text)
     return dict(places)
 
 

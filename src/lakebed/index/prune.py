@@ -79,7 +79,7 @@ def prune_partitions(
         and (test := _FolderTest.of(field, schema, allowed, config)) is not None
     }
     kept = tuple(slices)
-    if not tests or not _folders_follow_columns(config):
+    if not tests or not folders_follow_columns(config):
         return kept
     folders = {slice_.group.partition for slice_ in kept}
     open_ = {folder for folder in folders if _may_hold(folder, tests, config)}
@@ -188,7 +188,8 @@ def _may_hold(folder: str, tests: dict[str, _FolderTest], config: TableConfig) -
     return all(tests[field].passes(text) for field, text in levels if field in tests)
 
 
-def _folders_follow_columns(config: TableConfig) -> bool:
+def folders_follow_columns(config: TableConfig) -> bool:
+    """Tell whether each row lies in the folder that its own partition columns spell."""
     if config.key_generator is KeyGenerator.TIMESTAMP or not _is_generator_known(config):
         return False
     properties = config.properties

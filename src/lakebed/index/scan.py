@@ -44,6 +44,10 @@ class Scan:
         """Give the meta columns and the table's."""
         return pa.schema([*META_FIELDS, *self.schema])
 
+    def empty(self) -> pa.Table:
+        """Give a table of its columns without rows."""
+        return pa.schema([self.full_schema.field(name) for name in self.columns]).empty_table()
+
     def predicate(self) -> Predicate | None:
         """Parse `where`; UnsupportedError for what only Spark can evaluate."""
         return None if self.where is None else Predicate.parse(self.where, self.full_schema)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakebed.errors import InvalidError
+from lakebed.errors import InvalidError, LakebedError
 from lakebed.format.meta_columns import META_COLUMNS
 from lakebed.merge.arrays import Bytes, Ints, int64_array
 from lakebed.merge.rule import Merger
@@ -89,7 +89,12 @@ def _merge(
 
 
 def _call(merger: Merger, older: pa.RecordBatch, newer: pa.RecordBatch) -> pa.RecordBatch:
-    found: object = merger(older, newer)
+    try:
+        found: object = merger(older, newer)
+    except LakebedError:
+        raise
+    except Exception as error:
+        raise InvalidError(f"merger: {type(error).__name__}: {error}") from error
     if not isinstance(found, pa.RecordBatch):
         raise InvalidError(f"merger: want a RecordBatch, found {type(found).__name__}")
     if not found.schema.equals(newer.schema):

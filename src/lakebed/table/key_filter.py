@@ -8,7 +8,7 @@ import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import pairwise
 from operator import or_
 from typing import Self
@@ -56,7 +56,7 @@ class KeyFilter:
 
     def is_behind(self, key: str | None) -> bool:
         """Tell whether no key that is asked for comes after `key`; only without prefixes."""
-        return key is not None and (not self.keys or key >= self.keys[-1])
+        return key is not None and (not self.keys or key > self.keys[-1])
 
     def mask(self, keys: pa.Array) -> pa.Array:
         """Tell for each of `keys`, a column without nulls, whether it is asked for."""
@@ -89,15 +89,17 @@ class KeyFilter:
             return groups
         ordered = file.key_values.get(FOOTER_IS_ORDERED) == "true"
         if ordered and self.is_few:
-            return file.row_groups_with(RECORD_KEY, groups, self._is_found)
+            return file.row_groups_with(RECORD_KEY, groups, partial(self._is_found, what))
         return file.row_groups_with(RECORD_KEY, groups, self._is_in)
 
     def _is_in(self, keys: pa.ChunkedArray) -> bool:
         wanted = pa.array(self.keys or (), pa.string())
         return bool(pc.any(pc.is_in(keys, value_set=wanted), min_count=0).as_py())
 
-    def _is_found(self, keys: pa.ChunkedArray) -> bool:
+    def _is_found(self, what: str, keys: pa.ChunkedArray) -> bool:
         """Look for the keys in a column that ascends; hashing all of it would take longer."""
+        # Where it does not, as the file says, a search would miss keys without a word.
+        check_ascending(keys, what)
         for key in self.keys or ():
             at = bisect_left(range(len(keys)), key, key=lambda row: keys[row].as_py())
             if at < len(keys) and keys[at].as_py() == key:
@@ -142,6 +144,19 @@ class KeyFilter:
         """Give ranges of keys; one that ends where it begins is that key alone."""
         single: list[tuple[str, str | None]] = [(key, key) for key in self.keys or ()]
         return single + [(prefix, _after(prefix)) for prefix in self.prefixes or ()]
+
+
+def check_ascending(keys: pa.Array | pa.ChunkedArray, what: str) -> None:
+    """Refuse keys that descend somewhere."""
+    if len(keys) < 2:
+        return
+    rises = pc.less_equal(keys.slice(0, len(keys) - 1), keys.slice(1))
+    if pc.all(rises, min_count=0).as_py() is False:
+        at = pc.index(rises, pa.scalar(False)).as_py()
+        before, found = keys[at].as_py(), keys[at + 1].as_py()
+        raise CorruptError(
+            f"{what}: key {found!r} comes after {before!r}, but the run is marked as sorted"
+        )
 
 
 def _after(prefix: str) -> str | None:

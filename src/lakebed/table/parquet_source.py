@@ -27,6 +27,7 @@ MAX_BATCH_ROWS = 65_536
 # each cost memory and save no time.
 _READ_ROWS = 16_384
 _MIN_BATCH_ROWS = 256
+_SAMPLE_ROWS = 4_096
 _REMOTE_WINDOW_BYTES = 8 << 20
 # What a column takes in memory at least, a text with its offset: encodings hide it.
 _MIN_COLUMN_BYTES = 16
@@ -168,7 +169,8 @@ class ParquetSource:
     def _chunk(self, column: str, group: int) -> pa.ChunkedArray:
         def read() -> pa.ChunkedArray:
             file = self._open(self._remote, 0)
-            return file.read_row_group(group, columns=[column], use_threads=False).column(column)
+            table = file.read_row_group(group, columns=[column], use_threads=False)
+            return table.combine_chunks().column(column)
 
         held = self.footer.columns
         return read() if held is None else held.get((self._what, column, group), read)
@@ -213,14 +215,17 @@ class ParquetSource:
         piece_bytes = 0 if fits else max(_MIN_READ_BYTES, buffer_bytes // len(columns))
         file = self._open(self._remote and fits, min(piece_bytes, _MAX_READ_BYTES))
         rows = batch_rows or self._first_batch_rows(columns, groups, sizes, buffer_bytes)
-        for window in _windows(groups, sizes, window_bytes):
-            row_bytes = 1
-            for batch in file.iter_batches(rows, row_groups=window, columns=columns):
-                row_bytes = max(row_bytes, batch.nbytes // max(1, batch.num_rows))
-                yield batch
-            if batch_rows is None:
-                # Dictionaries make a file much smaller than its rows: go by what came out.
-                rows = _batch_rows(buffer_bytes, row_bytes)
+        # Dictionaries make a file much smaller than its rows: the first row group is read by
+        # itself, in small batches, and what comes out of it tells how much the others may be.
+        first, rest = groups[:1], groups[1:]
+        row_bytes = 1.0
+        for batch in file.iter_batches(min(rows, _SAMPLE_ROWS), row_groups=first, columns=columns):
+            row_bytes = max(row_bytes, batch.nbytes / max(1, batch.num_rows))
+            yield batch
+        sizes = {g: max(sizes[g], self._footer.row_group(g).num_rows * row_bytes) for g in rest}
+        rows = batch_rows or _batch_rows(buffer_bytes, row_bytes)
+        for window in _windows(rest, sizes, window_bytes):
+            yield from file.iter_batches(rows, row_groups=window, columns=columns)
 
     def _read_counts(self, groups: list[int], batch_rows: int) -> Iterator[pa.RecordBatch]:
         # Without columns pyarrow gives no rows at all; their number is still an answer.

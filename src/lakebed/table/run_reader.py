@@ -16,7 +16,7 @@ from lakebed.format.delete_columns import decode_deletes
 from lakebed.format.meta_columns import IS_DELETED, RECORD_KEY
 from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS, Run
 from lakebed.storage.storage import Storage
-from lakebed.table.key_filter import KeyFilter
+from lakebed.table.key_filter import KeyFilter, check_ascending
 from lakebed.table.parquet_source import (
     BUFFER_BYTES,
     MAX_BATCH_ROWS,
@@ -120,6 +120,8 @@ def _read_batches(
         return
     # Small batches, and none behind the last key: the rest of its row group is not decoded.
     for batch in file.read(columns, batch_rows=_FEW_ROWS, row_groups=groups):
+        with reading(source.name):
+            check_ascending(batch.column(RECORD_KEY), source.name)
         yield batch
         if batch.num_rows and keys.is_behind(batch.column(RECORD_KEY)[-1].as_py()):
             return

@@ -38,6 +38,8 @@ def normalise(schema: pa.Schema) -> pa.Schema:
     for name in schema.names:
         if name.startswith(META_PREFIX) and name != IS_DELETED:
             raise SchemaError(f"column {name!r}: names beginning with {META_PREFIX} are Hudi's own")
+        if name.lower().startswith("_lakebed_"):
+            raise SchemaError(f"column {name!r}: names beginning with _lakebed_ are Lakebed's own")
     return pa.schema(_normal_fields(list(schema), "", 1))
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lakebed.errors import CorruptError, SchemaError
+from lakebed.format.footer import FOOTER_IS_ORDERED
 from lakebed.format.meta_columns import META_COLUMNS, RECORD_KEY
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.rule import MergeRule
@@ -15,7 +16,7 @@ from lakebed.storage.storage import Storage
 from lakebed.table.config import Layout, TableConfig
 from lakebed.table.conform import check_nulls
 from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice
-from lakebed.table.key_filter import KeyFilter
+from lakebed.table.key_filter import KeyFilter, check_ascending
 from lakebed.table.log_reader import slice_sources
 from lakebed.table.parquet_source import (
     BUFFER_BYTES,
@@ -130,6 +131,8 @@ def _read_base(
                 rows = shape(batch, pa.schema(fields))
             if key_filter is not None:
                 check_keys(rows, what)
+                if file.key_values.get(FOOTER_IS_ORDERED) == "true":
+                    check_ascending(rows.column(RECORD_KEY), what)
                 rows = rows.filter(key_filter.mask(rows.column(RECORD_KEY)))
             yield rows.select(target.names)
 

@@ -11,14 +11,15 @@ from lakebed.format.commit_metadata import NO_PREVIOUS_COMMIT, WriteStat
 from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
 from lakebed.format.names import BaseFileName
 from lakebed.format.partition_metadata import PARTITION_METADATA_NAME, PartitionMetadata
-from lakebed.merge.order import sort_rows
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.run import DELETED, FLAGS, OPEN, Run
 from lakebed.model.executor import TaskId
-from lakebed.table.base_file import BaseFileFooter, read_base_file, read_footer
+from lakebed.table.base_file import BaseFileFooter, read_footer
 from lakebed.table.config import TableType
 from lakebed.table.data_writer import DataFileStats, DataFileWriter
 from lakebed.table.file_group import join_path
+from lakebed.table.run_reader import Needs, open_run
+from lakebed.table.run_source import RunKind, RunSource
 from lakebed.write.fence import check_alive, check_still_alive
 from lakebed.write.log_runs import write_log
 from lakebed.write.partial import PartialWrite, write_partial_log
@@ -124,17 +125,16 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
 def _old_run(write: FileGroupWrite, footer: BaseFileFooter) -> Run:
     """Give the rows of the old base file in key order.
 
-    Ours are sorted and say so. Hudi's are sorted in memory: a file of another writer may
-    hold rows in any order, and a key more than once.
+    Ours are sorted and say so. Hudi's are sorted in memory, within a budget: a file of another
+    writer may hold rows in any order, and a key more than once.
     """
     assert write.old is not None
-    spec, path = write.spec, write.old.path
-    columns = [*_CARRIED, RECORD_KEY, *spec.table_schema.names]
-    batches = read_base_file(spec.storage, path, spec.table_schema, columns)
-    if footer.is_ordered:
-        return Run(path, batches)
-    held = list(batches)
-    return Run(path, [sort_rows(pa.concat_batches(held), spec.rule)] if held else [])
+    old, spec = write.old, write.spec
+    fields = [*(pa.field(name, pa.string()) for name in _CARRIED), *spec.table_schema]
+    source = RunSource(
+        old.path, RunKind.DATA, old.name.instant, ordered=footer.is_ordered, is_base=True
+    )
+    return open_run(spec.storage, source, Needs(tuple(fields)))
 
 
 def _with_carried(run: Run) -> Run:

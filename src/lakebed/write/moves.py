@@ -35,10 +35,11 @@ from lakebed.model.executor import Executor, TaskId
 from lakebed.table.config import TableType
 from lakebed.table.file_group import FileSlice
 from lakebed.table.log_reader import slice_sources
+from lakebed.table.partitions import partition_column
 from lakebed.table.run_reader import Needs, open_run
 from lakebed.table.slice_reader import read_slice
 from lakebed.timeline.timeline import Timeline
-from lakebed.write.rows import PlacedRows, partition_column
+from lakebed.write.rows import PlacedRows
 from lakebed.write.spec import WriteSpec
 from lakebed.write.staging import LogPolicy, Segment, read_segment, spill_run, stage_placed
 

@@ -110,13 +110,15 @@ def execute_write(
             else:
                 written.append(staged)
         slices = {} if operation.replaces else _slices(transaction.snapshot)
+        touched = {segment.partition for segment in segments}
+        touched |= {status.partition for status in written}
         filled: frozenset[tuple[str, str]] = frozenset()
         if isinstance(index, SimpleIndex):
             segments = _looked_up(target, source, transaction.snapshot, segments, spec)
             segments, filled = fill_groups(segments, slices, spec, _run_by(target, segments))
         writes = plan_writes(segments, slices, spec, filled)
         written += _executor(target, writes).run(write_file_group, writes, "write files")
-        replaced = _replaced(operation, transaction.snapshot, written)
+        replaced = _replaced(operation, transaction.snapshot, touched)
         if transaction.config.index is None:
             # Only now: a write that fails must not settle the index for those after it.
             transaction.config = update_properties(
@@ -221,7 +223,7 @@ def _spec(
         file_ids=_file_ids(operation, index, transaction.snapshot),
         seed=target.clock.new_uuid(),
         timeline=transaction.snapshot.timeline,
-        marker=columns.marker,
+        markers=columns.markers,
     )
 
 
@@ -259,13 +261,13 @@ def _slices(snapshot: Snapshot) -> Mapping[tuple[str, str], FileSlice]:
 
 
 def _replaced(
-    operation: Operation, snapshot: Snapshot, written: list[WriteStatus]
+    operation: Operation, snapshot: Snapshot, touched: set[str]
 ) -> Mapping[str, tuple[str, ...]] | None:
     if not operation.replaces:
         return None
     if operation.replaces_all:
         return _groups_of(snapshot, None)
-    return _groups_of(snapshot, {status.partition for status in written})
+    return _groups_of(snapshot, touched)
 
 
 def _groups_of(snapshot: Snapshot, partitions: set[str] | None) -> Mapping[str, tuple[str, ...]]:

@@ -9,11 +9,11 @@ import pyarrow.compute as pc
 from lakebed.errors import KeyValueError
 from lakebed.format.bucket import key_buckets
 from lakebed.format.meta_columns import RECORD_KEY
-from lakebed.format.partition_path import partition_paths
 from lakebed.format.record_key import join_key_texts, key_texts
 from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS
-from lakebed.table.config import BucketIndex, TableConfig
+from lakebed.table.config import BucketIndex
 from lakebed.table.conform import conform
+from lakebed.table.partitions import partition_column
 from lakebed.table.schema import find_field
 from lakebed.write.operation import Kind
 from lakebed.write.spec import WriteSpec
@@ -72,17 +72,6 @@ def place_rows(batch: pa.RecordBatch, spec: WriteSpec) -> PlacedRows:
     )
 
 
-def partition_column(rows: pa.RecordBatch, config: TableConfig) -> pa.StringArray:
-    """Spell the partition path of each row."""
-    if config.timestamp_keygen is not None:
-        field = config.partition_fields[0]
-        return config.timestamp_keygen.partition_paths(
-            rows.column(field), field, config.partition_style
-        )
-    columns = {name: rows.column(name) for name in config.partition_fields}
-    return partition_paths(columns, config.partition_fields, config.partition_style, rows.num_rows)
-
-
 def _pop(batch: pa.RecordBatch, name: str) -> pa.Array | None:
     return batch.column(name) if name in batch.schema.names else None
 
@@ -90,7 +79,7 @@ def _pop(batch: pa.RecordBatch, name: str) -> pa.Array | None:
 def _wanted(batch: pa.RecordBatch, spec: WriteSpec) -> pa.RecordBatch:
     """Leave out columns that steer the write and are not stored."""
     fields = list(spec.schema)
-    steering = {LOCATED_FILE, *(() if spec.marker is None else (spec.marker[0],))}
+    steering = {LOCATED_FILE, *(name for name, _ in spec.markers)}
     kept = [
         name
         for name in batch.schema.names
@@ -107,16 +96,16 @@ def _flags(batch: pa.RecordBatch, spec: WriteSpec) -> pa.Array | None:
     """
     if spec.operation.kind is Kind.DELETE:
         return pa.array(np.full(batch.num_rows, COMMIT_TIME_DELETE, dtype=np.uint8))
-    if spec.marker is None:
+    if not spec.markers:
         return None
-    name, text = spec.marker
-    position = find_field(list(batch.schema), name)
-    if position is None:
-        return pa.array(np.zeros(batch.num_rows, dtype=np.uint8))
-    column = batch.column(position)
-    marked = column if text is None else pc.equal(column.cast(pa.string()), text)
-    truth = pc.fill_null(marked, False).to_numpy(zero_copy_only=False)
-    return pa.array(np.where(truth, DELETED, 0).astype(np.uint8))
+    gone = np.zeros(batch.num_rows, dtype=np.bool_)
+    for name, text in spec.markers:
+        position = find_field(list(batch.schema), name)
+        if position is not None:
+            column = batch.column(position)
+            marked = column if text is None else pc.equal(column.cast(pa.string()), text)
+            gone |= pc.fill_null(marked, False).to_numpy(zero_copy_only=False)
+    return pa.array(np.where(gone, DELETED, 0).astype(np.uint8))
 
 
 def _check_ordering(rows: pa.RecordBatch, keys: pa.StringArray, spec: WriteSpec) -> None:

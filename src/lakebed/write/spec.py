@@ -16,6 +16,8 @@ from lakebed.table.schema import evolve, find_field, normalise
 from lakebed.timeline.timeline import Timeline
 from lakebed.write.operation import UPSERT, Kind, Operation
 
+Marker = tuple[str, str | None]
+_OURS = "_lakebed_"
 DEFAULT_MEMORY_BYTES = 64 << 20
 
 
@@ -24,8 +26,8 @@ class WriteSpec:
     """One write: where to, as what, under which instant.
 
     `schema` are the columns that rows bring, `table_schema` those of the table: fewer come
-    with a delete (the key) or a partial update. `marker` is the column that says of a row that
-    it is a delete, and the text that says so (None: the truth value).
+    with a delete (the key) or a partial update. `markers` are the columns that say of a row that
+    it is a delete, each with the text that says so (None: the truth value).
     """
 
     storage: Storage
@@ -41,7 +43,7 @@ class WriteSpec:
     file_ids: Mapping[BucketPlace, str]
     seed: str
     timeline: Timeline = field(default_factory=Timeline)
-    marker: tuple[str, str | None] | None = None
+    markers: tuple[Marker, ...] = ()
     memory_bytes: int = DEFAULT_MEMORY_BYTES
 
     def file_id(self, place: BucketPlace) -> str:
@@ -65,7 +67,7 @@ class WriteSpec:
     @property
     def may_delete(self) -> bool:
         """Tell whether rows carry flags."""
-        return self.operation.kind is Kind.DELETE or self.marker is not None
+        return self.operation.kind is Kind.DELETE or bool(self.markers)
 
     @property
     def staged_rule(self) -> MergeRule:
@@ -91,25 +93,25 @@ class Columns:
     staged: pa.Schema
     table: pa.Schema
     table_text: str
-    marker: tuple[str, str | None] | None
+    markers: tuple[Marker, ...]
 
 
 def settle_columns(
     config: TableConfig, operation: Operation, known: pa.Schema, incoming: pa.Schema
 ) -> Columns:
     """Fit the columns that come to those that the table has; refuse by name what does not fit."""
-    marker = None if operation.kind is Kind.DELETE else _marker(config, incoming)
+    _check_given(incoming)
+    markers = () if operation.kind is Kind.DELETE else _markers(config, incoming)
     if operation.kind is Kind.DELETE:
         fields = dict.fromkeys(delete_fields(config))
         _check_columns(config, incoming, tuple(fields), ())
         staged = pa.schema([known.field(name) for name in fields if name in known.names])
-        return Columns(staged, known, arrow_to_avro(known, config.name), None)
-    rows = pa.schema(
-        [f for f in incoming if marker is None or f.name != marker[0] or _held(known, f)]
-    )
+        return Columns(staged, known, arrow_to_avro(known, config.name), ())
+    steering = {name for name, _ in markers}
+    rows = pa.schema([f for f in incoming if f.name not in steering or _held(known, f)])
     _check_columns(config, rows, _needed(config), config.ordering_fields)
     if operation.kind is Kind.UPDATE_COLUMNS:
-        table = evolve(known, rows)
+        table = _evolve_some(known, rows)
         names = [table.names[_found(table, name)] for name in rows.names]
         staged = pa.schema([field for field in table if field.name in names])
     else:
@@ -118,7 +120,7 @@ def settle_columns(
         table = evolve(known, rows) if known.names else normalise(rows)
         staged = table
     _check_spelling(config, known, table)
-    return Columns(staged, table, arrow_to_avro(table, config.name), marker)
+    return Columns(staged, table, arrow_to_avro(table, config.name), markers)
 
 
 def delete_fields(config: TableConfig) -> tuple[str, ...]:
@@ -143,22 +145,30 @@ def _needed(config: TableConfig) -> tuple[str, ...]:
     return (*config.record_key_fields, *config.partition_fields)
 
 
-def _marker(config: TableConfig, incoming: pa.Schema) -> tuple[str, str | None] | None:
-    """Give the column by which a row says that it is a delete.
+def _markers(config: TableConfig, incoming: pa.Schema) -> tuple[Marker, ...]:
+    """Give the columns by which a row says that it is a delete: either of them will do.
 
     `_hoodie_is_deleted` need not be a column of the table: then it only steers the write.
     """
-    custom = config.delete_marker
-    if custom is not None and find_field(list(incoming), custom[0]) is not None:
-        return custom
-    position = find_field(list(incoming), IS_DELETED)
-    if position is None:
-        return None
-    if incoming.field(position).type != pa.bool_():
-        raise SchemaError(
-            f"column {IS_DELETED!r}: want boolean, found {incoming.field(position).type}"
-        )
-    return incoming.field(position).name, None
+    found: list[Marker] = []
+    for name, text in ((IS_DELETED, None), config.delete_marker or ("", None)):
+        position = find_field(list(incoming), name) if name else None
+        if position is None:
+            continue
+        kind = incoming.field(position).type
+        if text is None and kind != pa.bool_():
+            raise SchemaError(f"column {IS_DELETED!r}: want boolean, found {kind}")
+        if pa.types.is_nested(kind) or pa.types.is_binary(kind):
+            raise SchemaError(f"column {name!r} marks deletes: want text or a number, found {kind}")
+        found.append((incoming.field(position).name, text))
+    return tuple(found)
+
+
+def _evolve_some(known: pa.Schema, rows: pa.Schema) -> pa.Schema:
+    """Evolve by rows that bring some columns: one that must have a value has it already."""
+    needed = {field.name for field in known if not field.nullable}
+    evolved = evolve(pa.schema([field.with_nullable(True) for field in known]), rows)
+    return pa.schema([f.with_nullable(False) if f.name in needed else f for f in evolved])
 
 
 def _check_all_there(known: pa.Schema, incoming: pa.Schema) -> None:
@@ -210,7 +220,12 @@ def _check_columns(
             )
 
 
-def check_given(schema: pa.Schema) -> None:
-    """Refuse an input without a single column."""
+def _check_given(schema: pa.Schema) -> None:
+    """Refuse names that would steer the write, and names that come twice."""
     if not schema.names:
         raise InvalidError("the input has no columns")
+    for name in schema.names:
+        if name.lower().startswith(_OURS):
+            raise SchemaError(f"column {name!r}: names beginning with {_OURS} are Lakebed's own")
+        if schema.names.count(name) > 1:
+            raise SchemaError(f"column {name!r} comes twice")

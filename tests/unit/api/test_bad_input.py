@@ -205,7 +205,7 @@ WRITES: dict[str, tuple[Callable[[], Any], type[LakebedError], str]] = {
     "a column twice": (
         lambda: pa.table([pa.array([1])] * 2 + rows().columns, names=["x", "x", *SCHEMA.names]),
         SchemaError,
-        "column 'x': there is 'x' already",
+        "column 'x' comes twice",
     ),
     "text for a number": (lambda: rows(v=["x"]), SchemaError, "'v': want int64.*got string"),
     "a fraction for a number": (lambda: rows(v=[1.5]), SchemaError, "'v': want int64.*got double"),
