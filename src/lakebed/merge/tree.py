@@ -127,15 +127,15 @@ def _order_compiled(runs: Sequence[Sequence[Keys]]) -> Order:
     pieces = [piece for run in runs for piece in run]
     rows = sum(map(len, pieces))
     offsets = np.zeros(rows + 1, np.int64)
-    datas = []
+    blobs = []
     at = size = 0
     for piece in pieces:
         first, last = int(piece.offsets[0]), int(piece.offsets[-1])
         np.add(piece.offsets, size - first, out=offsets[at : at + len(piece) + 1])
-        datas.append(piece.data[first:last])
+        blobs.append(piece.data[first:last])
         at += len(piece)
         size += last - first
-    data = np.concatenate([*datas, _PADDING])
+    data = np.concatenate([*blobs, _PADDING])
     words = np.ndarray((len(data) - 7,), np.uint64, data, strides=(1,))
     bounds = np.zeros(len(runs) + 1, np.int64)
     np.cumsum([sum(map(len, run)) for run in runs], out=bounds[1:])

@@ -316,7 +316,10 @@ def test_a_merge_on_read_table_takes_rows_of_old_and_new_file_groups():
     table = make(table_type="MERGE_ON_READ")
     table.insert(batch(("a", 1, 1, "p")))
     assert table.insert(batch(("a", 2, 2, "p"), ("n", 1, 1, "new"))).action == "deltacommit"
-    assert {key: row["v"] for key, row in user_rows(table).items()} == {("p", "a"): 2, ("new", "n"): 1}
+    assert {key: row["v"] for key, row in user_rows(table).items()} == {
+        ("p", "a"): 2,
+        ("new", "n"): 1,
+    }
     assert sorted(table.files().column("level").to_pylist()) == ["L0", "L1", "L1"]
 
 

@@ -128,7 +128,9 @@ def storage(request, tmp_path):
 
 
 def writer(storage, schema=SIMPLE, **options):
-    return DataFileWriter(storage.open_write(PATH), PATH, schema, table_name="t", instant=INSTANT, **options)
+    return DataFileWriter(
+        storage.open_write(PATH), PATH, schema, table_name="t", instant=INSTANT, **options
+    )
 
 
 def numbers(start, stop):
