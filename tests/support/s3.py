@@ -1,5 +1,6 @@
 """moto's S3 server as a process of its own."""
 
+import pathlib
 import socket
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import boto3
+
+_SERVER = pathlib.Path(__file__).with_name("s3_server.py")
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ def running_s3_server() -> Iterator[S3Server]:
         probe.bind(("127.0.0.1", 0))
         server = S3Server(probe.getsockname()[1])
     process = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(server.port)],
+        [sys.executable, str(_SERVER), str(server.port)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
