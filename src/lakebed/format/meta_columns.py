@@ -20,6 +20,8 @@ PARTITION_PATH = "_hoodie_partition_path"
 FILE_NAME = "_hoodie_file_name"
 
 META_PREFIX = "_hoodie_"
+# Columns that steer a write or a merge on their way; never stored.
+OUR_PREFIX = "_lakebed_"
 IS_DELETED = "_hoodie_is_deleted"
 
 META_COLUMNS = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME)

@@ -93,7 +93,7 @@ def _call(merger: Merger, older: pa.RecordBatch, newer: pa.RecordBatch) -> pa.Re
         found: object = merger(older, newer)
     except LakebedError:
         raise
-    except Exception as error:
+    except Exception as error:  # a user's function raises whatever it likes
         raise InvalidError(f"merger: {type(error).__name__}: {error}") from error
     if not isinstance(found, pa.RecordBatch):
         raise InvalidError(f"merger: want a RecordBatch, found {type(found).__name__}")

@@ -282,7 +282,8 @@ def open_parquet(
 ) -> Iterator[ParquetSource]:
     """Open the Parquet file at `path`, or the one inside it at `offset`; errors name `what`.
 
-    A `footer` that is known already is not read again. Raises CorruptError if there is none, NotFoundError if there is no such object.
+    A `footer` that is known already is not read again. Raises CorruptError if there is none,
+    NotFoundError if there is no such object.
     """
     remote = storage.local_path(path) is None
     with storage.open_read(path) as source:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakebed.errors import SchemaError
 from lakebed.format.avro_schema import MAX_DEPTH, check_name
-from lakebed.format.meta_columns import IS_DELETED, META_PREFIX
+from lakebed.format.meta_columns import IS_DELETED, META_PREFIX, OUR_PREFIX
 
 _INT_DIGITS = {pa.int8(): 10, pa.int16(): 10, pa.int32(): 10, pa.int64(): 20}
 _INTS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
@@ -38,8 +38,10 @@ def normalise(schema: pa.Schema) -> pa.Schema:
     for name in schema.names:
         if name.startswith(META_PREFIX) and name != IS_DELETED:
             raise SchemaError(f"column {name!r}: names beginning with {META_PREFIX} are Hudi's own")
-        if name.lower().startswith("_lakebed_"):
-            raise SchemaError(f"column {name!r}: names beginning with _lakebed_ are Lakebed's own")
+        if name.lower().startswith(OUR_PREFIX):
+            raise SchemaError(
+                f"column {name!r}: names beginning with {OUR_PREFIX} are Lakebed's own"
+            )
     return pa.schema(_normal_fields(list(schema), "", 1))
 
 

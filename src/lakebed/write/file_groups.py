@@ -26,7 +26,7 @@ from lakebed.write.partial import PartialWrite, write_partial_log
 from lakebed.write.plan import FileGroupWrite
 from lakebed.write.spec import WriteSpec
 from lakebed.write.staging import read_segment, spill_run
-from lakebed.write.status import WriteStatus
+from lakebed.write.status import NOTHING_COMPACTED, WriteStatus
 
 # What a row that was written before brings along, and a new row does not have yet.
 _CARRIED = (COMMIT_TIME, COMMIT_SEQNO)
@@ -176,14 +176,15 @@ def _append(writer: DataFileWriter, batch: pa.RecordBatch, write: FileGroupWrite
 def _ordered_deletes(batch: pa.RecordBatch, spec: WriteSpec) -> pa.RecordBatch:
     flags = batch.column(FLAGS).to_numpy()
     kept = batch.filter(pa.array((flags & DELETED != 0) & (flags & OPEN == 0)))
-    return kept.select([RECORD_KEY, FLAGS, *spec.schema.names])
+    return kept.select([RECORD_KEY, FLAGS, *spec.rule.ordering_fields])
 
 
 def _stat(write: FileGroupWrite, stats: DataFileStats, old_rows: int) -> WriteStat:
     came = write.new_rows - write.deletes
     gone = min(write.deletes, max(0, old_rows + came - stats.rows)) if write.old else 0
     replaced = max(0, old_rows + came - gone - stats.rows) if write.old else 0
-    return WriteStat(
+    return replace(
+        NOTHING_COMPACTED,
         file_id=write.file_id,
         path=stats.path,
         prev_commit=write.old.name.instant if write.old else NO_PREVIOUS_COMMIT,
@@ -192,16 +193,7 @@ def _stat(write: FileGroupWrite, stats: DataFileStats, old_rows: int) -> WriteSt
         num_update_writes=replaced,
         num_inserts=max(0, stats.rows + gone - old_rows),
         total_write_bytes=stats.size_bytes,
-        total_write_errors=0,
         partition_path=write.partition,
-        total_log_records=0,
-        total_log_files=0,
-        total_log_blocks=0,
-        total_corrupt_log_block=0,
-        total_rollback_blocks=0,
-        total_updated_records_compacted=0,
-        total_log_files_compacted=0,
-        total_log_size_compacted=0,
         file_size_in_bytes=stats.size_bytes,
         prev_base_file=write.old.name.encode() if write.old else None,
         num_updates=replaced,

@@ -1,6 +1,7 @@
 """Write one sorted run of a file group as a log file, and say what was written."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -9,7 +10,7 @@ from lakebed.model.executor import TaskId
 from lakebed.table.log_writer import LogFileStats, write_log_run
 from lakebed.write.fence import check_alive, check_still_alive
 from lakebed.write.spec import WriteSpec
-from lakebed.write.status import WriteStatus
+from lakebed.write.status import NOTHING_COMPACTED, WriteStatus
 
 
 def write_log(
@@ -43,7 +44,8 @@ def write_log(
 
 def _stat(spec: WriteSpec, partition: str, file_id: str, stats: LogFileStats) -> WriteStat:
     # Nobody looked up which keys the file group holds, so all count as updates, as in Hudi.
-    return WriteStat(
+    return replace(
+        NOTHING_COMPACTED,
         file_id=file_id,
         path=stats.path,
         prev_commit=spec.instant,
@@ -52,16 +54,7 @@ def _stat(spec: WriteSpec, partition: str, file_id: str, stats: LogFileStats) ->
         num_update_writes=stats.rows,
         num_inserts=0,
         total_write_bytes=stats.size_bytes,
-        total_write_errors=0,
         partition_path=partition,
-        total_log_records=0,
-        total_log_files=0,
-        total_log_blocks=0,
-        total_corrupt_log_block=0,
-        total_rollback_blocks=0,
-        total_updated_records_compacted=0,
-        total_log_files_compacted=0,
-        total_log_size_compacted=0,
         file_size_in_bytes=stats.size_bytes,
         log_version=stats.version,
         log_offset=0,

@@ -38,7 +38,6 @@ from lakebed.table.log_reader import slice_sources
 from lakebed.table.partitions import partition_column
 from lakebed.table.run_reader import Needs, open_run
 from lakebed.table.slice_reader import read_slice
-from lakebed.timeline.timeline import Timeline
 from lakebed.write.rows import PlacedRows
 from lakebed.write.spec import WriteSpec
 from lakebed.write.staging import LogPolicy, Segment, read_segment, spill_run, stage_placed
@@ -195,7 +194,6 @@ class Move:
     """Rows that wait until the rows of their keys have been read; `slices` have the places."""
 
     spec: WriteSpec
-    timeline: Timeline
     slices: tuple[FileSlice, ...]
     segments: tuple[Segment, ...]
 
@@ -203,7 +201,6 @@ class Move:
 def settle_moves(
     segments: Iterable[Segment],
     slices: Sequence[FileSlice],
-    timeline: Timeline,
     spec: WriteSpec,
     executor: Executor,
 ) -> list[Segment]:
@@ -218,7 +215,7 @@ def settle_moves(
             waiting[segment.partition, segment.file_id].append(segment)
         else:
             settled.append(segment)
-    moves = [Move(spec, timeline, tuple(slices), tuple(held)) for held in waiting.values()]
+    moves = [Move(spec, tuple(slices), tuple(held)) for held in waiting.values()]
     for found in executor.run(_settle, moves, "move rows"):
         settled += found
     return settled
@@ -295,7 +292,7 @@ def _live(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file slice in key order, as a reader sees them."""
     spec, slice_ = move.spec, move.slices[number]
-    is_visible = move.timeline.is_committed
+    is_visible = spec.timeline.is_committed
     sources = slice_sources(spec.storage, slice_, spec.config, is_visible)
     if all(source.is_base for source in sources):
         needs = Needs(tuple(fields), ordering)

@@ -252,7 +252,7 @@ def _looked_up(
     if spec.looks_everywhere:
         executor = _run_by(target, segments, snapshot.slices)
         slices = indexed_slices(snapshot.slices)
-        segments = settle_moves(segments, slices, snapshot.timeline, spec, executor)
+        segments = settle_moves(segments, slices, spec, executor)
     return segments
 
 
@@ -282,18 +282,19 @@ def _groups_of(snapshot: Snapshot, partitions: set[str] | None) -> Mapping[str, 
 def _run_by(
     target: WriteTarget, segments: Iterable[Segment], slices: Iterable[FileSlice] = ()
 ) -> Executor:
-    """Work on few rows and small files here, as `_executor` does."""
+    """Choose who works on staged rows and reads what is there."""
     rows = sum(segment.num_rows for segment in segments)
     size_bytes = sum(file.size_bytes for slice_ in slices for file in slice_.files)
-    if isinstance(target.executor, LocalExecutor) or rows > SMALL_ROWS or size_bytes > SMALL_BYTES:
-        return target.executor
-    return LocalExecutor()
+    return _here_if(rows <= SMALL_ROWS and size_bytes <= SMALL_BYTES, target)
 
 
 def _executor(target: WriteTarget, writes: list[FileGroupWrite]) -> Executor:
-    """Merge small inputs here: a round of distributed tasks would only add its overhead."""
+    """Choose who writes files."""
     rows = sum(write.new_rows for write in writes)
-    small = rows <= SMALL_ROWS and all(write.old is None for write in writes)
-    if small and not isinstance(target.executor, LocalExecutor):
-        return LocalExecutor()
-    return target.executor
+    return _here_if(rows <= SMALL_ROWS and all(write.old is None for write in writes), target)
+
+
+def _here_if(small: bool, target: WriteTarget) -> Executor:
+    """Do small work in this process: a round of distributed tasks would only add its overhead."""
+    here = small and not isinstance(target.executor, LocalExecutor)
+    return LocalExecutor() if here else target.executor

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from lakebed.errors import InvalidError, SchemaError
 from lakebed.format.avro_schema import arrow_to_avro
-from lakebed.format.meta_columns import IS_DELETED
+from lakebed.format.meta_columns import IS_DELETED, OUR_PREFIX
 from lakebed.index.bucket import BucketPlace, derived_file_id
 from lakebed.merge.rule import MergeRule
 from lakebed.storage.storage import Storage
@@ -17,7 +17,6 @@ from lakebed.timeline.timeline import Timeline
 from lakebed.write.operation import UPSERT, Kind, Operation
 
 Marker = tuple[str, str | None]
-_OURS = "_lakebed_"
 DEFAULT_MEMORY_BYTES = 64 << 20
 
 
@@ -225,7 +224,9 @@ def _check_given(schema: pa.Schema) -> None:
     if not schema.names:
         raise InvalidError("the input has no columns")
     for name in schema.names:
-        if name.lower().startswith(_OURS):
-            raise SchemaError(f"column {name!r}: names beginning with {_OURS} are Lakebed's own")
+        if name.lower().startswith(OUR_PREFIX):
+            raise SchemaError(
+                f"column {name!r}: names beginning with {OUR_PREFIX} are Lakebed's own"
+            )
         if schema.names.count(name) > 1:
             raise SchemaError(f"column {name!r} comes twice")

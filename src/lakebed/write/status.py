@@ -4,6 +4,19 @@ from dataclasses import dataclass
 
 from lakebed.format.commit_metadata import WriteStat
 
+NOTHING_COMPACTED = WriteStat(
+    total_write_errors=0,
+    total_log_records=0,
+    total_log_files=0,
+    total_log_blocks=0,
+    total_corrupt_log_block=0,
+    total_rollback_blocks=0,
+    total_updated_records_compacted=0,
+    total_log_files_compacted=0,
+    total_log_size_compacted=0,
+)
+"""What Hudi says of every file that a write makes: the counters of its services are 0."""
+
 
 @dataclass(frozen=True, slots=True)
 class WriteStatus:
