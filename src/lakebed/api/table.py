@@ -11,7 +11,9 @@ from lakebed.api.engines import Engines
 from lakebed.api.keys import keys_to_table
 from lakebed.api.layers import Layers, layers_of
 from lakebed.errors import (
+    ConflictError,
     InvalidError,
+    LockedError,
     SchemaError,
     UnsupportedError,
 )
@@ -45,6 +47,7 @@ from lakebed.write.pipeline import (
     Commit,
     Source,
     WriteTarget,
+    conflict_retries,
     execute_delete_partitions,
     execute_write,
 )
@@ -283,8 +286,19 @@ class Table:
 
     def _execute(self, operation: Operation, source: Source, named: WriterIndex | None) -> Commit:
         self._config.check_writable()
-        commit, self._config = execute_write(self._target(), operation, source, named)
-        return commit
+        left = conflict_retries(self._config) if source.repeatable else 0
+        while True:
+            try:
+                commit, self._config = execute_write(self._target(), operation, source, named)
+            except LockedError:
+                raise
+            except ConflictError as error:
+                if not left:
+                    raise
+                left -= 1
+                log.info("%s; %d more tries", error, left + 1)
+            else:
+                return commit
 
     def _target(self) -> WriteTarget:
         executor = self._engines.main.executor

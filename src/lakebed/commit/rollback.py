@@ -4,6 +4,9 @@ Data files go first and the pending instant last: whoever dies half-way leaves a
 instant that the next writer takes back again.
 """
 
+from collections.abc import Set
+
+from lakebed.format.heartbeat import heartbeat_path
 from lakebed.format.names import parse_data_name
 from lakebed.storage.storage import Storage
 from lakebed.table.snapshot import table_files
@@ -18,29 +21,32 @@ def temp_path(instant: str, name: str) -> str:
     return f"{TEMP_FOLDER}/{instant}-{name}.arrow"
 
 
-def delete_temp(storage: Storage, instant: str = "") -> None:
-    """Delete an instant's temporary runs.
-
-    Without `instant` those of all: only where no other write can be under way.
-    """
+def delete_temp(storage: Storage, instant: str = "", *, keep: Set[str] = frozenset()) -> None:
+    """Delete an instant's temporary runs; without `instant` those of all but `keep`."""
     for name in storage.names(TEMP_FOLDER):
-        if name.startswith(instant):
+        if name.startswith(instant) and name.partition("-")[0] not in keep:
             storage.delete(f"{TEMP_FOLDER}/{name}")
 
 
 def roll_back(storage: Storage, active: ActiveTimeline, instant: TimelineInstant) -> None:
     """Delete every data file that carries the pending `instant`, then the instant itself.
 
-    Then once more the files: a task that was about to close its file saw the instant alive.
+    The heartbeat goes first, so that its tasks close no file any more; and the files are looked
+    for once more, since a task that was about to close one saw the write alive.
     """
-    _delete_files(storage, instant.requested)
+    storage.delete(heartbeat_path(instant.requested))
+    delete_files_of(storage, instant.requested)
     delete_temp(storage, instant.requested)
     active.delete_pending(instant.plan_action, instant.requested)
-    _delete_files(storage, instant.requested)
+    delete_files_of(storage, instant.requested)
 
 
-def _delete_files(storage: Storage, instant: str) -> None:
+def delete_files_of(storage: Storage, instant: str) -> list[str]:
+    """Delete every data file whose name carries `instant`; give their paths."""
+    gone = []
     for entry in list(table_files(storage)):
         name = parse_data_name(entry.path.rpartition("/")[2])
         if name is not None and name.instant == instant:
             storage.delete(entry.path)
+            gone.append(entry.path)
+    return gone

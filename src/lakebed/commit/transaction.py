@@ -1,43 +1,44 @@
-"""One write, all or nothing: lock, roll back the dead, begin, reconcile, complete.
+"""One write, all or nothing: begin, write, see whether others were in the way, complete.
 
-The lock is held from begin to end, so an instant found pending at the beginning has no
-live writer of ours. Nothing is visible before the completed file appears, which is one
-atomic put; whatever fails before it is taken back.
+Up to `complete` nothing is visible, and that is one atomic put; whatever fails before it is
+taken back. A single writer holds the table's lock from begin to end. Where several may write,
+the lock is held only to begin and to complete; a heartbeat shows in between that the write is
+alive, and what others completed meanwhile decides whether it may complete.
 """
 
 import logging
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from typing import cast
 
-from lakebed.commit.lock import HeldLock, table_lock
+from lakebed.commit.claim import is_completed
+from lakebed.commit.conflict import Footprint, Place, find_conflict, footprint, place_of
+from lakebed.commit.fence import Fence
+from lakebed.commit.heartbeat import Heartbeat
+from lakebed.commit.hold import LOCK_WAIT_SECONDS, TableHold, hold_table
+from lakebed.commit.reconcile import delete_unnamed
 from lakebed.commit.rollback import delete_temp, roll_back
-from lakebed.errors import (
-    ConflictError,
-    ExistsError,
-    LakebedError,
-    LockedError,
-    UnsupportedError,
-)
+from lakebed.errors import ConflictError, LakebedError
 from lakebed.format.commit_metadata import CommitMetadata
-from lakebed.format.instant_name import Action
-from lakebed.format.names import parse_data_name
-from lakebed.format.plans import PlanKind, encode_plan
+from lakebed.format.instant_name import Action, State
+from lakebed.format.plans import PlanKind, encode_plan, parse_plan
 from lakebed.model.clock import Clock
-from lakebed.model.instant import next_instant
 from lakebed.storage.storage import Storage
-from lakebed.table.config import TableConfig, TableType
-from lakebed.table.file_group import join_path
-from lakebed.table.properties_file import load_config
+from lakebed.table.config import ConcurrencyMode, TableConfig, TableType
 from lakebed.table.retained import named_files
-from lakebed.table.snapshot import CommitCache, Snapshot, load_snapshot
+from lakebed.table.snapshot import CommitCache, Snapshot
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 
 log = logging.getLogger(__name__)
 
-LOCK_WAIT_SECONDS = 60.0
-_BLOCKING = frozenset({Action.CLUSTERING, Action.ROLLBACK, Action.RESTORE})
+_CHANGES = COMMIT_ACTIONS | {Action.CLUSTERING, Action.ROLLBACK, Action.RESTORE}
+_PLANS = {
+    Action.COMPACTION: PlanKind.COMPACTION_PLAN,
+    Action.LOGCOMPACTION: PlanKind.COMPACTION_PLAN,
+    Action.CLUSTERING: PlanKind.REQUESTED_REPLACE,
+}
 
 
 @dataclass(slots=True)
@@ -49,130 +50,183 @@ class Transaction:
     clock: Clock
     snapshot: Snapshot
     instant: TimelineInstant
-    lock: HeldLock
+    fence: Fence
+    heartbeat: Heartbeat = field(repr=False)
+    wait_seconds: float = LOCK_WAIT_SECONDS
+    # While the lock is held all along.
+    hold: TableHold | None = field(default=None, repr=False)
     completion: str | None = field(default=None, init=False)
     # True while the completed file may or may not exist: then nothing must be taken back.
     in_doubt: bool = field(default=False, init=False)
 
-    def complete(self, metadata: CommitMetadata, touched: Iterable[str]) -> str:
+    def complete(
+        self,
+        metadata: CommitMetadata,
+        touched: Iterable[str],
+        *,
+        looked: frozenset[str] | None = frozenset(),
+        blind: bool = False,
+    ) -> str:
         """Make the write visible; give its completion time.
 
-        `touched` are the partitions that tasks wrote to: files of this instant there
-        that `metadata` does not name were left by attempts that failed or ran twice.
+        `touched` are the partitions that tasks wrote to: files of this instant there that
+        `metadata` does not name were left by attempts that failed or ran twice. `looked` and
+        `blind` say what the write depends on, see `Footprint`.
         """
-        self._reconcile(frozenset(named_files(metadata)), touched)
-        timeline = self.active.load()
-        self._check_conflict(timeline)
-        completion = next_instant(self.clock.now_ms(), self.config.zone, timeline.last_instant)
-        data = metadata.encode()
-        self.lock.check()
-        self.in_doubt = True
-        try:
-            self.active.complete(self.instant.action, self.instant.requested, completion, data)
-        except LakebedError:
-            # A put that timed out may have taken effect; only the timeline knows.
-            if self.active.load().completed(self.instant.requested) is None:
-                self.in_doubt = False
+        with self.locked() as hold:
+            self.heartbeat.close()
+            named = frozenset(named_files(metadata))
+            delete_unnamed(self.storage, self.instant.requested, named, touched)
+            # As late as can be: a writer without our lock may be at work.
+            hold.refresh()
+            index = hold.config.index
+            ours = footprint("ours", metadata, index, looked=looked, blind=blind)
+            self._check_alone(hold, ours, metadata)
+            self.in_doubt = True
+            try:
+                self.completion = hold.complete(self.instant, metadata.encode())
+            except LakebedError:
+                self.in_doubt = is_completed(hold, self.instant)
                 raise
-        self.completion = completion
-        return completion
+        return self.completion
+
+    @contextmanager
+    def locked(self) -> Iterator[TableHold]:
+        """Hold the table's lock, with the table as it is by now."""
+        if self.hold is not None:
+            yield self.hold
+            return
+        with hold_table(
+            self.storage,
+            self.clock,
+            self.snapshot.commits,
+            wait_seconds=self.wait_seconds,
+            clear=False,
+        ) as hold:
+            yield hold
 
     @property
     def active(self) -> ActiveTimeline:
         """Give the timeline that the write is on."""
         return self.snapshot.commits.active
 
-    def _reconcile(self, named: frozenset[str], touched: Iterable[str]) -> None:
-        for partition in sorted(set(touched)):
-            for text in self.storage.names(partition):
-                name = parse_data_name(text)
-                path = join_path(partition, text)
-                if name is None or name.instant != self.instant.requested or path in named:
-                    continue
-                log.warning("%s: left by a task attempt that does not count", path)
-                self.storage.delete(path)
-
-    def _check_conflict(self, timeline: Timeline) -> None:
-        """Refuse to complete on a table that somebody changed without our lock."""
-        before = {(i.requested, i.action) for i in self.snapshot.timeline.instants}
-        before.add((self.instant.requested, self.instant.action))
-        for instant in timeline.instants:
-            if (
-                instant.action in COMMIT_ACTIONS | _BLOCKING
-                and (instant.requested, instant.action) not in before
-            ):
-                raise ConflictError(
-                    f"{self.storage.url}: another writer began {instant.action} "
-                    f"{instant.requested} during ours ({self.instant.requested}); ours is taken "
-                    "back, retry it"
-                )
+    def _check_alone(self, hold: TableHold, ours: Footprint, metadata: CommitMetadata) -> None:
+        """Refuse to complete where that would undo or double what others did meanwhile."""
+        timeline = hold.timeline
         if not any(i.requested == self.instant.requested for i in timeline.instants):
             raise ConflictError(
                 f"{self.storage.url}: another writer rolled back our instant "
                 f"{self.instant.requested}; retry the write"
             )
+        reason = (
+            self._undone(timeline)
+            or (self._unlocked(timeline) if self.hold is not None else None)
+            or self._columns(hold, metadata)
+            or self._met(hold, ours)
+        )
+        if reason is not None:
+            raise ConflictError(
+                f"{self.storage.url}: our write {self.instant.requested} was overtaken by another: "
+                f"{reason}; ours is taken back, retry it"
+            )
+
+    def _undone(self, timeline: Timeline) -> str | None:
+        """Say which commit that we built on is not there any more."""
+        there = {instant.requested for instant in timeline.commits}
+        for instant in self.snapshot.timeline.commits:
+            if instant.requested not in there and not timeline.is_archived(instant.requested):
+                return f"{instant.action} {instant.requested} was rolled back"
+        return None
+
+    def _unlocked(self, timeline: Timeline) -> str | None:
+        """Say who began to change the table although we hold its lock."""
+        before = {(i.requested, i.action) for i in self.snapshot.timeline.instants}
+        before.add((self.instant.requested, self.instant.action))
+        for instant in timeline.instants:
+            if instant.action in _CHANGES and (instant.requested, instant.action) not in before:
+                return f"{instant.action} {instant.requested} was begun without the table's lock"
+        return None
+
+    def _met(self, hold: TableHold, ours: Footprint) -> str | None:
+        """Say which commit since ours began touched the same file groups."""
+        known = {instant.requested for instant in self.snapshot.timeline.commits}
+        others = [i for i in hold.timeline.commits if i.requested not in known]
+        return find_conflict(
+            ours,
+            [_footprint(hold, instant) for instant in others],
+            _planned(hold),
+            hold.config.concurrency,
+        )
+
+    def _columns(self, hold: TableHold, metadata: CommitMetadata) -> str | None:
+        """Say whether the table's columns changed under a write that knows only the old ones."""
+        now, ours = hold.snapshot.schema_text, (metadata.extra_metadata or {}).get("schema")
+        if now in (self.snapshot.schema_text, ours) or ours is None:
+            return None
+        return "the table's columns changed"
+
+
+def _footprint(hold: TableHold, instant: TimelineInstant) -> Footprint:
+    metadata = hold.snapshot.commits.read(instant)
+    return footprint(f"{instant.action} {instant.requested}", metadata, hold.config.index)
+
+
+def _planned(hold: TableHold) -> dict[Place, str]:
+    """Give the file groups in the plans of table services that are pending."""
+    found: dict[Place, str] = {}
+    for instant in hold.timeline.pending(*_PLANS):
+        name = instant.name_of(State.REQUESTED).encode()
+        data = hold.active.read(instant, State.REQUESTED)
+        plan = parse_plan(_PLANS[instant.plan_action], data, f"instant {name}")
+        for partition, file_id in _plan_groups(plan):
+            place = place_of(hold.config.index, partition, file_id)
+            found[place] = f"{instant.plan_action} {instant.requested}"
+    return found
+
+
+def _plan_groups(plan: dict[str, object]) -> Iterator[tuple[str, str]]:
+    """Give partition and file id of every file group in a plan of either kind."""
+    operations = cast("list[dict[str, str]]", plan.get("operations") or [])
+    clustering = cast(
+        "dict[str, list[dict[str, list[dict[str, str]]]]]", plan.get("clusteringPlan")
+    )
+    for group in (clustering or {}).get("inputGroups") or []:
+        operations = operations + (group["slices"] or [])
+    for operation in operations:
+        yield operation["partitionPath"] or "", operation["fileId"]
 
 
 @contextmanager
 def begin(
     storage: Storage,
-    config: TableConfig,
     clock: Clock,
     commits: CommitCache | None = None,
     *,
     replaces: bool = False,
-    lock_wait_seconds: float = LOCK_WAIT_SECONDS,
+    wait_seconds: float = LOCK_WAIT_SECONDS,
 ) -> Iterator[Transaction]:
-    """Begin a write under the table's lock; take it back unless it completes.
+    """Begin a write; take it back unless it completes.
 
     One that `replaces` file groups is a replacecommit.
     """
-    config.check_writable()
-    with table_lock(storage).hold(clock, lock_wait_seconds) as lock:
-        # Others may have changed the properties since the caller read them.
-        config = load_config(storage)
-        config.check_writable()
-        snapshot = _clear_the_way(storage, config, commits, lock)
-        transaction = _start(storage, config, clock, snapshot, lock, _action(config, replaces))
+    with ExitStack() as held:
+        hold = held.enter_context(hold_table(storage, clock, commits, wait_seconds=wait_seconds))
+        transaction = _start(hold, _action(hold.config, replaces), wait_seconds)
+        if hold.config.concurrency is not ConcurrencyMode.SINGLE_WRITER:
+            transaction.hold = None
+            held.close()
         try:
             yield transaction
         except BaseException:
             # Also for an interrupt: the caller must find the table as it was before.
             if transaction.completion is None and not transaction.in_doubt:
                 _take_back(transaction)
+            transaction.heartbeat.stop()
             raise
         if transaction.completion is None:
             _take_back(transaction)
         else:
             _sweep(transaction)
-
-
-def _clear_the_way(
-    storage: Storage, config: TableConfig, commits: CommitCache | None, lock: HeldLock
-) -> Snapshot:
-    """Roll back what dead writers left, and refuse where somebody else's work is pending."""
-    snapshot = load_snapshot(storage, config, commits=commits)
-    dead = []
-    for instant in snapshot.timeline.pending():
-        if instant.action in _BLOCKING:
-            raise UnsupportedError(
-                f"{storage.url}: {instant.action} {instant.requested} is pending; let the engine "
-                "that began it finish or roll it back before writing"
-            )
-        if instant.action in COMMIT_ACTIONS:
-            dead.append(instant)
-    heartbeats = {entry.path for entry in storage.list(".hoodie/.heartbeat")} if dead else set()
-    for instant in dead:
-        if f".hoodie/.heartbeat/{instant.requested}" in heartbeats:
-            raise LockedError(
-                f"{storage.url}: {instant.action} {instant.requested} is pending with a heartbeat: "
-                "another engine may still be writing it"
-            )
-        log.warning("rolling back %s %s, which never completed", instant.action, instant.requested)
-        lock.check()
-        roll_back(storage, snapshot.commits.active, instant)
-    delete_temp(storage)
-    return load_snapshot(storage, config, commits=snapshot.commits) if dead else snapshot
 
 
 def _action(config: TableConfig, replaces: bool) -> Action:
@@ -182,33 +236,41 @@ def _action(config: TableConfig, replaces: bool) -> Action:
     return Action.COMMIT if on_write else Action.DELTACOMMIT
 
 
-def _start(
-    storage: Storage,
-    config: TableConfig,
-    clock: Clock,
-    snapshot: Snapshot,
-    lock: HeldLock,
-    action: Action,
-) -> Transaction:
+def _start(hold: TableHold, action: Action, wait_seconds: float) -> Transaction:
     # Hudi reads the plan of a replacecommit, which for a write says nothing.
     is_replace = action is Action.REPLACECOMMIT
     plan = encode_plan(PlanKind.REQUESTED_REPLACE, {}) if is_replace else b""
-    requested = next_instant(clock.now_ms(), config.zone, snapshot.timeline.last_instant)
-    active = snapshot.commits.active
+    snapshot = hold.snapshot
+    instant = hold.request(action, plan)
+    owner = hold.clock.new_uuid()
+    heartbeat = Heartbeat(hold.storage, hold.clock, instant.requested, owner)
     try:
-        active.create_requested(action, requested, plan)
-        instant = active.transition_to_inflight(action, requested)
-    except ExistsError:
-        raise  # the instant is another writer's
-    except LakebedError:
-        active.delete_pending(action, requested)
+        single = hold.config.concurrency is ConcurrencyMode.SINGLE_WRITER
+        heartbeat.start(hold.pulse, holds_lock=single)
+        instant = hold.start(instant)
+    except BaseException:
+        heartbeat.stop()
+        hold.active.delete_pending(action, instant.requested)
         raise
-    return Transaction(storage, config, clock, snapshot, instant, lock)
+    fence = Fence(hold.storage, instant.requested, owner)
+    return Transaction(
+        hold.storage,
+        hold.config,
+        hold.clock,
+        snapshot,
+        instant,
+        fence,
+        heartbeat,
+        wait_seconds,
+        hold,
+    )
 
 
 def _take_back(transaction: Transaction) -> None:
+    transaction.heartbeat.stop()
     try:
-        roll_back(transaction.storage, transaction.active, transaction.instant)
+        with transaction.locked():
+            roll_back(transaction.storage, transaction.active, transaction.instant)
     except LakebedError:
         # The first error matters more; the next writer rolls the instant back again.
         log.exception("could not roll back %s; the next write will", transaction.instant.requested)

@@ -29,13 +29,20 @@ class ArrowEngine:
 
     def source(self, data: object) -> Source:
         """Give the columns of `data` and what stages its rows."""
+        if isinstance(data, (pa.Table, pa.RecordBatch)):
+            return Source(
+                data.schema, lambda spec, _: stage_stream(open_stream(data), spec), repeatable=True
+            )
         stream = open_stream(data)
         return Source(stream.schema, lambda spec, _: stage_stream(stream, spec))
 
     def scanned(self, schema: pa.Schema, scan: Callable[[Snapshot], Scan]) -> Source:
         """Give what stages the rows of a scan of the table as the write finds it."""
         return Source(
-            schema, lambda spec, snapshot: stage_stream(read_stream(scan(snapshot)), spec)
+            schema,
+            lambda spec, snapshot: stage_stream(read_stream(scan(snapshot)), spec),
+            reads_table=True,
+            repeatable=True,
         )
 
     def read(self, scan: Scan) -> pa.RecordBatchReader:

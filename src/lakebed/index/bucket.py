@@ -15,9 +15,11 @@ from lakebed.errors import CorruptError, InvalidError, UnsupportedError
 from lakebed.format.bucket import (
     MAX_BUCKETS,
     bucket_of_file_id,
+    fixed_bucket_file_id,
     key_buckets,
     new_bucket_file_id,
 )
+from lakebed.format.instant_name import Action
 from lakebed.format.meta_columns import RECORD_KEY
 from lakebed.format.record_key import record_keys
 from lakebed.table.base_file import read_base_file
@@ -66,6 +68,32 @@ def derived_file_id(place: BucketPlace, seed: str) -> str:
     `seed` is random for each write, so an id that was replaced never comes back.
     """
     return new_bucket_file_id(place.bucket, str(uuid5(UUID(seed), place.partition)))
+
+
+def agreed_file_id(place: BucketPlace, ended: str) -> str:
+    """Give the id on which all writers of a bucket that has no file group agree by themselves.
+
+    That is Hudi's fixed one; after a replacecommit `ended` a file group of the bucket, one that
+    follows from that instant: readers would hide new rows under the id that it named.
+    """
+    if not ended:
+        return fixed_bucket_file_id(place.bucket)
+    return derived_file_id(place, str(uuid5(UUID(int=0), ended)))
+
+
+def ended_buckets(snapshot: Snapshot) -> Mapping[BucketPlace, str]:
+    """Give the buckets of which a file group was replaced, each with the last such instant."""
+    found: dict[BucketPlace, str] = {}
+    for instant in snapshot.timeline.commits:
+        if instant.action is not Action.REPLACECOMMIT:
+            continue
+        metadata = snapshot.commits.read(instant)
+        for partition, ids in (metadata.partition_to_replace_file_ids or {}).items():
+            for file_id in ids:
+                bucket = bucket_of_file_id(file_id)
+                if bucket is not None:
+                    found[BucketPlace(partition, bucket)] = instant.requested
+    return found
 
 
 def check_index(snapshot: Snapshot, index: WriterIndex) -> None:

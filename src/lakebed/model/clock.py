@@ -3,9 +3,11 @@
 A run must be repeatable from a seed, so all other code takes a Clock.
 """
 
+import os
 import time
 import uuid
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Protocol
 
 
@@ -22,6 +24,14 @@ class Clock(Protocol):
 
     def sleep(self, seconds: float) -> None:
         """Wait."""
+        ...
+
+    def process(self) -> str:
+        """Name this process so that others on its machine can tell whether it lives."""
+        ...
+
+    def is_gone(self, process: str) -> bool:
+        """Tell whether a process has ended; False where that cannot be known from here."""
         ...
 
 
@@ -41,6 +51,17 @@ class SystemClock:
         """Wait."""
         time.sleep(seconds)
 
+    def process(self) -> str:
+        """Name this process so that others on its machine can tell whether it lives."""
+        return _process(os.getpid()) or ""
+
+    def is_gone(self, process: str) -> bool:
+        """Tell whether a process of this machine has ended."""
+        machine, _, rest = process.rpartition("/")
+        if not process or machine != _machine():
+            return False
+        return _process(int(rest.partition(".")[0])) != process
+
 
 @dataclass(slots=True)
 class ManualClock:
@@ -48,6 +69,8 @@ class ManualClock:
 
     ms: int = 1_700_000_000_000
     step_ms: int = 0
+    ended: frozenset[str] = frozenset()
+    name: str = "manual"
     _count: int = field(default=0, init=False)
 
     def now_ms(self) -> int:
@@ -64,3 +87,37 @@ class ManualClock:
     def sleep(self, seconds: float) -> None:
         """Move the clock on instead of waiting."""
         self.ms += int(seconds * 1000)
+
+    def process(self) -> str:
+        """Give the set name."""
+        return self.name
+
+    def is_gone(self, process: str) -> bool:
+        """Tell whether a process was said to have ended."""
+        return process in self.ended
+
+
+@cache
+def _machine() -> str:
+    """Name this start of this machine, and what its process numbers count in; empty if unknown."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return f"{file.read().strip()}/{os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
+
+
+def _process(pid: int) -> str | None:
+    """Name a process that lives; None where it does not, or where that cannot be known.
+
+    Numbers come again, so the moment when it started is part of its name.
+    """
+    if not _machine():
+        return None
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return None
+    # A process that ended and that nobody has asked about yet (Z) does nothing any more.
+    return None if fields[0] in "ZX" else f"{_machine()}/{pid}.{fields[19]}"

@@ -62,7 +62,7 @@ class SparkEngine:
         def stage(spec: WriteSpec, snapshot: Snapshot) -> list[Staged]:
             return stage_joined(self._spark, frame, spec, snapshot)
 
-        return Source(schema, stage, looks_up=True)
+        return Source(schema, stage, looks_up=True, repeatable=True)
 
     def scanned(self, schema: pa.Schema, scan: Callable[[Snapshot], Scan]) -> Source:
         """Give what stages the rows of a scan of the table as the write finds it."""
@@ -72,7 +72,7 @@ class SparkEngine:
             frame = read_frame(self._spark, scan(snapshot))
             return stage_joined(self._spark, frame, spec, snapshot)
 
-        return Source(schema, stage, looks_up=True)
+        return Source(schema, stage, looks_up=True, reads_table=True, repeatable=True)
 
     def read(self, scan: Scan) -> DataFrame:
         """Give the rows of `scan` as a DataFrame."""

@@ -93,7 +93,7 @@ class LocalStorage:
             status = os.stat(full)
             if not stat.S_ISREG(status.st_mode):
                 raise NotFoundError(f"{self.url}/{path}: a folder, no object")
-            return Entry(path, *read_tag(full, status))
+            return Entry(path, *read_tag(full, status), status.st_mtime_ns // 1_000_000)
 
     def list(self, prefix: str = "") -> Iterator[Entry]:
         """Yield every object below the folder `prefix`, at any depth, sorted by path."""

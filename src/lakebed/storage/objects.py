@@ -88,7 +88,8 @@ class ObjectStorage:
         key = self._key(path)
         with translated(self._name(path)):
             meta = obstore.head(self._store, key)
-        return Entry(path, meta["size"], _tag(meta))
+        modified_ms = int(meta["last_modified"].timestamp() * 1000)
+        return Entry(path, meta["size"], _tag(meta), modified_ms)
 
     def list(self, prefix: str = "") -> Iterator[Entry]:
         """Yield every object below the folder `prefix`, at any depth, sorted by path.

@@ -10,14 +10,15 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One object: its path below the root, its size, and the tag of its present content.
+    """One object: its path below the root, its size, the tag of its present content, its age.
 
-    A listing leaves the tag empty, because on some stores it costs a read of the object.
+    A listing leaves tag and time empty, because on some stores they cost a read of the object.
     """
 
     path: str
     size: int
     etag: str = ""
+    modified_ms: int = 0
 
 
 # Here and not in the class, where `list` is the method.

@@ -17,7 +17,6 @@ from lakebed.format.record_key import KeyGenerator
 from lakebed.format.timestamp_keygen import TimestampKeygen
 
 TABLE_VERSIONS = (8, 9, 10)
-_SINGLE_WRITER = "SINGLE_WRITER"
 _READ_BUFFER = "compaction_log_streaming_read_buffer"
 _UNITS = {"": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _MERGE_PROPERTY = "hoodie.record.merge.property."
@@ -46,6 +45,17 @@ class Layout(StrEnum):
 
     DEFAULT = "default"
     LSM_TREE = "lsm_tree"
+
+
+class ConcurrencyMode(StrEnum):
+    """How writers share a table. Words of Hudi; do not change."""
+
+    # One at a time: a writer has the lock from begin to end, and the others wait.
+    SINGLE_WRITER = "SINGLE_WRITER"
+    # All at once: of two that touch the same file group the later one to end is refused.
+    OPTIMISTIC = "OPTIMISTIC_CONCURRENCY_CONTROL"
+    # All at once, and rows that are only appended never conflict.
+    NON_BLOCKING = "NON_BLOCKING_CONCURRENCY_CONTROL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +97,7 @@ class TableConfig:
     delete_marker: tuple[str, str] | None
     read_buffer_bytes: int
     distribution_mode: str
+    concurrency: ConcurrencyMode
     zone: str
     timeline_path: str
     history_path: str
@@ -136,6 +147,7 @@ class TableConfig:
             delete_marker=_delete_marker(properties),
             read_buffer_bytes=_size(properties, _READ_BUFFER, 10 << 20),
             distribution_mode=properties.get("write.distribution-mode", "").strip().lower(),
+            concurrency=_concurrency(properties, where),
             zone=_zone(properties, where),
             timeline_path=_folder(".hoodie", properties.get("hoodie.timeline.path", "timeline")),
             history_path=_folder(
@@ -151,7 +163,8 @@ class TableConfig:
         properties = self.properties
         metadata = properties.get("hoodie.table.metadata.partitions", "").strip()
         populate = properties.get("hoodie.populate.meta.fields", "true").lower()
-        mode = properties.get("hoodie.write.concurrency.mode", _SINGLE_WRITER).upper()
+        blocking = self.concurrency is not ConcurrencyMode.NON_BLOCKING
+        buckets = isinstance(self.index, BucketIndex)
         meta = properties.get("hoodie.meta.fields.mode", "ALL").upper()
         slashed = "hoodie.datasource.write.slash.separated.date.partitioning"
         refusals = {
@@ -165,8 +178,8 @@ class TableConfig:
                 self.key_generator is None
             ),
             "it has no record key fields (keys made by Hudi)": not self.record_key_fields,
-            f"it asks for several writers (hoodie.write.concurrency.mode={mode})": (
-                mode != _SINGLE_WRITER
+            "writers that do not block each other need a MERGE_ON_READ table with a bucket index": (
+                not blocking and not (self.table_type is TableType.MERGE_ON_READ and buckets)
             ),
             "it writes dates as slash-separated partitions": _flag(properties, slashed),
             "its timestamp key generator is not one that we write": (
@@ -353,6 +366,17 @@ def _index(properties: Mapping[str, str], keys: tuple[str, ...], where: str) -> 
         return None
     fields = _names(properties.get("hoodie.bucket.index.hash.field", "")) or keys
     return BucketIndex(buckets, fields)
+
+
+def _concurrency(properties: Mapping[str, str], where: str) -> ConcurrencyMode:
+    text = properties.get("hoodie.write.concurrency.mode", "").strip().upper()
+    try:
+        return ConcurrencyMode(text or ConcurrencyMode.SINGLE_WRITER)
+    except ValueError:
+        raise UnsupportedError(
+            f"{where}: hoodie.write.concurrency.mode={text}; want one of "
+            f"{', '.join(ConcurrencyMode)}"
+        ) from None
 
 
 def _zone(properties: Mapping[str, str], where: str) -> str:

@@ -9,13 +9,25 @@ import pyarrow as pa
 from lakebed.commit.transaction import Transaction, begin
 from lakebed.errors import InvalidError
 from lakebed.format.commit_metadata import CommitMetadata, WriteStat
-from lakebed.index.bucket import BucketPlace, check_index, index_properties, slices_by_bucket
+from lakebed.index.bucket import (
+    BucketPlace,
+    check_index,
+    ended_buckets,
+    index_properties,
+    slices_by_bucket,
+)
 from lakebed.index.simple import indexed_slices
 from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
 from lakebed.model.executor import Executor, LocalExecutor
 from lakebed.storage.storage import Storage
-from lakebed.table.config import BucketIndex, SimpleIndex, TableConfig, WriterIndex
+from lakebed.table.config import (
+    BucketIndex,
+    ConcurrencyMode,
+    SimpleIndex,
+    TableConfig,
+    WriterIndex,
+)
 from lakebed.table.file_group import FileSlice
 from lakebed.table.merge_rule import merge_rule
 from lakebed.table.properties_file import update_properties
@@ -35,6 +47,7 @@ Stage = Callable[[WriteSpec, Snapshot], Iterable[Staged]]
 # Below this many staged rows a second round of tasks costs more than it saves.
 SMALL_ROWS = 200_000
 SMALL_BYTES = 32 << 20
+_RETRIES = "hoodie.write.num.retries.on.conflict.failures"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +72,9 @@ class Source:
     schema: pa.Schema
     stage: Stage
     looks_up: bool = False
+    # Whether its rows come from the table itself, and whether they can be staged once more.
+    reads_table: bool = False
+    repeatable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +109,20 @@ class Commit:
         return sum(stat.file_size_in_bytes or 0 for stat in self.write_stats)
 
 
+def conflict_retries(config: TableConfig) -> int:
+    """Give how often a write that another overtook is tried again by itself."""
+    text = config.properties.get(_RETRIES, "0").strip()
+    if not (text.isascii() and text.isdigit() and len(text) < 6):
+        raise InvalidError(f"{_RETRIES}={text!r}: want a number of tries")
+    return int(text)
+
+
 def execute_write(
     target: WriteTarget, operation: Operation, source: Source, named_index: WriterIndex | None
 ) -> tuple[Commit, TableConfig]:
     """Write the rows of `source` in one commit."""
     with begin(
-        target.storage, target.config, target.clock, target.commits, replaces=operation.replaces
+        target.storage, target.clock, target.commits, replaces=operation.replaces
     ) as transaction:
         index = _settle_index(transaction, named_index)
         spec = _spec(target, transaction, operation, index, source.schema)
@@ -121,11 +145,16 @@ def execute_write(
         replaced = _replaced(operation, transaction.snapshot, touched)
         if transaction.config.index is None:
             # Only now: a write that fails must not settle the index for those after it.
-            transaction.config = update_properties(
-                transaction.storage,
-                index_properties(index, transaction.config.record_key_fields),
-            )
-        completion = _complete(transaction, operation, spec.table_schema_text, written, replaced)
+            properties = index_properties(index, transaction.config.record_key_fields)
+            with transaction.locked():
+                transaction.config = update_properties(transaction.storage, properties)
+        metadata = _metadata(operation, spec.table_schema_text, written, replaced)
+        completion = transaction.complete(
+            metadata,
+            {status.partition for status in written},
+            looked=_looked(operation, spec, touched),
+            blind=_is_blind(operation, spec, source),
+        )
     return _commit(transaction, operation, completion, written, replaced), transaction.config
 
 
@@ -133,36 +162,45 @@ def execute_delete_partitions(
     target: WriteTarget, operation: Operation, choose: Callable[[Iterable[str]], Iterable[str]]
 ) -> tuple[Commit, TableConfig]:
     """End all file groups of the partitions that `choose` picks of those that there are."""
-    with begin(
-        target.storage, target.config, target.clock, target.commits, replaces=True
-    ) as transaction:
+    with begin(target.storage, target.clock, target.commits, replaces=True) as transaction:
         snapshot = transaction.snapshot
         there = sorted({slice_.group.partition for slice_ in snapshot.slices})
         gone = set(choose(there))
         replaced = _groups_of(snapshot, gone)
         text = snapshot.schema_text or ""
-        completion = _complete(transaction, operation, text, [], replaced)
+        completion = transaction.complete(_metadata(operation, text, [], replaced), ())
     return _commit(transaction, operation, completion, [], replaced), transaction.config
 
 
-def _complete(
-    transaction: Transaction,
+def _looked(operation: Operation, spec: WriteSpec, touched: set[str]) -> frozenset[str] | None:
+    """Give the partitions on whose rows the write depends; None for all of the table."""
+    if spec.looks_everywhere or operation.replaces_all:
+        return None
+    return frozenset(touched) if spec.looks_up or operation.replaces else frozenset()
+
+
+def _is_blind(operation: Operation, spec: WriteSpec, source: Source) -> bool:
+    """Tell whether the write appends what came in without having read anything."""
+    reads = source.reads_table or spec.looks_up or spec.is_partial
+    return spec.appends_logs and not operation.replaces and not reads
+
+
+def _metadata(
     operation: Operation,
     schema_text: str,
     written: list[WriteStatus],
     replaced: Mapping[str, tuple[str, ...]] | None,
-) -> str:
+) -> CommitMetadata:
     by_partition: dict[str, tuple[WriteStat, ...]] = defaultdict(tuple)
     for status in written:
         if status.stats:
             by_partition[status.partition] += status.stats
-    metadata = CommitMetadata(
+    return CommitMetadata(
         partition_to_write_stats=dict(sorted(by_partition.items())),
         extra_metadata={"schema": schema_text} if schema_text else {},
         operation_type=operation.name,
         partition_to_replace_file_ids=replaced,
     )
-    return transaction.complete(metadata, {status.partition for status in written})
 
 
 def _commit(
@@ -219,12 +257,20 @@ def _spec(
         table_schema=columns.table,
         table_schema_text=columns.table_text,
         instant=transaction.instant.requested,
-        action=str(transaction.instant.action),
+        fence=transaction.fence,
         file_ids=_file_ids(operation, index, transaction.snapshot),
         seed=target.clock.new_uuid(),
         timeline=transaction.snapshot.timeline,
+        ended=_ended(index, transaction),
         markers=columns.markers,
     )
+
+
+def _ended(index: WriterIndex, transaction: Transaction) -> Mapping[BucketPlace, str]:
+    """Give what writers that do not wait for each other must agree on."""
+    non_blocking = transaction.config.concurrency is ConcurrencyMode.NON_BLOCKING
+    fixed = non_blocking and isinstance(index, BucketIndex)
+    return ended_buckets(transaction.snapshot) if fixed else {}
 
 
 def _file_ids(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lakebed.errors import UnsupportedError
 from lakebed.table.config import TableType
-from lakebed.table.file_group import BaseFile, FileSlice
+from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice
 from lakebed.write.spec import WriteSpec
 from lakebed.write.staging import Segment
 
@@ -53,8 +53,9 @@ def plan_writes(
     """Give the files to write, largest first so that no long task comes last.
 
     `slices` are those that a write may add to, by partition and file id. On a merge-on-read
-    table a file group that exists gets a log; a new one gets a base file, and so does one
-    that is `filled` with new keys: a simple index finds keys in base files only.
+    table a file group that exists gets a log; a new one gets a base file (a log where writers do
+    not wait for each other), and so does one that is `filled` with new keys: a simple index
+    finds keys in base files only.
     """
     staged: dict[tuple[str, str], list[Segment]] = defaultdict(list)
     for segment in segments:
@@ -68,6 +69,8 @@ def plan_writes(
                 f"file group {file_id} in partition {partition!r} of a COPY_ON_WRITE table has log "
                 "files; a writer of merge-on-read tables made them"
             )
+        if existing is None and spec.is_non_blocking:
+            existing = FileSlice(FileGroupId(partition, file_id), spec.instant, None)
         as_log = on_read and existing is not None and (partition, file_id) not in filled
         writes.append(
             FileGroupWrite(

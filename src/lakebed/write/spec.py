@@ -5,13 +5,21 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from lakebed.commit.fence import Fence
 from lakebed.errors import InvalidError, SchemaError
 from lakebed.format.avro_schema import arrow_to_avro
 from lakebed.format.meta_columns import IS_DELETED, OUR_PREFIX
-from lakebed.index.bucket import BucketPlace, derived_file_id
+from lakebed.index.bucket import BucketPlace, agreed_file_id, derived_file_id
 from lakebed.merge.rule import MergeRule
 from lakebed.storage.storage import Storage
-from lakebed.table.config import MergeMode, SimpleIndex, TableConfig, TableType, WriterIndex
+from lakebed.table.config import (
+    ConcurrencyMode,
+    MergeMode,
+    SimpleIndex,
+    TableConfig,
+    TableType,
+    WriterIndex,
+)
 from lakebed.table.schema import evolve, find_field, normalise
 from lakebed.timeline.timeline import Timeline
 from lakebed.write.operation import UPSERT, Kind, Operation
@@ -38,19 +46,33 @@ class WriteSpec:
     table_schema: pa.Schema
     table_schema_text: str
     instant: str
-    action: str
+    fence: Fence
     file_ids: Mapping[BucketPlace, str]
     seed: str
     timeline: Timeline = field(default_factory=Timeline)
     markers: tuple[Marker, ...] = ()
+    # Where writers do not wait for each other: the instants that ended file groups of buckets.
+    ended: Mapping[BucketPlace, str] = field(default_factory=dict)
     memory_bytes: int = DEFAULT_MEMORY_BYTES
 
     def file_id(self, place: BucketPlace) -> str:
         """Give the file group of a bucket: the one that exists, or a new one.
 
-        Tasks do not talk to each other, so a new id follows from the write's own seed.
+        Tasks do not talk to each other, so a new id follows from the write's own seed; where
+        writers do not wait for each other, from what all of them know.
         """
-        return self.file_ids.get(place) or derived_file_id(place, self.seed)
+        if place in self.file_ids:
+            return self.file_ids[place]
+        if not self.is_non_blocking:
+            return derived_file_id(place, self.seed)
+        return agreed_file_id(
+            place, self.instant if self.operation.replaces else self.ended.get(place, "")
+        )
+
+    @property
+    def is_non_blocking(self) -> bool:
+        """Tell whether writers do not wait for each other: then only services write base files."""
+        return self.config.concurrency is ConcurrencyMode.NON_BLOCKING
 
     @property
     def appends_logs(self) -> bool:

@@ -374,7 +374,7 @@ def test_a_data_frame_without_a_session_says_what_to_do():
     [
         ({"hoodie.table.metadata.partitions": "files"}, r"live Hudi metadata table \(files\)"),
         ({"hoodie.table.cdc.enabled": "true"}, "change data capture"),
-        ({"hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL"}, "several writers"),
+        ({"hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL"}, "do not block"),
     ],
 )
 def test_a_table_that_others_changed_since_it_was_opened_is_not_written(properties, reason):

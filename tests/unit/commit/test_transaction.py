@@ -103,7 +103,7 @@ def test_a_foreign_writer_between_begin_and_complete_wins(deed, before):
     rows, objects = user_rows(reopen(storage)), contents(storage)
     content = CommitMetadata(operation_type="INSERT").encode()
     intruder = Intruder(storage, before, lambda inner, _: inner.put(FOREIGN[deed], content))
-    with pytest.raises(ConflictError, match=f"another writer began .*{LATER}.*retry"):
+    with pytest.raises(ConflictError, match=f"overtaken by another: .*{LATER}.*retry"):
         reopen(intruder).insert(batch(("a", 2, 2, "p"), ("b", 2, 2, "p")))
     storage.delete(FOREIGN[deed])
     assert contents(storage) == objects, "ours is taken back whole"
@@ -180,7 +180,7 @@ def test_a_pending_write_with_a_heartbeat_is_not_touched():
     assert contents(storage) == objects
 
 
-@pytest.mark.parametrize("word", ["clustering", "rollback", "restore"])
+@pytest.mark.parametrize("word", ["rollback", "restore"])
 def test_a_pending_service_of_another_engine_is_refused(word):
     storage = memory_storage()
     make(storage)
@@ -194,7 +194,7 @@ def test_a_pending_service_of_another_engine_is_refused(word):
 def test_a_transaction_that_is_left_without_completing_is_taken_back():
     table = make()
     before = contents(table._storage)
-    with begin(table._storage, table.config, ManualClock()) as transaction:
+    with begin(table._storage, ManualClock()) as transaction:
         assert transaction.instant.requested
         assert contents(table._storage) != before
     assert contents(table._storage) == before

@@ -131,7 +131,7 @@ def test_the_index_is_what_a_simple_bucket_index_says(properties, index):
         ("hoodie.meta.fields.mode", "COMMIT_TIME_ONLY", "only some meta columns"),
         ("hoodie.table.keygenerator.type", "CUSTOM", "key generator CUSTOM"),
         ("hoodie.table.recordkey.fields", "", "no record key fields"),
-        ("hoodie.write.concurrency.mode", "optimistic_concurrency_control", "several writers"),
+        ("hoodie.write.concurrency.mode", "non_blocking_concurrency_control", "do not block"),
         (
             "hoodie.datasource.write.slash.separated.date.partitioning",
             "true",

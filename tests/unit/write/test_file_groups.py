@@ -31,11 +31,11 @@ def test_a_task_that_outlives_its_write_leaves_no_file():
     make(storage)
 
     def forget() -> None:
-        for entry in list(storage.list(".hoodie/timeline")):
+        for entry in list(storage.list(".hoodie/.heartbeat")):
             storage.delete(entry.path)
 
     table = reopen(Deed(storage, "open_write p/", forget))
-    with pytest.raises(ConflictError, match="was rolled back while this task was writing"):
+    with pytest.raises(ConflictError, match="over or was rolled back while this task was"):
         table.insert(batch(("a", 1, 1, "p")))
     assert not [path for path in contents(storage) if path.endswith(".parquet")]
 

@@ -1,0 +1,144 @@
+"""Which writes may not both count: pure rules over what each of them touched.
+
+Two writes meet in a file group: a bucket of a partition, whatever its file id, or a file id
+where keys are looked up. A write that began, read the table and ends after another one that
+met it would undo or double what the other did, so it is refused and may be tried again.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from lakebed.format.bucket import bucket_of_file_id
+from lakebed.format.commit_metadata import CommitMetadata
+from lakebed.format.names import BaseFileName, parse_data_name
+from lakebed.table.config import BucketIndex, ConcurrencyMode, WriterIndex
+
+Place = tuple[str, str]
+_SERVICES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What a write touched.
+
+    `places` are the file groups that it wrote to or ended, `groups` the same by their file ids,
+    `rewritten` those of them that got a
+    base file, `ended` those that count no more. What it `looked` at, besides the file groups
+    that it wrote to, are partitions (None: all of the table). A write is `blind` if it appended
+    rows without reading any.
+    """
+
+    what: str
+    places: frozenset[Place] = frozenset()
+    groups: frozenset[Place] = frozenset()
+    rewritten: frozenset[Place] = frozenset()
+    ended: frozenset[Place] = frozenset()
+    looked: frozenset[str] | None = frozenset()
+    blind: bool = False
+    service: bool = False
+
+    @property
+    def partitions(self) -> frozenset[str]:
+        """Give the partitions that it changed."""
+        return frozenset(partition for partition, _ in self.places)
+
+    @property
+    def overwritten(self) -> frozenset[str]:
+        """Give the partitions whose rows it replaced by others."""
+        return frozenset(partition for partition, _ in self.ended)
+
+
+def footprint(
+    what: str,
+    metadata: CommitMetadata,
+    index: WriterIndex | None,
+    *,
+    looked: frozenset[str] | None = frozenset(),
+    blind: bool = False,
+) -> Footprint:
+    """Give what a commit touched, from its metadata."""
+    places, groups, rewritten = set(), set(), set()
+    for stat in metadata.write_stats():
+        if not stat.path:
+            continue
+        partition, _, text = stat.path.lstrip("/").rpartition("/")
+        name = parse_data_name(text)
+        file_id = stat.file_id or (name.file_id if name else "")
+        place = place_of(index, partition, file_id)
+        places.add(place)
+        groups.add((partition, file_id))
+        if isinstance(name, BaseFileName):
+            rewritten.add(place)
+    replaced = metadata.partition_to_replace_file_ids or {}
+    ended = {place_of(index, partition, id_) for partition, ids in replaced.items() for id_ in ids}
+    return Footprint(
+        what,
+        frozenset(places | ended),
+        frozenset(groups),
+        frozenset(rewritten),
+        frozenset(ended),
+        looked,
+        blind,
+        (metadata.operation_type or "") in _SERVICES,
+    )
+
+
+def place_of(index: WriterIndex | None, partition: str, file_id: str) -> Place:
+    """Name the place of a file group: two new file groups of one bucket are the same place."""
+    bucket = bucket_of_file_id(file_id) if isinstance(index, BucketIndex) else None
+    return partition, file_id if bucket is None else str(bucket)
+
+
+def find_conflict(
+    ours: Footprint,
+    others: Iterable[Footprint],
+    planned: Mapping[Place, str],
+    mode: ConcurrencyMode,
+) -> str | None:
+    """Say why `ours` must not complete, or give None.
+
+    `others` completed since ours began. `planned` are the file groups in plans of table services
+    that are pending, each with what is planned: they have settled which files they read.
+    """
+    for place in sorted(ours.places & planned.keys()):
+        plan = planned[place]
+        # A log that is appended goes on top of what a compaction will make of the rows below.
+        if place in ours.rewritten or plan.startswith("clustering"):
+            return f"{_name(place)} is in the {plan}, which is pending"
+    for other in others:
+        if (where := _meets(ours, other, mode)) is not None:
+            return f"{other.what} changed {where}"
+    return None
+
+
+def _meets(ours: Footprint, other: Footprint, mode: ConcurrencyMode) -> str | None:
+    if other.service:
+        # Rows that are appended go on top of whatever a service made of the rows below, as long
+        # as their file group is there.
+        shared = (ours.rewritten & other.places) | (ours.places & other.ended)
+        return _name(min(shared)) if shared else None
+    replaced = (ours.overwritten & other.partitions) | (other.overwritten & ours.partitions)
+    if replaced:
+        return f"partition {min(replaced)!r}"
+    if ours.looked is None and other.places:
+        return _name(min(other.places))
+    seen = other.partitions & (ours.looked or frozenset())
+    if seen:
+        return f"partition {min(seen)!r}"
+    shared = ours.places & other.places
+    if mode is ConcurrencyMode.NON_BLOCKING and ours.blind:
+        # Appended to one file group, both count; a second file group of a bucket splits its keys.
+        same = {place for place in shared if _ids(ours, place) == _ids(other, place)}
+        shared = shared - same | (shared & other.rewritten)
+    return _name(min(shared)) if shared else None
+
+
+def _ids(write: Footprint, place: Place) -> frozenset[str]:
+    partition, group = place
+    prefix = f"{int(group):08d}-" if group.isdecimal() else group
+    return frozenset(i for p, i in write.groups if p == partition and i.startswith(prefix))
+
+
+def _name(place: Place) -> str:
+    partition, group = place
+    return f"file group {group} of partition {partition!r}" if partition else f"file group {group}"

@@ -1,0 +1,41 @@
+"""No file of a write that is over or was taken back may stay.
+
+A base file of an instant that never completes would make Hudi lose later logs, and a file that
+appears after its commit is data to Hudi though no commit names it. So a task looks before and
+after its file becomes visible whether its write is still under way.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lakebed.commit.heartbeat import read_beat
+from lakebed.errors import ConflictError
+from lakebed.format.heartbeat import heartbeat_path
+from lakebed.storage.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """One attempt at an instant, as its tasks see it."""
+
+    storage: Storage
+    instant: str
+    owner: str
+
+    def check(self) -> None:
+        """Raise ConflictError if the attempt is over: call it right before a file is closed."""
+        beat = read_beat(self.storage, heartbeat_path(self.instant))
+        if beat is None or beat.owner != self.owner:
+            raise ConflictError(
+                f"instant {self.instant}: the write is over or was rolled back while this task was "
+                "still writing"
+            )
+
+    def check_written(self, paths: Iterable[str]) -> None:
+        """Delete files that became visible after all was over, and raise ConflictError."""
+        try:
+            self.check()
+        except ConflictError:
+            for path in paths:
+                self.storage.delete(path)
+            raise

@@ -1,0 +1,126 @@
+"""Who is alive: a writer shows by a heartbeat that its instant is not abandoned.
+
+The heartbeat is also the fence of a write: it is there from before the first task begins until
+the moment in which the write completes or is taken back, both under the table's lock.
+"""
+
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Self
+
+from lakebed.errors import ConflictError, InvalidError, LakebedError, NotFoundError
+from lakebed.format.heartbeat import HEARTBEAT_MAX_BYTES, Beat, heartbeat_path
+from lakebed.model.clock import Clock
+from lakebed.storage.storage import Storage
+
+log = logging.getLogger(__name__)
+
+_INTERVAL = "hoodie.client.heartbeat.interval_in_ms"
+_MISSES = "hoodie.client.heartbeat.tolerable.misses"
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """How often a heartbeat comes, and how many may be missing before its writer is dead."""
+
+    interval_ms: int = 60_000
+    misses: int = 2
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> Self:
+        """Take both from a table's properties."""
+        texts = properties.get(_INTERVAL, "60000"), properties.get(_MISSES, "2")
+        for name, text in zip((_INTERVAL, _MISSES), texts, strict=True):
+            if not (text.isascii() and text.isdigit() and 0 < int(text) < 10**9):
+                raise InvalidError(f"{name}={text!r}: want a number above 0")
+        return cls(int(texts[0]), int(texts[1]))
+
+    @property
+    def expiry_ms(self) -> int:
+        """Give the age at which a heartbeat counts no more."""
+        return self.interval_ms * self.misses
+
+
+class Heartbeat:
+    """The heartbeat of one attempt at an instant; a thread renews it."""
+
+    def __init__(self, storage: Storage, clock: Clock, instant: str, owner: str) -> None:
+        self._storage = storage
+        self._clock = clock
+        self._path = heartbeat_path(instant)
+        self._owner = owner
+        self._etag = ""
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, pulse: Pulse, *, holds_lock: bool) -> None:
+        """Take the place of whatever heartbeat is there: the caller holds the lock and has looked.
+
+        Who holds the lock all along needs no renewal: the lock is its sign of life.
+        """
+        beat = Beat(self._owner, self._clock.process(), self._clock.now_ms(), holds_lock)
+        self._etag = self._storage.put(self._path, beat.encode())
+        if holds_lock:
+            return
+        self._thread = threading.Thread(
+            target=self._renew,
+            args=(beat, pulse.interval_ms / 1000),
+            name="lakebed-heartbeat",
+            daemon=True,
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Renew no more; the file stays."""
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def close(self) -> None:
+        """End it: from now on tasks of this attempt are refused. The caller holds the lock."""
+        self.stop()
+        beat = read_beat(self._storage, self._path)
+        if beat is not None and beat.owner == self._owner:
+            self._storage.delete(self._path)
+
+    def _renew(self, beat: Beat, seconds: float) -> None:
+        while not self._over.wait(seconds):
+            beat = replace(beat, at_ms=self._clock.now_ms())
+            try:
+                self._etag = self._storage.put_if_unchanged(self._path, beat.encode(), self._etag)
+            except ConflictError:
+                # Taken for dead and rolled back: tasks and the commit find out by themselves.
+                log.warning("%s: the heartbeat is another's or gone", self._path)
+                return
+            except LakebedError:
+                log.warning("%s: not renewed, trying again", self._path, exc_info=True)
+
+
+def read_beat(storage: Storage, path: str) -> Beat | None:
+    """Read a heartbeat of ours; None if there is none, or another engine's."""
+    try:
+        return Beat.parse(storage.read_range(path, 0, HEARTBEAT_MAX_BYTES))
+    except NotFoundError:
+        return None
+
+
+def is_alive(storage: Storage, clock: Clock, instant: str, pulse: Pulse) -> bool:
+    """Tell whether somebody may still be working on a pending instant.
+
+    The caller holds the lock, so a writer that said it would hold it all along is dead.
+    """
+    path = heartbeat_path(instant)
+    try:
+        modified_ms = storage.head(path).modified_ms
+    except NotFoundError:
+        return False
+    beat = read_beat(storage, path)
+    now = clock.now_ms()
+    if beat is None:
+        return now - modified_ms < pulse.expiry_ms
+    if beat.holds_lock or clock.is_gone(beat.process):
+        return False
+    return now - beat.at_ms < pulse.expiry_ms

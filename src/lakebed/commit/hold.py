@@ -1,0 +1,162 @@
+"""The table while its lock is held: what every change of the timeline goes through."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from lakebed.commit.heartbeat import Pulse, is_alive
+from lakebed.commit.lock import HeldLock, table_lock
+from lakebed.commit.rollback import delete_temp, roll_back
+from lakebed.errors import ExistsError, LakebedError, LockedError, UnsupportedError
+from lakebed.format.instant_name import Action, State
+from lakebed.model.clock import Clock
+from lakebed.model.instant import Instant, next_instant
+from lakebed.storage.storage import Storage
+from lakebed.table.config import ConcurrencyMode, TableConfig
+from lakebed.table.properties_file import load_config
+from lakebed.table.snapshot import CommitCache, Snapshot, load_snapshot
+from lakebed.timeline.active import ActiveTimeline
+from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
+
+log = logging.getLogger(__name__)
+
+LOCK_WAIT_SECONDS = 60.0
+_BLOCKING = frozenset({Action.ROLLBACK, Action.RESTORE})
+
+
+@dataclass(slots=True)
+class TableHold:
+    """A table that nobody else changes: its properties and timeline as they are now."""
+
+    storage: Storage
+    clock: Clock
+    lock: HeldLock
+    config: TableConfig
+    snapshot: Snapshot
+
+    @property
+    def active(self) -> ActiveTimeline:
+        """Give the timeline on storage."""
+        return self.snapshot.commits.active
+
+    @property
+    def timeline(self) -> Timeline:
+        """Give the timeline as of the last look."""
+        return self.snapshot.timeline
+
+    @property
+    def pulse(self) -> Pulse:
+        """Give how often this table's writers show that they live."""
+        return Pulse.of(self.config.properties)
+
+    def refresh(self) -> None:
+        """Look at the table again, after a change."""
+        self.config = load_config(self.storage)
+        self.snapshot = load_snapshot(self.storage, self.config, commits=self.snapshot.commits)
+
+    def next_instant(self) -> Instant:
+        """Give an instant after all that were given."""
+        return next_instant(self.clock.now_ms(), self.config.zone, self.timeline.last_instant)
+
+    def request(self, action: Action, plan: bytes = b"") -> TimelineInstant:
+        """Put a new instant on the timeline."""
+        requested = self.next_instant()
+        try:
+            instant = self.active.create_requested(action, requested, plan)
+        except ExistsError:
+            raise  # the instant is another writer's
+        except LakebedError:
+            self.active.delete_pending(action, requested)
+            raise
+        self._note(instant)
+        return instant
+
+    def start(self, instant: TimelineInstant, content: bytes = b"") -> TimelineInstant:
+        """Mark an instant as under way; no error if it is."""
+        try:
+            started = self.active.transition_to_inflight(
+                instant.plan_action, instant.requested, content
+            )
+        except ExistsError:
+            return instant
+        self._note(started)
+        return started
+
+    def complete(self, instant: TimelineInstant, content: bytes) -> Instant:
+        """Put the completed file of an instant; give its completion time."""
+        completion = self.next_instant()
+        self.lock.check()
+        try:
+            self.active.complete(instant.plan_action, instant.requested, completion, content)
+        except LakebedError:
+            # A put that timed out may have taken effect; only the timeline knows.
+            found = self.active.load().find(instant.requested, instant.plan_action)
+            if found is None or found.completion != completion:
+                raise
+        done = instant.plan_action.completed
+        self._note(replace(instant, action=done, state=State.COMPLETED, completion=completion))
+        return completion
+
+    def _note(self, changed: TimelineInstant) -> None:
+        """Put an instant in its new state into the timeline that we know."""
+        key = changed.requested, changed.plan_action
+        others = (i for i in self.timeline.instants if (i.requested, i.plan_action) != key)
+        instants = sorted([*others, changed], key=lambda instant: instant.requested)
+        timeline = replace(self.timeline, instants=tuple(instants))
+        self.snapshot = Snapshot(self.storage, self.config, timeline, self.snapshot.commits)
+
+    def is_alive(self, instant: TimelineInstant) -> bool:
+        """Tell whether somebody may still be working on a pending instant."""
+        return is_alive(self.storage, self.clock, instant.requested, self.pulse)
+
+
+@contextmanager
+def hold_table(
+    storage: Storage,
+    clock: Clock,
+    commits: CommitCache | None = None,
+    *,
+    wait_seconds: float = LOCK_WAIT_SECONDS,
+    clear: bool = True,
+) -> Iterator[TableHold]:
+    """Hold the table's lock; with `clear`, what dead writers left is taken back first."""
+    config = load_config(storage)
+    config.check_writable()
+    with table_lock(storage, config.properties).hold(clock, wait_seconds) as lock:
+        # Others may have changed the properties meanwhile.
+        config = load_config(storage)
+        config.check_writable()
+        snapshot = load_snapshot(storage, config, commits=commits)
+        hold = TableHold(storage, clock, lock, config, snapshot)
+        if clear:
+            _clear_the_way(hold)
+        yield hold
+
+
+def _clear_the_way(hold: TableHold) -> None:
+    """Roll back what dead writers left, and refuse where somebody else's work is in the way."""
+    several = hold.config.concurrency is not ConcurrencyMode.SINGLE_WRITER
+    live, dead = set(), []
+    for instant in hold.timeline.pending():
+        if instant.action in _BLOCKING:
+            raise UnsupportedError(
+                f"{hold.storage.url}: {instant.action} {instant.requested} is pending; let the engine "
+                "that began it finish or roll it back before writing"
+            )
+        if hold.is_alive(instant):
+            live.add(instant.requested)
+            if instant.action in COMMIT_ACTIONS and not several:
+                raise LockedError(
+                    f"{hold.storage.url}: {instant.action} {instant.requested} is pending with a "
+                    "heartbeat: another engine may still be writing it"
+                )
+        elif instant.action in COMMIT_ACTIONS:
+            dead.append(instant)
+    for instant in dead:
+        log.warning("rolling back %s %s, which never completed", instant.action, instant.requested)
+        hold.lock.check()
+        roll_back(hold.storage, hold.active, instant)
+    delete_temp(hold.storage, keep=live)
+    if dead:
+        hold.refresh()

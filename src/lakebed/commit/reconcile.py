@@ -1,0 +1,31 @@
+"""What an instant wrote and nobody counts: files of attempts that failed or ran twice."""
+
+import logging
+from collections.abc import Iterable, Set
+
+from lakebed.format.names import parse_data_name
+from lakebed.storage.storage import Storage
+from lakebed.table.file_group import join_path
+
+log = logging.getLogger(__name__)
+
+
+def delete_unnamed(
+    storage: Storage, instant: str, named: Set[str], partitions: Iterable[str]
+) -> list[str]:
+    """Delete the files of `instant` in `partitions` that are not `named`; give their paths.
+
+    Hudi's readers take every file whose name carries a completed instant, so this comes right
+    before the instant completes.
+    """
+    gone = []
+    for partition in sorted(set(partitions)):
+        for text in storage.names(partition):
+            name = parse_data_name(text)
+            path = join_path(partition, text)
+            if name is None or name.instant != instant or path in named:
+                continue
+            log.warning("%s: left by a task attempt that does not count", path)
+            storage.delete(path)
+            gone.append(path)
+    return gone
