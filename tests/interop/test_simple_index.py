@@ -67,6 +67,27 @@ def create(path: pathlib.Path, table_type: str, index: str) -> lakebed.Table:
     )
 
 
+@TYPES
+def test_an_insert_drops_marked_rows_as_hudis_does(
+    hudi: Hudi, tmp_path: pathlib.Path, table_type: str
+):
+    first = rows_of(("a", 1, 1, "p"), ("b", 1, 1, "p"))
+    second = rows_of(("a", 2, 2, "p"), ("c", 2, 2, "p"), ("d", 2, 2, "p"))
+    marks = pa.array([True, True, False])
+    table = create(tmp_path / "ours", table_type, "SIMPLE")
+    table.upsert(first)
+    table.insert(second.append_column("_hoodie_is_deleted", marks))
+    twin = tmp_path / "twin"
+    unmarked = first.append_column("_hoodie_is_deleted", pa.array([False, False]))
+    hudi.write(twin, unmarked, hudi_options(twin, "SIMPLE", table_type))
+    inserts = {"hoodie.datasource.write.operation": "insert"}
+    marked = second.append_column("_hoodie_is_deleted", marks)
+    hudi.write(twin, marked, hudi_options(twin, "SIMPLE", table_type, **inserts))
+    want = [("a", 1, "p"), ("b", 1, "p"), ("d", 2, "p")]
+    assert [(row["id"], row["v"], row["dt"]) for row in found(hudi.read(twin))] == want
+    assert brief(table) == want
+
+
 @INDEXES
 @TYPES
 def test_hudi_and_lakebed_upsert_our_table_in_turns(

@@ -57,8 +57,8 @@ def test_links_and_paths_in_the_documents_exist(page):
 
 
 def test_the_example_of_a_merger_runs_as_it_is_written():
-    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/merging.md").read_text(), re.DOTALL)
-    exec(compile(code, "docs/merging.md", "exec"), {})
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/merging.md").read_text(), re.DOTALL)
+    exec(compile("\n".join(blocks), "docs/merging.md", "exec"), {})
 
 
 def test_the_layers_in_the_architecture_are_the_folders():

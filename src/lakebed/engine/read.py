@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from lakebed.index.scan import Scan
+from lakebed.table.projection import with_columns
 
 
 def read_stream(scan: Scan) -> pa.RecordBatchReader:
@@ -18,6 +19,6 @@ def read_stream(scan: Scan) -> pa.RecordBatchReader:
     def batches() -> Iterator[pa.RecordBatch]:
         for slice_ in scan.slices:
             for batch in scan.read(slice_, wanted, predicate):
-                yield batch.select(list(scan.columns)).cast(schema)
+                yield with_columns(batch, [batch.column(n) for n in schema.names], schema)
 
     return pa.RecordBatchReader.from_batches(schema, batches())

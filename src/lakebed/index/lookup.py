@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 
 from lakebed.format.record_key import join_key_texts, key_texts
@@ -39,10 +40,20 @@ def look_up(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> pa.Table:
     table = pa.Table.from_batches([batch for _, rows in found for batch in rows], schema)
     if len(names) > len(scan.config.record_key_fields):
         # Where folders do not follow the columns, other partitions were searched too.
-        asked = {tuple(row.values()) for row in keys.to_pylist()}
-        rows = table.select(names).to_pylist()
-        table = table.filter(pa.array([tuple(row.values()) in asked for row in rows], pa.bool_()))
+        table = table.filter(_is_among(table.select(names), keys))
     return table.select(list(scan.columns))
+
+
+def _is_among(rows: pa.Table, asked: pa.RecordBatch) -> pa.Array:
+    """Tell for each row whether `asked`, of the same columns, has one like it; null equals null."""
+    numbers = np.zeros(rows.num_rows + asked.num_rows, dtype=np.int64)
+    for name in asked.schema.names:
+        both = pa.chunked_array([*rows.column(name).chunks, asked.column(name)])
+        coded = both.combine_chunks().dictionary_encode(null_encoding="encode")
+        pairs = numbers * len(coded.dictionary) + coded.indices.to_numpy()
+        # Counted anew for each column, so that the products stay small.
+        numbers = np.unique(pairs, return_inverse=True)[1]
+    return pa.array(np.isin(numbers[: rows.num_rows], numbers[rows.num_rows :]))
 
 
 def plan_probes(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> list[Probe]:

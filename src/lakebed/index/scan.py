@@ -15,6 +15,7 @@ from lakebed.table.key_filter import KeyFilter
 from lakebed.table.log_reader import slice_sources
 from lakebed.table.merge_rule import merge_rule
 from lakebed.table.predicate import Predicate
+from lakebed.table.row_group_filter import RowGroupFilter
 from lakebed.table.run_source import RunSource
 from lakebed.table.slice_reader import read_slice
 from lakebed.table.snapshot import Snapshot
@@ -78,6 +79,9 @@ class Scan:
         sources: Sequence[RunSource] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one slice, merged, filtered where a predicate is given."""
+        row_groups = None
+        if predicate is not None:
+            row_groups = RowGroupFilter.parse(predicate.text, self.full_schema)
         for batch in read_slice(
             self.storage,
             slice_,
@@ -89,6 +93,7 @@ class Scan:
             key_filter=self.key_filter,
             buffer_bytes=self.config.read_buffer_bytes,
             sources=sources,
+            row_groups=row_groups,
         ):
             kept = batch if predicate is None else predicate.filter(batch)
             if kept.num_rows:

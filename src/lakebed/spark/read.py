@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from lakebed.errors import InvalidError, UnsupportedError
+from lakebed.format.meta_columns import RECORD_KEY
 from lakebed.index.scan import Scan
 from lakebed.spark.executor import over_numbers, spread
 from lakebed.spark.schema import arrow_to_spark
@@ -45,7 +46,8 @@ def read_frame(spark: SparkSession, scan: Scan) -> DataFrame:
     plain = [s for s in scan.slices if not s.needs_merge and is_native(scan.storage, s)]
     others = [s for s in scan.slices if s not in plain]
     predicate = _understood(scan)
-    wanted = scan.columns_with(predicate)
+    # A batch without columns would lose its rows on the way to Spark.
+    wanted = scan.columns_with(predicate) or [RECORD_KEY]
     if scan.where is not None and predicate is None:
         wanted = scan.full_schema.names
     schema = pa.schema([scan.full_schema.field(name) for name in wanted])

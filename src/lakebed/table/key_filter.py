@@ -10,22 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import pairwise
-from operator import or_
 from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from lakebed.errors import CorruptError
 from lakebed.format.footer import FOOTER_IS_ORDERED, FOOTER_MAX_KEY, FOOTER_ROW_GROUP_KEYS
 from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.format.parquet_statistics import ChunkStatistics
 from lakebed.table.parquet_source import ParquetSource
 
 _LAST_CHARACTER = "\U0010ffff"
 _SURROGATES = range(0xD800, 0xE000)
-# Beyond it one range from the least to the greatest is asked of the statistics.
-_MAX_RANGES = 64
 # With fewer, reading the keys first and then all is no less work.
 _MIN_COLUMNS_TO_LOOK = 8
 _MAX_FEW = 32
@@ -111,8 +108,7 @@ class KeyFilter:
         if text is not None and file.key_values.get(FOOTER_IS_ORDERED) == "true":
             firsts = _parse_first_keys(text, file.num_row_groups, what)
             return self._groups_between(firsts, file.key_values.get(FOOTER_MAX_KEY))
-        condition = self._condition()
-        return [] if condition is None else file.row_groups_where(condition)
+        return self._groups_by_statistics(file) if self.keys or self.prefixes else []
 
     def _groups_between(self, firsts: list[str], last: str | None) -> list[int]:
         found: set[int] = set()
@@ -128,17 +124,22 @@ class KeyFilter:
             found.update(range(start, stop))
         return sorted(found)
 
-    def _condition(self) -> ds.Expression | None:
-        key = ds.field(RECORD_KEY)
-        parts = []
-        if self.keys:
-            parts.append(key.isin(list(self.keys)))
-        ranges = [(prefix, _after(prefix)) for prefix in self.prefixes or ()]
-        if len(ranges) > _MAX_RANGES:
-            ranges = [(ranges[0][0], ranges[-1][1])]
-        for low, end in ranges:
-            parts.append(key >= low if end is None else (key >= low) & (key < end))
-        return reduce(or_, parts) if parts else None
+    def _groups_by_statistics(self, file: ParquetSource) -> list[int]:
+        # As bytes: a bound that a writer cut short need not be text.
+        keys = [key.encode() for key in self.keys or ()]
+        ranges = [(prefix.encode(), _after(prefix)) for prefix in self.prefixes or ()]
+
+        def may_hold(chunk: ChunkStatistics | None) -> bool:
+            if chunk is None or chunk.lower is None or chunk.upper is None:
+                return True
+            lower, upper = chunk.lower, chunk.upper
+            at = bisect_left(keys, lower)
+            return (at < len(keys) and keys[at] <= upper) or any(
+                low <= upper and (end is None or lower < end.encode()) for low, end in ranges
+            )
+
+        groups = file.statistics([RECORD_KEY])
+        return [at for at, chunks in enumerate(groups) if may_hold(chunks.get(RECORD_KEY))]
 
     def _ranges(self) -> list[tuple[str, str | None]]:
         """Give ranges of keys; one that ends where it begins is that key alone."""

@@ -7,25 +7,25 @@ batch; elsewhere it is a window of ranged reads.
 import io
 import mmap
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from lakebed.errors import CorruptError, SchemaError, UnavailableError, UnsupportedError
+from lakebed.format.parquet_statistics import ChunkStatistics, parse_statistics
 from lakebed.storage.storage import Storage
 
 BUFFER_BYTES = 10 << 20
 """How much of one run is held in memory by default."""
 
 MAX_BATCH_ROWS = 65_536
-# A merge holds two batches of each run at its worst. More rows than a row group of ours in
-# each cost memory and save no time.
-_READ_ROWS = 16_384
+READ_ROWS = 16_384
+"""How many rows a batch holds at most: more than a row group of ours cost memory, save no time."""
+
 _MIN_BATCH_ROWS = 256
 _SAMPLE_ROWS = 4_096
 _REMOTE_WINDOW_BYTES = 8 << 20
@@ -141,15 +141,15 @@ class ParquetSource:
         """Give the number of row groups."""
         return int(self._footer.num_row_groups)
 
-    def row_groups_where(self, condition: ds.Expression) -> list[int]:
-        """Give the row groups that can hold a row for which `condition` is true.
-
-        Goes through a dataset fragment on purpose: on a corrupt footer pyarrow's own
-        `RowGroupMetaData.column` ends the process instead of raising.
-        """
+    def statistics(self, columns: Collection[str]) -> list[Mapping[str, ChunkStatistics]]:
+        """Give what the footer says of these columns, for each row group."""
         with reading(self._what):
-            fragment = ds.ParquetFileFormat().make_fragment(self._input)
-            return [int(group.id) for group in fragment.subset(condition).row_groups]
+            size = self._input.size()
+            length = int.from_bytes(self._input.read_at(8, size - 8)[:4], "little")
+            if length > size - 8:
+                raise CorruptError(f"{self._what}: a footer of {length} bytes in {size}")
+            footer = self._input.read_at(length, size - 8 - length)
+        return parse_statistics(footer, columns, self._what)
 
     def row_groups_with(
         self, column: str, groups: Sequence[int], holds: Callable[[pa.ChunkedArray], bool]
@@ -180,19 +180,20 @@ class ParquetSource:
         columns: Sequence[str],
         *,
         buffer_bytes: int = BUFFER_BYTES,
+        max_rows: int = READ_ROWS,
         batch_rows: int | None = None,
         row_groups: Sequence[int] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of `columns`, which the file has, in the order of the file.
 
-        A batch holds about `buffer_bytes` at most, unless `batch_rows` settles it. Without
-        columns batches of one unnamed column of nulls tell the number of rows.
+        A batch holds about `buffer_bytes` and `max_rows` at most, unless `batch_rows` settles it.
+        Without columns batches of one unnamed column of nulls tell the number of rows.
         """
         groups = list(range(self.num_row_groups) if row_groups is None else row_groups)
         if not groups:
             return
         batches = (
-            self._read_columns(list(columns), groups, buffer_bytes, batch_rows)
+            self._read_columns(list(columns), groups, buffer_bytes, max_rows, batch_rows)
             if columns
             else self._read_counts(groups, batch_rows or MAX_BATCH_ROWS)
         )
@@ -201,12 +202,17 @@ class ParquetSource:
                 batch = next(batches, None)
             if batch is None:
                 return
-            yield batch
             if self._forget is not None:
                 self._forget()
+            yield batch
 
     def _read_columns(
-        self, columns: list[str], groups: list[int], buffer_bytes: int, batch_rows: int | None
+        self,
+        columns: list[str],
+        groups: list[int],
+        buffer_bytes: int,
+        max_rows: int,
+        batch_rows: int | None,
     ) -> Iterator[pa.RecordBatch]:
         window_bytes = min(buffer_bytes, _REMOTE_WINDOW_BYTES)
         share = self._share(columns)
@@ -219,11 +225,13 @@ class ParquetSource:
         # itself, in small batches, and what comes out of it tells how much the others may be.
         first, rest = groups[:1], groups[1:]
         row_bytes = 1.0
-        for batch in file.iter_batches(min(rows, _SAMPLE_ROWS), row_groups=first, columns=columns):
+        for batch in file.iter_batches(
+            min(rows, max_rows, _SAMPLE_ROWS), row_groups=first, columns=columns
+        ):
             row_bytes = max(row_bytes, batch.nbytes / max(1, batch.num_rows))
             yield batch
         sizes = {g: max(sizes[g], self._footer.row_group(g).num_rows * row_bytes) for g in rest}
-        rows = batch_rows or _batch_rows(buffer_bytes, row_bytes)
+        rows = batch_rows or min(max_rows, _batch_rows(buffer_bytes, row_bytes))
         for window in _windows(rest, sizes, window_bytes):
             yield from file.iter_batches(rows, row_groups=window, columns=columns)
 
@@ -256,7 +264,7 @@ class ParquetSource:
     def _share(self, columns: list[str]) -> float:
         """Guess which part of a row group `columns` are, by their number.
 
-        pyarrow has the true sizes, but reading them can end the process (see above).
+        pyarrow has the true sizes, but reading them can end the process, as its statistics can.
         """
         leaves = [self._footer.schema.column(i).path for i in range(self._footer.num_columns)]
         chosen = set(columns)
@@ -311,7 +319,7 @@ def open_parquet(
 
 
 def _batch_rows(buffer_bytes: int, row_bytes: float) -> int:
-    return int(min(_READ_ROWS, max(_MIN_BATCH_ROWS, buffer_bytes / max(1, row_bytes))))
+    return int(min(READ_ROWS, max(_MIN_BATCH_ROWS, buffer_bytes / max(1, row_bytes))))
 
 
 def _windows(

@@ -44,6 +44,15 @@ def shape(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
             array = conform_array(column, field, field.name, _readable, strict=False)
         check_nulls(array, field, field.name)
         arrays.append(array)
+    return with_columns(batch, arrays, target)
+
+
+def with_columns(
+    batch: pa.RecordBatch, arrays: Sequence[pa.Array], target: pa.Schema
+) -> pa.RecordBatch:
+    """Give the rows of `batch` with these columns instead; without any their number stays."""
+    if not arrays:
+        return batch.select([])
     return pa.RecordBatch.from_arrays(arrays, schema=target)
 
 

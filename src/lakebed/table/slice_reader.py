@@ -20,17 +20,23 @@ from lakebed.table.key_filter import KeyFilter, check_ascending
 from lakebed.table.log_reader import slice_sources
 from lakebed.table.parquet_source import (
     BUFFER_BYTES,
+    READ_ROWS,
     ParquetFooter,
+    ParquetSource,
     open_parquet,
     reading,
 )
-from lakebed.table.projection import find_columns, project, shape
+from lakebed.table.projection import find_columns, project, shape, with_columns
+from lakebed.table.row_group_filter import RowGroupFilter
 from lakebed.table.run_reader import KEY_FIELD, Needs, check_keys, open_run
 from lakebed.table.run_source import RunSource
 from lakebed.table.schema import find_field
 from lakebed.table.spill import Spills
 
 _NATIVE_VERSION = 10
+# What a merge holds of all its runs together, in rows: it is the same for many runs as for few.
+_MERGE_ROWS = 65_536
+_MIN_MERGE_ROWS = 1_024
 
 
 def read_slice(
@@ -45,21 +51,27 @@ def read_slice(
     key_filter: KeyFilter | None = None,
     buffer_bytes: int = BUFFER_BYTES,
     sources: Sequence[RunSource] | None = None,
+    row_groups: RowGroupFilter | None = None,
+    by_key: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of `slice_` as `columns` of the table's schema, which may be meta columns.
 
-    A slice without logs gives its base file as it lies, for which `rule` is not asked; else
-    rows come in ascending order of key, each key once. `is_visible` tells which instants
-    count. `sources` are the runs of the slice, if the caller has them already. Memory is bounded
-    by runs times `buffer_bytes`, but for runs without order.
+    A slice without logs gives its base file as it lies, but for what `row_groups` rules out,
+    and `rule` is not asked. Else, or if it is to be `by_key`, rows come in ascending order of
+    key, each key once. `is_visible` tells which instants count. `sources` are the runs of the
+    slice, if the caller has them already. Memory is bounded by runs times `buffer_bytes`, but
+    for runs without order.
     """
     target = pa.schema(project(schema, columns))
     if sources is None:
-        sources = slice_sources(storage, slice_, config, is_visible) if slice_.needs_merge else []
-    if all(source.is_base for source in sources):
+        asked = by_key or slice_.needs_merge
+        sources = slice_sources(storage, slice_, config, is_visible) if asked else []
+    if not by_key and all(source.is_base for source in sources):
         footer = sources[0].footer if sources else None
         batches = gather(
-            _read_base(storage, slice_.base_file, footer, target, key_filter, buffer_bytes)
+            _read_base(
+                storage, slice_.base_file, footer, target, key_filter, row_groups, buffer_bytes
+            )
         )
     else:
         needs = Needs(
@@ -68,6 +80,7 @@ def read_slice(
             delete_marker=config.delete_marker,
             key_filter=key_filter,
             buffer_bytes=buffer_bytes,
+            max_rows=min(READ_ROWS, max(_MIN_MERGE_ROWS, _MERGE_ROWS // max(1, len(sources)))),
         )
         batches = _merge(
             storage,
@@ -114,6 +127,7 @@ def _read_base(
     footer: ParquetFooter | None,
     target: pa.Schema,
     key_filter: KeyFilter | None,
+    row_groups: RowGroupFilter | None,
     buffer_bytes: int,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a base file that no log changes, as they lie."""
@@ -124,7 +138,7 @@ def _read_base(
     if key_filter is not None and RECORD_KEY not in target.names:
         fields.append(KEY_FIELD)
     with open_parquet(storage, base.path, what, footer=footer) as file:
-        groups = None if key_filter is None else key_filter.row_groups(file, what)
+        groups = _wanted_groups(file, key_filter, row_groups, what)
         found = find_columns(file.schema, fields)
         for batch in file.read(found, buffer_bytes=buffer_bytes, row_groups=groups):
             with reading(what):
@@ -135,6 +149,19 @@ def _read_base(
                     check_ascending(rows.column(RECORD_KEY), what)
                 rows = rows.filter(key_filter.mask(rows.column(RECORD_KEY)))
             yield rows.select(target.names)
+
+
+def _wanted_groups(
+    file: ParquetSource, keys: KeyFilter | None, rows: RowGroupFilter | None, what: str
+) -> list[int] | None:
+    """Give the row groups in which both filters leave something; None is all of them."""
+    known = None if keys is None else keys.row_groups(file, what)
+    if rows is None or known == []:
+        return known
+    possible = rows.row_groups(file)
+    if known is None or possible is None:
+        return known if possible is None else possible
+    return sorted(set(known) & set(possible))
 
 
 def _merge(
@@ -149,6 +176,8 @@ def _merge(
 ) -> Iterator[pa.RecordBatch]:
     opened = [open_run(storage, source, needs) for source in sources]
     runs = opened if in_sequence else _base_last(sources, opened)
+    pool = pa.default_memory_pool()
+    given = 0
     with Spills() as spills:
         for batch in merge_in_passes(runs, rule, pa.schema(needs.all_fields), spills.spill):
             arrays = [batch.column(name) for name in target.names]
@@ -159,7 +188,13 @@ def _merge(
                 raise CorruptError(
                     f"file group {group.file_id} in partition {group.partition!r}: {error}"
                 ) from error
-            yield pa.RecordBatch.from_arrays(arrays, schema=target)
+            # The allocator keeps pages of every size that it ever gave, for each decoding thread: two
+            # to three times of what is in use, growing with the length of the merge.
+            given += batch.num_rows
+            if given >= READ_ROWS:
+                pool.release_unused()
+                given = 0
+            yield with_columns(batch, arrays, target)
 
 
 def _folds_in_sequence(config: TableConfig, sources: Sequence[RunSource], rule: MergeRule) -> bool:
@@ -172,7 +207,8 @@ def _folds_in_sequence(config: TableConfig, sources: Sequence[RunSource], rule: 
     """
     native = config.version >= _NATIVE_VERSION and config.layout is Layout.LSM_TREE
     whole = all(source.is_base or source.length is None for source in sources)
-    return rule.merger is not None or (native and whole)
+    alone = all(source.is_base for source in sources)
+    return rule.merger is not None or alone or (native and whole)
 
 
 def _base_last(sources: Sequence[RunSource], runs: Sequence[Run]) -> list[Run]:

@@ -34,9 +34,7 @@ from lakebed.merge.window import merge_runs
 from lakebed.model.executor import Executor, TaskId
 from lakebed.table.config import TableType
 from lakebed.table.file_group import FileSlice
-from lakebed.table.log_reader import slice_sources
 from lakebed.table.partitions import partition_column
-from lakebed.table.run_reader import Needs, open_run
 from lakebed.table.slice_reader import read_slice
 from lakebed.write.rows import PlacedRows
 from lakebed.write.spec import WriteSpec
@@ -264,14 +262,11 @@ def _rows_there(move: Move) -> Iterator[pa.RecordBatch]:
     names = set(spec.rule.ordering_fields)
     wanted = [f for f in spec.table_schema if spec.is_partial or f.name in names]
     fields = [_nullable(field) for field in wanted]
-    ordering = tuple(field for field in fields if field.name in names)
+    ordering = [field for field in fields if field.name in names]
     schema = pa.schema([_KEY, *fields])
     numbers = _numbers(move)
-    rows = [Run("rows", _live(move, number, fields, ordering)) for number in numbers]
-    keys = [
-        Run("keys", _with_place(_live(move, number, list(ordering), ordering), number))
-        for number in numbers
-    ]
+    rows = [Run("rows", _live(move, number, fields)) for number in numbers]
+    keys = [Run("keys", _with_place(_live(move, number, ordering), number)) for number in numbers]
     alive = Run("places", map(_as_alive, merge_runs(keys, PLACES_RULE, PLACES_SCHEMA)))
     current = Run("rows", merge_runs(rows, spec.rule, schema), partial=True)
     both = schema.append(pa.field(_ALIVE, pa.string()))
@@ -287,23 +282,21 @@ def _numbers(move: Move) -> list[int]:
     return sorted(found - {-1})
 
 
-def _live(
-    move: Move, number: int, fields: list[pa.Field], ordering: tuple[pa.Field, ...]
-) -> Iterator[pa.RecordBatch]:
+def _live(move: Move, number: int, fields: Sequence[pa.Field]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file slice in key order, as a reader sees them."""
-    spec, slice_ = move.spec, move.slices[number]
-    is_visible = spec.timeline.is_committed
-    sources = slice_sources(spec.storage, slice_, spec.config, is_visible)
-    if all(source.is_base for source in sources):
-        needs = Needs(tuple(fields), ordering)
-        runs = [open_run(spec.storage, source, needs) for source in sources]
-        yield from merge_runs(runs, spec.rule, pa.schema([_KEY, *fields]))
-        return
-    columns = [RECORD_KEY, *(field.name for field in fields)]
+    spec = move.spec
+    schema = pa.schema([_KEY, *fields])
     for batch in read_slice(
-        spec.storage, slice_, spec.config, spec.table_schema, columns, spec.rule, is_visible
+        spec.storage,
+        move.slices[number],
+        spec.config,
+        spec.table_schema,
+        schema.names,
+        spec.rule,
+        spec.timeline.is_committed,
+        by_key=True,
     ):
-        yield pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema([_KEY, *fields]))
+        yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
 
 def _with_place(batches: Iterable[pa.RecordBatch], number: int) -> Iterator[pa.RecordBatch]:

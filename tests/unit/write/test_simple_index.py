@@ -76,6 +76,19 @@ def test_insert_looks_nothing_up_and_what_then_comes_twice_is_updated_twice(tabl
     assert all_values(table) == [("p", "b", 1)]
 
 
+@TYPES
+@pytest.mark.parametrize("operation", ["insert", "bulk_insert"])
+def test_an_insert_drops_rows_that_are_marked_as_deleted(table_type: str, operation: str):
+    table = make(index="simple", table_type=table_type, ordering=("ts",))
+    table.upsert(batch(("a", 1, 1, "p")))
+    rows = batch(("a", 2, 2, "p"), ("c", 2, 2, "p"), ("d", 2, 2, "p"))
+    marked = rows.append_column("_hoodie_is_deleted", pa.array([True, True, False]))
+    getattr(table, operation)(marked)
+    assert all_values(table) == [("p", "a", 1), ("p", "d", 2)]
+    table.upsert(batch(("c", 3, 1, "p")))
+    assert values(table)["p", "c"] == 3, "no delete of it is kept"
+
+
 @INDEXES
 @TYPES
 def test_of_rows_with_one_key_the_greatest_ordering_value_wins(index: str, table_type: str):

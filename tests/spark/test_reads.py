@@ -1,0 +1,44 @@
+"""Reads that ask for little: no columns at all, or few row groups of files that Spark cannot open."""
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import lakebed
+
+COUNT = 4_000
+
+
+def numbered(start: int, stop: int) -> pa.Table:
+    """Give rows whose values rise with their keys."""
+    numbers = range(start, stop)
+    return pa.table({"id": [f"{n:06d}" for n in numbers], "v": pa.array(numbers, pa.int64())})
+
+
+@pytest.fixture(params=["table", "to spark: [no path]"])
+def table(request: pytest.FixtureRequest, spark: SparkSession, tmp_path) -> lakebed.Table:
+    """Give a table with logs on one of its file groups; of the second Spark opens no file."""
+    made = lakebed.create_table(
+        spark,
+        str(tmp_path / request.param),
+        "id string, v bigint",
+        key="id",
+        buckets=2,
+        table_type="MERGE_ON_READ",
+    )
+    made.bulk_insert(numbered(0, COUNT))
+    made.upsert(numbered(COUNT, COUNT + 1))
+    assert sorted(len(group.layers) for group in made.layers()) == [1, 2]
+    return made
+
+
+def test_without_columns_the_rows_can_be_counted(table: lakebed.Table):
+    read = table.read(columns=[])
+    assert read.columns == []
+    assert read.count() == COUNT + 1
+    assert table.read(columns=[], where="abs(v) < 10").count() == 10
+
+
+def test_statistics_leave_every_row_that_is_wanted(table: lakebed.Table):
+    assert table.read(where="v < 2").toArrow().sort_by("v")["v"].to_pylist() == [0, 1]
+    assert table.read(where="v < 0").count() == 0
