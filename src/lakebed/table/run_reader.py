@@ -20,6 +20,7 @@ from lakebed.table.key_filter import KeyFilter, check_ascending
 from lakebed.table.parquet_source import (
     BUFFER_BYTES,
     MAX_BATCH_ROWS,
+    READ_ROWS,
     ParquetSource,
     open_parquet,
     reading,
@@ -50,6 +51,7 @@ class Needs:
     delete_marker: tuple[str, str] | None = None
     key_filter: KeyFilter | None = None
     buffer_bytes: int = BUFFER_BYTES
+    max_rows: int = READ_ROWS
     sort_bytes: int = SORT_BYTES
 
     @property
@@ -116,7 +118,9 @@ def _read_batches(
     keys = needs.key_filter
     groups = None if keys is None else keys.row_groups(file, source.name)
     if keys is None or not keys.is_few or not source.ordered:
-        yield from file.read(columns, buffer_bytes=needs.buffer_bytes, row_groups=groups)
+        yield from file.read(
+            columns, buffer_bytes=needs.buffer_bytes, max_rows=needs.max_rows, row_groups=groups
+        )
         return
     # Small batches, and none behind the last key: the rest of its row group is not decoded.
     for batch in file.read(columns, batch_rows=_FEW_ROWS, row_groups=groups):

@@ -34,7 +34,8 @@ from lakebed.table.schema import find_field
 from lakebed.table.spill import Spills
 
 _NATIVE_VERSION = 10
-# What a merge holds of all its runs together, in rows: it is the same for many runs as for few.
+# The batches of all runs of a merge together have about so many rows. Beside them each run holds
+# a page of every column.
 _MERGE_ROWS = 65_536
 _MIN_MERGE_ROWS = 1_024
 

@@ -296,6 +296,16 @@ def test_batches_are_bounded_by_the_buffer_and_gathered(slice_):
     assert sum(batch.num_rows for batch in found) == 20_000
 
 
+def test_no_batch_has_more_rows_than_asked_for(slice_):
+    slice_.base(1, parquet(many(20_000), marked(True), row_group_rows=5_000))
+    slice_.inline(2, data_block(2, [row("k00005", -1, 9)], ordered=True))
+    (source, _) = slice_sources(slice_.storage, slice_.value, EVENT_TIME, lambda _: True)
+    needs = Needs(tuple(SCHEMA), max_rows=1_500)
+    sizes = [batch.num_rows for batch in open_run(slice_.storage, source, needs).batches]
+    assert sum(sizes) == 20_000
+    assert max(sizes) == 1_500
+
+
 def test_memory_does_not_grow_with_a_block_or_its_row_groups(slice_):
     noise = np.random.default_rng(7)  # what does not compress makes a large file
     schema = pa.schema([("id", pa.string()), ("v", pa.int64()), ("ts", pa.int64())])
