@@ -51,7 +51,8 @@ class TableHold:
         return Pulse.of(self.config.properties)
 
     def refresh(self) -> None:
-        """Look at the table again, after a change."""
+        """Look at the table again, which must still be ours."""
+        self.lock.check()
         self.config = load_config(self.storage)
         self.snapshot = load_snapshot(self.storage, self.config, commits=self.snapshot.commits)
 

@@ -1,25 +1,33 @@
-"""One writer at a time: the lock on a table.
+"""One writer at a time: the lock on a table, which Hudi's writers look at too.
 
-On local disk an operating system lock, which a process that dies gives back by itself.
-On object stores a lock file with an expiry (`commit.storage_lock`). A table in memory
-has one process only, and a lock within it.
+On local disk the file of Hudi's FileSystemBasedLockProvider (`commit.file_lock`), on object
+stores that of its StorageBasedLockProvider (`commit.storage_lock`). A table in memory has
+one process only, and a lock within it.
 """
 
-import fcntl
-import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
-from lakebed.commit.storage_lock import StorageLock
-from lakebed.errors import LockedError, UnavailableError
+from lakebed.commit.file_lock import FileLock
+from lakebed.commit.storage_lock import RENEW_SECONDS, VALIDITY_SECONDS, StorageLock
+from lakebed.errors import LockedError, OptionError, UnsupportedError
+from lakebed.format.lock_file import DISK_LOCK_PATH
 from lakebed.model.clock import Clock
+from lakebed.storage.paths import parse_location
 from lakebed.storage.storage import Storage
 
-LOCK_PATH = ".hoodie/.locks/lakebed.lock"
+GUARD_PATH = ".hoodie/.locks/lakebed.lock"
 _POLL_SECONDS = 0.05
+
+_PROVIDER = "hoodie.write.lock.provider"
+_PROVIDERS = "org.apache.hudi.client.transaction.lock."
+_FOLDER = "hoodie.write.lock.filesystem.path"
+_EXPIRE = "hoodie.write.lock.filesystem.expire"
+_VALIDITY = "hoodie.write.lock.storage.validity.timeout.secs"
+_RENEW = "hoodie.write.lock.storage.renew.interval.secs"
 
 
 class HeldLock(Protocol):
@@ -28,7 +36,7 @@ class HeldLock(Protocol):
     def check(self) -> None:
         """Raise ConflictError unless the table is still ours: call it before what cannot be undone.
 
-        A lock file with an expiry can be lost to others, when storage or this process stood still.
+        A lock file can be lost to others, when storage or this process stood still.
         """
         ...
 
@@ -60,7 +68,14 @@ class InProcessLock:
         """Hold the lock; LockedError if it does not come free in time."""
         with _registry_guard:
             lock = _registry.setdefault(self.url, threading.Lock())
-        _wait(lambda: lock.acquire(blocking=False), clock, wait_seconds, self.url)
+        deadline = clock.now_ms() + wait_seconds * 1000
+        while not lock.acquire(blocking=False):
+            if clock.now_ms() >= deadline:
+                raise LockedError(
+                    f"{self.url}: another writer has held the table for {wait_seconds:g} s; "
+                    "retry when it is done"
+                )
+            clock.sleep(_POLL_SECONDS)
         try:
             yield KeptLock()
         finally:
@@ -72,53 +87,90 @@ _registry: dict[str, threading.Lock] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class LocalDiskLock:
-    """Excludes threads and processes of this machine, by an OS lock on a side file.
+class LockOptions:
+    """What a table's properties say of its lock."""
 
-    The file stays; its existence means nothing, so a crash leaves no stale lock.
-    """
+    provider: str = ""
+    folder: str = ""
+    expire_minutes: int = 0
+    validity_seconds: int = int(VALIDITY_SECONDS)
+    renew_seconds: int = int(RENEW_SECONDS)
 
-    path: str
-
-    @contextmanager
-    def hold(self, clock: Clock, wait_seconds: float) -> Iterator[KeptLock]:
-        """Hold the lock; LockedError if it does not come free in time."""
-        try:
-            os.makedirs(os.path.dirname(self.path), exist_ok=True)
-            handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise UnavailableError(f"lock file {self.path}: {error}") from error
-        try:
-            _wait(lambda: _try_flock(handle), clock, wait_seconds, self.path)
-            yield KeptLock()
-        finally:
-            os.close(handle)
-
-
-def table_lock(storage: Storage) -> TableLock:
-    """Give the lock that fits where the table lies."""
-    path = storage.local_path(LOCK_PATH)
-    if path is not None:
-        return LocalDiskLock(path)
-    return (
-        InProcessLock(storage.url) if storage.url.startswith("memory://") else StorageLock(storage)
-    )
-
-
-def _try_flock(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _wait(attempt: Callable[[], bool], clock: Clock, wait_seconds: float, what: str) -> None:
-    deadline = clock.now_ms() + wait_seconds * 1000
-    while not attempt():
-        if clock.now_ms() >= deadline:
-            raise LockedError(
-                f"{what}: another writer has held the table for {wait_seconds:g} s; "
-                "retry when it is done"
+    @classmethod
+    def parse(cls, properties: Mapping[str, str]) -> Self:
+        """Read Hudi's options; a provider that we do not know is refused by name."""
+        default = cls()
+        options = cls(
+            provider=_provider(properties),
+            folder=_folder(properties),
+            expire_minutes=_number(properties, _EXPIRE, default.expire_minutes),
+            validity_seconds=_number(properties, _VALIDITY, default.validity_seconds),
+            renew_seconds=_number(properties, _RENEW, default.renew_seconds),
+        )
+        validity, renew = options.validity_seconds, options.renew_seconds
+        if renew < 1 or validity < 10 * renew:
+            raise OptionError(
+                f"options {_VALIDITY}={validity} and {_RENEW}={renew}: want a renewal every second "
+                "or more, and a validity of ten times that or more"
             )
-        clock.sleep(_POLL_SECONDS)
+        return options
+
+
+def table_lock(storage: Storage, properties: Mapping[str, str] | None = None) -> TableLock:
+    """Give the lock that fits where the table lies, as its properties ask for it.
+
+    UnsupportedError for a provider that does not fit: its writers would not see our lock.
+    """
+    options = LockOptions.parse(properties or {})
+    path, guard = storage.local_path(DISK_LOCK_PATH), storage.local_path(GUARD_PATH)
+    if path is not None and guard is not None:
+        _expect(options, "FileSystemBasedLockProvider", storage)
+        path = f"{options.folder.rstrip('/')}/lock" if options.folder else path
+        return FileLock(path, guard, options.expire_minutes)
+    if storage.url.startswith("memory://"):
+        _expect(options, "InProcessLockProvider", storage)
+        return InProcessLock(storage.url)
+    _expect(options, "StorageBasedLockProvider", storage)
+    return StorageLock(storage, options.validity_seconds, options.renew_seconds)
+
+
+def _expect(options: LockOptions, fitting: str, storage: Storage) -> None:
+    if options.provider not in ("", fitting):
+        raise UnsupportedError(
+            f"{storage.url}: {_PROVIDER}={_PROVIDERS}{options.provider} would not keep out the "
+            f"other writers of a table here; want {_PROVIDERS}{fitting}"
+        )
+
+
+_KNOWN = ("FileSystemBasedLockProvider", "StorageBasedLockProvider", "InProcessLockProvider")
+
+
+def _provider(properties: Mapping[str, str]) -> str:
+    text = properties.get(_PROVIDER, "").strip()
+    name = text.removeprefix(_PROVIDERS)
+    if text and (name == text or name not in _KNOWN):
+        raise UnsupportedError(
+            f"{_PROVIDER}={text}: this release does not take that lock, and could write at the same "
+            f"time as one that does; want one of {', '.join(_PROVIDERS + known for known in _KNOWN)}"
+        )
+    return name
+
+
+def _folder(properties: Mapping[str, str]) -> str:
+    text = properties.get(_FOLDER, "").strip()
+    if not text:
+        return ""
+    scheme, authority, path = parse_location(text)
+    absolute = text.startswith(("/", "file:/"))
+    if not absolute or scheme != "file" or authority not in ("", "localhost"):
+        raise OptionError(f"option {_FOLDER}={text}: want a full path on a local disk")
+    return f"/{path}"
+
+
+def _number(properties: Mapping[str, str], name: str, default: int) -> int:
+    text = properties.get(name, "").strip()
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise OptionError(f"option {name}={text}: want a whole number")
+    return int(text)

@@ -58,9 +58,10 @@ class SystemClock:
     def is_gone(self, process: str) -> bool:
         """Tell whether a process of this machine has ended."""
         machine, _, rest = process.rpartition("/")
-        if not process or machine != _machine():
+        pid = rest.partition(".")[0]
+        if not machine or machine != _machine() or not (pid.isascii() and pid.isdigit()):
             return False
-        return _process(int(rest.partition(".")[0])) != process
+        return _process(int(pid)) != process
 
 
 @dataclass(slots=True)

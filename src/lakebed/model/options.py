@@ -70,7 +70,25 @@ TABLE_OPTIONS: tuple[Option, ...] = (
     Option(
         "hoodie.datasource.write.drop.partition.columns", _H, ("false",), "columns stay in files"
     ),
-    Option("hoodie.write.concurrency.mode", _H, ("SINGLE_WRITER",), "several writers: not yet"),
+    Option(
+        "hoodie.write.concurrency.mode",
+        _H,
+        (
+            "SINGLE_WRITER",
+            "OPTIMISTIC_CONCURRENCY_CONTROL",
+            "NON_BLOCKING_CONCURRENCY_CONTROL",
+        ),
+        "the last with MERGE_ON_READ and a bucket index only",
+    ),
+    Option("hoodie.write.num.retries.on.conflict.failures", _H, note="0 unless given"),
+    Option("hoodie.client.heartbeat.interval_in_ms", _H),
+    Option("hoodie.client.heartbeat.tolerable.misses", _H),
+    Option("hoodie.compact.inline", _H, _FLAG, "compact after a write, when it is due; false"),
+    Option("hoodie.compact.schedule.inline", _H, _FLAG, "only plan it, for `lakebed serve`"),
+    Option("lakebed.compaction.mode", _H, ("full", "log", "hybrid"), "hybrid"),
+    Option("hoodie.clean.automatic", _H, _FLAG, "clean after a write, when it is due; true"),
+    Option("hoodie.clean.trigger.max.commits", _H, note="look every so many commits; 5"),
+    Option("hoodie.archive.automatic", _H, _FLAG, "archive after a write, when it is due; true"),
     Option("hoodie.table.create.schema", _R, note="follows from the schema argument"),
     Option("hoodie.table.checksum", _R, note="follows from the table's name"),
     Option("hoodie.timeline.layout.version", _R, note="always 2"),
@@ -101,6 +119,81 @@ TABLE_OPTIONS: tuple[Option, ...] = (
         "runs are always sorted and merged; the rows are the same",
     ),
     Option("hoodie.embed.timeline.server", _I, _FLAG),
+    # Cleaning and archiving: services/clean/options.py and services/archive/options.py.
+    Option(
+        "hoodie.clean.policy",
+        _H,
+        ("KEEP_LATEST_COMMITS", "KEEP_LATEST_BY_HOURS", "KEEP_LATEST_FILE_VERSIONS"),
+    ),
+    Option("hoodie.clean.commits.retained", _H, note="10 unless given"),
+    Option("hoodie.clean.hours.retained", _H, note="24 unless given"),
+    Option("hoodie.clean.fileversions.retained", _H, note="3 unless given"),
+    Option(
+        "hoodie.cleaner.policy",
+        _H,
+        ("KEEP_LATEST_COMMITS", "KEEP_LATEST_BY_HOURS", "KEEP_LATEST_FILE_VERSIONS"),
+        "older name of hoodie.clean.policy",
+    ),
+    Option(
+        "hoodie.cleaner.commits.retained", _H, note="older name of hoodie.clean.commits.retained"
+    ),
+    Option("hoodie.cleaner.hours.retained", _H, note="older name of hoodie.clean.hours.retained"),
+    Option(
+        "hoodie.cleaner.fileversions.retained",
+        _H,
+        note="older name of hoodie.clean.fileversions.retained",
+    ),
+    Option(
+        "lakebed.clean.min.age.seconds", _H, note="300 unless given: queries up to that are safe"
+    ),
+    Option("hoodie.keep.min.commits", _H, note="20 unless given"),
+    Option("hoodie.keep.max.commits", _H, note="30 unless given"),
+    Option("hoodie.timeline.compaction.batch.size", _H, note="10 unless given"),
+    Option(
+        "hoodie.write.lock.provider",
+        _H,
+        (
+            "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
+            "org.apache.hudi.client.transaction.lock.StorageBasedLockProvider",
+            "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+        ),
+        "follows from where the table lies: on local disk, on an object store, in memory",
+    ),
+    Option("hoodie.write.lock.filesystem.path", _H, note="folder of the file lock, on local disk"),
+    Option(
+        "hoodie.write.lock.filesystem.expire", _H, note="minutes, for a lock of Hudi's; 0: never"
+    ),
+    Option("hoodie.write.lock.storage.validity.timeout.secs", _H, note="on object stores; 300"),
+    Option("hoodie.write.lock.storage.renew.interval.secs", _H, note="on object stores; 30"),
+    Option("hoodie.write.lock.wait_time_ms", _I, note="a write waits for 60 s"),
+    Option("hoodie.write.lock.num_retries", _I),
+    Option("hoodie.write.lock.wait_time_ms_between_retry", _I),
+    Option("hoodie.write.lock.max_wait_time_ms_between_retry", _I),
+    Option("hoodie.write.lock.client.num_retries", _I),
+    Option("hoodie.write.lock.client.wait_time_ms_between_retry", _I),
+    Option(
+        "hoodie.compact.inline.trigger.strategy",
+        _H,
+        (
+            "NUM_COMMITS",
+            "NUM_COMMITS_AFTER_LAST_REQUEST",
+            "TIME_ELAPSED",
+            "NUM_AND_TIME",
+            "NUM_OR_TIME",
+        ),
+        "when a compaction is due",
+    ),
+    Option("hoodie.compact.inline.max.delta.commits", _H, note="5"),
+    Option("hoodie.compact.inline.max.delta.seconds", _H, note="3600"),
+    Option("hoodie.compaction.logfile.size.threshold", _H, note="bytes of logs in a file group; 0"),
+    Option("hoodie.compaction.logfile.num.threshold", _H, note="logs in a file group; 0"),
+    Option("hoodie.compaction.target.io", _H, note="MB that one compaction reads and writes"),
+    Option("hoodie.log.compaction.blocks.threshold", _H, note="logs that are worth joining; 5"),
+    Option(
+        "lakebed.compaction.log.ratio",
+        _H,
+        note="hybrid: logs of this share of their base file are merged into it; 0.25",
+    ),
 )
 
 

@@ -1,25 +1,149 @@
-"""One writer at a time, on a disk and within a process."""
+"""Which lock a table has, and what every kind of lock promises."""
 
-import multiprocessing
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lakebed.commit.lock import LOCK_PATH, InProcessLock, LocalDiskLock, table_lock
-from lakebed.errors import LockedError, UnavailableError
+import lakebed
+from lakebed.commit.file_lock import FileLock
+from lakebed.commit.lock import GUARD_PATH, InProcessLock, LockOptions, TableLock, table_lock
+from lakebed.commit.storage_lock import StorageLock
+from lakebed.errors import LockedError, OptionError, UnsupportedError
 from lakebed.model.clock import ManualClock, SystemClock
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.objects import memory_storage
+from support.faulty import FaultyStorage
+from support.tables import batch, make, reopen, settle, user_rows
+
+PROVIDERS = "org.apache.hudi.client.transaction.lock."
+DISK = f"{PROVIDERS}FileSystemBasedLockProvider"
+CLOUD = f"{PROVIDERS}StorageBasedLockProvider"
+MEMORY = f"{PROVIDERS}InProcessLockProvider"
+PROVIDER = "hoodie.write.lock.provider"
+FOLDER = "hoodie.write.lock.filesystem.path"
+EXPIRE = "hoodie.write.lock.filesystem.expire"
+VALIDITY = "hoodie.write.lock.storage.validity.timeout.secs"
+RENEW = "hoodie.write.lock.storage.renew.interval.secs"
 
 
-def locks(tmp_path: Path):
-    return [InProcessLock(f"memory://{tmp_path}"), LocalDiskLock(str(tmp_path / "d/lock"))]
+class Cloud(FaultyStorage):
+    """A memory that passes for a store of several processes."""
+
+    @property
+    def url(self) -> str:
+        return "s3://bucket/table"
 
 
-def test_the_lock_follows_from_where_the_table_lies(tmp_path):
-    assert isinstance(table_lock(memory_storage()), InProcessLock)
-    assert table_lock(LocalStorage(str(tmp_path))) == LocalDiskLock(str(tmp_path / LOCK_PATH))
+def places(tmp_path: Path) -> dict[str, Any]:
+    return {
+        DISK: LocalStorage(str(tmp_path)),
+        CLOUD: Cloud(memory_storage()),
+        MEMORY: memory_storage(),
+    }
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("provider", [DISK, CLOUD, MEMORY])
+def test_the_lock_follows_from_where_the_table_lies(tmp_path, provider, named):
+    storage = places(tmp_path)[provider]
+    wanted = {
+        DISK: FileLock(str(tmp_path / ".hoodie/lock"), str(tmp_path / GUARD_PATH)),
+        CLOUD: StorageLock(storage, 300, 30),
+        MEMORY: InProcessLock(storage.url),
+    }
+    assert table_lock(storage, {PROVIDER: provider} if named else {}) == wanted[provider]
+    assert table_lock(storage) == wanted[provider]
+
+
+@pytest.mark.parametrize("place", [DISK, CLOUD, MEMORY])
+@pytest.mark.parametrize("provider", [DISK, CLOUD, MEMORY])
+def test_a_provider_that_does_not_fit_the_place_is_refused(tmp_path, place, provider):
+    if place == provider:
+        return
+    storage = places(tmp_path)[place]
+    with pytest.raises(UnsupportedError, match=f"{provider} would not keep out .* want {place}"):
+        table_lock(storage, {PROVIDER: provider})
+
+
+@pytest.mark.parametrize(
+    "provider",
+    [
+        f"{PROVIDERS}ZookeeperBasedLockProvider",
+        "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider",
+        "org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider",
+        "FileSystemBasedLockProvider",
+    ],
+)
+def test_a_provider_whose_lock_we_do_not_take_is_refused_by_name_on_writing(provider):
+    storage = memory_storage()
+    make(storage).insert(batch(("a", 1, 1, "p")))
+    path = ".hoodie/hoodie.properties"
+    storage.put(path, storage.read(path) + f"{PROVIDER}={provider}\n".encode())
+    table = reopen(storage)
+    assert set(user_rows(table)) == {("p", "a")}
+    with pytest.raises(UnsupportedError, match=f"{provider}: this release does not take that lock"):
+        table.insert(batch(("b", 1, 1, "p")))
+    assert set(user_rows(reopen(storage))) == {("p", "a")}
+    with pytest.raises(OptionError, match=PROVIDER):
+        lakebed.create_table(
+            None, "memory://new", batch().schema, key="id", properties={PROVIDER: provider}
+        )
+
+
+def test_options_of_a_table_reach_its_lock(tmp_path):
+    given = {EXPIRE: "7", FOLDER: str(tmp_path / "far"), VALIDITY: "120", RENEW: "12"}
+    properties = settle(properties=given)
+    disk = table_lock(LocalStorage(str(tmp_path / "t")), properties)
+    assert disk == FileLock(str(tmp_path / "far/lock"), str(tmp_path / "t" / GUARD_PATH), 7)
+    cloud = Cloud(memory_storage())
+    assert table_lock(cloud, properties) == StorageLock(cloud, 120, 12)
+
+
+@pytest.mark.parametrize(
+    ("text", "folder"),
+    [
+        ("/a/b", "/a/b"),
+        ("/a/b/", "/a/b"),
+        ("file:/a/b", "/a/b"),
+        ("file:///a b", "/a b"),
+        ("file://localhost/a", "/a"),
+        ("", ""),
+        (" ", ""),
+    ],
+)
+def test_the_folder_of_the_lock_is_a_path_or_an_address(text, folder):
+    assert LockOptions.parse({FOLDER: text}).folder == folder
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (FOLDER, "a/b"),
+        (FOLDER, "hdfs://host/a"),
+        (FOLDER, "s3a://bucket/a"),
+        (FOLDER, "file://host/a"),
+        (EXPIRE, "-1"),
+        (EXPIRE, "soon"),
+        (EXPIRE, "1.5"),
+        (EXPIRE, "1" * 5000),
+        (VALIDITY, "299"),
+        (VALIDITY, "٣٠٠٠"),
+        (RENEW, "0"),
+        (RENEW, "31"),
+    ],
+)
+def test_an_option_that_cannot_be_meant_is_refused_by_name(name, value):
+    with pytest.raises(OptionError, match=name):
+        LockOptions.parse({name: value})
+
+
+def locks(tmp_path: Path) -> list[TableLock]:
+    return [
+        InProcessLock(f"memory://{tmp_path}"),
+        FileLock(str(tmp_path / "d/lock"), str(tmp_path / "e/guard")),
+    ]
 
 
 @pytest.mark.parametrize("which", [0, 1])
@@ -32,9 +156,9 @@ def test_a_second_writer_is_refused_after_its_wait_and_let_in_afterwards(tmp_pat
             locks(tmp_path)[which].hold(clock, 5),
         ):
             pytest.fail("two hold the lock")
-        assert clock.ms - started >= 5000
-    with locks(tmp_path)[which].hold(clock, 0):
-        pass
+        assert 5000 <= clock.ms - started < 6000
+    with locks(tmp_path)[which].hold(clock, 0) as held:
+        held.check()
 
 
 @pytest.mark.parametrize("which", [0, 1])
@@ -63,37 +187,3 @@ def test_threads_take_turns(tmp_path, which):
     for thread in threads:
         thread.join()
     assert most == 1
-
-
-def hold_until_told(path: str, held, done) -> None:
-    with LocalDiskLock(path).hold(SystemClock(), 5):
-        held.set()
-        done.wait(30)
-
-
-def test_a_process_that_dies_gives_the_lock_back(tmp_path):
-    context = multiprocessing.get_context("spawn")
-    held, done = context.Event(), context.Event()
-    path = str(tmp_path / "lock")
-    process = context.Process(target=hold_until_told, args=(path, held, done))
-    process.start()
-    try:
-        assert held.wait(30)
-        with pytest.raises(LockedError), LocalDiskLock(path).hold(ManualClock(), 0):
-            pass
-        process.kill()
-        process.join(30)
-        with LocalDiskLock(path).hold(SystemClock(), 5):
-            pass
-    finally:
-        process.kill()
-
-
-def test_a_lock_file_that_cannot_be_made_is_named(tmp_path):
-    (tmp_path / "file").write_text("")
-    path = str(tmp_path / "file" / "lock")
-    with (
-        pytest.raises(UnavailableError, match=r"lock file .*file/lock"),
-        LocalDiskLock(path).hold(ManualClock(), 0),
-    ):
-        pass

@@ -391,7 +391,7 @@ class TestWrites:
         storage.put(pending, b"")
 
         def steal(op: str) -> None:
-            if op == "list .hoodie/.heartbeat":
+            if op.startswith("head .hoodie/.heartbeat"):
                 put(storage, LockFile(OTHER, clock.ms + 900_000))
 
         with pytest.raises(ConflictError, match=OTHER):

@@ -1,0 +1,364 @@
+"""One writer at a time on a disk: Hudi's lock file, and around it an operating system lock.
+
+The file is that of Hudi's FileSystemBasedLockProvider: its existence is the lock, so Hudi's
+writers and ours keep each other out. The operating system lock (the guard) comes first.
+Only writers of ours take it, and a process that dies gives it back: who has the guard and
+finds a lock file that was made under the same guard knows that its owner is dead.
+
+Two habits of Hudi on a disk make the mere existence of our file too little to go by. Its
+create first looks and then truncates what is there, so our file may be emptied by one who
+takes the table at the same moment. And when it closes a lock it deletes the file, whoever
+made it. So our file says whose it is, and `check` reads it.
+"""
+
+import contextlib
+import errno
+import fcntl
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from lakebed.errors import (
+    ConflictError,
+    InvalidError,
+    LakebedError,
+    LockedError,
+    NotFoundError,
+    UnavailableError,
+)
+from lakebed.format.lock_file import LOCK_FILE_MAX_BYTES, VALID_UNTIL_OFFSET, DiskLockFile
+from lakebed.model.clock import Clock
+from lakebed.storage.durable import NewFile
+from lakebed.storage.paths import TEMPORARY_PREFIX
+
+log = logging.getLogger(__name__)
+
+VALIDITY_SECONDS = 60.0
+RENEW_SECONDS = 2.0  # often, because it also brings a file back that Hudi deleted
+_POLL_SECONDS = 0.05
+_SETTLE_SECONDS = 0.2
+# Trying again does not help: the rights, or what stands in the way, must change first.
+_CALLER = (
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EEXIST,
+    errno.ELOOP,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FileLock:
+    """Excludes every writer that looks at the lock file `path`, Hudi's too.
+
+    A writer of ours that dies lets the next one of its machine in at once, one of another
+    machine when its validity has passed; Hudi's writers wait until one of ours has come by.
+    What a dead writer of Hudi leaves is taken over when it is older than `expire_minutes`;
+    with 0, Hudi's own default, never.
+    """
+
+    path: str
+    guard_path: str
+    expire_minutes: int = 0
+    validity_seconds: float = VALIDITY_SECONDS
+    renew_seconds: float = RENEW_SECONDS
+
+    @contextmanager
+    def hold(self, clock: Clock, wait_seconds: float) -> Iterator["HeldFileLock"]:
+        """Hold the lock; LockedError if it does not come free in time."""
+        deadline = clock.now_ms() + wait_seconds * 1000
+        with self._guard(clock, deadline, wait_seconds) as guard:
+            held = HeldFileLock(self, clock, guard)
+            try:
+                self._acquire(held, clock, deadline, wait_seconds)
+                held.start(self.renew_seconds)
+                yield held
+            finally:
+                held.release()
+
+    @contextmanager
+    def _guard(self, clock: Clock, deadline: float, wait_seconds: float) -> Iterator[str]:
+        """Hold the operating system lock; give a name for it that its whole machine knows."""
+        with _failures(self.guard_path):
+            os.makedirs(os.path.dirname(self.guard_path), exist_ok=True)
+            handle = os.open(self.guard_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            while not _try_flock(handle, self.guard_path):
+                if clock.now_ms() >= deadline:
+                    raise self._locked(_look(self.path), clock, wait_seconds)
+                clock.sleep(_POLL_SECONDS)
+            yield _guard_name(os.fstat(handle))
+        finally:
+            # Closing alone would not do it while a forked child has the same handle open.
+            with contextlib.suppress(OSError):
+                fcntl.flock(handle, fcntl.LOCK_UN)
+            os.close(handle)
+
+    def _acquire(
+        self, held: "HeldFileLock", clock: Clock, deadline: float, wait_seconds: float
+    ) -> None:
+        contested = False
+        while True:
+            seen = _look(self.path)
+            contested = contested or (seen is not None and not held.has_guard_of(seen.lock))
+            if self._is_free(seen, held, clock):
+                made = held.create()
+                if made and not contested:
+                    return
+                contested = True
+                # Those without our guard may still be at it: Hudi deletes its file twice on
+                # release, another that takes over from the dead may have our file aside.
+                clock.sleep(_SETTLE_SECONDS)
+                if held.is_there():
+                    return
+            if clock.now_ms() >= deadline:
+                raise self._locked(_look(self.path), clock, wait_seconds)
+            clock.sleep(_POLL_SECONDS)
+
+    def _is_free(self, seen: "_Seen | None", held: "HeldFileLock", clock: Clock) -> bool:
+        """Tell whether the file can be made; what the dead left is removed."""
+        if seen is None:
+            return True
+        if not self._is_dead(seen, held, clock):
+            return False
+        log.warning("%s: %s; taken over", self.path, _describe(seen, clock))
+        return held.remove(seen)
+
+    def _is_dead(self, seen: "_Seen", held: "HeldFileLock", clock: Clock) -> bool:
+        lock = seen.lock
+        if lock is None:
+            age_ms = clock.now_ms() - seen.modified_ms
+            return self.expire_minutes > 0 and age_ms > self.expire_minutes * 60_000
+        if held.has_guard_of(lock) or clock.is_gone(lock.process):
+            return True
+        return not lock.is_held(clock.now_ms())
+
+    def _locked(self, seen: "_Seen | None", clock: Clock, wait_seconds: float) -> LockedError:
+        advice = "retry when it is done"
+        if seen is not None and seen.lock is None:
+            advice += (
+                "; if no writer is at work, delete the file (hoodie.write.lock.filesystem.expire="
+                "<minutes> in the table's properties does that by age)"
+            )
+        return LockedError(
+            f"{self.path}: another writer has held the table for {wait_seconds:g} s "
+            f"({_describe(seen, clock)}); {advice}"
+        )
+
+
+class HeldFileLock:
+    """The lock while it is ours: renewed by a thread until `release`."""
+
+    def __init__(self, lock: FileLock, clock: Clock, guard: str) -> None:
+        self._path = lock.path
+        self._guard_path = lock.guard_path
+        self._clock = clock
+        self._validity_ms = int(lock.validity_seconds * 1000)
+        # A new owner for each hold: two threads of one process are two writers.
+        self._lock = DiskLockFile(clock.new_uuid(), clock.process(), guard, 0)
+        self._mutex = threading.Lock()  # of the above, and of the file as far as it is ours
+        self._released = threading.Event()
+        self._renewer: threading.Thread | None = None
+
+    def create(self) -> bool:
+        """Make the file, whole from the first moment on; False if there is one."""
+        self._lock = self._prolonged()
+        with _failures(self._path):
+            new = NewFile(self._path)
+            try:
+                new.file.write(self._lock.encode())
+                new.file.flush()
+                new.link()
+            except FileExistsError:
+                return False
+            finally:
+                new.drop()
+        return True
+
+    def start(self, renew_seconds: float) -> None:
+        """Begin to renew the lock every `renew_seconds`."""
+        self._renewer = threading.Thread(
+            target=self._renew, args=(renew_seconds,), name="lakebed-lock", daemon=True
+        )
+        self._renewer.start()
+
+    def is_there(self) -> bool:
+        """Tell whether the lock file is ours."""
+        seen = _look(self._path)
+        return seen is not None and self._is_ours(seen.lock)
+
+    def has_guard_of(self, lock: DiskLockFile | None) -> bool:
+        """Tell whether `lock` was made under the guard that is now ours, so that its owner ended.
+
+        The name of a guard says something on its machine only, and nothing on one without a name.
+        """
+        if lock is None:
+            return False
+        machine = lock.process.rpartition("/")[0]
+        return (
+            machine != ""
+            and machine == self._lock.process.rpartition("/")[0]
+            and lock.guard == self._lock.guard
+        )
+
+    def check(self) -> None:
+        """Raise ConflictError unless the table is still ours, and keep it for a validity from now.
+
+        A file that is gone is made again while the guard is ours: a writer of Hudi that closed
+        has deleted it. One that others made or emptied since then is theirs.
+        """
+        with self._mutex:
+            if self._prolong() or self._bring_back():
+                return
+            raise ConflictError(
+                f"{self._path}: our lock (owner {self._lock.owner}) is lost: "
+                f"{_describe(_look(self._path), self._clock)}; retry the write"
+            )
+
+    def remove(self, seen: "_Seen") -> bool:
+        """Remove the file if it is still the one that was seen; of many that try one succeeds.
+
+        It is moved aside first: what another made in the meantime is put back.
+        """
+        folder = os.path.dirname(self._path)
+        aside = f"{folder}/{TEMPORARY_PREFIX}{self._lock.owner}"
+        try:
+            with _failures(self._path):
+                os.rename(self._path, aside)
+        except NotFoundError:
+            return False
+        with _failures(self._path):
+            same = _look(aside) == seen
+            if not same:
+                with contextlib.suppress(FileExistsError):
+                    os.link(aside, self._path)
+            os.unlink(aside)
+        if same and seen.lock is None:
+            # The checksum that Hadoop's local file system keeps beside a file of Hudi's.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{folder}/.{os.path.basename(self._path)}.crc")
+        return same
+
+    def release(self) -> None:
+        """Let the next writer in."""
+        self._released.set()
+        if self._renewer is not None:
+            self._renewer.join()
+        try:
+            seen = _look(self._path)
+            if seen is not None and self._is_ours(seen.lock):
+                self.remove(seen)
+        except LakebedError:
+            # The write under the lock is done or taken back; the next who has the guard sees
+            # that nobody holds the file.
+            log.warning("%s: could not be released", self._path, exc_info=True)
+
+    def _renew(self, renew_seconds: float) -> None:
+        while not self._released.wait(renew_seconds):
+            try:
+                self.check()
+            except ConflictError:
+                # The writer learns it from its own `check`, before it completes.
+                log.exception("%s: lost to another writer", self._path)
+                return
+            except LakebedError:
+                log.warning("%s: not renewed, trying again", self._path, exc_info=True)
+
+    def _prolong(self) -> bool:
+        """Write the new time into the file if it is ours, and look whether it still is."""
+        try:
+            with _failures(self._path), open(self._path, "r+b", buffering=0) as file:
+                if not self._is_ours(DiskLockFile.parse(file.read(LOCK_FILE_MAX_BYTES))):
+                    return False
+                self._lock = self._prolonged()
+                # Only a part of the file: one that is emptied just now must not pass for ours.
+                os.pwrite(file.fileno(), self._lock.encode_valid_until(), VALID_UNTIL_OFFSET)
+        except NotFoundError:
+            return False
+        return self.is_there()
+
+    def _bring_back(self) -> bool:
+        if _look(self._path) is not None or not self._has_guard() or not self.create():
+            return False
+        log.warning("%s: deleted by another writer while it was ours; made again", self._path)
+        return True
+
+    def _has_guard(self) -> bool:
+        """Tell whether those that come now meet our guard: it may have been deleted and made anew."""
+        try:
+            with _failures(self._guard_path):
+                return self._lock.guard == _guard_name(os.stat(self._guard_path))
+        except NotFoundError:
+            return False
+
+    def _is_ours(self, lock: DiskLockFile | None) -> bool:
+        return lock is not None and lock.owner == self._lock.owner
+
+    def _prolonged(self) -> DiskLockFile:
+        return replace(self._lock, valid_until_ms=self._clock.now_ms() + self._validity_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A lock file at one moment; `lock` is None if it is not ours."""
+
+    inode: int
+    modified_ns: int
+    size: int
+    lock: DiskLockFile | None
+
+    @property
+    def modified_ms(self) -> int:
+        return self.modified_ns // 1_000_000
+
+
+def _look(path: str) -> _Seen | None:
+    try:
+        with _failures(path), open(path, "rb", buffering=0) as file:
+            status = os.fstat(file.fileno())
+            lock = DiskLockFile.parse(file.read(LOCK_FILE_MAX_BYTES))
+    except NotFoundError:
+        return None
+    return _Seen(status.st_ino, status.st_mtime_ns, status.st_size, lock)
+
+
+def _describe(seen: _Seen | None, clock: Clock) -> str:
+    if seen is None:
+        return "nobody is named"
+    age_seconds = max(0, clock.now_ms() - seen.modified_ms) / 1000
+    if seen.lock is not None:
+        return (
+            f"held by {seen.lock.owner}, process {seen.lock.process}, seen {age_seconds:.1f} s ago"
+        )
+    return f"a lock file of {seen.size} bytes as Hudi makes it, {age_seconds:.0f} s old"
+
+
+def _guard_name(status: os.stat_result) -> str:
+    return f"{status.st_dev:x}:{status.st_ino:x}"
+
+
+def _try_flock(handle: int, path: str) -> bool:
+    try:
+        with _failures(path):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except LockedError:
+        return False
+    return True
+
+
+@contextmanager
+def _failures(path: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise NotFoundError(f"lock file {path}: no such file") from error
+    except BlockingIOError as error:
+        raise LockedError(f"lock file {path}: held by another") from error
+    except OSError as error:
+        kind = InvalidError if error.errno in _CALLER else UnavailableError
+        raise kind(f"lock file {path}: {error.strerror or error}") from error
