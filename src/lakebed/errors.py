@@ -8,6 +8,7 @@ rest: which thing, what was wanted, what was found.
     + ExistsError        the object is there already
     + ChangedError       the object is not the version that was read
     + LockedError        another writer holds the table
+    + UnfinishedError    a rollback or restore of somebody who died must be finished first
   x UnavailableError     storage did not answer; retry the same call
   x CorruptError         bytes on storage break the format; stop and look
     + FileNameError      a name that no Hudi writer makes
@@ -39,6 +40,10 @@ class ChangedError(ConflictError):
 
 class LockedError(ConflictError):
     """Another writer holds the table."""
+
+
+class UnfinishedError(ConflictError):
+    """A rollback or restore is half done; it must be finished first."""
 
 
 class UnavailableError(LakebedError):

@@ -4,12 +4,20 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import cast
 
 from lakebed.commit.heartbeat import Pulse, is_alive
 from lakebed.commit.lock import HeldLock, table_lock
 from lakebed.commit.rollback import delete_temp, roll_back
-from lakebed.errors import ExistsError, LakebedError, LockedError, UnsupportedError
+from lakebed.errors import (
+    ExistsError,
+    LakebedError,
+    LockedError,
+    NotFoundError,
+    UnfinishedError,
+)
 from lakebed.format.instant_name import Action, State
+from lakebed.format.plans import PlanKind, parse_plan
 from lakebed.model.clock import Clock
 from lakebed.model.instant import Instant, next_instant
 from lakebed.storage.storage import Storage
@@ -22,6 +30,8 @@ from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 log = logging.getLogger(__name__)
 
 LOCK_WAIT_SECONDS = 60.0
+OUR_CLUSTERING = ("lakebed", "1")
+"""What marks a clustering plan as ours, in its extra metadata: nobody else will carry it out."""
 _BLOCKING = frozenset({Action.ROLLBACK, Action.RESTORE})
 
 
@@ -141,9 +151,9 @@ def _clear_the_way(hold: TableHold) -> None:
     live, dead = set(), []
     for instant in hold.timeline.pending():
         if instant.action in _BLOCKING:
-            raise UnsupportedError(
-                f"{hold.storage.url}: {instant.action} {instant.requested} is pending; let the engine "
-                "that began it finish or roll it back before writing"
+            raise UnfinishedError(
+                f"{hold.storage.url}: {instant.action} {instant.requested} is pending: who began it did "
+                "not finish it"
             )
         if hold.is_alive(instant):
             live.add(instant.requested)
@@ -152,7 +162,7 @@ def _clear_the_way(hold: TableHold) -> None:
                     f"{hold.storage.url}: {instant.action} {instant.requested} is pending with a "
                     "heartbeat: another engine may still be writing it"
                 )
-        elif instant.action in COMMIT_ACTIONS:
+        elif instant.action in COMMIT_ACTIONS or _is_our_clustering(hold, instant):
             dead.append(instant)
     for instant in dead:
         log.warning("rolling back %s %s, which never completed", instant.action, instant.requested)
@@ -161,3 +171,17 @@ def _clear_the_way(hold: TableHold) -> None:
     delete_temp(hold.storage, keep=live)
     if dead:
         hold.refresh()
+
+
+def _is_our_clustering(hold: TableHold, instant: TimelineInstant) -> bool:
+    """Tell whether a pending instant is a clustering of ours, which ends with its process."""
+    if instant.action is not Action.CLUSTERING:
+        return False
+    name = instant.name_of(State.REQUESTED).encode()
+    try:
+        data = hold.active.read(instant, State.REQUESTED)
+    except NotFoundError:
+        return False
+    values = parse_plan(PlanKind.REQUESTED_REPLACE, data, f"instant {name}")
+    plan = cast("dict[str, dict[str, str] | None]", values["clusteringPlan"] or {})
+    return OUR_CLUSTERING in (plan.get("extraMetadata") or {}).items()

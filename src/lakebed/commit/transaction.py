@@ -179,6 +179,8 @@ def _planned(hold: TableHold) -> dict[Place, str]:
         data = hold.active.read(instant, State.REQUESTED)
         plan = parse_plan(_PLANS[instant.plan_action], data, f"instant {name}")
         for partition, file_id in _plan_groups(plan):
+            if file_id in hold.snapshot.replaced.get(partition, frozenset()):
+                continue  # ended since: a new file group of its bucket is another one
             place = place_of(hold.config.index, partition, file_id)
             found[place] = f"{instant.plan_action} {instant.requested}"
     return found

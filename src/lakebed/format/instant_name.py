@@ -55,6 +55,8 @@ _INSTANT: Final = re.compile(r"[0-9]{14,20}")
 _LOOKS_LIKE: Final = re.compile(
     r"(?P<requested>[0-9]{14,20})(?:_(?P<completion>[^.]*))?\.(?P<rest>.*)"
 )
+# Hudi writes an instant under its name and a random UUID first, and renames it.
+_UNFINISHED = re.compile(r".+\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TEMPORARY: Final = ".tmp"
 _SHAPE: Final = "want <T>.<action>.requested, <T>.<action>.inflight or <T>_<C>.<action>"
 
@@ -90,7 +92,7 @@ state=<State.INFLIGHT: 'INFLIGHT'>, completion=None)
         that is read without it could show rows that are not there, or hide some.
         """
         match = _LOOKS_LIKE.fullmatch(name)
-        if match is None or name.endswith(_TEMPORARY):
+        if match is None or name.endswith(_TEMPORARY) or _UNFINISHED.fullmatch(name):
             return None
         if match["completion"] is not None:
             return cls._parse_completed(name, match)

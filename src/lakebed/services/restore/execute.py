@@ -1,0 +1,152 @@
+"""Restore a savepoint.
+
+Instants go one by one, the newest first, so whoever reads meanwhile sees the table as it was
+after one of its commits. From the first deletion on no writer may begin until all is done.
+"""
+
+import logging
+from dataclasses import dataclass
+
+from lakebed.commit.hold import TableHold, hold_table
+from lakebed.errors import ConflictError, CorruptError, InvalidError
+from lakebed.format.instant_name import Action, State
+from lakebed.model.instant import Instant
+from lakebed.services.restore.plan import RestorePlan, encode_restored, plan_restore
+from lakebed.services.rollback.cleaned import before
+from lakebed.services.rollback.execute import finish_pending
+from lakebed.services.rollback.plan import RollbackPlan, by_partition, rollback_values, write_at
+from lakebed.services.rollback.undo import address, files_by_instant, refuse_if_alive, undo
+from lakebed.services.savepoint.execute import Savepoint, find_savepoint
+from lakebed.timeline.archived import read_archived
+from lakebed.timeline.timeline import COMMIT_ACTIONS, WRITE_ACTIONS, TimelineInstant
+from lakebed.write.pipeline import WriteTarget
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """What a restore did: its own instant, the savepoint, and what it rolled back, newest first."""
+
+    instant: Instant
+    completion_time: Instant
+    savepoint: Instant
+    rolled_back: tuple[Instant, ...]
+    files_deleted: int
+
+    def __str__(self) -> str:
+        return (
+            f"restored {self.savepoint}: {len(self.rolled_back)} instants rolled back, "
+            f"{self.files_deleted} files deleted"
+        )
+
+
+def restore(target: WriteTarget, savepoint: Instant) -> Restore:
+    """Bring the table back to what a reader as of `savepoint` sees; finish one that was begun.
+
+    The savepoint stays. Refused while a writer is alive, and if later instants are archived:
+    what is archived cannot be rolled back.
+    """
+    with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
+        if hold.timeline.pending(Action.RESTORE):
+            return _resume(hold, savepoint)
+        finish_pending(hold)
+        gone = _check(hold, savepoint)
+        plan = RestorePlan(savepoint, tuple((i.requested, str(i.action)) for i in gone))
+        own = hold.start(hold.request(Action.RESTORE, plan.encode()))
+        return _carry_out(hold, own, plan)
+
+
+def _check(hold: TableHold, savepoint: Instant) -> tuple[TimelineInstant, ...]:
+    """Give what to roll back; refuse before anything is touched."""
+    snapshot = hold.snapshot
+    kept = find_savepoint(snapshot, savepoint)
+    if snapshot.timeline.completed(savepoint) is None:
+        raise CorruptError(f"savepoint {savepoint}: the commit that it keeps is not there")
+    for other in snapshot.timeline.select(Action.SAVEPOINT):
+        if other.requested > savepoint:
+            raise InvalidError(
+                f"savepoint {savepoint}: the later savepoint {other.requested} keeps a commit that "
+                "would go; delete it first"
+            )
+    archive = read_archived(hold.storage, hold.config.history_path, columns=(), since=savepoint)
+    for row in archive:
+        if row.requested > savepoint and row.action in COMMIT_ACTIONS:
+            raise InvalidError(
+                f"savepoint {savepoint}: {row.action} {row.requested} is later and archived, and "
+                "what is archived cannot be rolled back"
+            )
+    gone = plan_restore(hold.timeline, savepoint)
+    for instant in gone:
+        refuse_if_alive(hold, instant)
+    before(snapshot, [i for i in gone if i.is_completed])
+    _check_kept(hold, kept)
+    return gone
+
+
+def _check_kept(hold: TableHold, kept: Savepoint) -> None:
+    for partition, paths in by_partition(kept.paths).items():
+        there = frozenset(hold.storage.names(partition))
+        for path in paths:
+            if path.rpartition("/")[2] not in there:
+                raise CorruptError(
+                    f"savepoint {kept.instant}: {path}, which it keeps, is not there"
+                )
+
+
+def finish_restore(hold: TableHold) -> Restore | None:
+    """Finish a restore that is half done; None if there is none."""
+    return _resume(hold, None) if hold.timeline.pending(Action.RESTORE) else None
+
+
+def _resume(hold: TableHold, savepoint: Instant | None) -> Restore:
+    own = hold.timeline.pending(Action.RESTORE)[0]
+    name = own.name_of(State.REQUESTED).encode()
+    plan = RestorePlan.parse(hold.active.read(own, State.REQUESTED), f"instant {name}")
+    if savepoint is not None and plan.savepoint != savepoint:
+        raise ConflictError(
+            f"{hold.storage.url}: restore {own.requested} to savepoint {plan.savepoint} is pending; "
+            f"finish it with restore({plan.savepoint!r}) before another"
+        )
+    planned = {instant for instant, _ in plan.instants}
+    for found in hold.timeline.instants:
+        refuse_if_alive(hold, found)
+        late = found.requested > own.requested and found.action in WRITE_ACTIONS
+        if late and found.requested not in planned:
+            raise ConflictError(
+                f"{hold.storage.url}: {found.action} {found.requested} began on a half restored "
+                f"table (restore {own.requested} is pending); its writer must take it back"
+            )
+    log.warning("finishing restore %s to savepoint %s", own.requested, plan.savepoint)
+    return _carry_out(hold, hold.start(own), plan)
+
+
+def _carry_out(hold: TableHold, own: TimelineInstant, plan: RestorePlan) -> Restore:
+    began_ms = hold.clock.now_ms()
+    files = files_by_instant(hold.storage, {instant for instant, _ in plan.instants})
+    rollbacks: dict[Instant, dict[str, object]] = {}
+    deleted = 0
+    for instant, action in plan.instants:
+        found = write_at(hold.timeline, instant)
+        paths = files[instant]
+        if found is not None:
+            undo(hold, found, paths)
+        deleted += len(paths)
+        rolled = RollbackPlan(instant, action, tuple(paths))
+        rollbacks[instant] = rollback_values(
+            rolled, own.requested, 0, lambda path: address(hold.storage, path)
+        )
+    _sweep(hold, plan)
+    took_ms = hold.clock.now_ms() - began_ms
+    completion = hold.complete(own, encode_restored(own.requested, took_ms, plan, rollbacks))
+    hold.refresh()
+    names = tuple(instant for instant, _ in plan.instants)
+    return Restore(own.requested, completion, plan.savepoint, names, deleted)
+
+
+def _sweep(hold: TableHold, plan: RestorePlan) -> None:
+    """Look once more for files: a task that was about to close one saw its instant alive."""
+    left = files_by_instant(hold.storage, {instant for instant, _ in plan.instants})
+    for paths in left.values():
+        for path in paths:
+            hold.storage.delete(path)

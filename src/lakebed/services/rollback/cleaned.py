@@ -1,0 +1,201 @@
+"""Whether what a table was before some of its commits can still be read.
+
+Cleaning deletes what newer commits made superfluous. Once those are rolled back it is
+superfluous no more, so a rollback first makes sure that it is all there and will stay.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Set
+from typing import cast
+
+from lakebed.errors import CorruptError, InvalidError
+from lakebed.format.instant_name import Action, State
+from lakebed.format.names import BaseFileName, parse_data_name
+from lakebed.format.plans import PlanKind, parse_plan
+from lakebed.model.instant import Instant
+from lakebed.services.rollback.plan import without
+from lakebed.table.file_group import FileGroupId, FileSlice, join_path, latest_slice
+from lakebed.table.snapshot import Snapshot
+from lakebed.timeline.archived import read_archived
+from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
+
+_COMPACTIONS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
+
+
+def before(snapshot: Snapshot, gone: Iterable[TimelineInstant]) -> Snapshot:
+    """Give the table as it was before the completed instants `gone`.
+
+    InvalidError if a file that the active timeline names is not there any more or is about to
+    be cleaned, or if the timeline would no longer say which archived instants count.
+    """
+    names = [i.requested for i in gone]
+    found = Snapshot(
+        snapshot.storage, snapshot.config, without(snapshot.timeline, names), snapshot.commits
+    )
+    check_archive(snapshot, found.timeline)
+    what = f"what it was before {min(names, default='now')}"
+    try:
+        needed = {file.path for slice_ in found.slices for file in slice_.files}
+    except CorruptError as error:
+        raise InvalidError(f"the table cannot become {what}: {error}") from error
+    check_pending_cleans(snapshot, needed, what)
+    return found
+
+
+def check_predecessor(snapshot: Snapshot, instant: TimelineInstant) -> None:
+    """Refuse if what was there before the newest completed `instant` was cleaned away.
+
+    What archived commits wrote no commit on the timeline names, so its plan, the cleans since
+    and the file groups themselves are asked too.
+    """
+    older = before(snapshot, [instant])
+    cleaned = _cleaned_since(older, instant.requested)
+    for group in _changed_groups(snapshot, instant, older):
+        _check_group(instant, group, older.groups.get(group, ()), cleaned.get(group, ()))
+    _check_inputs(snapshot, instant)
+
+
+def check_archive(snapshot: Snapshot, after: Timeline) -> None:
+    """Refuse a timeline `after` which archived commits would no longer count.
+
+    Readers take an instant for archived, and so committed, if it is before the first write of
+    the active timeline: when that moves back or goes, so do the rows.
+    """
+    if after.first_active == snapshot.timeline.first_active:
+        return
+    since = after.first_active
+    for row in read_archived(
+        snapshot.storage, snapshot.config.history_path, columns=(), since=since
+    ):
+        if row.action in COMMIT_ACTIONS and not after.is_committed(row.requested):
+            raise InvalidError(
+                f"{row.action} {row.requested} is archived, and would no longer count without the "
+                "instants to roll back; write a commit first"
+            )
+
+
+def check_pending_cleans(snapshot: Snapshot, needed: Set[str], what: str) -> None:
+    """Refuse if a clean that was planned and not finished would delete one of `needed`."""
+    for instant in snapshot.timeline.pending(Action.CLEAN):
+        if not snapshot.commits.active.read(instant, State.REQUESTED):
+            continue  # its plan was never written, so nobody can carry it out
+        for path in _cleaner_paths(_plan(snapshot, instant, PlanKind.CLEANER_PLAN)):
+            if path in needed:
+                raise InvalidError(
+                    f"clean {instant.requested} is pending and would delete {path}, which the table "
+                    f"needs for {what}; finish or roll back the clean first"
+                )
+
+
+def _cleaner_paths(plan: Mapping[str, object]) -> Iterator[str]:
+    old = cast("dict[str, list[str]]", plan["filesToBeDeletedPerPartition"] or {})
+    for partition, addresses in old.items():
+        yield from (join_path(partition, address.rpartition("/")[2]) for address in addresses)
+    new = cast(
+        "dict[str, list[dict[str, str | None]]]", plan["filePathsToBeDeletedPerPartition"] or {}
+    )
+    for partition, infos in new.items():
+        for info in infos:
+            yield join_path(partition, (info["filePath"] or "").rpartition("/")[2])
+
+
+def _changed_groups(
+    snapshot: Snapshot, instant: TimelineInstant, older: Snapshot
+) -> Iterator[FileGroupId]:
+    """Give the file groups of which an older slice comes back: rewritten and replaced ones."""
+    metadata = snapshot.commits.read(instant)
+    rewritten = instant.plan_action not in _COMPACTIONS
+    for stat in metadata.write_stats():
+        partition, _, text = (stat.path or "").lstrip("/").rpartition("/")
+        name = parse_data_name(text)
+        if isinstance(name, BaseFileName) and rewritten and (stat.prev_commit or "").isdigit():
+            yield FileGroupId(partition, name.file_id, name.column_group)
+    for partition, ids in (metadata.partition_to_replace_file_ids or {}).items():
+        for file_id in ids:
+            if file_id not in older.replaced.get(partition, frozenset()):
+                yield FileGroupId(partition, file_id)
+
+
+def _check_group(
+    instant: TimelineInstant,
+    group: FileGroupId,
+    slices: tuple[FileSlice, ...],
+    cleaned: Iterable[tuple[Instant, str]],
+) -> None:
+    what = f"{instant.plan_action} {instant.requested}: file group {group.file_id} of partition "
+    latest = latest_slice(slices)
+    if latest is None:
+        raise InvalidError(
+            f"{what}{group.partition!r}, which it rewrote or replaced, was cleaned away since; it "
+            "cannot be rolled back"
+        )
+    newest = latest.base_file.name.instant if latest.base_file else ""
+    for written, path in cleaned:
+        # Older slices are superfluous without the instant too.
+        if written > newest:
+            raise InvalidError(
+                f"{what}{group.partition!r} needs {path} without it, which was cleaned away since; "
+                "it cannot be rolled back"
+            )
+
+
+def _check_inputs(snapshot: Snapshot, instant: TimelineInstant) -> None:
+    there: dict[str, frozenset[str]] = {}
+    for path in _planned_files(snapshot, instant):
+        partition, _, name = path.rpartition("/")
+        if partition not in there:
+            there[partition] = frozenset(snapshot.storage.names(partition))
+        if name not in there[partition]:
+            raise InvalidError(
+                f"{instant.plan_action} {instant.requested}: {path}, which it read, was cleaned "
+                "away since; it cannot be rolled back"
+            )
+
+
+def _cleaned_since(
+    older: Snapshot, instant: Instant
+) -> Mapping[FileGroupId, list[tuple[Instant, str]]]:
+    """Give what was cleaned after `instant` of the files that count in `older`."""
+    found: dict[FileGroupId, list[tuple[Instant, str]]] = defaultdict(list)
+    for clean in older.timeline.select(Action.CLEAN):
+        if not clean.is_completed or clean.requested < instant:
+            continue
+        what = f"instant {clean.name_of(State.COMPLETED).encode()}"
+        values = parse_plan(PlanKind.CLEAN, older.commits.active.read(clean), what)
+        partitions = cast("dict[str, dict[str, list[str]]]", values["partitionMetadata"])
+        for partition, metadata in partitions.items():
+            for address in metadata["successDeleteFiles"]:
+                text = address.rpartition("/")[2]
+                name = parse_data_name(text)
+                if name is not None and older.timeline.is_committed(name.instant):
+                    group = FileGroupId(partition, name.file_id, name.column_group)
+                    found[group].append((name.instant, join_path(partition, text)))
+    return found
+
+
+def _planned_files(snapshot: Snapshot, instant: TimelineInstant) -> Iterator[str]:
+    """Give what a compaction, log compaction or clustering read."""
+    if instant.plan_action in _COMPACTIONS:
+        values = _plan(snapshot, instant, PlanKind.COMPACTION_PLAN)
+        for operation in cast("list[dict[str, object]]", values["operations"] or []):
+            yield from _slice_paths(operation)
+    elif instant.plan_action is Action.CLUSTERING:
+        values = _plan(snapshot, instant, PlanKind.REQUESTED_REPLACE)
+        plan = cast("dict[str, list[dict[str, object]]]", values["clusteringPlan"] or {})
+        for group in plan.get("inputGroups") or []:
+            for slice_ in cast("list[dict[str, object]]", group["slices"] or []):
+                yield from _slice_paths(slice_)
+
+
+def _plan(snapshot: Snapshot, instant: TimelineInstant, kind: PlanKind) -> Mapping[str, object]:
+    name = instant.name_of(State.REQUESTED).encode()
+    data = snapshot.commits.active.read(instant, State.REQUESTED)
+    return parse_plan(kind, data, f"instant {name}")
+
+
+def _slice_paths(values: Mapping[str, object]) -> Iterator[str]:
+    partition = cast("str | None", values["partitionPath"]) or ""
+    base = cast("str | None", values["dataFilePath"])
+    logs = cast("list[str] | None", values["deltaFilePaths"]) or []
+    for address in [base, *logs] if base else logs:
+        yield join_path(partition, address.rpartition("/")[2])

@@ -1,0 +1,159 @@
+"""Roll an instant back, and finish rollbacks whose writer died."""
+
+import logging
+from dataclasses import dataclass
+
+from lakebed.commit.hold import TableHold, hold_table
+from lakebed.commit.rollback import delete_files_of
+from lakebed.errors import InvalidError, UnsupportedError
+from lakebed.format.instant_name import Action, State
+from lakebed.format.plans import PlanKind, encode_plan
+from lakebed.model.instant import Instant
+from lakebed.services.rollback.cleaned import check_predecessor
+from lakebed.services.rollback.plan import (
+    PLANNED,
+    RollbackPlan,
+    Spell,
+    check_newest,
+    find_write,
+    rollback_values,
+    write_at,
+)
+from lakebed.services.rollback.undo import address, files_by_instant, refuse_if_alive, undo
+from lakebed.timeline.timeline import TimelineInstant
+from lakebed.write.pipeline import WriteTarget
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """What a rollback did: its own instant, and what it took back."""
+
+    instant: Instant
+    completion_time: Instant
+    rolled_back: Instant
+    action: str
+    files_deleted: int
+    plan_kept: bool = False
+
+    def __str__(self) -> str:
+        kept = "; its plan stays and can be executed again" if self.plan_kept else ""
+        return f"rolled back {self.action} {self.rolled_back}: {self.files_deleted} files deleted{kept}"
+
+
+def rollback(target: WriteTarget, instant: Instant, *, delete_plan: bool = False) -> Rollback:
+    """Take back a pending instant, or the newest completed one.
+
+    Of a pending compaction, log compaction or clustering only the attempt goes, and the plan
+    stays to be executed again, unless `delete_plan`. A completed instant is refused if later
+    ones may have read its files, if a savepoint keeps it, if it is archived, or if what was
+    there before it was cleaned away.
+    """
+    settle(target)
+    completed = find_write(target.commits.active.load(), instant).is_completed
+    # What dead writers left after a completed one is no reason to refuse.
+    with hold_table(target.storage, target.clock, target.commits, clear=completed) as hold:
+        found = find_write(hold.timeline, instant)
+        if not found.is_completed:
+            return _roll_back_pending(hold, found, delete_plan=delete_plan)
+        check_newest(hold.timeline, found)
+        check_predecessor(hold.snapshot, found)
+        return _roll_back(hold, found, keep_plan=False)
+
+
+def settle(target: WriteTarget) -> None:
+    """Finish pending rollbacks, for a service that is about to take the table's lock."""
+    if target.commits.active.load().pending(Action.ROLLBACK, Action.RESTORE):
+        with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
+            finish_pending(hold)
+
+
+def finish_pending(hold: TableHold) -> tuple[Rollback, ...]:
+    """Finish every rollback that its writer, of whatever engine, did not.
+
+    One that has not begun and would now be refused is dropped. UnsupportedError if a restore
+    is pending: only `restore` may go on.
+    """
+    refuse_pending_restore(hold)
+    return tuple(
+        done
+        for own in hold.timeline.pending(Action.ROLLBACK)
+        if (done := _finish(hold, own)) is not None
+    )
+
+
+def refuse_pending_restore(hold: TableHold) -> None:
+    """Raise UnsupportedError if a restore is half done."""
+    for instant in hold.timeline.pending(Action.RESTORE):
+        raise UnsupportedError(
+            f"{hold.storage.url}: restore {instant.requested} is pending; call restore with its "
+            "savepoint again, which finishes it"
+        )
+
+
+def _roll_back_pending(hold: TableHold, found: TimelineInstant, *, delete_plan: bool) -> Rollback:
+    refuse_if_alive(hold, found)
+    keep_plan = found.plan_action in PLANNED and not delete_plan
+    if keep_plan and found.state is State.REQUESTED:
+        raise InvalidError(
+            f"{found.action} {found.requested}: it has not begun, so there is nothing to roll back; "
+            "delete_plan=True drops the plan itself"
+        )
+    return _roll_back(hold, found, keep_plan=keep_plan)
+
+
+def _roll_back(hold: TableHold, found: TimelineInstant, *, keep_plan: bool) -> Rollback:
+    paths = files_by_instant(hold.storage, {found.requested})[found.requested]
+    plan = RollbackPlan(found.requested, str(found.action), tuple(paths))
+    own = hold.start(hold.request(Action.ROLLBACK, plan.encode(_spell(hold))))
+    return _carry_out(hold, own, plan, found, keep_plan=keep_plan)
+
+
+def _carry_out(
+    hold: TableHold,
+    own: TimelineInstant,
+    plan: RollbackPlan,
+    found: TimelineInstant | None,
+    *,
+    keep_plan: bool,
+) -> Rollback:
+    """Do what `plan` says to the instant as it was `found`: None if nothing is left of it."""
+    began_ms = hold.clock.now_ms()
+    paths = set(plan.paths)
+    if found is not None:
+        undo(hold, found, plan.paths, keep_plan=keep_plan)
+        # A task that was about to close its file saw the instant alive.
+        paths.update(delete_files_of(hold.storage, found.requested))
+    done = RollbackPlan(plan.instant, plan.action, tuple(sorted(paths)))
+    took_ms = hold.clock.now_ms() - began_ms
+    values = rollback_values(done, own.requested, took_ms, _spell(hold))
+    completion = hold.complete(own, encode_plan(PlanKind.ROLLBACK, values))
+    hold.refresh()
+    return Rollback(own.requested, completion, plan.instant, plan.action, len(paths), keep_plan)
+
+
+def _finish(hold: TableHold, own: TimelineInstant) -> Rollback | None:
+    refuse_if_alive(hold, own)
+    name = own.name_of(State.REQUESTED).encode()
+    plan = RollbackPlan.parse(hold.active.read(own, State.REQUESTED), f"instant {name}")
+    log.warning("finishing rollback %s of %s", own.requested, plan.instant)
+    found = write_at(hold.timeline, plan.instant)  # None: only its own completion was missing
+    if found is not None and found.is_completed:
+        try:
+            check_newest(hold.timeline, found)
+            check_predecessor(hold.snapshot, found)
+        except InvalidError as error:
+            # Nothing was deleted yet, and others have written since.
+            log.warning("dropping rollback %s: %s", own.requested, error)
+            hold.active.delete_pending(Action.ROLLBACK, own.requested)
+            hold.refresh()
+            return None
+    elif found is not None:
+        refuse_if_alive(hold, found)
+    keep_plan = plan.action in {str(action) for action in PLANNED}
+    return _carry_out(hold, hold.start(own), plan, found, keep_plan=keep_plan)
+
+
+def _spell(hold: TableHold) -> Spell:
+    return lambda path: address(hold.storage, path)

@@ -1,0 +1,162 @@
+"""What a rollback takes back, whether it may, and what its files on the timeline say.
+
+Values to values: nothing here touches storage. A plan names the files that were found when
+it was made; whoever executes it looks again, so a plan is never too short.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Self, cast
+
+from lakebed.errors import CorruptError, InvalidError, NotFoundError
+from lakebed.format.instant_name import Action
+from lakebed.format.plans import PlanKind, encode_plan, parse_plan
+from lakebed.model.instant import Instant
+from lakebed.table.file_group import join_path
+from lakebed.timeline.timeline import WRITE_ACTIONS, Timeline, TimelineInstant
+
+PLANNED: Final = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
+"""Actions whose requested file is a plan: another attempt can execute it."""
+
+Spell = Callable[[str], str]
+"""Gives the address that Hudi would use for a path below the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackPlan:
+    """Which instant goes, under the word of its newest file, and which data files with it."""
+
+    instant: Instant
+    action: str
+    paths: tuple[str, ...] = ()
+
+    def encode(self, spell: Spell) -> bytes:
+        """Write Hudi's HoodieRollbackPlan, which wants addresses and not paths."""
+        requests = [
+            {
+                "partitionPath": partition,
+                "fileId": "",
+                "latestBaseInstant": "",
+                "filesToBeDeleted": [spell(path) for path in paths],
+                "logBlocksToBeDeleted": {},
+            }
+            for partition, paths in by_partition(self.paths).items()
+        ]
+        info = instant_info(self.instant, self.action)
+        values = {"instantToRollback": info, "RollbackRequests": requests}
+        return encode_plan(PlanKind.ROLLBACK_PLAN, values)
+
+    @classmethod
+    def parse(cls, data: bytes, what: str) -> Self:
+        """Parse a plan of ours or of Hudi's, or raise CorruptError that names `what`."""
+        values = parse_plan(PlanKind.ROLLBACK_PLAN, data, what)
+        info = cast("dict[str, str] | None", values["instantToRollback"])
+        if info is None:
+            raise CorruptError(f"{what}: want the instant to roll back, found none")
+        requests = cast("list[dict[str, object]]", values["RollbackRequests"] or [])
+        paths = [
+            join_path(cast("str", request["partitionPath"]), address.rpartition("/")[2])
+            for request in requests
+            for address in cast("list[str]", request["filesToBeDeleted"])
+        ]
+        return cls(info["commitTime"], info["action"], tuple(sorted(paths)))
+
+
+def instant_info(instant: Instant, action: str) -> dict[str, object]:
+    """Give Hudi's HoodieInstantInfo."""
+    return {"commitTime": instant, "action": str(action)}
+
+
+def rollback_values(
+    plan: RollbackPlan, began: Instant, took_ms: int, spell: Spell
+) -> dict[str, object]:
+    """Give the fields of HoodieRollbackMetadata for a `plan` that was carried out."""
+    partitions = {
+        partition: {
+            "partitionPath": partition,
+            "successDeleteFiles": [spell(path) for path in paths],
+            "failedDeleteFiles": [],
+            "rollbackLogFiles": {},
+            "logFilesFromFailedCommit": {},
+        }
+        for partition, paths in by_partition(plan.paths).items()
+    }
+    return {
+        "startRollbackTime": began,
+        "timeTakenInMillis": took_ms,
+        "totalFilesDeleted": len(plan.paths),
+        "commitsRollback": [plan.instant],
+        "partitionMetadata": partitions,
+        "version": 1,
+        "instantsRollback": [instant_info(plan.instant, plan.action)],
+    }
+
+
+def by_partition(paths: Iterable[str]) -> Mapping[str, list[str]]:
+    """Sort paths into their partitions."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(paths):
+        found[path.rpartition("/")[0]].append(path)
+    return dict(found)
+
+
+def write_at(timeline: Timeline, instant: Instant) -> TimelineInstant | None:
+    """Give the write of `instant` on the active timeline, in any state."""
+    for found in timeline.instants:
+        if found.requested == instant and found.action in WRITE_ACTIONS:
+            return found
+    return None
+
+
+def find_write(timeline: Timeline, instant: Instant) -> TimelineInstant:
+    """Give the instant to roll back; refuse one that is archived, unknown or no write."""
+    found = write_at(timeline, instant)
+    if found is not None:
+        return found
+    for other in timeline.instants:
+        if other.requested == instant:
+            raise InvalidError(
+                f"instant {instant}: want a write, compaction, log compaction or clustering to roll "
+                f"back, found a {other.action}"
+            )
+    if timeline.is_archived(instant):
+        raise InvalidError(
+            f"instant {instant}: it may be archived (the active timeline begins at "
+            f"{timeline.first_active}), and what is archived cannot be rolled back"
+        )
+    raise NotFoundError(f"instant {instant}: want one of the active timeline, found none")
+
+
+def check_newest(timeline: Timeline, target: TimelineInstant) -> None:
+    """Refuse to roll back a completed instant that a savepoint keeps or that others build on."""
+    what = f"{target.action} {target.requested}"
+    if any(i.requested == target.requested for i in timeline.select(Action.SAVEPOINT)):
+        raise InvalidError(f"{what}: a savepoint keeps it; delete the savepoint first")
+    later = [
+        i for i in timeline.instants if i.action in WRITE_ACTIONS and i.requested > target.requested
+    ]
+    if later:
+        names = ", ".join(_describe(i) for i in reversed(later[-5:]))
+        more = f" and {len(later) - 5} more" if len(later) > 5 else ""
+        raise InvalidError(
+            f"{what}: only the newest commit can be rolled back, and later ones may have read its "
+            f"files: {names}{more}; roll those back first, newest first, or restore a savepoint"
+        )
+
+
+def without(timeline: Timeline, gone: Iterable[Instant]) -> Timeline:
+    """Give the timeline as it is once the writes of `gone` are rolled back."""
+    names = frozenset(gone)
+    return Timeline(
+        tuple(
+            i
+            for i in timeline.instants
+            if i.requested not in names or i.action not in WRITE_ACTIONS
+        )
+    )
+
+
+def _describe(instant: TimelineInstant) -> str:
+    state = "" if instant.is_completed else f" ({instant.state.lower()})"
+    return f"{instant.plan_action} {instant.requested}{state}"

@@ -1,0 +1,78 @@
+"""Take one instant off the table, in the order in which no reader sees a half of it.
+
+The completed file goes first: from then on the instant does not count, whatever of it is
+still there. Then its data files, and last its pending files, which tell whoever comes after a
+crash that files of it may be left.
+"""
+
+from collections.abc import Iterable, Set
+
+from lakebed.commit.hold import TableHold
+from lakebed.commit.rollback import delete_temp
+from lakebed.errors import LockedError
+from lakebed.format.heartbeat import heartbeat_path
+from lakebed.format.instant_name import State
+from lakebed.format.names import parse_data_name
+from lakebed.model.instant import Instant
+from lakebed.storage.storage import Storage
+from lakebed.table.snapshot import table_files
+from lakebed.timeline.timeline import TimelineInstant
+
+
+def files_by_instant(storage: Storage, instants: Set[Instant]) -> dict[Instant, list[str]]:
+    """Give the paths of all data files whose names carry one of `instants`, by one listing."""
+    found: dict[Instant, list[str]] = {instant: [] for instant in instants}
+    for entry in table_files(storage):
+        name = parse_data_name(entry.path.rpartition("/")[2])
+        if name is not None and name.instant in found:
+            found[name.instant].append(entry.path)
+    return found
+
+
+def refuse_if_alive(hold: TableHold, instant: TimelineInstant) -> None:
+    """Raise LockedError if somebody may still be working on a pending instant."""
+    if not instant.is_completed and hold.is_alive(instant):
+        raise LockedError(
+            f"{hold.storage.url}: {instant.action} {instant.requested} is pending with a heartbeat: "
+            "somebody may still be working on it"
+        )
+
+
+def undo(
+    hold: TableHold, instant: TimelineInstant, paths: Iterable[str], *, keep_plan: bool = False
+) -> None:
+    """Delete what `instant` put on the timeline and its data files, which are `paths`.
+
+    With `keep_plan` its requested file stays. What is not there is no error, so it can be
+    done again after a crash.
+    """
+    hold.lock.check()
+    if instant.is_completed:
+        _keep_pending(hold, instant)
+        hold.storage.delete(_path(hold, instant, State.COMPLETED))
+    # Ends the attempt for its tasks too, before their files are looked for.
+    hold.storage.delete(heartbeat_path(instant.requested))
+    for path in paths:
+        hold.storage.delete(path)
+    delete_temp(hold.storage, instant.requested)
+    if keep_plan:
+        hold.storage.delete(_path(hold, instant, State.INFLIGHT))
+    else:
+        hold.active.delete_pending(instant.plan_action, instant.requested)
+
+
+def address(storage: Storage, path: str) -> str:
+    """Spell a path as Hudi does in its plans: in full."""
+    return storage.local_path(path) or f"{storage.url}/{path}"
+
+
+def _keep_pending(hold: TableHold, instant: TimelineInstant) -> None:
+    """Make sure that a pending file stays when the completed one goes; some writers leave none."""
+    names = frozenset(hold.storage.names(hold.active.folder))
+    pending = [instant.name_of(state).encode() for state in (State.INFLIGHT, State.REQUESTED)]
+    if not names.intersection(pending):
+        hold.storage.put(_path(hold, instant, State.INFLIGHT), b"")
+
+
+def _path(hold: TableHold, instant: TimelineInstant, state: State) -> str:
+    return f"{hold.active.folder}/{instant.name_of(state).encode()}"

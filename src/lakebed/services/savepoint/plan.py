@@ -1,0 +1,81 @@
+"""What a savepoint keeps, and which commits can still be kept. Values to values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self, cast
+
+from lakebed.errors import InvalidError, NotFoundError
+from lakebed.format.plans import PlanKind, encode_plan, parse_plan
+from lakebed.model.instant import Instant
+from lakebed.services.rollback.plan import by_partition
+from lakebed.table.file_group import join_path
+from lakebed.timeline.timeline import Timeline, TimelineInstant
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointMetadata:
+    """Hudi's HoodieSavepointMetadata: who made it, when, why, and the paths that it keeps."""
+
+    user: str
+    at_ms: int
+    comment: str
+    paths: tuple[str, ...]
+
+    def encode(self) -> bytes:
+        """Write the file of a completed savepoint; files are named without their partition."""
+        partitions = {
+            partition: {
+                "partitionPath": partition,
+                "savepointDataFile": [path.rpartition("/")[2] for path in paths],
+            }
+            for partition, paths in by_partition(self.paths).items()
+        }
+        values = {
+            "savepointedBy": self.user,
+            "savepointedAt": self.at_ms,
+            "comments": self.comment,
+            "partitionMetadata": partitions,
+        }
+        return encode_plan(PlanKind.SAVEPOINT, values)
+
+    @classmethod
+    def parse(cls, data: bytes, what: str) -> Self:
+        """Parse the file of a completed savepoint, or raise CorruptError that names `what`."""
+        values = parse_plan(PlanKind.SAVEPOINT, data, what)
+        partitions = cast("Mapping[str, Mapping[str, list[str]]]", values["partitionMetadata"])
+        paths = [
+            join_path(partition, name)
+            for partition, held in partitions.items()
+            for name in held["savepointDataFile"]
+        ]
+        return cls(
+            cast("str", values["savepointedBy"]),
+            cast("int", values["savepointedAt"]),
+            cast("str", values["comments"]),
+            tuple(sorted(paths)),
+        )
+
+
+def choose_commit(timeline: Timeline, instant: Instant | None) -> TimelineInstant:
+    """Give the completed commit to keep, the newest without `instant`; refuse any other."""
+    if instant is None:
+        if not timeline.commits:
+            raise InvalidError("savepoint: want a completed commit to keep, found none")
+        return timeline.commits[-1]
+    found = timeline.completed(instant)
+    if found is not None:
+        return found
+    if timeline.is_archived(instant):
+        raise InvalidError(
+            f"savepoint {instant}: it may be archived (the active timeline begins at "
+            f"{timeline.first_active}); want a commit of the active timeline"
+        )
+    raise NotFoundError(f"savepoint {instant}: want a completed commit, found none of this instant")
+
+
+def check_retained(instant: Instant, retained: Instant) -> None:
+    """Refuse a commit before `retained`, up to which cleaning may delete."""
+    if instant < retained:
+        raise InvalidError(
+            f"savepoint {instant}: cleaning has passed it and keeps the instants from {retained} on"
+        )

@@ -1,0 +1,210 @@
+"""Upgrade and downgrade a table.
+
+What must be rewritten is rewritten by instants of its own, under the version that the table
+has; only then one atomic change of the properties makes it another version. So a crash leaves
+a table of the one or of the other, and the same call goes on from there.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from lakebed.commit.hold import TableHold, hold_table
+from lakebed.errors import ConflictError, InvalidError, UnsupportedError
+from lakebed.format.instant_name import Action
+from lakebed.services.clean.execute import clean
+from lakebed.services.clean.options import CleanOptions, CleanPolicy
+from lakebed.services.compaction.execute import execute_compaction, pending_compactions
+from lakebed.services.compaction.options import CompactionOptions
+from lakebed.services.compaction.schedule import schedule_compaction
+from lakebed.services.rollback.execute import settle
+from lakebed.services.savepoint.execute import savepoints
+from lakebed.services.upgrade.facts import native_logs, read_facts
+from lakebed.services.upgrade.plan import Conversion, choose_groups, plan_conversion
+from lakebed.table.properties_file import load_config, update_properties
+from lakebed.table.snapshot import Snapshot, load_snapshot
+from lakebed.write.pipeline import WriteTarget
+
+# No slice is too young to go, not even for a clock that is behind those of other writers.
+_NEWEST_ONLY = CleanOptions(
+    CleanPolicy.KEEP_LATEST_FILE_VERSIONS, file_versions_retained=1, min_age_seconds=-86_400
+)
+_INDEX_DEFINITIONS = ".hoodie/.index_defs"
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """What a move between versions or layouts did, or with `dry_run` would do."""
+
+    from_version: int
+    to_version: int
+    from_layout: str
+    to_layout: str
+    file_groups_compacted: int
+    files_cleaned: int
+    properties: Mapping[str, str] = field(repr=False)
+    dry_run: bool = False
+
+    def __str__(self) -> str:
+        would = "would be " if self.dry_run else ""
+        if not self.properties:
+            return f"version {self.from_version}, layout {self.from_layout}: nothing to change"
+        return (
+            f"version {self.from_version} to {self.to_version}, layout {self.from_layout} to "
+            f"{self.to_layout}: {self.file_groups_compacted} file groups {would}compacted, "
+            f"{self.files_cleaned} files {would}cleaned, {len(self.properties)} properties "
+            f"{would}changed"
+        )
+
+
+def upgrade(
+    target: WriteTarget,
+    to_version: int | None = None,
+    layout: str | None = None,
+    *,
+    dry_run: bool = False,
+) -> Upgrade:
+    """Move a table to a later version, to another layout, or both; None keeps what is.
+
+    With `dry_run` nothing is changed. Compactions that are pending are finished first; any
+    other pending instant is a ConflictError.
+    """
+    config = load_config(target.storage)
+    if to_version is not None and to_version < config.version:
+        raise InvalidError(
+            f"upgrade to version {to_version}: the table has {config.version}; use downgrade"
+        )
+    return _convert(target, to_version, layout, dry_run=dry_run)
+
+
+def downgrade(
+    target: WriteTarget,
+    to_version: int | None = None,
+    layout: str | None = None,
+    *,
+    dry_run: bool = False,
+) -> Upgrade:
+    """Move a table to an earlier version, to another layout, or both; None keeps what is.
+
+    From 10 to 9 every file group with native logs is compacted, and older slices are cleaned
+    away: what the table was before can no longer be read as of then. Refused if a savepoint
+    keeps native logs.
+    """
+    config = load_config(target.storage)
+    if to_version is not None and to_version > config.version:
+        raise InvalidError(
+            f"downgrade to version {to_version}: the table has {config.version}; use upgrade"
+        )
+    return _convert(target, to_version, layout, dry_run=dry_run)
+
+
+def _convert(
+    target: WriteTarget, to_version: int | None, layout: str | None, *, dry_run: bool
+) -> Upgrade:
+    snapshot = _snapshot(target)
+    snapshot.config.check_writable()
+    plan = _plan(snapshot, to_version, layout)
+    if not plan.changes:
+        return _describe(plan, 0, 0, dry_run=dry_run)
+    _check_savepoints(snapshot, plan)
+    if dry_run:
+        # Compacting makes more files superfluous: all logs that are native now.
+        native = native_logs(target.storage) if plan.drops_native_logs else []
+        return _describe(plan, len(plan.compact), len(native), dry_run=True)
+    settle(target)
+    compacted = _compact(target, to_version, layout)
+    cleaned = _clean(target) if plan.drops_native_logs else 0
+    with hold_table(target.storage, target.clock, target.commits) as hold:
+        settled = _check_ready(hold, to_version, layout)
+        hold.lock.check()
+        if settled.changes:
+            update_properties(hold.storage, settled.changes)
+    return _describe(plan, compacted, cleaned, dry_run=False)
+
+
+def _plan(snapshot: Snapshot, to_version: int | None, layout: str | None) -> Conversion:
+    plan = plan_conversion(snapshot.config, to_version, layout)
+    if plan.from_version < 9 <= plan.to_version and snapshot.storage.names(_INDEX_DEFINITIONS):
+        raise UnsupportedError(
+            f"{snapshot.storage.url}: it has indexes ({_INDEX_DEFINITIONS}), which only Hudi's own "
+            "upgrade to version 9 brings along"
+        )
+    if not (plan.drops_native_logs or plan.promises_order):
+        return plan
+    facts = read_facts(snapshot, order=plan.promises_order)
+    return replace(plan, compact=choose_groups(plan, facts))
+
+
+def _compact(target: WriteTarget, to_version: int | None, layout: str | None) -> int:
+    """Finish the compactions that are planned, then compact until nothing is left to do."""
+    for instant in pending_compactions(_snapshot(target)):
+        execute_compaction(target, instant)
+    done = 0
+    left = _plan(_snapshot(target), to_version, layout).compact
+    while left:
+        planned = schedule_compaction(target, CompactionOptions(), "full", force=True)
+        if planned is not None:
+            done += execute_compaction(target, planned.instant).full
+        again = _plan(_snapshot(target), to_version, layout).compact
+        if len(again) >= len(left):
+            raise ConflictError(
+                f"{target.storage.url}: file group {again[0].file_id} of partition "
+                f"{again[0].partition!r} has to be compacted first, and still has to be after a "
+                "compaction: another writer may be at work; try again"
+            )
+        left = again
+    return done
+
+
+def _clean(target: WriteTarget) -> int:
+    """Delete old slices where they hold native logs, which no reader of version 9 knows."""
+    half_done = target.commits.active.load().pending(Action.CLEAN)
+    if not half_done and not native_logs(target.storage):
+        return 0
+    done = clean(target, _NEWEST_ONLY)
+    return 0 if done is None else done.deleted_files
+
+
+def _check_savepoints(snapshot: Snapshot, plan: Conversion) -> None:
+    if not plan.drops_native_logs:
+        return
+    native = frozenset(native_logs(snapshot.storage))
+    for kept in savepoints(snapshot):
+        for path in kept.paths:
+            if path in native:
+                raise InvalidError(
+                    f"savepoint {kept.instant} keeps the native log {path}, which version "
+                    f"{plan.to_version} does not have; delete the savepoint first"
+                )
+
+
+def _check_ready(hold: TableHold, to_version: int | None, layout: str | None) -> Conversion:
+    """Look once more, under the lock, that nothing stands against the new properties."""
+    where = hold.storage.url
+    for instant in hold.timeline.pending():
+        raise ConflictError(
+            f"{where}: {instant.action} {instant.requested} is pending; finish it or roll it back "
+            "before the table changes its version or layout"
+        )
+    plan = _plan(hold.snapshot, to_version, layout)
+    left = native_logs(hold.storage) if plan.drops_native_logs else []
+    if plan.compact or left:
+        what = f"native log {left[0]}" if left else f"unsorted files in {plan.compact[0]}"
+        raise ConflictError(f"{where}: found {what}: another writer came between; try again")
+    return plan
+
+
+def _snapshot(target: WriteTarget) -> Snapshot:
+    return load_snapshot(target.storage, load_config(target.storage), commits=target.commits)
+
+
+def _describe(plan: Conversion, compacted: int, cleaned: int, *, dry_run: bool) -> Upgrade:
+    return Upgrade(
+        plan.from_version,
+        plan.to_version,
+        str(plan.from_layout),
+        str(plan.to_layout),
+        compacted,
+        cleaned,
+        plan.changes,
+        dry_run,
+    )

@@ -1,0 +1,58 @@
+"""Look at the files of a table for what a conversion must know of them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lakebed.format.names import NativeLogName, parse_data_name
+from lakebed.model.executor import LocalExecutor, TaskId
+from lakebed.services.upgrade.plan import SliceFacts
+from lakebed.storage.storage import Storage
+from lakebed.table.config import TableConfig
+from lakebed.table.file_group import FileSlice
+from lakebed.table.log_reader import slice_sources
+from lakebed.table.snapshot import Snapshot, table_files
+
+# Looking at footers is waiting for storage.
+_LOOKERS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    storage: Storage
+    config: TableConfig
+    is_visible: Callable[[str], bool]
+    slice_: FileSlice
+    deep: bool
+
+
+def read_facts(snapshot: Snapshot, *, order: bool) -> Sequence[SliceFacts]:
+    """Look at every slice; only with `order` are files opened."""
+    looks = [
+        _Look(snapshot.storage, snapshot.config, snapshot.timeline.is_committed, slice_, order)
+        for slice_ in snapshot.slices
+    ]
+    return list(LocalExecutor(_LOOKERS).run(_look_at, looks, "look at files"))
+
+
+def native_logs(storage: Storage) -> list[str]:
+    """Give the paths of all native logs, those of old slices and of change data too."""
+    return [
+        entry.path
+        for entry in table_files(storage)
+        if isinstance(parse_data_name(entry.path.rpartition("/")[2]), NativeLogName)
+    ]
+
+
+def _look_at(look: _Look, task: TaskId) -> SliceFacts:
+    del task
+    slice_ = look.slice_
+    native = {log.path for log in slice_.log_files if isinstance(log.name, NativeLogName)}
+    unsorted: tuple[str, ...] = ()
+    if look.deep:
+        sources = slice_sources(look.storage, slice_, look.config, look.is_visible)
+        unsorted = tuple(
+            source.path
+            for source in sources
+            if not source.ordered and (source.is_base or source.path in native)
+        )
+    return SliceFacts(slice_.group, len(slice_.log_files), len(native), unsorted)

@@ -1,0 +1,143 @@
+"""What must change, and what be rewritten, to move a table to another version or layout.
+
+    8 -> 9    properties: the ordering fields under their new name. Old names may stay
+    9 -> 10   properties: which meta columns there are. Inline logs stay readable, and from
+              then on native ones are written
+    10 -> 9   native logs must go, for readers of version 9 pass over them without a word:
+              every file group that has some is compacted, and old slices are cleaned
+    layout    a property; but in version 10 `lsm_tree` promises that base files and native
+              logs are sorted, so those that nothing says it of are compacted first
+
+Agrees with Hudi's EightToNineUpgradeHandler, NineToTenUpgradeHandler and
+TenToNineDowngradeHandler, but for two things: `lsm_tree` is not dropped in version 9, where
+runs say of themselves that they are sorted, and a property is never removed.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from lakebed.errors import InvalidError, UnsupportedError
+from lakebed.table.config import TABLE_VERSIONS, Layout, MergeMode, TableConfig
+from lakebed.table.file_group import FileGroupId
+
+NATIVE_VERSION: Final = 10
+"""From here on logs are native."""
+
+_PAYLOAD: Final = "hoodie.compaction.payload.class"
+# The others do more than keep one of two rows, and each becomes properties of its own.
+_PLAIN_PAYLOADS: Final = frozenset(
+    {
+        "",
+        "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
+        "org.apache.hudi.common.model.EventTimeAvroPayload",
+        "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SliceFacts:
+    """What a conversion must know of the newest slice of a file group.
+
+    `unsorted` are its base file and native logs that nothing says to be sorted by record key.
+    """
+
+    group: FileGroupId
+    logs: int
+    native_logs: int
+    unsorted: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """Where a table is, where it goes, what its properties become, and what is compacted first."""
+
+    from_version: int
+    to_version: int
+    from_layout: Layout
+    to_layout: Layout
+    changes: Mapping[str, str]
+    compact: tuple[FileGroupId, ...] = ()
+
+    @property
+    def drops_native_logs(self) -> bool:
+        """Tell whether no native log may be left, not even of an old slice."""
+        return self.to_version < NATIVE_VERSION <= self.from_version
+
+    @property
+    def promises_order(self) -> bool:
+        """Tell whether readers will take base files and native logs as sorted, and did not."""
+        return (
+            self.to_version >= NATIVE_VERSION
+            and self.to_layout is Layout.LSM_TREE
+            and (self.from_version < NATIVE_VERSION or self.from_layout is not Layout.LSM_TREE)
+        )
+
+
+def plan_conversion(config: TableConfig, version: int | None, layout: str | None) -> Conversion:
+    """Give what changes by itself; None keeps what is. Refuses what no step leads to."""
+    to_version = config.version if version is None else version
+    if to_version not in TABLE_VERSIONS:
+        known = ", ".join(map(str, TABLE_VERSIONS))
+        raise UnsupportedError(f"table version {to_version!r}: want one of {known}")
+    if to_version < min(config.version, 9):
+        raise UnsupportedError(
+            f"table {config.name!r}: want version 9 or 10, found {to_version}: no table goes below 9"
+        )
+    to_layout = _layout(config, layout)
+    changes: dict[str, str] = {}
+    if config.version < 9 <= to_version:
+        changes |= _to_nine(config)
+    if config.version < NATIVE_VERSION <= to_version:
+        changes["hoodie.meta.fields.mode"] = "ALL"
+    if to_version < NATIVE_VERSION <= config.version:
+        # What the mode said; readers of version 9 know only this.
+        changes["hoodie.populate.meta.fields"] = "true"
+    if to_version != config.version:
+        changes["hoodie.table.version"] = str(to_version)
+    if to_layout is not config.layout:
+        changes["hoodie.table.storage.layout"] = str(to_layout)
+    return Conversion(config.version, to_version, config.layout, to_layout, changes)
+
+
+def choose_groups(conversion: Conversion, facts: Iterable[SliceFacts]) -> tuple[FileGroupId, ...]:
+    """Give the file groups to compact first; refuse a file that must be rewritten and has no logs."""
+    found = []
+    for fact in sorted(facts, key=lambda fact: fact.group):
+        if conversion.drops_native_logs and fact.native_logs:
+            found.append(fact.group)
+        elif conversion.promises_order and fact.unsorted:
+            if not fact.logs:
+                raise UnsupportedError(
+                    f"{fact.unsorted[0]}: in version {conversion.to_version} {Layout.LSM_TREE} means "
+                    "that it is sorted by record key, which nothing says; write its rows again "
+                    "first, or keep the layout default"
+                )
+            found.append(fact.group)
+    return tuple(found)
+
+
+def _layout(config: TableConfig, layout: str | None) -> Layout:
+    if layout is None:
+        return config.layout
+    try:
+        return Layout(layout)
+    except ValueError:
+        raise InvalidError(f"layout {layout!r}: want {' or '.join(Layout)}") from None
+
+
+def _to_nine(config: TableConfig) -> dict[str, str]:
+    payload = config.properties.get(_PAYLOAD, "").strip()
+    if payload not in _PLAIN_PAYLOADS:
+        raise UnsupportedError(
+            f"table {config.name!r}: {_PAYLOAD}={payload} becomes merge properties in version 9, "
+            "which only Hudi's own upgrade does"
+        )
+    changes = {}
+    if config.ordering_fields:
+        changes["hoodie.table.ordering.fields"] = ",".join(config.ordering_fields)
+    if config.merge_mode is not MergeMode.CUSTOM:
+        # In version 8 the class may say it alone.
+        changes["hoodie.record.merge.mode"] = str(config.merge_mode)
+    return changes
