@@ -108,6 +108,44 @@ def upserts(spark: SparkSession, table: str, updates: str, write: dict[str, str]
     return seconds
 
 
+def timed_compaction(spark: SparkSession, table: str, codec: str | None) -> float:
+    """Compact a copy of the table; give the seconds, planning included."""
+    place = f"{table}-full"
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(table, place)
+    more = "" if codec is None else f",hoodie.memory.compaction.max.size={2 << 30}"
+    given = f"options => 'hoodie.compact.inline.max.delta.commits=1{more}'"
+    start = time.perf_counter()
+    call = f"call run_compaction(op => 'scheduleAndExecute', path => '{place}', {given})"
+    done = spark.sql(call).collect()
+    taken = round(time.perf_counter() - start, 3)
+    if not done or not any(name.endswith(".commit") for name in os.listdir(timeline(place))):
+        raise SystemExit(f"Hudi compacted nothing: {done}")
+    return taken
+
+
+def timed_log_compaction(table: str, row: DataFrame, write: dict) -> float:
+    """Time a log compaction, which Hudi only runs with a write: what it adds to one of one row."""
+    place = f"{table}-log"
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(table, place)
+    plain = min(timed_write(row, place, write, "append") for _ in range(2))
+    inline = {
+        "hoodie.log.compaction.enable": "true",
+        "hoodie.log.compaction.inline": "true",
+        "hoodie.log.compaction.blocks.threshold": "2",
+    }
+    with_it = timed_write(row, place, write | inline, "append")
+    if not any("logcompaction" in name for name in os.listdir(timeline(place))):
+        raise SystemExit("Hudi joined no logs")
+    return round(with_it - plain, 3)
+
+
+def timeline(table: str) -> str:
+    """Give the folder of a table's instants."""
+    return os.path.join(table, ".hoodie", "timeline")
+
+
 def main() -> None:
     """Warm up, write the ledger `--runs` times; upsert, scan and ask the last table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -149,6 +187,9 @@ def main() -> None:
         read = read_options(args.buckets, args.codec)
         scans = [timed_scan(spark, table, read) for _ in range(args.scans)]
         queries = [timed_query(spark, table, read, key) for key in keys[: args.queries]]
+        row = spark.read.parquet(os.path.join(args.updates, "1")).limit(1).cache()
+        joined = timed_log_compaction(table, row, write("upsert"))
+        compacted = [timed_compaction(spark, table, args.codec) for _ in range(args.runs)]
         spark.stop()
         answer = {
             "engine": "hudi 1.2.0",
@@ -164,6 +205,8 @@ def main() -> None:
             "log_bytes": sum(log.stat().st_size for log in logs),
             "scans": [taken for taken, _ in scans],
             "scanned": scans[0][1],
+            "compactions": compacted,
+            "log_compaction": joined,
             "queries": [taken for taken, _ in queries],
             "amounts": [amount for _, amount in queries],
         }

@@ -117,6 +117,7 @@ def main() -> None:
     parser.add_argument("updates", nargs="?")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--buckets", type=int, default=4)
+    parser.add_argument("--keep", help="leave the table with its upserts here")
     args = parser.parse_args()
     result = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -139,6 +140,8 @@ def main() -> None:
             raise SystemExit(f"Lakebed's table holds {held} rows, the ledger {count}")
         more = after_upserts(spark, table, args.updates) if args.updates else {}
         spark.stop()
+        if args.keep:
+            shutil.copytree(table, args.keep)
         answer = {
             "engine": "lakebed",
             "rows": count,

@@ -57,7 +57,7 @@ def ours(script: str, *arguments: object) -> dict:
 def against_hudi(scratch: pathlib.Path, rows: int, batch: int, runs: int) -> dict:
     """Write, upsert, scan and ask, in turns with Hudi."""
     ledger, larger, updates = scratch / "ledger", scratch / "larger", scratch / "updates"
-    keys = scratch / "keys.json"
+    keys, kept = scratch / "keys.json", scratch / "kept"
     write_ledger(ledger, rows, 8)
     write_ledger(larger, 2 * rows, 16)
     write_updates(updates, rows, UPSERTS, batch)
@@ -69,7 +69,8 @@ def against_hudi(scratch: pathlib.Path, rows: int, batch: int, runs: int) -> dic
         "hudi": measure(*peer, runs, "--queries", SLOW_QUERIES),
         "tuned": measure(*peer, runs, *tuned),
         "parquet_logs": measure(*peer, 1, *tuned, "--logs", "parquet", "--queries", 0),
-        "last": ours("lakebed_peer.py", ledger, updates, "--runs", runs),
+        "last": ours("lakebed_peer.py", ledger, updates, "--runs", runs, "--keep", kept),
+        "compaction": ours("compaction.py", kept),
         "double": ours("lakebed_peer.py", larger, "--runs", 1),
         "storage": ours("storage.py", ledger),
     }

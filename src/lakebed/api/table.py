@@ -10,6 +10,7 @@ import pyarrow as pa
 from lakebed.api.engines import Engines
 from lakebed.api.keys import keys_to_table
 from lakebed.api.layers import Layers, layers_of
+from lakebed.api.services import TableServices
 from lakebed.errors import (
     ConflictError,
     InvalidError,
@@ -24,6 +25,7 @@ from lakebed.index.scan import Scan, plan_scan
 from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
 from lakebed.model.instant import resolve_as_of
+from lakebed.services.upkeep import run_inline
 from lakebed.storage.storage import Storage
 from lakebed.table.config import MergeMode, TableConfig, WriterIndex
 from lakebed.table.history import files_table, history_table
@@ -59,7 +61,7 @@ Moment = str | date | datetime
 _READ_MODES = ("snapshot", "read_optimized")
 
 
-class Table:
+class Table(TableServices):
     """One table. Every call looks at storage anew, so it sees what others committed."""
 
     def __init__(
@@ -186,8 +188,10 @@ class Table:
         def choose(there: Iterable[str]) -> list[str]:
             return [partition for partition in there if partition in paths]
 
-        target = self._target()
-        commit, self._config = execute_delete_partitions(target, DELETE_PARTITION, choose)
+        commit, self._config = self._act(
+            lambda target: execute_delete_partitions(target, DELETE_PARTITION, choose)
+        )
+        run_inline(self._target())
         return commit
 
     def read(
@@ -289,7 +293,9 @@ class Table:
         left = conflict_retries(self._config) if source.repeatable else 0
         while True:
             try:
-                commit, self._config = execute_write(self._target(), operation, source, named)
+                commit, self._config = self._act(
+                    lambda target: execute_write(target, operation, source, named)
+                )
             except LockedError:
                 raise
             except ConflictError as error:
@@ -298,7 +304,11 @@ class Table:
                 left -= 1
                 log.info("%s; %d more tries", error, left + 1)
             else:
+                run_inline(self._target())
                 return commit
+
+    def _now(self) -> Snapshot:
+        return self._snapshot(None)
 
     def _target(self) -> WriteTarget:
         executor = self._engines.main.executor

@@ -1,0 +1,150 @@
+"""How a command answers: text for people or one JSON document, and an exit code."""
+
+import dataclasses
+import json
+import logging
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from enum import Enum
+from typing import Final, Protocol, TypeVar
+
+import pyarrow as pa
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from lakebed.errors import ConflictError, InvalidError, LakebedError, UnavailableError
+from lakebed.services.verify.verify import Progress as Told
+
+FINE: Final = 0
+PROBLEM: Final = 1
+USAGE: Final = 2
+RETRY: Final = 3
+"""Exit codes: 3 says that the same command may work in a while."""
+
+Result = TypeVar("Result")
+
+
+class Draws(Protocol):
+    """Shows a result to people."""
+
+    def __call__(self, console: Console) -> None:
+        """Print it."""
+        ...
+
+
+class Answer:
+    """One command's way to the outside: stdout for the answer, stderr for all else."""
+
+    def __init__(self, *, as_json: bool, debug: bool) -> None:
+        self.as_json = as_json
+        self.debug = debug
+        self.out = Console(soft_wrap=True, highlight=False, markup=False)
+        self.err = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+
+    def give(self, result: object, draw: Draws | None = None, *, nothing: str = "") -> None:
+        """Show a result: as JSON, by `draw`, or by its own sentence; `nothing` is said for None."""
+        if self.as_json:
+            typer.echo(to_json(result))
+        elif draw is not None:
+            draw(self.out)
+        else:
+            self.out.print(nothing if result is None else str(result))
+
+    def working(self, what: str, work: Callable[[], Result]) -> Result:
+        """Do long work, with a sign of life where somebody looks."""
+        if not self.err.is_terminal:
+            return work()
+        with self.err.status(what):
+            return work()
+
+    @contextmanager
+    def progress(self) -> Iterator[Told | None]:
+        """Give what long work may call to say how far it is; None where nobody looks."""
+        if not self.err.is_terminal:
+            yield None
+            return
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+        with Progress(*columns, TimeElapsedColumn(), console=self.err, transient=True) as bars:
+            known = {}
+
+            def tell(what: str, done: int, total: int) -> None:
+                if what not in known:
+                    known[what] = bars.add_task(what, total=total)
+                bars.update(known[what], completed=done)
+
+            yield tell
+
+    def fail(self, error: BaseException, code: int) -> typer.Exit:
+        """Say in a sentence what went wrong; give the exit to raise."""
+        if self.debug:
+            self.err.print("".join(traceback.format_exception(error)).rstrip())
+        if self.as_json:
+            typer.echo(to_json({"error": type(error).__name__, "message": _sentence(error)}))
+        else:
+            self.err.print(f"lakebed: {_sentence(error)}")
+            if code == PROBLEM and not isinstance(error, LakebedError) and not self.debug:
+                self.err.print("lakebed: that should not happen; --debug shows where it did")
+        return typer.Exit(code)
+
+
+@contextmanager
+def answering(*, as_json: bool, debug: bool) -> Iterator[Answer]:
+    """Turn errors into sentences and exit codes."""
+    answer = Answer(as_json=as_json, debug=debug)
+    with _logging_to_stderr(debug=debug):
+        try:
+            yield answer
+        except (ConflictError, UnavailableError) as error:
+            raise answer.fail(error, RETRY) from error
+        except InvalidError as error:
+            raise answer.fail(error, USAGE) from error
+        except (typer.Exit, typer.Abort):
+            raise
+        except Exception as error:
+            raise answer.fail(error, PROBLEM) from error
+
+
+@contextmanager
+def _logging_to_stderr(*, debug: bool) -> Iterator[None]:
+    """Show warnings of the engine, and all that it says with `debug`; never on stdout."""
+    logger = logging.getLogger("lakebed")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("lakebed: %(message)s"))
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG if debug else logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+
+
+def to_json(value: object) -> str:
+    """Write a result as JSON: dataclasses as objects of their fields, Arrow tables as rows."""
+    return json.dumps(_plain(value), ensure_ascii=False, indent=2)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, pa.Table):
+        return value.to_pylist()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(held) for key, held in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(held) for held in value]
+    if isinstance(value, bytes):
+        return value.hex()
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
+    return str(value)
+
+
+def _sentence(error: BaseException) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,60 @@
+"""The arguments that commands share, and the table that they name."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import typer
+
+import lakebed
+from lakebed.api.engines import Engines
+from lakebed.api.opening import open_table
+from lakebed.api.table import Table
+from lakebed.errors import OptionError
+from lakebed.model.executor import Executor
+from lakebed.storage.open import open_storage
+from lakebed.storage.storage import Storage
+
+Path = Annotated[str, typer.Argument(help="The table: a folder, or a URL such as s3://bucket/t.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, and nothing else.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the trace of an error, and all logs.")]
+Spark = Annotated[
+    bool, typer.Option("--spark", help="Work on a local Spark session, not in this process.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--option", "-o", help="A storage option KEY=VALUE, such as region=eu-west-1."),
+]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="An option KEY=VALUE of the table, for this call only."),
+]
+AsOf = Annotated[
+    str | None, typer.Option("--as-of", help="An instant, a date or a timestamp to look back to.")
+]
+
+
+def opened(path: str, settings: Sequence[str] | None, *, spark: bool = False) -> Table:
+    """Open the table at `path`."""
+    session = lakebed.local_session() if spark else None
+    return open_table(session, path, pairs(settings))
+
+
+def opened_storage(path: str, settings: Sequence[str] | None) -> Storage:
+    """Open what lies at `path`, also where it is no table that can be opened."""
+    return open_storage(path, pairs(settings))
+
+
+def executor(*, spark: bool) -> Executor:
+    """Give who runs the tasks."""
+    return Engines(lakebed.local_session() if spark else None).main.executor
+
+
+def pairs(settings: Sequence[str] | None) -> Mapping[str, str] | None:
+    """Take `KEY=VALUE` texts apart; None for none."""
+    found = {}
+    for text in settings or ():
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise OptionError(f"option {text!r}: want KEY=VALUE")
+        found[key] = value
+    return found or None

@@ -1,0 +1,195 @@
+"""The layers of a table as values, and drawn within the width of a terminal."""
+
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass
+
+from rich.cells import cell_len, set_cell_size
+
+from lakebed.api.layers import size_text
+from lakebed.errors import InvalidError, LakebedError
+from lakebed.format.footer import FOOTER_MAX_KEY, FOOTER_MIN_KEY
+from lakebed.model.instant import parse_instant
+from lakebed.table.file_group import BaseFile, FileSlice
+from lakebed.table.log_reader import slice_sources
+from lakebed.table.parquet_source import ParquetFooter, open_parquet
+from lakebed.table.run_source import RunKind, RunSource
+from lakebed.table.snapshot import Snapshot
+
+_BAR = "█"
+_LEAST_WIDTH = 60
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnRun:
+    """One run: `L1` the base file, `L0` a log or a block of one; keys where a footer says them."""
+
+    level: str
+    kind: str
+    path: str
+    instant: str
+    size_bytes: int
+    rows: int | None
+    min_key: str | None
+    max_key: str | None
+    age_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnGroup:
+    """A file group with its runs, newest on top; `problem` says why they could not be read."""
+
+    partition: str
+    file_id: str
+    size_bytes: int
+    runs: tuple[DrawnRun, ...]
+    problem: str = ""
+
+
+def read_groups(
+    snapshot: Snapshot, slices: Sequence[FileSlice], now_ms: int
+) -> tuple[DrawnGroup, ...]:
+    """Read the runs of `slices` from headers and footers."""
+    return tuple(_read_group(snapshot, slice_, now_ms) for slice_ in slices)
+
+
+def draw_groups(groups: Iterable[DrawnGroup], width: int) -> list[str]:
+    """Draw file groups in lines of at most `width` characters (60 at least)."""
+    groups = list(groups)
+    width = max(width, _LEAST_WIDTH)
+    bar_width = max(6, min(24, width // 5))
+    widest = max((run.size_bytes for group in groups for run in group.runs), default=1)
+    lines: list[str] = []
+    partition = None
+    for group in groups:
+        if group.partition != partition:
+            partition = group.partition
+            lines.append(_cut(partition or "(not partitioned)", width))
+        count = len(group.runs)
+        head = f"  {group.file_id}  {size_text(group.size_bytes)} in {count} run{'s'[: count != 1]}"
+        lines.append(_cut(head, width))
+        if group.problem:
+            lines.append(_cut(f"    ! {group.problem}", width))
+        for run in group.runs:
+            bar = _BAR * max(1, round(bar_width * run.size_bytes / max(widest, 1)))
+            start = f"    {run.level} {bar:<{bar_width}} {size_text(run.size_bytes):>9}  "
+            end = f"  {age_text(run.age_ms):>8}"
+            keys = set_cell_size(_keys(run), width - len(start) - len(end))
+            lines.append(f"{start}{keys}{end}")
+    return lines
+
+
+def align(
+    names: Sequence[str], rows: Sequence[Sequence[str]], *, right: Set[str] = frozenset()
+) -> list[str]:
+    """Draw rows below their names in columns, those of `right` to the right; nothing is cut.
+
+    >>> align(("a", "n"), [("x", "10"), ("yy", "9")], right={"n"})
+    ['a    n', 'x   10', 'yy   9']
+    """
+    texts = [tuple(names), *map(tuple, rows)]
+    widths = [max(len(row[at]) for row in texts) for at in range(len(names))]
+    return [
+        "  ".join(
+            text.rjust(width) if name in right else text.ljust(width)
+            for name, text, width in zip(names, row, widths, strict=True)
+        ).rstrip()
+        for row in texts
+    ]
+
+
+def age_text(age_ms: int | None) -> str:
+    """Spell how long ago something was.
+
+    >>> age_text(90_000), age_text(7_200_000), age_text(5 * 86_400_000), age_text(None)
+    ('1 min', '2 h', '5 d', '?')
+    """
+    if age_ms is None:
+        return "?"
+    seconds = max(0, age_ms) // 1000
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
+def age_of(instant: str, zone: str, now_ms: int) -> int | None:
+    """Give the age of an instant; None for digits that are no time."""
+    try:
+        return now_ms - parse_instant(instant, zone)
+    except InvalidError:
+        return None
+
+
+def _read_group(snapshot: Snapshot, slice_: FileSlice, now_ms: int) -> DrawnGroup:
+    config, storage = snapshot.config, snapshot.storage
+    sizes = {file.path: file.size_bytes for file in slice_.files}
+    problem, runs = "", []
+    try:
+        for source in slice_sources(storage, slice_, config, snapshot.timeline.is_committed):
+            age = age_of(source.instant, config.zone, now_ms)
+            runs.append(_run(source, _footer(snapshot, source), sizes[source.path], age))
+    except LakebedError as error:
+        problem = str(error)
+        runs = [
+            DrawnRun(
+                "L1" if isinstance(file, BaseFile) else "L0",
+                "unread",
+                file.path,
+                file.name.instant,
+                file.size_bytes,
+                None,
+                None,
+                None,
+                age_of(file.name.instant, config.zone, now_ms),
+            )
+            for file in slice_.files
+        ]
+    group = slice_.group
+    total = sum(sizes.values())
+    return DrawnGroup(group.partition, group.file_id, total, tuple(reversed(runs)), problem)
+
+
+def _run(
+    source: RunSource, footer: ParquetFooter | None, file_bytes: int, age_ms: int | None
+) -> DrawnRun:
+    values = footer.key_values if footer is not None else {}
+    return DrawnRun(
+        "L1" if source.is_base else "L0",
+        "partial rows" if source.partial else str(source.kind),
+        source.path,
+        source.instant,
+        file_bytes if source.length is None else source.length,
+        None if footer is None else int(footer.metadata.num_rows),
+        values.get(FOOTER_MIN_KEY),
+        values.get(FOOTER_MAX_KEY),
+        age_ms,
+    )
+
+
+def _footer(snapshot: Snapshot, source: RunSource) -> ParquetFooter | None:
+    if source.footer is not None or (source.kind is RunKind.DELETES and source.length is not None):
+        return source.footer
+    with open_parquet(
+        snapshot.storage, source.path, source.name, offset=source.offset, length=source.length
+    ) as file:
+        return file.footer
+
+
+def _keys(run: DrawnRun) -> str:
+    what = "" if run.rows is None else f"{run.rows:,} "
+    what += {"data": "rows", "deletes": "deletes"}.get(run.kind, run.kind)
+    if run.min_key is None or run.max_key is None:
+        return what
+    return f"{what}  {_short(run.min_key)} … {_short(run.max_key)}"
+
+
+def _short(key: str) -> str:
+    return _cut(key, 24)
+
+
+def _cut(text: str, width: int) -> str:
+    """Cut to the cells of a terminal, of which some characters take two; none may steer it."""
+    shown = "".join(c if c.isprintable() else "·" for c in text)
+    if cell_len(shown) <= width:
+        return shown
+    return f"{set_cell_size(shown, max(0, width - 1)).rstrip()}…"

@@ -1,0 +1,106 @@
+"""Commands that look for what is wrong, and mend it: verify, repair.
+
+They work on storage, not on an opened table: one whose properties are bad cannot be opened.
+"""
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from lakebed.cli.answer import PROBLEM, Answer, answering
+from lakebed.cli.arguments import Debug, Json, Path, Settings, Spark, executor, opened_storage
+from lakebed.model.clock import SystemClock
+from lakebed.services.verify.findings import Report
+from lakebed.services.verify.plan import RepairPlan, plan_repair
+from lakebed.services.verify.repair import Repaired
+from lakebed.services.verify.repair import repair as repair_table
+from lakebed.services.verify.verify import verify as verify_table
+from lakebed.storage.storage import Storage
+
+_MAX_FINDINGS = 50
+
+
+def verify(
+    path: Path,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Names, sizes and footers only; keys are not read.")
+    ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Show all findings.")] = False,
+    options: Settings = None,
+    spark: Spark = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Check the table and say what is wrong; exit with 1 if something is."""
+    with answering(as_json=as_json, debug=debug) as answer:
+        report = _verified(answer, opened_storage(path, options), quick=quick, spark=spark)
+        shown = report.findings if everything else report.findings[:_MAX_FINDINGS]
+
+        def draw(console: Console) -> None:
+            for finding in shown:
+                console.print(str(finding))
+                if finding.mend is not None:
+                    console.print("  repair can mend it")
+                if finding.advice:
+                    console.print(f"  {finding.advice}")
+            if len(shown) < len(report.findings):
+                console.print(f"... and {len(report.findings) - len(shown)} more; --all shows them")
+            console.print(str(report))
+
+        answer.give(report, draw)
+        if not report.is_sound:
+            raise typer.Exit(PROBLEM)
+
+
+def repair(
+    path: Path,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it, and do not ask.")] = False,
+    options: Settings = None,
+    spark: Spark = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show what would be mended, ask, and mend it; exit with 1 if something is left."""
+    with answering(as_json=as_json, debug=debug) as answer:
+        storage = opened_storage(path, options)
+        plan = plan_repair(_verified(answer, storage, quick=True, spark=spark))
+        if not as_json:
+            _draw_plan(answer.out, plan)
+        done: Repaired | None = None
+        if plan.steps and (yes or (not as_json and _asked())):
+            done = answer.working("repairing", lambda: repair_table(storage, SystemClock(), plan))
+        answer.give({"plan": plan, "repaired": done}, lambda console: _draw_done(console, done))
+        unfinished = bool(plan.steps) and (done is None or bool(done.skipped))
+        if unfinished or plan.left:
+            raise typer.Exit(PROBLEM)
+
+
+def _verified(answer: Answer, storage: Storage, *, quick: bool, spark: bool) -> Report:
+    with answer.progress() as progress:
+        return verify_table(
+            storage, SystemClock(), executor(spark=spark), quick=quick, progress=progress
+        )
+
+
+def _asked() -> bool:
+    return sys.stdin.isatty() and typer.confirm("Do it?", err=True)
+
+
+def _draw_plan(console: Console, plan: RepairPlan) -> None:
+    for number, step in enumerate(plan.steps, 1):
+        console.print(f"{number}. {step}")
+    for finding in plan.left:
+        console.print(f"cannot mend: {finding.message}")
+        if finding.advice:
+            console.print(f"  {finding.advice}")
+    console.print(str(plan))
+
+
+def _draw_done(console: Console, done: Repaired | None) -> None:
+    if done is None:
+        return
+    for skipped in done.skipped:
+        console.print(str(skipped))
+    console.print(str(done))

@@ -1,0 +1,186 @@
+"""Commands that look: show, timeline, files."""
+
+from typing import Annotated
+
+import pyarrow.compute as pc
+import typer
+from rich.console import Console
+
+from lakebed.api.layers import size_text
+from lakebed.cli.answer import answering
+from lakebed.cli.arguments import AsOf, Debug, Json, Path, Settings, opened, opened_storage
+from lakebed.cli.drawing import age_of, age_text, align, draw_groups, read_groups
+from lakebed.model.clock import SystemClock
+from lakebed.model.instant import resolve_as_of
+from lakebed.services.verify.findings import plural
+from lakebed.table.config import BucketIndex, SimpleIndex, TableConfig
+from lakebed.table.properties_file import load_config
+from lakebed.table.snapshot import Snapshot, load_snapshot
+
+_MAX_GROUPS = 20
+_MAX_ROWS = 30
+_TIMELINE_COLUMNS = ("instant", "action", "state", "operation", "files", "rows", "deleted", "size")
+_NUMBERS = frozenset({"files", "rows", "deleted", "size"})
+
+All = Annotated[bool, typer.Option("--all", help="Show all, however many there are.")]
+Partition = Annotated[
+    str | None, typer.Option("--partition", help="Only this partition, by its path.")
+]
+
+
+def show(
+    path: Path,
+    as_of: AsOf = None,
+    partition: Partition = None,
+    everything: All = False,
+    options: Settings = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Draw the layers of each file group: sizes, keys and ages of its runs."""
+    with answering(as_json=as_json, debug=debug) as answer:
+        storage = opened_storage(path, options)
+        config = load_config(storage)
+        instant = None if as_of is None else resolve_as_of(as_of, config.zone)
+        snapshot = load_snapshot(storage, config, instant)
+        slices = [
+            slice_
+            for slice_ in snapshot.slices
+            if partition is None or slice_.group.partition == partition.strip("/")
+        ]
+        shown = slices if everything else slices[:_MAX_GROUPS]
+        now_ms = SystemClock().now_ms()
+        groups = read_groups(snapshot, shown, now_ms)
+        document = {
+            "table": _facts(snapshot),
+            "file_groups": len(slices),
+            "size_bytes": sum(file.size_bytes for slice_ in slices for file in slice_.files),
+            "groups": groups,
+        }
+
+        def draw(console: Console) -> None:
+            console.print(_headline(snapshot, now_ms))
+            for line in draw_groups(groups, console.width):
+                console.print(line)
+            if not slices:
+                console.print("(no files)")
+            if len(shown) < len(slices):
+                left = plural(len(slices) - len(shown), "file group")
+                console.print(f"... and {left} more; --all shows them")
+
+        answer.give(document, draw)
+
+
+def timeline(
+    path: Path,
+    everything: All = False,
+    options: Settings = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """List the instants of the table, newest first, with what they wrote."""
+    with answering(as_json=as_json, debug=debug) as answer:
+        history = opened(path, options).history()
+        shown = history if everything or as_json else history.slice(0, _MAX_ROWS)
+
+        def draw(console: Console) -> None:
+            rows = [
+                (
+                    row["instant"],
+                    row["action"],
+                    "archived" if row["archived"] else row["state"],
+                    (row["operation"] or "").lower(),
+                    _number(row["files"]),
+                    _number(row["rows_written"]),
+                    _number(row["rows_deleted"]),
+                    "" if row["bytes_written"] is None else size_text(row["bytes_written"]),
+                )
+                for row in shown.to_pylist()
+            ]
+            for line in align(_TIMELINE_COLUMNS, rows, right=_NUMBERS):
+                console.print(line)
+            _say_rest(console, len(history) - len(shown), "instant")
+
+        answer.give(shown, draw)
+
+
+def files(
+    path: Path,
+    as_of: AsOf = None,
+    partition: Partition = None,
+    everything: All = False,
+    options: Settings = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """List the data files that a read uses."""
+    with answering(as_json=as_json, debug=debug) as answer:
+        found = opened(path, options).files(as_of)
+        if partition is not None:
+            found = found.filter(pc.equal(found.column("partition"), partition.strip("/")))
+        shown = found if everything or as_json else found.slice(0, _MAX_ROWS)
+
+        def draw(console: Console) -> None:
+            rows = [
+                (row["level"], row["instant"], size_text(row["size_bytes"]), row["path"])
+                for row in shown.to_pylist()
+            ]
+            for line in align(("level", "instant", "size", "path"), rows, right=_NUMBERS):
+                console.print(line)
+            _say_rest(console, len(found) - len(shown), "file")
+            total = size_text(sum(found.column("size_bytes").to_pylist()))
+            console.print(f"{plural(len(found), 'file')}, {total}")
+
+        answer.give(shown, draw)
+
+
+def _facts(snapshot: Snapshot) -> dict[str, object]:
+    config = snapshot.config
+    commits = snapshot.timeline.commits
+    return {
+        "name": config.name,
+        "url": snapshot.storage.url,
+        "type": config.table_type,
+        "layout": config.layout,
+        "version": config.version,
+        "index": _index(config),
+        "merge_mode": config.merge_mode,
+        "record_key": config.record_key_fields,
+        "ordering": config.ordering_fields,
+        "partition_by": config.partition_fields,
+        "commits": len(commits),
+        "last_instant": commits[-1].requested if commits else None,
+        "pending": [f"{i.action} {i.requested}" for i in snapshot.timeline.pending()],
+    }
+
+
+def _headline(snapshot: Snapshot, now_ms: int) -> str:
+    facts, config = _facts(snapshot), snapshot.config
+    kind = config.table_type.replace("_", " ").lower()
+    parts = [f"{config.name}: {kind}, {config.layout}, version {config.version}, {_index(config)}"]
+    last = facts["last_instant"]
+    if last is None:
+        parts.append("no commit yet")
+    else:
+        age = age_text(age_of(str(last), config.zone, now_ms))
+        parts.append(f"{plural(len(snapshot.timeline.commits), 'commit')}, the last {age} ago")
+    pending = snapshot.timeline.pending()
+    parts += [f"{i.action} {i.requested} is {i.state.lower()}" for i in pending]
+    return "\n".join(parts)
+
+
+def _index(config: TableConfig) -> str:
+    if isinstance(config.index, BucketIndex):
+        return plural(config.index.buckets, "bucket")
+    if isinstance(config.index, SimpleIndex):
+        return "global simple index" if config.index.is_global else "simple index"
+    return "no index stored"
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _say_rest(console: Console, left: int, noun: str) -> None:
+    if left > 0:
+        console.print(f"... and {plural(left, noun)} more; --all shows them")

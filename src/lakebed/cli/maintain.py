@@ -1,0 +1,194 @@
+"""Commands that change a table: compact, clean, cluster, rollback, restore, archive, versions."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from lakebed.cli.answer import answering
+from lakebed.cli.arguments import Changes, Debug, Json, Path, Settings, Spark, opened, pairs
+from lakebed.errors import InvalidError
+
+
+class Mode(StrEnum):
+    """What a compaction makes of a file group."""
+
+    FULL = "full"
+    LOG = "log"
+    HYBRID = "hybrid"
+
+
+class LayoutName(StrEnum):
+    """How the runs of a file group lie."""
+
+    DEFAULT = "default"
+    LSM_TREE = "lsm_tree"
+
+
+Instant = Annotated[str, typer.Argument(help="The instant, as `lakebed timeline` lists it.")]
+To = Annotated[int | None, typer.Option("--to", help="The table version to reach.")]
+LayoutOption = Annotated[LayoutName | None, typer.Option("--layout", help="The layout to reach.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+
+
+def compact(
+    path: Path,
+    mode: Annotated[
+        Mode, typer.Option(help="Into base files, into one log each, or what pays per file group.")
+    ] = Mode.FULL,
+    schedule_only: Annotated[
+        bool, typer.Option("--schedule-only", help="Plan it, and leave the work to others.")
+    ] = False,
+    execute: Annotated[
+        str | None, typer.Option("--execute", help="Carry out the plan of this instant.")
+    ] = None,
+    changes: Changes = None,
+    options: Settings = None,
+    spark: Spark = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Merge the logs of each file group."""
+    with answering(as_json=as_json, debug=debug) as answer:
+        if schedule_only and execute is not None:
+            raise InvalidError("--schedule-only and --execute: want one of them")
+        table = opened(path, options, spark=spark)
+        if schedule_only:
+            planned = table.schedule_compaction(mode=str(mode), options=pairs(changes))
+            answer.give(planned, nothing="nothing to compact")
+            return
+        done = answer.working(
+            "compacting",
+            lambda: table.compact(mode=str(mode), instant=execute, options=pairs(changes)),
+        )
+
+        def draw(console: Console) -> None:
+            for compaction in done:
+                console.print(str(compaction))
+            if not done:
+                console.print("nothing to compact")
+
+        answer.give(done, draw)
+
+
+def clean(
+    path: Path,
+    changes: Changes = None,
+    options: Settings = None,
+    spark: Spark = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Delete file versions that no retained instant needs."""
+    with answering(as_json=as_json, debug=debug) as answer:
+        table = opened(path, options, spark=spark)
+        done = answer.working("cleaning", lambda: table.clean(options=pairs(changes)))
+        answer.give(done, nothing="nothing to clean")
+
+
+def cluster(
+    path: Path,
+    partition: Annotated[
+        list[str] | None, typer.Option("--partition", help="Only this partition; may come often.")
+    ] = None,
+    changes: Changes = None,
+    options: Settings = None,
+    spark: Spark = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Merge small file groups into large ones, each with a range of keys of its own."""
+    with answering(as_json=as_json, debug=debug) as answer:
+        table = opened(path, options, spark=spark)
+        done = answer.working(
+            "clustering",
+            lambda: table.cluster(partitions=partition or None, options=pairs(changes)),
+        )
+        answer.give(done, nothing="nothing to cluster")
+
+
+def archive(
+    path: Path,
+    changes: Changes = None,
+    options: Settings = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Move old instants out of the active timeline."""
+    with answering(as_json=as_json, debug=debug) as answer:
+        table = opened(path, options)
+        done = answer.working("archiving", lambda: table.archive(options=pairs(changes)))
+        answer.give(done, nothing="nothing to archive")
+
+
+def rollback(
+    path: Path,
+    instant: Instant,
+    delete_plan: Annotated[
+        bool, typer.Option("--delete-plan", help="Drop the plan of a pending compaction too.")
+    ] = False,
+    options: Settings = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Take back an instant, pending or the last completed one."""
+    with answering(as_json=as_json, debug=debug) as answer:
+        table = opened(path, options)
+        done = answer.working(
+            "rolling back", lambda: table.rollback(instant, delete_plan=delete_plan)
+        )
+        answer.give(done)
+
+
+def restore(
+    path: Path,
+    instant: Instant,
+    options: Settings = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Bring the table back to a savepoint; all that came after is lost."""
+    with answering(as_json=as_json, debug=debug) as answer:
+        table = opened(path, options)
+        answer.give(answer.working("restoring", lambda: table.restore(instant)))
+
+
+def upgrade(
+    path: Path,
+    to: To = None,
+    layout: LayoutOption = None,
+    dry_run: DryRun = False,
+    options: Settings = None,
+    spark: Spark = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Move the table to a newer version, or to another layout."""
+    with answering(as_json=as_json, debug=debug) as answer:
+        table = opened(path, options, spark=spark)
+        layout_name = None if layout is None else str(layout)
+        done = answer.working(
+            "upgrading", lambda: table.upgrade(to=to, layout=layout_name, dry_run=dry_run)
+        )
+        answer.give(done, nothing="nothing to change")
+
+
+def downgrade(
+    path: Path,
+    to: To = None,
+    layout: LayoutOption = None,
+    dry_run: DryRun = False,
+    options: Settings = None,
+    spark: Spark = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Move the table to an older version, or to another layout."""
+    with answering(as_json=as_json, debug=debug) as answer:
+        table = opened(path, options, spark=spark)
+        layout_name = None if layout is None else str(layout)
+        done = answer.working(
+            "downgrading", lambda: table.downgrade(to=to, layout=layout_name, dry_run=dry_run)
+        )
+        answer.give(done, nothing="nothing to change")

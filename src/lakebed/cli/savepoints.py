@@ -1,0 +1,56 @@
+"""Commands for savepoints: create, list, delete."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from lakebed.cli.answer import answering
+from lakebed.cli.arguments import Debug, Json, Path, Settings, opened
+from lakebed.cli.maintain import Instant
+
+app = typer.Typer(no_args_is_help=True, help="Keep a moment of the table to come back to.")
+
+
+@app.command()
+def create(
+    path: Path,
+    comment: Annotated[str, typer.Option(help="What it is kept for.")] = "",
+    options: Settings = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Keep the last commit: cleaning and archiving leave its files alone."""
+    with answering(as_json=as_json, debug=debug) as answer:
+        answer.give(opened(path, options).savepoint(comment=comment))
+
+
+@app.command("list")
+def list_(
+    path: Path, options: Settings = None, as_json: Json = False, debug: Debug = False
+) -> None:
+    """List the savepoints."""
+    with answering(as_json=as_json, debug=debug) as answer:
+        found = opened(path, options).savepoints()
+
+        def draw(console: Console) -> None:
+            for savepoint in found:
+                console.print(str(savepoint))
+            if not found:
+                console.print("no savepoint")
+
+        answer.give(found, draw)
+
+
+@app.command()
+def delete(
+    path: Path,
+    instant: Instant,
+    options: Settings = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Delete a savepoint; its files go with the next clean."""
+    with answering(as_json=as_json, debug=debug) as answer:
+        opened(path, options).delete_savepoint(instant)
+        answer.give({"deleted": instant}, lambda console: console.print(f"{instant}: deleted"))

@@ -1,0 +1,152 @@
+"""What a table needs from time to time, done where it is due: inline after a write, or in a loop.
+
+A service that fails never takes back the write before it: what is due stays due, and whoever
+comes next does it.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, Self
+
+from lakebed.errors import LakebedError, LockedError, OptionError
+from lakebed.format.instant_name import Action
+from lakebed.services.archive.execute import archive
+from lakebed.services.archive.options import ArchiveOptions
+from lakebed.services.clean.execute import clean
+from lakebed.services.clean.options import CleanOptions
+from lakebed.services.compaction.execute import execute_compaction, pending_compactions
+from lakebed.services.compaction.options import Mode
+from lakebed.services.compaction.schedule import schedule_compaction
+from lakebed.table.config import TableType
+from lakebed.table.snapshot import load_snapshot
+from lakebed.timeline.timeline import Timeline, TimelineInstant
+from lakebed.write.pipeline import WriteTarget
+
+log = logging.getLogger(__name__)
+
+_COMPACT = "hoodie.compact.inline"
+_SCHEDULE = "hoodie.compact.schedule.inline"
+_MODE = "lakebed.compaction.mode"
+_CLEAN = "hoodie.clean.automatic"
+_CLEAN_EVERY = "hoodie.clean.trigger.max.commits"
+_ARCHIVE = "hoodie.archive.automatic"
+
+
+class Done(Protocol):
+    """What a service did; its text is a sentence for people."""
+
+    def __str__(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What a table does by itself after a write, by Hudi's option names.
+
+    As in Hudi, cleaning and archiving are on and compaction is off unless asked for. Cleaning is
+    looked at every few commits, since looking costs a listing.
+    """
+
+    compact: bool = False
+    schedule: bool = False
+    mode: Mode = Mode.HYBRID
+    clean: bool = True
+    clean_every: int = 5
+    archive: bool = True
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> Self:
+        """Take it from a table's properties."""
+        every = properties.get(_CLEAN_EVERY, "5").strip()
+        if not (every.isascii() and every.isdigit() and 0 < int(every) < 10**6):
+            raise OptionError(f"option {_CLEAN_EVERY}={every}: want a number above 0")
+        return cls(
+            _flag(properties, _COMPACT, default=False),
+            _flag(properties, _SCHEDULE, default=False),
+            Mode.parse(properties.get(_MODE, "").strip().lower() or Mode.HYBRID),
+            _flag(properties, _CLEAN, default=True),
+            int(every),
+            _flag(properties, _ARCHIVE, default=True),
+        )
+
+
+def run_inline(target: WriteTarget) -> tuple[Done, ...]:
+    """Do what a table's properties want done after a write, if it is due; failures are logged."""
+    return _run(target, Upkeep.of(target.config.properties), _logged)
+
+
+def run_due(target: WriteTarget) -> tuple[Done, ...]:
+    """Do everything that is due, compaction and plans that others left included."""
+    upkeep = Upkeep.of(target.config.properties)
+    wanted = Upkeep(compact=True, mode=upkeep.mode, clean_every=1)
+    return _run(target, wanted, _raised)
+
+
+Attempt = Callable[[str, Callable[[], Done | None]], Done | None]
+
+
+def _run(target: WriteTarget, upkeep: Upkeep, attempt: Attempt) -> tuple[Done, ...]:
+    done: list[Done | None] = []
+    on_read = target.config.table_type is TableType.MERGE_ON_READ
+    if on_read and (upkeep.compact or upkeep.schedule):
+        done.append(attempt("compaction", lambda: _plan(target, upkeep)))
+    if on_read and upkeep.compact:
+        snapshot = load_snapshot(target.storage, target.config, commits=target.commits)
+        done += [
+            attempt("compaction", partial(_carry_out, target, instant))
+            for instant in pending_compactions(snapshot)
+        ]
+    timeline = target.commits.active.load()
+    if upkeep.clean and _is_clean_due(timeline, target.config.properties, upkeep.clean_every):
+        done.append(attempt("cleaning", lambda: clean(target)))
+    if upkeep.archive and _is_archive_due(timeline, target.config.properties):
+        done.append(attempt("archiving", lambda: archive(target)))
+    return tuple(result for result in done if result is not None)
+
+
+def _plan(target: WriteTarget, upkeep: Upkeep) -> Done | None:
+    return schedule_compaction(target, None, upkeep.mode)
+
+
+def _carry_out(target: WriteTarget, instant: TimelineInstant) -> Done | None:
+    try:
+        return execute_compaction(target, instant)
+    except LockedError:
+        return None  # another process is at it
+
+
+def _logged(what: str, act: Callable[[], Done | None]) -> Done | None:
+    try:
+        return act()
+    except LakebedError:
+        log.warning("%s failed and stays due; the write before it counts", what, exc_info=True)
+        return None
+
+
+def _raised(what: str, act: Callable[[], Done | None]) -> Done | None:
+    del what
+    return act()
+
+
+def _is_clean_due(timeline: Timeline, properties: Mapping[str, str], every: int) -> bool:
+    """Tell whether cleaning may find something, from the timeline alone."""
+    if timeline.pending(Action.CLEAN):
+        return True
+    cleans = [instant for instant in timeline.select(Action.CLEAN) if instant.is_completed]
+    last = cleans[-1].requested if cleans else ""
+    since = sum(commit.requested > last for commit in timeline.commits)
+    options = CleanOptions.of(properties)
+    enough = len(timeline.commits) > min(options.commits_retained, options.file_versions_retained)
+    return enough and since >= every
+
+
+def _is_archive_due(timeline: Timeline, properties: Mapping[str, str]) -> bool:
+    return len(timeline.commits) > ArchiveOptions.of(properties).max_commits
+
+
+def _flag(properties: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = properties.get(name, "").strip().lower()
+    if text not in ("", "true", "false"):
+        raise OptionError(f"option {name}={text}: want true or false")
+    return text == "true" if text else default

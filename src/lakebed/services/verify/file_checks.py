@@ -1,0 +1,198 @@
+"""Files against commits: what is missing, what is too much, and whether slices make sense.
+
+All from names, sizes and commits; no file is opened but those of partition metadata.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+
+from lakebed.errors import CorruptError, LakebedError
+from lakebed.format.bucket import bucket_of_file_id
+from lakebed.format.partition_metadata import PARTITION_METADATA_NAME, PartitionMetadata
+from lakebed.services.verify.findings import Code, Finding, Mend, Severity
+from lakebed.services.verify.inventory import Inventory
+from lakebed.table.config import BucketIndex, TableType
+from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile, join_path
+from lakebed.table.retained import needed_files
+
+_ADVICE_LOST = (
+    "bring the file back from a copy, restore a savepoint (lakebed restore), or write the lost "
+    "rows again"
+)
+
+
+def check_named(inventory: Inventory) -> Iterator[Finding]:
+    """Find files that the newest slices need and that are missing, cut or too long."""
+    commits = (
+        (commit, inventory.metadata[commit.requested])
+        for commit in inventory.timeline.commits
+        if commit.requested in inventory.metadata
+    )
+    try:
+        needed = needed_files(commits)
+    except CorruptError as error:
+        yield Finding(Severity.ERROR, Code.INSTANT_UNREADABLE, str(error), advice=_ADVICE_LOST)
+        return
+    for group, files in needed.items():
+        if group.file_id in inventory.replaced.get(group.partition, frozenset()):
+            continue
+        for file in files:
+            found = inventory.sizes.get(file.path)
+            if found is None:
+                yield Finding(
+                    Severity.ERROR,
+                    Code.FILE_MISSING,
+                    f"{file.path}: a commit names it, but it is not there; rows are missing",
+                    path=file.path,
+                    advice=_ADVICE_LOST,
+                )
+            elif file.size_bytes and found != file.size_bytes:
+                cut = found < file.size_bytes
+                yield Finding(
+                    Severity.ERROR if cut else Severity.WARNING,
+                    Code.FILE_SIZE,
+                    f"{file.path}: its commit wrote {file.size_bytes} bytes, found {found}: it was "
+                    + ("cut, and rows are missing" if cut else "changed since"),
+                    path=file.path,
+                    advice=_ADVICE_LOST if cut else "",
+                )
+
+
+def check_leftovers(inventory: Inventory) -> Iterator[Finding]:
+    """Find data files that no commit names, of instants that are over.
+
+    What a pending instant has written so far is its own business.
+    """
+    timeline = inventory.timeline
+    known = {instant.requested for instant in timeline.instants}
+    pending = {instant.requested for instant in timeline.pending()}
+    for file in inventory.files:
+        instant = file.name.instant
+        if instant in pending or inventory.counts(file) or _is_change_data(file):
+            continue
+        if timeline.completed(instant) is not None:
+            yield Finding(
+                Severity.WARNING,
+                Code.FILE_LEFTOVER,
+                f"{file.path}: the commit {instant} does not name it. We do not read it, but to "
+                "Apache Hudi it is data: rows come twice or come back",
+                path=file.path,
+                instant=instant,
+                mend=Mend.DELETE_FILE,
+            )
+        elif instant not in known and isinstance(file, BaseFile):
+            yield Finding(
+                Severity.ERROR,
+                Code.UNCOMMITTED_BASE,
+                f"{file.path}: a base file of the instant {instant}, which never completed. We do "
+                "not read it, but Apache Hudi loses the logs that came after it",
+                path=file.path,
+                instant=instant,
+                mend=Mend.DELETE_FILE,
+            )
+        elif instant not in known:
+            yield Finding(
+                Severity.NOTE,
+                Code.FILE_LEFTOVER,
+                f"{file.path}: a log of the instant {instant}, which never completed; nobody "
+                "reads it",
+                path=file.path,
+                instant=instant,
+                mend=Mend.DELETE_FILE,
+            )
+
+
+def check_slices(
+    inventory: Inventory, groups: Mapping[FileGroupId, tuple[FileSlice, ...]]
+) -> Iterator[Finding]:
+    """Find slices that the kind of table, or its index, does not have."""
+    if inventory.config.table_type is TableType.COPY_ON_WRITE:
+        for slices in groups.values():
+            for log in (log for slice_ in slices for log in slice_.log_files):
+                yield Finding(
+                    Severity.ERROR,
+                    Code.LOG_WITHOUT_BASE,
+                    f"{log.path}: a log on a copy-on-write table, which has base files only",
+                    path=log.path,
+                    instant=log.name.instant,
+                )
+    index = inventory.config.index
+    if isinstance(index, BucketIndex):
+        yield from _check_buckets(index, groups)
+
+
+def _check_buckets(
+    index: BucketIndex, groups: Mapping[FileGroupId, tuple[FileSlice, ...]]
+) -> Iterator[Finding]:
+    held: dict[tuple[str, int], list[FileGroupId]] = defaultdict(list)
+    for group in groups:
+        bucket = bucket_of_file_id(group.file_id)
+        if bucket is None or bucket >= index.buckets:
+            yield Finding(
+                Severity.ERROR,
+                Code.BUCKET_WRONG,
+                f"file group {group.file_id} in partition {group.partition!r}: the id is none of a "
+                f"bucket below {index.buckets}; keys in it are never updated",
+                path=join_path(group.partition, group.file_id),
+                advice="read the rows and write them again to a table with the right index",
+            )
+        else:
+            held[group.partition, bucket].append(group)
+    for (partition, bucket), of in held.items():
+        if len(of) > 1:
+            ids = " and ".join(group.file_id for group in of)
+            yield Finding(
+                Severity.ERROR,
+                Code.BUCKET_WRONG,
+                f"partition {partition!r} has {len(of)} file groups for bucket {bucket}: {ids}; a "
+                "key may come twice, and writes are refused",
+                path=partition,
+                advice="restore a savepoint, or overwrite the partition (insert_overwrite)",
+            )
+
+
+def check_partitions(inventory: Inventory) -> Iterator[Finding]:
+    """Find partitions that Apache Hudi would not see, for want of their metadata file."""
+    first: dict[str, str] = {}
+    for file in inventory.files:
+        if inventory.counts(file):
+            instant = file.name.instant
+            first[file.partition] = min(first.get(file.partition, instant), instant)
+    for partition, instant in sorted(first.items()):
+        path = join_path(partition, PARTITION_METADATA_NAME)
+        marks = inventory.marks.get(partition, ())
+        wanted = PartitionMetadata.of(instant, partition)
+        if not marks:
+            problem = "is missing: Apache Hudi shows no rows of this partition"
+        elif path not in marks:
+            continue  # in the format of base files, which only the presence of matters
+        else:
+            problem = _partition_problem(inventory, path, wanted)
+        if problem:
+            yield Finding(
+                Severity.WARNING if marks else Severity.ERROR,
+                Code.PARTITION_METADATA,
+                f"{path} {problem}",
+                path=path,
+                instant=instant,
+                mend=Mend.WRITE_PARTITION_METADATA,
+            )
+
+
+def files_by_instant(inventory: Inventory) -> Mapping[str, int]:
+    """Count the data files of each instant."""
+    return Counter(file.name.instant for file in inventory.files)
+
+
+def _partition_problem(inventory: Inventory, path: str, wanted: PartitionMetadata) -> str:
+    try:
+        found = PartitionMetadata.parse(inventory.storage.read(path), path)
+    except LakebedError as error:
+        return f"cannot be read: {error}"
+    if found.depth != wanted.depth:
+        return f"says a depth of {found.depth} levels, but it lies {wanted.depth} deep"
+    return ""
+
+
+def _is_change_data(file: BaseFile | LogFile) -> bool:
+    return isinstance(file, LogFile) and file.is_cdc

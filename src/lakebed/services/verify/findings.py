@@ -1,0 +1,175 @@
+"""What a verification says: findings, and what was looked at."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How bad a finding is."""
+
+    ERROR = "error"
+    """Rows are wrong, lost or cannot be read, by us or by Apache Hudi."""
+    WARNING = "warning"
+    """Nothing is wrong yet that a reader sees, but somebody should look."""
+    NOTE = "note"
+    """Good to know."""
+
+
+class Code(StrEnum):
+    """What kind of finding it is: stable names, for scripts."""
+
+    PROPERTIES_BAD = "properties-bad"
+    PROPERTIES_CHECKSUM = "properties-checksum"
+    PROPERTIES_BACKUP = "properties-backup"
+    TIMELINE_BAD = "timeline-bad"
+    INSTANT_STATES = "instant-states"
+    INSTANT_UNREADABLE = "instant-unreadable"
+    INSTANT_PENDING = "instant-pending"
+    ARCHIVE_BAD = "archive-bad"
+    FILE_MISSING = "file-missing"
+    FILE_SIZE = "file-size"
+    FILE_LEFTOVER = "file-leftover"
+    UNCOMMITTED_BASE = "uncommitted-base"
+    FILE_UNREADABLE = "file-unreadable"
+    FILE_UNSUPPORTED = "file-unsupported"
+    FILE_SCHEMA = "file-schema"
+    ROW_COUNT = "row-count"
+    TWO_BASE_FILES = "two-base-files"
+    LOG_WITHOUT_BASE = "log-without-base"
+    BUCKET_WRONG = "bucket-wrong"
+    KEY_MISSING = "key-missing"
+    KEY_ORDER = "key-order"
+    KEY_TWICE = "key-twice"
+    KEY_IN_SEVERAL_GROUPS = "key-in-several-groups"
+    KEY_RANGE = "key-range"
+    BLOOM_FILTER = "bloom-filter"
+    META_COLUMN = "meta-column"
+    PARTITION_METADATA = "partition-metadata"
+    LOCK = "lock"
+    HEARTBEAT_STALE = "heartbeat-stale"
+    TEMP_STALE = "temp-stale"
+    METADATA_TABLE = "metadata-table"
+    TABLE_CHANGED = "table-changed"
+
+
+class Mend(StrEnum):
+    """What `repair` can do about a finding."""
+
+    WRITE_CHECKSUM = "write-checksum"
+    RESTORE_PROPERTIES = "restore-properties"
+    DELETE_BACKUP = "delete-backup"
+    DELETE_LOCK = "delete-lock"
+    RELEASE_LOCK = "release-lock"
+    ROLL_BACK = "roll-back"
+    DELETE_FILE = "delete-file"
+    DELETE_HEARTBEAT = "delete-heartbeat"
+    DELETE_TEMP = "delete-temp"
+    WRITE_PARTITION_METADATA = "write-partition-metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is not as it should be, in a sentence.
+
+    `mend` says what `repair` would do about it; `advice` what else helps.
+    """
+
+    severity: Severity
+    code: Code
+    message: str
+    path: str | None = None
+    instant: str | None = None
+    key: str | None = None
+    mend: Mend | None = None
+    advice: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.message}"
+
+
+@dataclass(slots=True)
+class Coverage:
+    """Counts of what was looked at, by its name in the singular.
+
+    So a report without findings says what it covered.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, what: str, number: int = 1) -> None:
+        """Count `number` more of `what`."""
+        self.counts[what] += number
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All findings, worst first, and how much was checked."""
+
+    url: str
+    level: str
+    findings: tuple[Finding, ...]
+    checked: Mapping[str, int]
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    @property
+    def errors(self) -> int:
+        """Count the findings that make rows wrong."""
+        return self._count(Severity.ERROR)
+
+    @property
+    def warnings(self) -> int:
+        """Count the findings that somebody should look at."""
+        return self._count(Severity.WARNING)
+
+    @property
+    def notes(self) -> int:
+        """Count the rest."""
+        return self._count(Severity.NOTE)
+
+    @property
+    def is_sound(self) -> bool:
+        """Tell whether there is no error and no warning."""
+        return not (self.errors or self.warnings)
+
+    @property
+    def mendable(self) -> int:
+        """Count the findings that `repair` can mend."""
+        return sum(finding.mend is not None for finding in self.findings)
+
+    def __str__(self) -> str:
+        looked = ", ".join(plural(number, what) for what, number in self.checked.items())
+        if not self.findings:
+            return f"{self.url}: nothing is wrong ({self.level}; checked {looked})"
+        return (
+            f"{self.url}: {plural(self.errors, 'error')}, {plural(self.warnings, 'warning')}, "
+            f"{plural(self.notes, 'note')}; repair can mend {self.mendable} "
+            f"({self.level}; checked {looked})"
+        )
+
+    def _count(self, severity: Severity) -> int:
+        return sum(finding.severity is severity for finding in self.findings)
+
+
+_ORDER = {severity: at for at, severity in enumerate(Severity)}
+
+
+def make_report(url: str, level: str, findings: Iterable[Finding], coverage: Coverage) -> Report:
+    """Sort the findings, worst first, each once."""
+    found = sorted(
+        dict.fromkeys(findings),
+        key=lambda f: (_ORDER[f.severity], f.code, f.path or "", f.instant or "", f.message),
+    )
+    return Report(url, level, tuple(found), dict(sorted(coverage.counts.items())))
+
+
+def plural(number: int, noun: str) -> str:
+    """Spell a number of things.
+
+    >>> plural(1, "file"), plural(2_000, "key")
+    ('1 file', '2,000 keys')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

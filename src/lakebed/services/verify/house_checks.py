@@ -1,0 +1,179 @@
+"""What writers leave beside the data: locks, heartbeats, temporary files, a metadata table."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from lakebed.errors import LakebedError, NotFoundError
+from lakebed.format.heartbeat import HEARTBEAT_FOLDER
+from lakebed.format.lock_file import (
+    DISK_LOCK_PATH,
+    LOCK_FILE_MAX_BYTES,
+    LOCK_FILE_PATH,
+    DiskLockFile,
+    LockFile,
+)
+from lakebed.model.clock import Clock
+from lakebed.services.verify.findings import Code, Finding, Mend, Severity
+from lakebed.services.verify.inventory import Inventory
+from lakebed.timeline.active import load_timeline
+
+_DAY_MS: Final = 86_400_000
+_METADATA_TIMELINE: Final = ".hoodie/metadata/.hoodie/timeline"
+_METADATA_PARTITIONS: Final = "hoodie.table.metadata.partitions"
+_TEMP_FOLDER: Final = ".hoodie/.temp/"
+_INSTANT: Final = re.compile(r"[0-9]{14,20}")
+
+
+def check_lock(inventory: Inventory, now_ms: int) -> Iterator[Finding]:
+    """Look at the lock file of object stores, which Apache Hudi's writers share with ours."""
+    if LOCK_FILE_PATH not in inventory.hidden:
+        return
+    data = inventory.storage.read_range(LOCK_FILE_PATH, 0, LOCK_FILE_MAX_BYTES)
+    try:
+        lock = LockFile.parse(data, LOCK_FILE_PATH)
+    except LakebedError as error:
+        yield Finding(
+            Severity.ERROR,
+            Code.LOCK,
+            f"{error}; no writer can begin",
+            path=LOCK_FILE_PATH,
+            mend=Mend.DELETE_LOCK,
+        )
+        return
+    if lock.is_held(now_ms):
+        seconds = (lock.valid_until_ms - now_ms) // 1000
+        yield Finding(
+            Severity.NOTE,
+            Code.LOCK,
+            f"{LOCK_FILE_PATH}: the writer {lock.owner} holds the table, for {seconds} s yet if it "
+            "does not renew",
+            path=LOCK_FILE_PATH,
+        )
+    elif not lock.expired:
+        yield Finding(
+            Severity.NOTE,
+            Code.LOCK,
+            f"{LOCK_FILE_PATH}: the writer {lock.owner} died holding the table; its time has "
+            "passed, and the next writer takes it over",
+            path=LOCK_FILE_PATH,
+        )
+
+
+def check_disk_lock(inventory: Inventory, clock: Clock) -> Iterator[Finding]:
+    """Look at the lock file on a disk, whose mere existence stops the writers of Apache Hudi."""
+    if DISK_LOCK_PATH not in inventory.hidden:
+        return
+    try:
+        modified_ms = inventory.storage.head(DISK_LOCK_PATH).modified_ms
+        data = inventory.storage.read_range(DISK_LOCK_PATH, 0, LOCK_FILE_MAX_BYTES)
+    except NotFoundError:
+        return  # released since it was listed
+    now_ms = clock.now_ms()
+    lock = DiskLockFile.parse(data)
+    if lock is None:
+        age_ms = now_ms - modified_ms
+        old = age_ms > _DAY_MS
+        yield Finding(
+            Severity.WARNING if old else Severity.NOTE,
+            Code.LOCK,
+            f"{DISK_LOCK_PATH}: another engine holds the table, for {age_ms // 60_000} min by now; "
+            "no writer can begin",
+            path=DISK_LOCK_PATH,
+            advice="if none of its writers is at work, delete the file" if old else "",
+        )
+        return
+    dead = clock.is_gone(lock.process) or not lock.is_held(now_ms)
+    yield Finding(
+        Severity.NOTE,
+        Code.LOCK,
+        f"{DISK_LOCK_PATH}: a writer of ours ({lock.process}) "
+        + (
+            "died holding the table; the next one takes it over, but writers of Apache Hudi wait"
+            if dead
+            else "holds the table"
+        ),
+        path=DISK_LOCK_PATH,
+        # Whoever takes the table next, as a repair does, leaves no file behind.
+        mend=Mend.RELEASE_LOCK if dead else None,
+    )
+
+
+def check_remains(inventory: Inventory) -> Iterator[Finding]:
+    """Find heartbeats and temporary files of instants that are not pending."""
+    pending = {instant.requested for instant in inventory.timeline.pending()}
+    temporary: dict[str, list[str]] = {}
+    for path in inventory.hidden:
+        if path.startswith(f"{HEARTBEAT_FOLDER}/"):
+            instant = path.rpartition("/")[2]
+            if instant not in pending and _INSTANT.fullmatch(instant):
+                yield Finding(
+                    Severity.NOTE,
+                    Code.HEARTBEAT_STALE,
+                    f"{path}: a heartbeat of an instant that is not pending",
+                    path=path,
+                    instant=instant,
+                    mend=Mend.DELETE_HEARTBEAT,
+                )
+        elif path.startswith(_TEMP_FOLDER):
+            found = _INSTANT.search(path[len(_TEMP_FOLDER) :])
+            if found is not None and found[0] not in pending:
+                temporary.setdefault(found[0], []).append(path)
+    for instant, paths in sorted(temporary.items()):
+        yield Finding(
+            Severity.NOTE,
+            Code.TEMP_STALE,
+            f"{paths[0]} and {len(paths) - 1} more: temporary files of {instant}, which is not "
+            "pending; they only take room",
+            path=paths[0],
+            instant=instant,
+            mend=Mend.DELETE_TEMP,
+        )
+
+
+def check_metadata_table(inventory: Inventory) -> Iterator[Finding]:
+    """Find commits that Apache Hudi's metadata table has not heard of: it would not list their files."""
+    live = inventory.config.properties.get(_METADATA_PARTITIONS, "").strip()
+    if not live:
+        return
+    try:
+        known = {
+            instant.requested: instant.completion or ""
+            for instant in load_timeline(inventory.storage, _METADATA_TIMELINE).instants
+            if instant.is_completed
+        }
+    except LakebedError as error:
+        yield Finding(
+            Severity.ERROR,
+            Code.METADATA_TABLE,
+            f"Apache Hudi's metadata table ({live}): {error}",
+            path=_METADATA_TIMELINE,
+        )
+        return
+    if not known:
+        yield Finding(
+            Severity.ERROR,
+            Code.METADATA_TABLE,
+            f"{_METADATA_PARTITIONS}={live}, but there is no metadata table: Apache Hudi finds no "
+            "files",
+            path=_METADATA_TIMELINE,
+            advice="let Apache Hudi build it again, or empty the property",
+        )
+        return
+    # It was built from what there was then, and its own oldest instants are archived.
+    begin = min(known.values())
+    missed = [
+        commit.requested
+        for commit in inventory.timeline.commits
+        if commit.requested not in known and (commit.completion or "") > begin
+    ]
+    if missed:
+        yield Finding(
+            Severity.ERROR,
+            Code.METADATA_TABLE,
+            f"Apache Hudi's metadata table ({live}) lacks {len(missed)} commits, the first is "
+            f"{missed[0]}: Hudi does not see what they wrote",
+            path=_METADATA_TIMELINE,
+            instant=missed[0],
+            advice="let Apache Hudi build it again (delete .hoodie/metadata and the property)",
+        )

@@ -1,0 +1,282 @@
+"""All that names and listings tell of a table, read once and kept even where it is wrong.
+
+A snapshot refuses a table at the first thing that is wrong; here the rest is still looked at.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import pyarrow as pa
+
+from lakebed.errors import CorruptError, LakebedError, UnsupportedError
+from lakebed.format.commit_metadata import CommitMetadata
+from lakebed.format.instant_name import Action, InstantName
+from lakebed.format.names import BaseFileName, parse_data_name
+from lakebed.format.partition_metadata import is_partition_metadata_name
+from lakebed.services.verify.findings import Code, Coverage, Finding, Severity
+from lakebed.storage.storage import Entry, Storage
+from lakebed.table.config import TableConfig
+from lakebed.table.file_group import (
+    BaseFile,
+    FileGroupId,
+    FileSlice,
+    LogFile,
+    build_slices,
+    group_files,
+)
+from lakebed.table.retained import named_files
+from lakebed.table.snapshot import CommitCache, Snapshot, table_files
+from lakebed.timeline.active import ActiveTimeline
+from lakebed.timeline.archived import read_archived
+from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline
+
+_LATEST = "9" * 17
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """A table as it lies: properties, timeline, what commits say, every object that there is.
+
+    `metadata` are the commits that could be read, by instant; `marks` the partition metadata
+    files by partition; `hidden` what writers keep in `.hoodie` beside timeline and metadata
+    table; `archived` maps archived instants to their completion.
+    """
+
+    storage: Storage
+    config: TableConfig
+    timeline: Timeline
+    commits: CommitCache
+    metadata: Mapping[str, CommitMetadata]
+    files: tuple[BaseFile | LogFile, ...]
+    marks: Mapping[str, tuple[str, ...]]
+    hidden: Mapping[str, Entry]
+    archived: Mapping[str, str]
+    findings: tuple[Finding, ...] = field(repr=False)
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """Give the table as readers load it; what it refuses is not settled yet."""
+        return Snapshot(self.storage, self.config, self.timeline, self.commits)
+
+    @cached_property
+    def schema(self) -> pa.Schema | None:
+        """Give the table's schema; None where no commit that has one can be read."""
+        try:
+            return self.snapshot.schema
+        except LakebedError:
+            return None
+
+    @cached_property
+    def named(self) -> Mapping[str, frozenset[str]]:
+        """Give the paths that each readable commit names."""
+        return {at: frozenset(named_files(metadata)) for at, metadata in self.metadata.items()}
+
+    @cached_property
+    def sizes(self) -> Mapping[str, int]:
+        """Give the size of each data file."""
+        return {file.path: file.size_bytes for file in self.files}
+
+    @cached_property
+    def replaced(self) -> Mapping[str, frozenset[str]]:
+        """Give the file ids that ended, by partition."""
+        gone: dict[str, set[str]] = {}
+        for metadata in self.metadata.values():
+            for partition, ids in (metadata.partition_to_replace_file_ids or {}).items():
+                gone.setdefault(partition, set()).update(ids)
+        return {partition: frozenset(ids) for partition, ids in gone.items()}
+
+    def counts(self, file: BaseFile | LogFile) -> bool:
+        """Tell whether a reader of ours takes `file` for data; True where its commit is unreadable."""
+        instant = file.name.instant
+        if not self.timeline.is_committed(instant):
+            return False
+        commit = self.timeline.completed(instant)
+        if commit is None:
+            return True
+        if isinstance(file, LogFile) and commit.action is Action.REPLACECOMMIT:
+            return True  # written while buckets were resized, and named by another commit
+        return instant not in self.named or file.path in self.named[instant]
+
+    def completion_of(self, instant: str) -> str:
+        """Give the completion time of a visible instant."""
+        return self.timeline.completion_of(instant) or self.archived.get(instant, _LATEST)
+
+    def slices(
+        self, pending: Mapping[FileGroupId, tuple[str, ...]]
+    ) -> tuple[dict[FileGroupId, tuple[FileSlice, ...]], list[Finding]]:
+        """Give the slices of each file group that counts, and the groups that have none.
+
+        `pending` are the compactions planned on each group.
+        """
+        visible = [file for file in self.files if self.counts(file)]
+        found: dict[FileGroupId, tuple[FileSlice, ...]] = {}
+        findings = []
+        for group, members in sorted(group_files(visible).items()):
+            if group.file_id in self.replaced.get(group.partition, frozenset()):
+                continue
+            if group.column_group:
+                findings.append(_column_group(members[0]))
+                continue
+            try:
+                found[group] = build_slices(
+                    group, members, self.completion_of, pending.get(group, ())
+                )
+            except CorruptError as error:
+                findings.append(
+                    Finding(
+                        Severity.ERROR,
+                        Code.TWO_BASE_FILES,
+                        str(error),
+                        path=members[0].path,
+                        instant=members[0].name.instant,
+                        advice="roll back the instant, or restore a savepoint before it",
+                    )
+                )
+        return found, findings
+
+
+def read_inventory(storage: Storage, config: TableConfig, coverage: Coverage) -> Inventory | None:
+    """Read names, listings and commits.
+
+    None if the timeline contradicts itself: `read_timeline` says how.
+    """
+    timeline, findings = read_timeline(storage, config.timeline_path)
+    files, marks = _list_files(storage)
+    for _ in range(_ATTEMPTS):
+        # A commit, or a clean, between the two would make files look lost or left over.
+        again, findings = read_timeline(storage, config.timeline_path)
+        if again == timeline:
+            break
+        timeline = again
+        files, marks = _list_files(storage)
+    if timeline is None:
+        return None
+    commits = CommitCache(ActiveTimeline(storage, config.timeline_path))
+    metadata, unreadable = _read_commits(timeline, commits, coverage)
+    archived, broken = _read_archive(storage, config, coverage)
+    coverage.add("data file", len(files))
+    coverage.add("instant", len(timeline.instants))
+    hidden = {
+        entry.path: entry
+        for folder in (".heartbeat", ".temp", ".locks")
+        for entry in storage.list(f".hoodie/{folder}")
+    }
+    hidden |= {entry.path: entry for entry in storage.list_names(".hoodie")[1]}
+    return Inventory(
+        storage,
+        config,
+        timeline,
+        commits,
+        metadata,
+        tuple(files),
+        marks,
+        hidden,
+        archived,
+        (*findings, *unreadable, *broken),
+    )
+
+
+def _list_files(
+    storage: Storage,
+) -> tuple[list[BaseFile | LogFile], dict[str, tuple[str, ...]]]:
+    files: list[BaseFile | LogFile] = []
+    marks: dict[str, tuple[str, ...]] = {}
+    for entry in table_files(storage):
+        partition, _, name = entry.path.rpartition("/")
+        if is_partition_metadata_name(name):
+            marks[partition] = (*marks.get(partition, ()), entry.path)
+        elif (file := _data_file(entry)) is not None:
+            files.append(file)
+    return files, marks
+
+
+def read_timeline(storage: Storage, folder: str) -> tuple[Timeline | None, list[Finding]]:
+    """Give the instants whose names make sense, and say which do not; None if they contradict."""
+    good, findings = [], []
+    for name in storage.names(folder):
+        try:
+            InstantName.parse(name)
+        except (CorruptError, UnsupportedError) as error:
+            findings.append(_bad_timeline(error, f"{folder}/{name}"))
+        else:
+            good.append(name)
+    try:
+        return Timeline.parse(good), findings
+    except CorruptError as error:
+        return None, [*findings, _bad_timeline(error, folder)]
+
+
+def _bad_timeline(error: LakebedError, path: str) -> Finding:
+    return Finding(
+        Severity.ERROR,
+        Code.TIMELINE_BAD,
+        str(error),
+        path=path,
+        advice="every reader refuses the table until one of the files is taken away",
+    )
+
+
+def _read_commits(
+    timeline: Timeline, commits: CommitCache, coverage: Coverage
+) -> tuple[dict[str, CommitMetadata], list[Finding]]:
+    found, findings = {}, []
+    for commit in timeline.commits:
+        try:
+            found[commit.requested] = commits.read(commit)
+            coverage.add("commit")
+        except LakebedError as error:
+            findings.append(
+                Finding(
+                    Severity.ERROR,
+                    Code.INSTANT_UNREADABLE,
+                    str(error),
+                    path=commit.file_name,
+                    instant=commit.requested,
+                    advice="bring the file back from a copy, or restore a savepoint before it",
+                )
+            )
+    return found, findings
+
+
+def _read_archive(
+    storage: Storage, config: TableConfig, coverage: Coverage
+) -> tuple[dict[str, str], list[Finding]]:
+    found: dict[str, str] = {}
+    try:
+        for row in read_archived(storage, config.history_path, columns=()):
+            coverage.add("archived instant")
+            if row.action in COMMIT_ACTIONS:
+                found[row.requested] = row.completion
+    except LakebedError as error:
+        return found, [
+            Finding(
+                Severity.ERROR,
+                Code.ARCHIVE_BAD,
+                str(error),
+                path=config.history_path,
+                advice="logs of archived instants may be read in the wrong slice; bring the "
+                "archive back from a copy",
+            )
+        ]
+    return found, []
+
+
+def _data_file(entry: Entry) -> BaseFile | LogFile | None:
+    partition, _, text = entry.path.rpartition("/")
+    name = parse_data_name(text)
+    if name is None:
+        return None
+    if isinstance(name, BaseFileName):
+        return BaseFile(partition, name, entry.size)
+    return LogFile(partition, name, entry.size)
+
+
+def _column_group(file: BaseFile | LogFile) -> Finding:
+    return Finding(
+        Severity.NOTE,
+        Code.FILE_UNSUPPORTED,
+        f"{file.path}: column groups are not read by this release, nor checked",
+        path=file.path,
+    )

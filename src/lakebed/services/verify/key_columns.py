@@ -1,0 +1,255 @@
+"""The keys of one run as they stream by: order, range, bucket and meta columns."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.errors import CorruptError
+from lakebed.format.bucket import bucket_of_file_id, key_buckets
+from lakebed.format.footer import (
+    FOOTER_MAX_KEY,
+    FOOTER_MIN_KEY,
+    FOOTER_ROW_GROUP_KEYS,
+    same_order_in_java,
+)
+from lakebed.format.meta_columns import FILE_NAME, PARTITION_PATH, RECORD_KEY
+from lakebed.services.verify.bloom import BloomFilter
+from lakebed.services.verify.findings import Code, Finding, Severity
+from lakebed.storage.storage import Storage
+from lakebed.table.config import BucketIndex, TableConfig
+from lakebed.table.file_group import FileGroupId
+from lakebed.table.parquet_source import ParquetFooter, open_parquet
+from lakebed.table.run_source import RunKind, RunSource
+
+
+@dataclass(slots=True)
+class _Offence:
+    """How often something was wrong in a run, and the first key with which it was."""
+
+    times: int = 0
+    key: str | None = None
+    what: str = ""
+
+    def add(self, times: int, key: str | None, what: str = "") -> None:
+        if times and not self.times:
+            self.key, self.what = key, what
+        self.times += times
+
+
+@dataclass(slots=True)
+class KeyStream:
+    """Takes the batches of one run, in the order in which they lie, and says what was wrong.
+
+    `file_name` is what the meta column of the rows should say, `bloom` the filter of the footer.
+    """
+
+    source: RunSource
+    config: TableConfig
+    group: FileGroupId
+    file_name: str
+    bloom: BloomFilter | None = None
+    low: str | None = field(default=None, init=False)
+    high: str | None = field(default=None, init=False)
+    _last: str | None = field(default=None, init=False)
+    _falls: _Offence = field(default_factory=_Offence, init=False)
+    _repeats: _Offence = field(default_factory=_Offence, init=False)
+    _strays: _Offence = field(default_factory=_Offence, init=False)
+    _missed: _Offence = field(default_factory=_Offence, init=False)
+    _meta: dict[str, _Offence] = field(default_factory=dict, init=False)
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Look at the next rows."""
+        keys = batch.column(RECORD_KEY)
+        ends = pc.min_max(keys)
+        low, high = ends["min"].as_py(), ends["max"].as_py()
+        self.low = low if self.low is None else min(self.low, low)
+        self.high = high if self.high is None else max(self.high, high)
+        self._take_order(keys)
+        self._take_buckets(keys)
+        self._take_bloom(keys)
+        if self.source.kind is RunKind.DATA:
+            self._take_meta(batch, PARTITION_PATH, self.group.partition)
+            self._take_meta(batch, FILE_NAME, self.file_name)
+
+    def findings(self) -> Iterator[Finding]:
+        """Give what was wrong in the whole run."""
+        name = self.source.name
+        if self.source.ordered and self._falls.times:
+            yield self._finding(
+                Severity.ERROR,
+                Code.KEY_ORDER,
+                f"{name}: marked as sorted, but {self._falls.times} keys come after a greater one, "
+                f"the first is {self._falls.key!r}; a merge or a lookup would miss rows",
+                self._falls,
+            )
+        if self._repeats.times:
+            ordered = self.source.ordered
+            yield self._finding(
+                Severity.ERROR if ordered else Severity.WARNING,
+                Code.KEY_TWICE,
+                f"{name}: {self._repeats.times} rows repeat the key before them, the first is "
+                f"{self._repeats.key!r}" + ("; a sorted run holds a key once" if ordered else ""),
+                self._repeats,
+            )
+        if self._strays.times:
+            yield self._finding(
+                Severity.ERROR,
+                Code.BUCKET_WRONG,
+                f"{name}: {self._strays.times} keys belong to another bucket, the first is "
+                f"{self._strays.key!r} of bucket {self._strays.what}; updates of them go elsewhere",
+                self._strays,
+            )
+        if self._missed.times:
+            yield self._finding(
+                Severity.ERROR,
+                Code.BLOOM_FILTER,
+                f"{name}: {self._missed.times} keys are not in the Bloom filter of its footer, the "
+                f"first is {self._missed.key!r}; Apache Hudi's Bloom index would add them again",
+                self._missed,
+            )
+        for column, offence in self._meta.items():
+            if offence.times:
+                yield self._finding(
+                    Severity.WARNING,
+                    Code.META_COLUMN,
+                    f"{name}: {offence.times} rows have another {column} than they should, the "
+                    f"first is {offence.what!r} with the key {offence.key!r}",
+                    offence,
+                )
+
+    def _finding(self, severity: Severity, code: Code, message: str, offence: _Offence) -> Finding:
+        advice = ""
+        if severity is Severity.ERROR:
+            advice = "read the rows and write them again (insert_overwrite of the partition)"
+        return Finding(
+            severity,
+            code,
+            message,
+            path=self.source.path,
+            instant=self.source.instant,
+            key=offence.key,
+            advice=advice,
+        )
+
+    def _take_order(self, keys: pa.StringArray) -> None:
+        if self._last is not None:
+            keys = pa.concat_arrays([pa.array([self._last], pa.string()), keys.cast(pa.string())])
+        self._last = keys[-1].as_py()
+        before, after = keys.slice(0, len(keys) - 1), keys.slice(1)
+        for offence, wrong in (
+            (self._falls, pc.less(after, before)),
+            (self._repeats, pc.equal(after, before)),
+        ):
+            times = wrong.true_count
+            if times:
+                at = pc.index(wrong, pa.scalar(True)).as_py()
+                offence.add(times, after[at].as_py())
+
+    def _take_buckets(self, keys: pa.StringArray) -> None:
+        index = self.config.index
+        own = bucket_of_file_id(self.group.file_id)
+        if not isinstance(index, BucketIndex) or own is None:
+            return
+        found = key_buckets(
+            keys,
+            self.config.record_key_fields,
+            index.hash_fields,
+            index.buckets,
+            composite=self.config.composite_key,
+        )
+        wrong = np.flatnonzero(found != own)
+        if wrong.size:
+            at = int(wrong[0])
+            self._strays.add(int(wrong.size), keys[at].as_py(), str(int(found[at])))
+
+    def _take_bloom(self, keys: pa.StringArray) -> None:
+        if self.bloom is None:
+            return
+        missing = self.bloom.missing(keys)
+        if missing.true_count:
+            at = pc.index(missing, pa.scalar(True)).as_py()
+            self._missed.add(missing.true_count, keys[at].as_py())
+
+    def _take_meta(self, batch: pa.RecordBatch, column: str, wanted: str) -> None:
+        found = batch.column(column)
+        # Tables without meta columns have nulls there.
+        wrong = pc.fill_null(pc.not_equal(found, wanted), False)
+        if wrong.true_count:
+            at = pc.index(wrong, pa.scalar(True)).as_py()
+            offence = self._meta.setdefault(column, _Offence())
+            key = batch.column(RECORD_KEY)[at].as_py()
+            offence.add(wrong.true_count, key, found[at].as_py())
+
+
+def check_footer_keys(
+    storage: Storage, source: RunSource, footer: ParquetFooter, stream: KeyStream
+) -> Iterator[Finding]:
+    """Check what a footer says of the keys against those that streamed by.
+
+    Readers leave out files and row groups by these: a range that is too narrow hides rows.
+    """
+    values = footer.key_values
+    low, high = values.get(FOOTER_MIN_KEY), values.get(FOOTER_MAX_KEY)
+    if low is not None and high is not None and stream.low is not None:
+        # Hudi orders by UTF-16, which says something else about such keys.
+        told = same_order_in_java(low + high + stream.low + (stream.high or ""))
+        if told and (low, high) != (stream.low, stream.high):
+            yield _range_finding(
+                source,
+                f"its footer gives the keys {low!r} to {high!r}, its rows have {stream.low!r} to "
+                f"{stream.high!r}",
+            )
+    text = values.get(FOOTER_ROW_GROUP_KEYS)
+    if text is None or not source.ordered:
+        return
+    wanted = _first_keys(text, source.name)
+    found = list(_read_first_keys(storage, source, footer))
+    if wanted != found:
+        at = next(
+            (i for i, pair in enumerate(zip(wanted, found, strict=False)) if pair[0] != pair[1]), 0
+        )
+        yield _range_finding(
+            source,
+            f"its footer gives the first keys of {len(wanted)} row groups, its rows have "
+            f"{len(found)}, and they differ from row group {at} on",
+        )
+
+
+def _range_finding(source: RunSource, what: str) -> Finding:
+    return Finding(
+        Severity.ERROR,
+        Code.KEY_RANGE,
+        f"{source.name}: {what}; a lookup would miss rows",
+        path=source.path,
+        instant=source.instant,
+        advice="read the rows and write them again (insert_overwrite of the partition)",
+    )
+
+
+def _first_keys(text: str, what: str) -> list[str]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CorruptError(f"{what}: {FOOTER_ROW_GROUP_KEYS} is no JSON ({error})") from error
+    if not isinstance(found, list):
+        raise CorruptError(f"{what}: {FOOTER_ROW_GROUP_KEYS} is no list of keys")
+    return found
+
+
+def _read_first_keys(storage: Storage, source: RunSource, footer: ParquetFooter) -> Iterator[str]:
+    with open_parquet(
+        storage,
+        source.path,
+        source.name,
+        offset=source.offset,
+        length=source.length,
+        footer=footer,
+    ) as file:
+        for group in range(file.num_row_groups):
+            first = next(file.read([RECORD_KEY], batch_rows=1, row_groups=[group]), None)
+            if first is not None and first.num_rows:
+                yield first.column(0)[0].as_py()

@@ -1,0 +1,124 @@
+"""One key, one file group: the keys of many slices merged, to find those that lie in two.
+
+With buckets a key's file group follows from the key, so checking each slice is enough. Else the
+keys of a partition, or of the whole table under a global index, are merged as sorted streams.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lakebed.errors import LakebedError, UnavailableError, UnsupportedError
+from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.index.simple import PLACES_RULE, PLACES_SCHEMA, explode_places
+from lakebed.merge.passes import merge_in_passes
+from lakebed.merge.rule import MergeRule
+from lakebed.merge.run import Run
+from lakebed.model.executor import TaskId
+from lakebed.services.verify.findings import Code, Finding, Severity
+from lakebed.services.verify.slice_checks import Checked, unreadable
+from lakebed.storage.storage import Storage
+from lakebed.table.config import TableConfig
+from lakebed.table.file_group import FileSlice, join_path
+from lakebed.table.log_reader import slice_sources
+from lakebed.table.run_reader import Needs, open_run
+from lakebed.table.slice_reader import read_slice
+from lakebed.table.spill import Spills
+from lakebed.timeline.timeline import Timeline
+
+_BUFFER_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class PlacesCheck:
+    """Slices that must have no key in common; it travels to workers."""
+
+    storage: Storage
+    config: TableConfig
+    timeline: Timeline
+    schema: pa.Schema
+    rule: MergeRule
+    slices: tuple[FileSlice, ...]
+    where: str
+
+
+def check_places(check: PlacesCheck, task: TaskId) -> Checked:
+    """Find keys that lie in several of the slices, deleted ones left out."""
+    del task
+    try:
+        return _check(check)
+    except UnavailableError:
+        raise
+    except LakebedError as error:
+        # The slice's own check says which file it is.
+        kind = UnsupportedError if isinstance(error, UnsupportedError) else type(error)
+        return Checked((unreadable(kind(f"keys of {check.where}: {error}"), check.where),))
+
+
+def _check(check: PlacesCheck) -> Checked:
+    times, keys = 0, 0
+    first: tuple[str, list[FileSlice]] | None = None
+    with Spills() as spills:
+        runs = [_run(check, slice_, number) for number, slice_ in enumerate(check.slices)]
+        for batch in merge_in_passes(runs, PLACES_RULE, PLACES_SCHEMA, spills.spill):
+            keys += batch.num_rows
+            rows, places = explode_places(batch.column(PLACES_SCHEMA.names[1]))
+            several = np.flatnonzero(np.bincount(rows, minlength=batch.num_rows) > 1)
+            times += int(several.size)
+            if several.size and first is None:
+                row = int(several[0])
+                held = [check.slices[int(at)] for at in places[rows == row]]
+                first = batch.column(RECORD_KEY)[row].as_py(), held
+    counts = {"cross-checked key": keys}
+    if first is None:
+        return Checked((), counts)
+    key, held = first
+    ids = " and ".join(join_path(s.group.partition, s.group.file_id) for s in held[:3])
+    finding = Finding(
+        Severity.WARNING,
+        Code.KEY_IN_SEVERAL_GROUPS,
+        f"{check.where}: {times} keys lie in more than one file group, the first is {key!r} in "
+        f"{ids}; a read gives each of these rows",
+        path=check.where,
+        key=key,
+        advice="an insert looks no key up and makes such rows; an upsert of the key sets all of "
+        "them, a delete takes all away: delete and write them again to have one",
+    )
+    return Checked((finding,), counts)
+
+
+def _run(check: PlacesCheck, slice_: FileSlice, number: int) -> Run:
+    def batches() -> Iterator[pa.RecordBatch]:
+        place = pa.scalar(str(number))
+        for keys in _sorted_keys(check, slice_):
+            columns = [keys, pa.repeat(place, len(keys))]
+            yield pa.RecordBatch.from_arrays(columns, schema=PLACES_SCHEMA)
+
+    return Run(f"file group {slice_.group.file_id}", batches())
+
+
+def _sorted_keys(check: PlacesCheck, slice_: FileSlice) -> Iterator[pa.StringArray]:
+    is_visible = check.timeline.is_committed
+    sources = slice_sources(check.storage, slice_, check.config, is_visible)
+    if all(source.is_base for source in sources):
+        # A base file of others may lie in any order; opened as a run it comes sorted.
+        for source in sources:
+            for batch in open_run(
+                check.storage, source, Needs((), buffer_bytes=_BUFFER_BYTES)
+            ).batches:
+                yield batch.column(RECORD_KEY)
+        return
+    for batch in read_slice(
+        check.storage,
+        slice_,
+        check.config,
+        check.schema,
+        [RECORD_KEY],
+        check.rule,
+        is_visible,
+        buffer_bytes=_BUFFER_BYTES,
+        sources=sources,
+    ):
+        yield batch.column(RECORD_KEY)

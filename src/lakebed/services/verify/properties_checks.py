@@ -1,0 +1,100 @@
+"""Is `hoodie.properties` whole? A table cannot be opened without it, so this comes first."""
+
+from lakebed.errors import ChecksumError, CorruptError, LakebedError, NotFoundError
+from lakebed.format.properties import parse_properties, table_checksum
+from lakebed.services.verify.findings import Code, Finding, Mend, Severity
+from lakebed.storage.storage import Storage
+from lakebed.table.config import TableConfig
+from lakebed.table.properties_file import BACKUP_PATH, PROPERTIES_PATH
+
+CHECKSUM = "hoodie.table.checksum"
+
+
+def check_properties(storage: Storage) -> tuple[TableConfig | None, list[Finding]]:
+    """Give the table's config as far as it can be known, and what is wrong with the file.
+
+    NotFoundError if there is no table; UnsupportedError for one that this release cannot read.
+    """
+    backup = _find(storage, BACKUP_PATH)
+    main = _find(storage, PROPERTIES_PATH)
+    if main is None and backup is None:
+        raise NotFoundError(f"{storage.url}: no table here ({PROPERTIES_PATH} is missing)")
+    config, error = _parse(storage, PROPERTIES_PATH, main)
+    if config is not None:
+        findings = [] if backup is None else [_left_backup()]
+        if CHECKSUM not in config.properties:
+            findings.append(_checksum(Severity.NOTE, f"{PROPERTIES_PATH} has no {CHECKSUM}"))
+        return config, findings
+    spare, _ = _parse(storage, BACKUP_PATH, backup)
+    if spare is not None:
+        return spare, [
+            Finding(
+                Severity.WARNING,
+                Code.PROPERTIES_BACKUP,
+                f"{error}; the table is read by its backup",
+                path=PROPERTIES_PATH,
+                mend=Mend.RESTORE_PROPERTIES,
+            )
+        ]
+    if isinstance(error, ChecksumError) and main is not None:
+        repaired = with_checksum(main, PROPERTIES_PATH)
+        return TableConfig.parse(repaired, storage.url), [_checksum(Severity.ERROR, str(error))]
+    return None, [
+        Finding(
+            Severity.ERROR,
+            Code.PROPERTIES_BAD,
+            str(error),
+            path=PROPERTIES_PATH,
+            advice="bring the file back from a copy; nothing of the table can be read without it",
+        )
+    ]
+
+
+def with_checksum(data: bytes, what: str) -> dict[str, str]:
+    """Give properties with the checksum that their names ask for."""
+    properties = parse_properties(data, what)
+    database = properties.get("hoodie.database.name", "")
+    name = properties.get("hoodie.table.name", "").strip()
+    return {**properties, CHECKSUM: table_checksum(database, name)}
+
+
+def _find(storage: Storage, path: str) -> bytes | None:
+    try:
+        return storage.read(path)
+    except NotFoundError:
+        return None
+
+
+def _parse(
+    storage: Storage, path: str, data: bytes | None
+) -> tuple[TableConfig | None, LakebedError]:
+    where = f"{storage.url}: {path}"
+    if data is None:
+        return None, NotFoundError(f"{where} is missing")
+    if not data.endswith((b"\n", b"\r")):
+        return None, CorruptError(f"{where}: want a line end at the end: the file was cut")
+    try:
+        return TableConfig.parse(parse_properties(data, where), where), CorruptError("")
+    except CorruptError as error:
+        return None, error
+
+
+def _left_backup() -> Finding:
+    return Finding(
+        Severity.NOTE,
+        Code.PROPERTIES_BACKUP,
+        f"{BACKUP_PATH} is left of a change that ended half-way; {PROPERTIES_PATH} is whole",
+        path=BACKUP_PATH,
+        mend=Mend.DELETE_BACKUP,
+    )
+
+
+def _checksum(severity: Severity, message: str) -> Finding:
+    return Finding(
+        severity,
+        Code.PROPERTIES_CHECKSUM,
+        message,
+        path=PROPERTIES_PATH,
+        mend=Mend.WRITE_CHECKSUM,
+        advice="look at the file first: somebody edited it" if severity is Severity.ERROR else "",
+    )

@@ -1,0 +1,227 @@
+"""Carry out a repair: each step under the table's lock, and looked at again before.
+
+Nothing that a commit names is ever deleted, and nothing of an instant that is pending and alive.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from lakebed.commit.hold import LOCK_WAIT_SECONDS, TableHold, hold_table
+from lakebed.commit.lock import table_lock
+from lakebed.commit.rollback import roll_back
+from lakebed.errors import CorruptError, LakebedError, NotFoundError
+from lakebed.format.instant_name import Action
+from lakebed.format.lock_file import LOCK_FILE_MAX_BYTES, LockFile
+from lakebed.format.names import BaseFileName, parse_data_name
+from lakebed.format.partition_metadata import PartitionMetadata
+from lakebed.format.properties import encode_properties, parse_properties
+from lakebed.model.clock import Clock
+from lakebed.services.verify.findings import Mend, plural
+from lakebed.services.verify.plan import RepairPlan, Step
+from lakebed.services.verify.properties_checks import with_checksum
+from lakebed.storage.storage import Storage
+from lakebed.table.config import TableConfig
+from lakebed.table.properties_file import BACKUP_PATH, PROPERTIES_PATH
+from lakebed.table.retained import named_files
+from lakebed.table.snapshot import CommitCache
+from lakebed.timeline.timeline import COMMIT_ACTIONS
+
+log = logging.getLogger(__name__)
+
+# Hadoop's checksum of the properties: an old one would keep Hudi from opening the table.
+_SIDECAR_PATH: Final = ".hoodie/.hoodie.properties.crc"
+_TEMP_FOLDER: Final = ".hoodie/.temp"
+# The table can only be opened and held once these are done.
+_FIRST: Final = frozenset({Mend.WRITE_CHECKSUM, Mend.RESTORE_PROPERTIES, Mend.DELETE_LOCK})
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A step that was not done, and why."""
+
+    step: Step
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.step}: not done, {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What a repair did, and what it left alone."""
+
+    url: str
+    done: tuple[Step, ...]
+    skipped: tuple[Skipped, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.url}: {plural(len(self.done), 'step')} done, "
+            f"{plural(len(self.skipped), 'step')} left alone"
+        )
+
+
+def repair(
+    storage: Storage,
+    clock: Clock,
+    plan: RepairPlan,
+    commits: CommitCache | None = None,
+    *,
+    wait_seconds: float = LOCK_WAIT_SECONDS,
+) -> Repaired:
+    """Do the steps of `plan` that still make sense; say why for the others.
+
+    LockedError if a writer holds the table; then nothing was done but for the properties.
+    """
+    done: list[Step] = []
+    skipped: list[Skipped] = []
+
+    def note(step: Step, reason: str | None) -> None:
+        if reason is None:
+            log.info("%s: %s", storage.url, step)
+            done.append(step)
+        else:
+            skipped.append(Skipped(step, reason))
+
+    for step in plan.steps:
+        if step.mend is Mend.DELETE_LOCK:
+            note(step, _delete_lock(storage, step))
+        elif step.mend in _FIRST:
+            note(step, _mend_properties(storage, clock, step, wait_seconds))
+    rest = [step for step in plan.steps if step.mend not in _FIRST]
+    if rest:
+        with hold_table(storage, clock, commits, wait_seconds=wait_seconds, clear=False) as hold:
+            for step in rest:
+                hold.lock.check()
+                note(step, _STEPS[step.mend](hold, step))
+    return Repaired(storage.url, tuple(done), tuple(skipped))
+
+
+def _mend_properties(storage: Storage, clock: Clock, step: Step, wait_seconds: float) -> str | None:
+    """Put good properties in the place of bad ones; give the reason if they are good by now."""
+    where = f"{storage.url}: mended properties"
+    config = TableConfig.parse(_good_properties(storage, step.mend), where)
+    with table_lock(storage, config.properties).hold(clock, wait_seconds):
+        good = _good_properties(storage, step.mend)
+        TableConfig.parse(good, where)
+        try:
+            etag = storage.head(PROPERTIES_PATH).etag
+            data = storage.read(PROPERTIES_PATH)
+            found = parse_properties(data, PROPERTIES_PATH)
+        except (NotFoundError, CorruptError):
+            etag, found = "", {}
+        if found == good:
+            return "the properties are whole by now"
+        storage.delete(_SIDECAR_PATH)
+        content = encode_properties(good, ("Properties of a Hudi table, mended by Lakebed",))
+        if etag:
+            storage.put_if_unchanged(PROPERTIES_PATH, content, etag)
+        else:
+            storage.put_if_absent(PROPERTIES_PATH, content)
+        if step.mend is Mend.RESTORE_PROPERTIES:
+            storage.delete(BACKUP_PATH)
+    return None
+
+
+def _good_properties(storage: Storage, mend: Mend) -> dict[str, str]:
+    if mend is Mend.RESTORE_PROPERTIES:
+        return parse_properties(storage.read(BACKUP_PATH), BACKUP_PATH)
+    return with_checksum(storage.read(PROPERTIES_PATH), PROPERTIES_PATH)
+
+
+def _delete_lock(storage: Storage, step: Step) -> str | None:
+    """Delete a lock file that cannot be read: its owner cannot renew it either."""
+    try:
+        LockFile.parse(storage.read_range(step.path, 0, LOCK_FILE_MAX_BYTES), step.path)
+    except NotFoundError:
+        return "it is gone by now"
+    except CorruptError:
+        storage.delete(step.path)
+        return None
+    return "it can be read by now"
+
+
+def _roll_back(hold: TableHold, step: Step) -> str | None:
+    for instant in hold.timeline.pending():
+        if instant.requested != step.instant or instant.action not in COMMIT_ACTIONS:
+            continue
+        if hold.is_alive(instant):
+            return "its writer is alive"
+        roll_back(hold.storage, hold.active, instant)
+        hold.refresh()
+        return None
+    return "it is not pending any more"
+
+
+def _delete_file(hold: TableHold, step: Step) -> str | None:
+    name = parse_data_name(step.path.rpartition("/")[2])
+    if name is None:
+        return "its name is none of a data file"
+    if _is_pending(hold, name.instant):
+        return f"the instant {name.instant} is pending"
+    commit = hold.timeline.completed(name.instant)
+    if commit is None and hold.timeline.is_committed(name.instant):
+        return f"the instant {name.instant} is archived, so it counts"
+    if commit is not None:
+        if commit.action is Action.REPLACECOMMIT and not isinstance(name, BaseFileName):
+            return "another commit may name a log of a clustering"
+        try:
+            named = frozenset(named_files(hold.snapshot.commits.read(commit)))
+        except LakebedError as error:
+            return f"its commit cannot be read: {error}"
+        if step.path in named:
+            return "a commit names it"
+    hold.storage.delete(step.path)
+    return None
+
+
+def _delete_heartbeat(hold: TableHold, step: Step) -> str | None:
+    if _is_pending(hold, step.instant):
+        return f"the instant {step.instant} is pending"
+    hold.storage.delete(step.path)
+    return None
+
+
+def _delete_temp(hold: TableHold, step: Step) -> str | None:
+    if _is_pending(hold, step.instant):
+        return f"the instant {step.instant} is pending"
+    for entry in list(hold.storage.list(_TEMP_FOLDER)):
+        if step.instant in entry.path:
+            hold.storage.delete(entry.path)
+    return None
+
+
+def _release_lock(hold: TableHold, step: Step) -> str | None:
+    """Do nothing more: to hold the table was to take the lock over, and it is released at the end."""
+    del hold, step
+    return None
+
+
+def _delete_backup(hold: TableHold, step: Step) -> str | None:
+    found = parse_properties(hold.storage.read(PROPERTIES_PATH), PROPERTIES_PATH)
+    TableConfig.parse(found, PROPERTIES_PATH)
+    hold.storage.delete(step.path)
+    return None
+
+
+def _write_partition_metadata(hold: TableHold, step: Step) -> str | None:
+    partition = step.path.rpartition("/")[0]
+    hold.storage.put(step.path, PartitionMetadata.of(step.instant, partition).encode())
+    return None
+
+
+def _is_pending(hold: TableHold, instant: str) -> bool:
+    return any(pending.requested == instant for pending in hold.timeline.pending())
+
+
+_STEPS: Final[dict[Mend, Callable[[TableHold, Step], str | None]]] = {
+    Mend.DELETE_BACKUP: _delete_backup,
+    Mend.RELEASE_LOCK: _release_lock,
+    Mend.ROLL_BACK: _roll_back,
+    Mend.DELETE_FILE: _delete_file,
+    Mend.DELETE_HEARTBEAT: _delete_heartbeat,
+    Mend.DELETE_TEMP: _delete_temp,
+    Mend.WRITE_PARTITION_METADATA: _write_partition_metadata,
+}

@@ -1,0 +1,253 @@
+"""One file slice looked at: footers always, every key where all is asked for.
+
+Keys are read as a stream, run by run, and compared as columns: memory is one batch.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from lakebed.errors import (
+    CorruptError,
+    LakebedError,
+    NotFoundError,
+    SchemaError,
+    UnavailableError,
+    UnsupportedError,
+)
+from lakebed.format.meta_columns import FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
+from lakebed.model.executor import TaskId
+from lakebed.services.verify.bloom import (
+    FOOTER_BLOOM,
+    FOOTER_BLOOM_TYPE,
+    BloomFilter,
+    parse_bloom,
+)
+from lakebed.services.verify.findings import Code, Finding, Severity
+from lakebed.services.verify.key_columns import KeyStream, check_footer_keys
+from lakebed.storage.storage import Storage
+from lakebed.table.config import MergeMode, TableConfig
+from lakebed.table.file_group import BaseFile, FileSlice, LogFile, join_path
+from lakebed.table.log_reader import slice_sources
+from lakebed.table.parquet_source import ParquetFooter, open_parquet
+from lakebed.table.projection import find_columns, shape
+from lakebed.table.run_reader import Needs, open_run, read_run
+from lakebed.table.run_source import RunKind, RunSource
+from lakebed.table.schema import find_field
+from lakebed.timeline.timeline import Timeline
+
+_META = tuple(field for field in META_FIELDS if field.name in (PARTITION_PATH, FILE_NAME))
+# Keys alone are small, and many tasks run at once.
+_BUFFER_BYTES = 2 << 20
+
+
+_POPULATE = "hoodie.populate.meta.fields"
+_ALONE = TaskId(0, 0, 0)
+_UNREAD = frozenset({Code.FILE_UNREADABLE, Code.FILE_MISSING, Code.FILE_UNSUPPORTED})
+
+
+@dataclass(frozen=True, slots=True)
+class SliceCheck:
+    """One slice to look at; it travels to workers.
+
+    `base_rows` is the number of rows that a commit gives for the base file.
+    """
+
+    storage: Storage
+    config: TableConfig
+    timeline: Timeline
+    schema: pa.Schema | None
+    slice_: FileSlice
+    base_rows: int | None
+    full: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a task found, and how much it looked at."""
+
+    findings: tuple[Finding, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+def check_slice(check: SliceCheck, task: TaskId) -> Checked:
+    """Look at the files of one slice."""
+    del task
+    findings: list[Finding] = []
+    counts = {"slice": 1, "footer": 0, "key": 0}
+    try:
+        sources = slice_sources(
+            check.storage, check.slice_, check.config, check.timeline.is_committed
+        )
+    except UnavailableError:
+        raise
+    except LakebedError as error:
+        return _check_apart(check, error)
+    for source in sources:
+        try:
+            findings += _check_run(check, source, counts)
+        except UnavailableError:
+            raise
+        except LakebedError as error:
+            without = _rows_without_key(check, source) if check.full else 0
+            findings.append(_no_key(source, without) if without else unreadable(error, source.path))
+    return Checked(tuple(findings), counts)
+
+
+def _check_apart(check: SliceCheck, error: LakebedError) -> Checked:
+    """Look at each file of a slice that cannot be read as a whole, to say which it is."""
+    slice_ = check.slice_
+    if len(slice_.files) < 2:
+        return Checked((unreadable(error, _slice_path(slice_)),), {"slice": 1})
+    parts = [replace(slice_, base_file=None, log_files=(log,)) for log in slice_.log_files]
+    if slice_.base_file is not None:
+        parts.append(replace(slice_, log_files=()))
+    findings: list[Finding] = []
+    counts = Counter({"slice": 1 - len(parts)})
+    for part in parts:
+        done = check_slice(replace(check, slice_=part), _ALONE)
+        findings += done.findings
+        counts.update(done.counts)
+    if not any(finding.code in _UNREAD for finding in findings):
+        findings.append(unreadable(error, _slice_path(slice_)))
+    return Checked(tuple(findings), counts)
+
+
+def _rows_without_key(check: SliceCheck, source: RunSource) -> int:
+    """Count rows that no reader can merge or find, in a table whose rows have keys."""
+    populated = check.config.properties.get(_POPULATE, "true").strip().lower() != "false"
+    if not populated or source.kind is not RunKind.DATA:
+        return 0
+    try:
+        with open_parquet(
+            check.storage, source.path, source.name, offset=source.offset, length=source.length
+        ) as file:
+            if RECORD_KEY not in file.schema.names:
+                return file.num_rows
+            return sum(batch.column(0).null_count for batch in file.read([RECORD_KEY]))
+    except LakebedError:
+        return 0  # it cannot be read at all, which is said already
+
+
+def _no_key(source: RunSource, rows: int) -> Finding:
+    return Finding(
+        Severity.ERROR,
+        Code.KEY_MISSING,
+        f"{source.name}: {rows} rows have no record key; they can neither be merged nor found",
+        path=source.path,
+        instant=source.instant,
+        advice="read the rows and write them again (insert_overwrite of the partition)",
+    )
+
+
+def unreadable(error: LakebedError, path: str) -> Finding:
+    """Say that a file cannot be read, or not by this release."""
+    if isinstance(error, UnsupportedError):
+        return Finding(Severity.NOTE, Code.FILE_UNSUPPORTED, f"{error}; not checked", path=path)
+    missing = isinstance(error, NotFoundError)
+    return Finding(
+        Severity.ERROR,
+        Code.FILE_MISSING if missing else Code.FILE_UNREADABLE,
+        str(error),
+        path=path,
+        advice="bring the file back from a copy, restore a savepoint, or write its rows again",
+    )
+
+
+def _check_run(check: SliceCheck, source: RunSource, counts: dict[str, int]) -> Iterator[Finding]:
+    footer = None
+    if source.kind is RunKind.DATA or source.length is None:
+        footer = source.footer or _footer(check.storage, source)
+        counts["footer"] += 1
+        yield from _check_footer(check, source, footer)
+    if not check.full:
+        return
+    name = _own_file_name(check, source)
+    stream = KeyStream(source, check.config, check.slice_.group, name, _bloom(source, footer))
+    needs = _needs(check, source)
+    batches = (
+        read_run(check.storage, source, needs)
+        if source.ordered
+        # Sorted first, so that a key that comes twice stands beside itself.
+        else open_run(check.storage, source, needs).batches
+    )
+    for batch in batches:
+        counts["key"] += batch.num_rows
+        stream.take(batch)
+    yield from stream.findings()
+    if footer is not None and source.kind is RunKind.DATA:
+        yield from check_footer_keys(check.storage, source, footer, stream)
+
+
+def _bloom(source: RunSource, footer: ParquetFooter | None) -> BloomFilter | None:
+    text = footer.key_values.get(FOOTER_BLOOM) if footer is not None else None
+    if footer is None or text is None:
+        return None
+    return parse_bloom(text, footer.key_values.get(FOOTER_BLOOM_TYPE, ""), source.name)
+
+
+def _check_footer(check: SliceCheck, source: RunSource, footer: ParquetFooter) -> Iterator[Finding]:
+    wanted = check.base_rows
+    found = int(footer.metadata.num_rows)
+    if source.is_base and wanted is not None and wanted != found:
+        yield Finding(
+            Severity.ERROR,
+            Code.ROW_COUNT,
+            f"{source.name}: its commit wrote {wanted} rows, its footer has {found}",
+            path=source.path,
+            instant=source.instant,
+        )
+    if check.schema is None or source.kind is not RunKind.DATA:
+        return
+    fields = [field.with_nullable(True) for field in check.schema]
+    names = find_columns(footer.schema, fields)
+    empty = pa.schema([footer.schema.field(name) for name in names]).empty_table()
+    try:
+        for batch in empty.to_batches() or [_no_rows(empty.schema)]:
+            shape(batch, pa.schema(fields))
+    except (SchemaError, CorruptError) as error:
+        yield Finding(
+            Severity.ERROR,
+            Code.FILE_SCHEMA,
+            f"{source.name}: its columns do not fit the table's schema: {error}",
+            path=source.path,
+            instant=source.instant,
+        )
+
+
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+
+
+def _footer(storage: Storage, source: RunSource) -> ParquetFooter:
+    with open_parquet(
+        storage, source.path, source.name, offset=source.offset, length=source.length
+    ) as file:
+        return file.footer
+
+
+def _needs(check: SliceCheck, source: RunSource) -> Needs:
+    if source.kind is RunKind.DATA:
+        return Needs(_META, buffer_bytes=_BUFFER_BYTES)
+    ordering = []
+    if check.config.merge_mode is MergeMode.EVENT_TIME_ORDERING and check.schema is not None:
+        fields = list(check.schema)
+        for name in check.config.ordering_fields:
+            at = find_field(fields, name)
+            if at is not None:
+                ordering.append(fields[at].with_name(name).with_nullable(True))
+    return Needs((), ordering=tuple(ordering), buffer_bytes=_BUFFER_BYTES)
+
+
+def _own_file_name(check: SliceCheck, source: RunSource) -> str:
+    """Give what rows say of their file: its name in a base file, the file id in a log."""
+    return source.path.rpartition("/")[2] if source.is_base else check.slice_.group.file_id
+
+
+def _slice_path(slice_: FileSlice) -> str:
+    files: tuple[BaseFile | LogFile, ...] = slice_.files
+    if len(files) == 1:
+        return files[0].path
+    return join_path(slice_.group.partition, slice_.group.file_id)

@@ -1,0 +1,208 @@
+"""Verify a table: everything that can be checked without changing anything."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from lakebed.commit.heartbeat import Pulse, is_alive
+from lakebed.errors import LakebedError
+from lakebed.merge.rule import Merger
+from lakebed.model.clock import Clock
+from lakebed.model.executor import Executor
+from lakebed.services.verify.file_checks import (
+    check_leftovers,
+    check_named,
+    check_partitions,
+    check_slices,
+    files_by_instant,
+)
+from lakebed.services.verify.findings import (
+    Code,
+    Coverage,
+    Finding,
+    Report,
+    Severity,
+    make_report,
+)
+from lakebed.services.verify.house_checks import (
+    check_disk_lock,
+    check_lock,
+    check_metadata_table,
+    check_remains,
+)
+from lakebed.services.verify.inventory import Inventory, read_inventory, read_timeline
+from lakebed.services.verify.key_places import PlacesCheck, check_places
+from lakebed.services.verify.properties_checks import check_properties
+from lakebed.services.verify.slice_checks import Checked, SliceCheck, check_slice
+from lakebed.services.verify.timeline_checks import check_pending, check_plans, check_states
+from lakebed.storage.storage import Storage
+from lakebed.table.config import BucketIndex, SimpleIndex
+from lakebed.table.file_group import FileGroupId, FileSlice, latest_slice
+from lakebed.table.merge_rule import merge_rule
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is looked at, how much of it is done, and how much there is."""
+
+
+def verify(
+    storage: Storage,
+    clock: Clock,
+    executor: Executor,
+    *,
+    quick: bool = False,
+    merger: Merger | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Check the table on `storage`: names, sizes and footers; all keys too unless `quick`.
+
+    It goes on where a reader would stop, so that one bad file does not hide another. A table
+    that others write meanwhile may be reported as it was a moment ago. Columns other than keys
+    and meta columns are not read.
+    """
+    level = "quick" if quick else "full"
+    coverage = Coverage()
+    config, findings = check_properties(storage)
+    coverage.add("properties file")
+    if config is None:
+        return make_report(storage.url, level, findings, coverage)
+    inventory = read_inventory(storage, config, coverage)
+    if inventory is None:
+        findings += read_timeline(storage, config.timeline_path)[1]
+        return make_report(storage.url, level, findings, coverage)
+    findings += inventory.findings
+    findings += _check_names(inventory, clock)
+    planned, unreadable = check_plans(inventory)
+    groups, odd = inventory.slices(planned)
+    findings += [*unreadable, *odd, *check_slices(inventory, groups)]
+    coverage.add("file group", len(groups))
+    report = progress or _silent
+    for done in _check_contents(inventory, groups, executor, merger, quick, report):
+        findings += done.findings
+        for what, number in done.counts.items():
+            coverage.add(what, number)
+    if findings and read_timeline(storage, config.timeline_path)[0] != inventory.timeline:
+        findings.append(_changed())
+    return make_report(storage.url, level, findings, coverage)
+
+
+def _changed() -> Finding:
+    return Finding(
+        Severity.NOTE,
+        Code.TABLE_CHANGED,
+        "others changed the table meanwhile: what is said to be missing may have been cleaned",
+        advice="verify again to be sure",
+    )
+
+
+def _check_names(inventory: Inventory, clock: Clock) -> Iterator[Finding]:
+    config, now_ms = inventory.config, clock.now_ms()
+    pulse = Pulse.of(config.properties)
+    names = frozenset(inventory.storage.names(config.timeline_path))
+    yield from check_states(inventory.timeline, names)
+    yield from check_pending(
+        inventory.timeline,
+        config.zone,
+        now_ms,
+        lambda instant: is_alive(inventory.storage, clock, instant.requested, pulse),
+        files_by_instant(inventory),
+    )
+    yield from check_named(inventory)
+    yield from check_leftovers(inventory)
+    yield from check_partitions(inventory)
+    yield from check_lock(inventory, now_ms)
+    yield from check_disk_lock(inventory, clock)
+    yield from check_remains(inventory)
+    yield from check_metadata_table(inventory)
+
+
+def _check_contents(
+    inventory: Inventory,
+    groups: Mapping[FileGroupId, tuple[FileSlice, ...]],
+    executor: Executor,
+    merger: Merger | None,
+    quick: bool,
+    progress: Progress,
+) -> Iterator[Checked]:
+    rows = _rows_by_path(inventory)
+    checks = [
+        SliceCheck(
+            inventory.storage,
+            inventory.config,
+            inventory.timeline,
+            inventory.schema,
+            slice_,
+            rows.get(slice_.base_file.path) if slice_.base_file is not None else None,
+            full=not quick,
+        )
+        for slices in groups.values()
+        for slice_ in slices
+        if slice_.files
+    ]
+    yield from _counted(
+        executor.run(check_slice, checks, "verify files"), "file slices", len(checks), progress
+    )
+    if quick:
+        return
+    places, refused = _places(inventory, groups, merger)
+    yield from refused
+    yield from _counted(
+        executor.run(check_places, places, "verify keys"), "key ranges", len(places), progress
+    )
+
+
+def _places(
+    inventory: Inventory,
+    groups: Mapping[FileGroupId, tuple[FileSlice, ...]],
+    merger: Merger | None,
+) -> tuple[list[PlacesCheck], list[Checked]]:
+    """Say between which slices no key may come twice; none where buckets settle it."""
+    index = inventory.config.index
+    if isinstance(index, BucketIndex) or inventory.schema is None:
+        return [], []
+    together: dict[str, list[FileSlice]] = defaultdict(list)
+    everywhere = isinstance(index, SimpleIndex) and index.is_global
+    for slices in groups.values():
+        latest = latest_slice(slices)
+        if latest is not None:
+            together["" if everywhere else latest.group.partition].append(latest)
+    held = {where: of for where, of in together.items() if len(of) > 1}
+    if not held:
+        return [], []
+    try:
+        rule = merge_rule(inventory.config, merger)
+    except LakebedError as error:
+        note = f"keys were not compared between file groups: {error}"
+        return [], [Checked((Finding(Severity.NOTE, Code.FILE_UNSUPPORTED, note),))]
+    return [
+        PlacesCheck(
+            inventory.storage,
+            inventory.config,
+            inventory.timeline,
+            inventory.schema,
+            rule,
+            tuple(of),
+            f"partition {where}" if where else "the table",
+        )
+        for where, of in held.items()
+    ], []
+
+
+def _rows_by_path(inventory: Inventory) -> Mapping[str, int]:
+    """Give the rows that commits say they wrote to each file."""
+    return {
+        stat.path.lstrip("/"): stat.num_writes
+        for metadata in inventory.metadata.values()
+        for stat in metadata.write_stats()
+        if stat.path and stat.num_writes is not None
+    }
+
+
+def _counted(
+    results: Iterable[Checked], what: str, total: int, progress: Progress
+) -> Iterator[Checked]:
+    for done, result in enumerate(results, 1):
+        progress(what, done, total)
+        yield result
+
+
+def _silent(what: str, done: int, total: int) -> None:
+    """Tell nobody."""
