@@ -194,6 +194,23 @@ TABLE_OPTIONS: tuple[Option, ...] = (
         _H,
         note="hybrid: logs of this share of their base file are merged into it; 0.25",
     ),
+    # Clustering: services/clustering/options.py.
+    Option("hoodie.clustering.plan.strategy.target.file.max.bytes", _H, note="1 GiB unless given"),
+    Option(
+        "hoodie.clustering.plan.strategy.small.file.limit",
+        _H,
+        note="bytes; base files below it are clustered; 300 MiB unless given",
+    ),
+    Option("hoodie.clustering.plan.strategy.max.num.groups", _H, note="30 unless given"),
+    Option("hoodie.clustering.plan.strategy.max.bytes.per.group", _H, note="2 GiB unless given"),
+    Option(
+        "hoodie.clustering.plan.strategy.sort.columns",
+        _R,
+        note="rows are always clustered by record key",
+    ),
+    Option(
+        "hoodie.clustering.inline", _H, ("false",), "call cluster, or run `lakebed serve --cluster`"
+    ),
 )
 
 

@@ -110,8 +110,9 @@ class DataFileWriter:
             raise InvalidError(f"{self._path}: want {rows} record keys, got {len(keys)}")
         if not rows:
             return
-        made = seqnos(self._instant, self._task, self._run.rows, rows)
-        commit_seqnos = made if commit_seqnos is None else pc.coalesce(commit_seqnos, made)
+        if commit_seqnos is None or commit_seqnos.null_count:
+            made = seqnos(self._instant, self._task, self._run.rows, rows)
+            commit_seqnos = made if commit_seqnos is None else pc.coalesce(commit_seqnos, made)
         if commit_times is None:
             commit_times = constant(self._instant, rows)
         else:

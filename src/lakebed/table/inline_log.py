@@ -154,7 +154,7 @@ class InlineLog:
         if deletes is None:
             return
         content = encode_deletes(deletes.keys, self._target.partition, deletes.ordering)
-        headers = self._headers(mark_ordered(self._target.table_schema))
+        headers = self._headers(mark_ordered(self._target.table_schema)) | self._target.headers
         self._open().write(encode_block(LogBlock(BlockType.DELETE, headers, content)))
 
 

@@ -32,7 +32,8 @@ class LogTarget:
 
     `schema` are the columns of its rows, `row_schema` the same as Avro with meta fields, and
     `table_schema` the whole table's. `ordering` are the ordering columns as deletes hold them;
-    none where the commit time decides.
+    none where the commit time decides. `compacted` are the instants that a log compaction stands
+    for: readers skip what these wrote before.
     """
 
     storage: Storage
@@ -48,6 +49,7 @@ class LogTarget:
     table_schema: str
     ordering: tuple[pa.Field, ...]
     partial: bool
+    compacted: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
@@ -57,7 +59,14 @@ class LogTarget:
     @property
     def row_headers(self) -> dict[HeaderKey, str]:
         """Give what the rows say of themselves besides instant and schema."""
-        return {HeaderKey.IS_PARTIAL: "true"} if self.partial else {}
+        return self.headers | ({HeaderKey.IS_PARTIAL: "true"} if self.partial else {})
+
+    @property
+    def headers(self) -> dict[HeaderKey, str]:
+        """Give what rows and deletes alike say of themselves."""
+        if not self.compacted:
+            return {}
+        return {HeaderKey.COMPACTED_BLOCK_TIMES: ",".join(self.compacted)}
 
 
 @dataclass(frozen=True, slots=True)

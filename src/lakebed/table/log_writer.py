@@ -72,6 +72,7 @@ def write_log_run(
     batches: Iterable[pa.RecordBatch],
     partial: bool = False,
     next_version: int | None = None,
+    compacted: tuple[str, ...] = (),
 ) -> list[LogFileStats]:
     """Write a run of rows and deletes as the log of `version`; no rows at all write no file.
 
@@ -82,7 +83,8 @@ def write_log_run(
 
     A row that must win over all before it (BARRIER) follows a delete of its key that does. In
     native logs this takes a second version: `next_version`, above `version` and free; without
-    one such a row is refused. Nothing is visible before all is written, and nothing stays
+    one such a row is refused. `compacted` are the instants that a log compaction replaces with
+    this run. Nothing is visible before all is written, and nothing stays
     after a failure.
     """
     table_schema = with_meta_fields(table_schema_text)
@@ -108,6 +110,7 @@ def write_log_run(
         table_schema=table_schema,
         ordering=ordering,
         partial=partial,
+        compacted=compacted,
     )
     log: _Log = NativeLog(target) if config.version >= _NATIVE_VERSION else InlineLog(target)
     order = KeyOrder(target.place)

@@ -146,7 +146,7 @@ class NativeLog:
                 target.instant,
                 # Of deletes too this is the table's: a reader derives theirs from it.
                 target.row_schema if is_rows else target.table_schema,
-                target.row_headers if is_rows else {},
+                target.row_headers if is_rows else target.headers,
                 is_ordered=True,
             )
         )

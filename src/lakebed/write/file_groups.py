@@ -20,7 +20,6 @@ from lakebed.table.data_writer import DataFileStats, DataFileWriter
 from lakebed.table.file_group import join_path
 from lakebed.table.run_reader import Needs, open_run
 from lakebed.table.run_source import RunKind, RunSource
-from lakebed.write.fence import check_alive, check_still_alive
 from lakebed.write.log_runs import write_log
 from lakebed.write.partial import PartialWrite, write_partial_log
 from lakebed.write.plan import FileGroupWrite
@@ -110,11 +109,11 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
             writer.abort()
             stats = None
         else:
-            check_alive(spec)
+            spec.fence.check()
             stats = writer.close()
     status = WriteStatus(write.partition, write.file_id, ())
     if stats is not None:
-        check_still_alive(spec, [path])
+        spec.fence.check_written([path])
         status = replace(status, stats=(_stat(write, stats, old_rows),))
     if any(batch.num_rows for batch in kept):
         logged = write_log(spec, write.partition, write.file_id, task, 1, kept)

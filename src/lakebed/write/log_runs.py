@@ -8,7 +8,6 @@ import pyarrow as pa
 from lakebed.format.commit_metadata import WriteStat
 from lakebed.model.executor import TaskId
 from lakebed.table.log_writer import LogFileStats, write_log_run
-from lakebed.write.fence import check_alive, check_still_alive
 from lakebed.write.spec import WriteSpec
 from lakebed.write.status import NOTHING_COMPACTED, WriteStatus
 
@@ -22,7 +21,7 @@ def write_log(
     batches: Iterable[pa.RecordBatch],
 ) -> WriteStatus:
     """Write `batches`, sorted and each key once, as the log of `version` of this task."""
-    check_alive(spec)
+    spec.fence.check()
     written = write_log_run(
         spec.storage,
         spec.config,
@@ -36,7 +35,7 @@ def write_log(
         batches=batches,
         partial=spec.is_partial,
     )
-    check_still_alive(spec, [stats.path for stats in written])
+    spec.fence.check_written([stats.path for stats in written])
     return WriteStatus(
         partition, file_id, tuple(_stat(spec, partition, file_id, stats) for stats in written)
     )

@@ -1,0 +1,216 @@
+"""Carry out a planned compaction, ours or Hudi's."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from lakebed.commit.claim import Claim, claim
+from lakebed.errors import ConflictError, InvalidError
+from lakebed.format.avro_schema import arrow_to_avro
+from lakebed.format.commit_metadata import CommitMetadata, WriteStat
+from lakebed.format.instant_name import Action, State
+from lakebed.merge.rule import Merger
+from lakebed.model.executor import Executor, LocalExecutor
+from lakebed.model.instant import Instant
+from lakebed.services.compaction.logs import replays_at_own_instant
+from lakebed.services.compaction.merge import CompactionTask, LogCounts, compact_file_group
+from lakebed.services.compaction.plan_file import CompactionOperation, CompactionPlan, Kind
+from lakebed.table.config import TableConfig
+from lakebed.table.merge_rule import merge_rule
+from lakebed.table.snapshot import Snapshot
+from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
+from lakebed.write.pipeline import SMALL_BYTES, WriteTarget
+from lakebed.write.status import WriteStatus
+
+_COMPACTIONS = (Action.COMPACTION, Action.LOGCOMPACTION)
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """What a compaction did.
+
+    `full` file groups got a new base file, in `log` of them logs were joined; `skipped` ones are
+    not there any more.
+    """
+
+    instant: Instant
+    completion_time: Instant
+    full: int
+    log: int
+    skipped: int
+    logs_merged: int
+    rows: int
+    size_bytes: int
+
+    def __str__(self) -> str:
+        return (
+            f"compaction {self.instant}: {self.full} file groups have a new base file and {self.log} "
+            f"their logs joined; {self.logs_merged} logs are merged into {self.rows} rows, "
+            f"{self.size_bytes} bytes"
+        )
+
+
+def pending_compactions(snapshot: Snapshot) -> tuple[TimelineInstant, ...]:
+    """Give the compactions and log compactions that are planned and not completed."""
+    return snapshot.timeline.pending(*_COMPACTIONS)
+
+
+def execute_compaction(target: WriteTarget, instant: TimelineInstant | Instant) -> Compaction:
+    """Merge what the plan of `instant` names and make the result visible.
+
+    If it fails the plan stays, and can be carried out again. LockedError if somebody else is
+    at it; ConflictError if there is nothing left to do.
+    """
+    planned = _find(target, instant)
+    with claim(target.storage, target.clock, target.commits, planned) as taken:
+        plan = _read_plan(taken)
+        works = _tasks(taken, plan, target.merger)
+        executor = _executor(target, works)
+        statuses = list(executor.run(compact_file_group, works, "compact"))
+        _check_place(plan, taken)
+        metadata = _metadata(taken, plan, statuses)
+        completion = taken.complete(
+            metadata.encode(),
+            [stat.path for stat in metadata.write_stats() if stat.path],
+            {work.operation.group.partition for work in works},
+        )
+    done = [work.operation for work in works]
+    return Compaction(
+        planned.requested,
+        completion,
+        sum(operation.kind is Kind.FULL for operation in done),
+        sum(operation.kind is Kind.LOG for operation in done),
+        len(plan.operations) - len(done),
+        sum(len(operation.logs) for operation in done),
+        sum(stat.num_writes or 0 for stat in metadata.write_stats()),
+        sum(stat.file_size_in_bytes or 0 for stat in metadata.write_stats()),
+    )
+
+
+def _find(target: WriteTarget, instant: TimelineInstant | Instant) -> TimelineInstant:
+    if isinstance(instant, TimelineInstant):
+        return instant
+    timeline = target.commits.active.load()
+    known = [i for i in timeline.instants if i.plan_action in _COMPACTIONS]
+    for found in known:
+        if found.requested == instant:
+            return found
+    pending = ", ".join(i.requested for i in known if not i.is_completed) or "none"
+    raise InvalidError(f"compaction {instant}: there is no such plan; pending are: {pending}")
+
+
+def _read_plan(taken: Claim) -> CompactionPlan:
+    name = taken.instant.name_of(State.REQUESTED).encode()
+    data = taken.snapshot.commits.active.read(taken.instant, State.REQUESTED)
+    return CompactionPlan.parse(data, taken.instant.plan_action, f"instant {name}")
+
+
+def _tasks(taken: Claim, plan: CompactionPlan, merger: Merger | None) -> list[CompactionTask]:
+    """Give a task for each file group that is still there, the largest first."""
+    snapshot, config = taken.snapshot, taken.config
+    replaced = snapshot.replaced
+    rule = merge_rule(config, merger)
+    _check_joins(plan, config, merger)
+    schema = snapshot.schema
+    text = snapshot.schema_text or arrow_to_avro(schema, config.name)
+    counts = _log_counts(snapshot, plan)
+    works = [
+        CompactionTask(
+            taken.storage,
+            config,
+            rule,
+            snapshot.timeline,
+            schema,
+            text,
+            taken.instant.requested,
+            taken.fence,
+            number,
+            operation,
+            counts[number],
+        )
+        for number, operation in enumerate(plan.operations)
+        if operation.group.file_id not in replaced.get(operation.group.partition, frozenset())
+        and operation.logs
+    ]
+    return sorted(works, key=lambda work: -_io_bytes(work.operation))
+
+
+def _check_joins(plan: CompactionPlan, config: TableConfig, merger: Merger | None) -> None:
+    joins = any(operation.kind is Kind.LOG for operation in plan.operations)
+    if joins and merger is not None:
+        raise InvalidError(
+            f"table {config.name!r} is merged by a merger of your own: logs can only be merged with "
+            "their base file (mode full); roll the plan back"
+        )
+
+
+def _log_counts(snapshot: Snapshot, plan: CompactionPlan) -> list[LogCounts]:
+    """Add up what the commits on the active timeline say of the planned logs."""
+    wanted = {log.name.instant for operation in plan.operations for log in operation.logs}
+    stats: dict[str, WriteStat] = {}
+    for commit in snapshot.timeline.commits:
+        if commit.requested in wanted:
+            for stat in snapshot.commits.read(commit).write_stats():
+                stats[(stat.path or "").lstrip("/")] = stat
+    found = []
+    for operation in plan.operations:
+        told = [stats[log.path] for log in operation.logs if log.path in stats]
+        rows = sum(stat.num_writes or 0 for stat in told)
+        found.append(LogCounts(rows, sum(stat.num_deletes or 0 for stat in told)))
+    return found
+
+
+def _io_bytes(operation: CompactionOperation) -> float:
+    return operation.metrics.get("TOTAL_IO_MB", 0) * (1 << 20) + operation.log_bytes
+
+
+def _executor(target: WriteTarget, works: list[CompactionTask]) -> Executor:
+    """Merge little in this process: a round of distributed tasks would only add its overhead."""
+    small = sum(_io_bytes(work.operation) for work in works) <= SMALL_BYTES
+    here = small and not isinstance(target.executor, LocalExecutor)
+    return LocalExecutor() if here else target.executor
+
+
+def _check_place(plan: CompactionPlan, taken: Claim) -> None:
+    """Refuse joined logs where a log has come since that must replay between them.
+
+    Writers that take the table's lock cannot bring one: their instants are greater.
+    """
+    joined = [o for o in plan.operations if o.kind is Kind.LOG and o.logs]
+    if not joined:
+        return
+    requested = taken.instant.requested
+    late = sorted(_late_writes(taken.snapshot.commits.active.load(), requested))
+    if not late:
+        return
+    newest = max(log.name.instant for operation in joined for log in operation.logs)
+    bound = requested if replays_at_own_instant(taken.config) else newest
+    if late[0] < bound:
+        raise ConflictError(
+            f"compaction {requested}: the write {late[0]} began before the logs that are joined and "
+            "was not complete when that was planned; roll the plan back and make a new one"
+        )
+
+
+def _late_writes(timeline: Timeline, planned: Instant) -> Iterator[Instant]:
+    """Give the writes that did not count when the plan was made."""
+    for instant in timeline.instants:
+        is_write = instant.plan_action in COMMIT_ACTIONS
+        if is_write and (instant.completion is None or instant.completion > planned):
+            yield instant.requested
+
+
+def _metadata(taken: Claim, plan: CompactionPlan, statuses: list[WriteStatus]) -> CommitMetadata:
+    by_partition: dict[str, tuple[WriteStat, ...]] = defaultdict(tuple)
+    for status in statuses:
+        if status.stats:
+            by_partition[status.partition] += status.stats
+    stats: Mapping[str, tuple[WriteStat, ...]] = dict(sorted(by_partition.items()))
+    text = taken.snapshot.schema_text
+    is_log = plan.action is Action.LOGCOMPACTION
+    return CommitMetadata(
+        partition_to_write_stats=stats,
+        compacted=True,
+        extra_metadata={"schema": text} if text else {},
+        operation_type="LOG_COMPACT" if is_log else "COMPACT",
+    )

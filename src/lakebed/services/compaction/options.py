@@ -1,0 +1,103 @@
+"""What a table's properties say about compaction."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+from lakebed.errors import OptionError
+
+_STRATEGY = "hoodie.compact.inline.trigger.strategy"
+_COMMITS = "hoodie.compact.inline.max.delta.commits"
+_SECONDS = "hoodie.compact.inline.max.delta.seconds"
+_LOG_SIZE = "hoodie.compaction.logfile.size.threshold"
+_LOG_COUNT = "hoodie.compaction.logfile.num.threshold"
+_BLOCKS = "hoodie.log.compaction.blocks.threshold"
+_TARGET_IO = "hoodie.compaction.target.io"
+_RATIO = "lakebed.compaction.log.ratio"
+
+
+class Trigger(StrEnum):
+    """When a compaction is due: after so many delta commits, after so long, or by both."""
+
+    NUM_COMMITS = "NUM_COMMITS"
+    NUM_COMMITS_AFTER_LAST_REQUEST = "NUM_COMMITS_AFTER_LAST_REQUEST"
+    TIME_ELAPSED = "TIME_ELAPSED"
+    NUM_AND_TIME = "NUM_AND_TIME"
+    NUM_OR_TIME = "NUM_OR_TIME"
+
+
+class Mode(StrEnum):
+    """What a compaction may do: rewrite base files, only join logs, or each where it pays."""
+
+    FULL = "full"
+    LOG = "log"
+    HYBRID = "hybrid"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Take a caller's word; OptionError names the words there are."""
+        try:
+            return cls(text)
+        except ValueError:
+            raise OptionError(f"compaction mode {text!r}: want {' or '.join(cls)}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionOptions:
+    """Hudi's settings under short names, with Hudi's defaults; `log_ratio` is our own.
+
+    Sizes are in bytes, but for `target_io_mb`, the most that one plan reads and writes.
+    """
+
+    trigger: Trigger = Trigger.NUM_COMMITS
+    max_delta_commits: int = 5
+    max_delta_seconds: int = 3600
+    log_size_threshold: int = 0
+    log_count_threshold: int = 0
+    blocks_threshold: int = 5
+    target_io_mb: int = 500 * 1024
+    log_ratio: float = 0.25
+
+    @classmethod
+    def parse(cls, properties: Mapping[str, str]) -> Self:
+        """Take what `properties` say; OptionError names a value that cannot be."""
+        return cls(
+            _trigger(properties),
+            _number(properties, _COMMITS, cls().max_delta_commits),
+            _number(properties, _SECONDS, cls().max_delta_seconds),
+            _number(properties, _LOG_SIZE, cls().log_size_threshold),
+            _number(properties, _LOG_COUNT, cls().log_count_threshold),
+            _number(properties, _BLOCKS, cls().blocks_threshold),
+            _number(properties, _TARGET_IO, cls().target_io_mb),
+            _ratio(properties, cls().log_ratio),
+        )
+
+
+def _trigger(properties: Mapping[str, str]) -> Trigger:
+    text = properties.get(_STRATEGY, "").strip().upper()
+    if text and text not in Trigger.__members__:
+        raise OptionError(f"option {_STRATEGY}={text}: want {' or '.join(Trigger)}")
+    return Trigger(text) if text else Trigger.NUM_COMMITS
+
+
+def _number(properties: Mapping[str, str], name: str, default: int) -> int:
+    text = properties.get(name, "").strip()
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise OptionError(f"option {name}={text}: want a whole number")
+    return int(text)
+
+
+def _ratio(properties: Mapping[str, str], default: float) -> float:
+    text = properties.get(_RATIO, "").strip()
+    if not text:
+        return default
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < float("inf"):
+        raise OptionError(f"option {_RATIO}={text}: want a number, 0 or greater")
+    return found

@@ -1,0 +1,190 @@
+"""A compaction plan and its bytes: HoodieCompactionPlan on the timeline.
+
+version 2   Hudi's. A plan of kind `compaction` holds FULL operations, one of kind
+            `logcompaction` LOG operations over the logs that it names.
+version 3   the hybrid plan of RFC-103: each operation has a field `operationType`, FULL or
+            LOG. A LOG operation names all logs of its slice, and the metric
+            `LOG_FILES_TAKEN` says how many of them, from the first on, are merged: who does
+            not know the field runs it as FULL, and loses nothing.
+"""
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, Self, cast
+
+from lakebed.errors import CorruptError, UnsupportedError
+from lakebed.format.avro_models import COMPACTION_PLAN, NAMESPACE
+from lakebed.format.instant_name import Action
+from lakebed.format.names import BaseFileName, parse_data_name
+from lakebed.format.ocf import Record, Schema, decode_record, encode_record
+from lakebed.format.plans import PlanKind, encode_plan
+from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
+
+HUDI_VERSION: Final = 2
+HYBRID_VERSION: Final = 3
+LOG_COMPACTOR: Final = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper"
+TAKEN: Final = "LOG_FILES_TAKEN"
+LOG_BYTES: Final = "TOTAL_LOG_FILES_SIZE"
+
+
+class Kind(StrEnum):
+    """What is done to a file group. The values are on disk: do not change."""
+
+    FULL = "FULL"
+    LOG = "LOG"
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionOperation:
+    """What to merge in one file group: a slice as it was when the plan was made.
+
+    The first `taken` logs are merged, all of them if it is FULL; a LOG operation has these first,
+    whatever their order of replay. Sizes of a parsed plan are 0.
+    """
+
+    kind: Kind
+    slice_: FileSlice
+    taken: int
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def group(self) -> FileGroupId:
+        """Give the file group."""
+        return self.slice_.group
+
+    @property
+    def logs(self) -> tuple[LogFile, ...]:
+        """Give the logs to merge."""
+        return self.slice_.log_files[: self.taken]
+
+    @property
+    def log_bytes(self) -> int:
+        """Give the size of the logs of the slice, as the planner saw it."""
+        return int(self.metrics.get(LOG_BYTES, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """The operations of one compaction; `action` is the word of its file on the timeline."""
+
+    action: Action
+    operations: tuple[CompactionOperation, ...]
+    version: int = HUDI_VERSION
+
+    @classmethod
+    def parse(cls, data: bytes, action: Action, what: str) -> Self:
+        """Parse a plan, ours or Hudi's; CorruptError or UnsupportedError name `what`."""
+        values = decode_record(data, what, {_NAME: _HYBRID_SCHEMA})[1]
+        version = values["version"] or 1
+        if version not in (1, HUDI_VERSION, HYBRID_VERSION):
+            raise UnsupportedError(f"{what}: compaction plan of version {version}; want up to 3")
+        found = cast("list[Record]", values["operations"] or [])
+        return cls(
+            action,
+            tuple(_parse_operation(operation, action, what) for operation in found),
+            version,
+        )
+
+    def encode(self) -> bytes:
+        """Write the plan; of version 2 in Hudi's own schema."""
+        is_hybrid = self.version == HYBRID_VERSION
+        is_log = self.action is Action.LOGCOMPACTION
+        strategy = {"compactorClassName": LOG_COMPACTOR, "strategyParams": {}, "version": 1}
+        values: dict[str, object] = {
+            "operations": [_encode_operation(o, is_hybrid) for o in self.operations],
+            "extraMetadata": {},
+            "version": self.version,
+            "strategy": strategy if is_log else None,
+            "preserveHoodieMetadata": is_log,
+            "missingSchedulePartitions": [],
+        }
+        if is_hybrid:
+            return encode_record(_HYBRID_SCHEMA, values)
+        return encode_plan(PlanKind.COMPACTION_PLAN, values)
+
+
+def _hybrid_schema() -> Schema:
+    """Give Hudi's schema of a plan with the field that tells the two kinds apart."""
+    schema = cast(
+        "dict[str, list[dict[str, list[dict[str, object]]]]]", copy.deepcopy(COMPACTION_PLAN)
+    )
+    operations = next(f for f in schema["fields"] if cast("object", f["name"]) == "operations")
+    items = cast("dict[str, list[dict[str, object]]]", operations["type"][1]["items"])
+    kind: dict[str, object] = {"name": "operationType", "type": ["null", "string"], "default": None}
+    items["fields"].append(kind)
+    return cast("Schema", schema)
+
+
+_NAME: Final = f"{NAMESPACE}.{PlanKind.COMPACTION_PLAN}"
+_HYBRID_SCHEMA: Final = _hybrid_schema()
+
+
+def _encode_operation(operation: CompactionOperation, is_hybrid: bool) -> dict[str, object]:
+    slice_ = operation.slice_
+    base = slice_.base_file
+    # Whoever reads a log compaction of version 2 merges all that it names.
+    logs = slice_.log_files if is_hybrid else operation.logs
+    taken = {TAKEN: float(operation.taken)} if is_hybrid and operation.kind is Kind.LOG else {}
+    values: dict[str, object] = {
+        "baseInstantTime": slice_.instant,
+        "deltaFilePaths": [log.name.encode() for log in logs],
+        "dataFilePath": None if base is None else base.name.encode(),
+        "fileId": slice_.group.file_id,
+        "partitionPath": slice_.group.partition,
+        "metrics": {**operation.metrics, **taken},
+        "bootstrapFilePath": None,
+    }
+    return {**values, "operationType": str(operation.kind)} if is_hybrid else values
+
+
+def _parse_operation(values: Record, action: Action, what: str) -> CompactionOperation:
+    partition, file_id = values["partitionPath"] or "", values["fileId"]
+    if not isinstance(file_id, str) or not file_id:
+        raise CorruptError(f"{what}: an operation without a file id")
+    group = FileGroupId(cast("str", partition), file_id)
+    if values["bootstrapFilePath"]:
+        raise UnsupportedError(
+            f"{what}: file group {file_id} is bootstrapped, which we do not read"
+        )
+    given = cast("dict[str, float]", values["metrics"] or {})
+    metrics = {name: value for name, value in given.items() if math.isfinite(value)}
+    named = cast("list[str]", values["deltaFilePaths"] or [])
+    logs = tuple(_parse_log(group, text, what) for text in named)
+    kind = _parse_kind(values["operationType"], action, what)
+    taken = len(logs)
+    if kind is Kind.LOG and TAKEN in metrics:
+        taken = int(min(max(metrics[TAKEN], 0), taken))
+    base = _parse_base(group, cast("str | None", values["dataFilePath"]), what)
+    instant = values["baseInstantTime"] or (logs[0].name.instant if logs else "")
+    slice_ = FileSlice(group, cast("str", instant), base, logs)
+    metrics.pop(TAKEN, None)
+    return CompactionOperation(kind, slice_, taken, metrics)
+
+
+def _parse_kind(word: object, action: Action, what: str) -> Kind:
+    if word is None:
+        return Kind.LOG if action is Action.LOGCOMPACTION else Kind.FULL
+    try:
+        return Kind(cast("str", word))
+    except ValueError:
+        raise UnsupportedError(f"{what}: operation type {word!r}; want FULL or LOG") from None
+
+
+def _parse_log(group: FileGroupId, text: str, what: str) -> LogFile:
+    # Plans of version 1 hold paths.
+    name = parse_data_name(text.rpartition("/")[2])
+    if name is None or isinstance(name, BaseFileName) or name.file_id != group.file_id:
+        raise CorruptError(f"{what}: want a log of file group {group.file_id}, found {text!r}")
+    return LogFile(group.partition, name, 0)
+
+
+def _parse_base(group: FileGroupId, text: str | None, what: str) -> BaseFile | None:
+    if not text:
+        return None
+    name = parse_data_name(text.rpartition("/")[2])
+    if not isinstance(name, BaseFileName) or name.file_id != group.file_id:
+        raise CorruptError(f"{what}: want a base file of {group.file_id}, found {text!r}")
+    return BaseFile(group.partition, name, 0)

@@ -1,0 +1,191 @@
+"""Plan a compaction and put the plan on the timeline."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import cast
+
+from lakebed.commit.hold import TableHold, hold_table
+from lakebed.errors import InvalidError
+from lakebed.format.instant_name import Action, State
+from lakebed.format.ocf import Record
+from lakebed.format.plans import PlanKind, parse_plan
+from lakebed.model.executor import LocalExecutor, TaskId
+from lakebed.services.compaction.logs import (
+    first_pending_write,
+    log_run,
+    replays_at_own_instant,
+)
+from lakebed.services.compaction.options import CompactionOptions, Mode
+from lakebed.services.compaction.plan import (
+    bound_io,
+    choose_kind,
+    choose_slices,
+    count_joinable,
+    full_operation,
+    log_operation,
+)
+from lakebed.services.compaction.plan_file import (
+    HUDI_VERSION,
+    HYBRID_VERSION,
+    CompactionOperation,
+    CompactionPlan,
+    Kind,
+)
+from lakebed.services.compaction.trigger import is_due
+from lakebed.storage.storage import Storage
+from lakebed.table.config import MergeMode, TableConfig, TableType
+from lakebed.table.file_group import FileGroupId, FileSlice
+from lakebed.table.log_reader import slice_sources
+from lakebed.table.run_source import RunSource
+from lakebed.table.snapshot import Snapshot
+from lakebed.timeline.timeline import Timeline, TimelineInstant
+from lakebed.write.pipeline import WriteTarget
+
+# Looking at the headers of logs is waiting for storage.
+_LOOKERS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """A compaction that is planned: its instant, and what it will do."""
+
+    instant: TimelineInstant
+    plan: CompactionPlan
+
+    @property
+    def full(self) -> int:
+        """Count the file groups that get a new base file."""
+        return sum(operation.kind is Kind.FULL for operation in self.plan.operations)
+
+    @property
+    def log(self) -> int:
+        """Count the file groups of which logs are joined."""
+        return len(self.plan.operations) - self.full
+
+    def __str__(self) -> str:
+        return (
+            f"{self.instant.plan_action} {self.instant.requested} is planned: {self.full} file "
+            f"groups get a new base file, {self.log} get their logs joined"
+        )
+
+
+def schedule_compaction(
+    target: WriteTarget,
+    options: CompactionOptions | None = None,
+    mode: Mode | str = Mode.FULL,
+    *,
+    force: bool = False,
+) -> Scheduled | None:
+    """Plan a compaction; None if it is not due or there is nothing to do.
+
+    Without `options` the table's properties say when and what. `force` plans one that is not due,
+    and joins logs (`log`) from two on. File groups in a plan that is pending are left out.
+    """
+    mode = Mode.parse(mode)
+    with hold_table(target.storage, target.clock, target.commits) as hold:
+        config = hold.config
+        if config.table_type is not TableType.MERGE_ON_READ:
+            raise InvalidError(
+                f"table {config.name!r} is {config.table_type}: only MERGE_ON_READ has logs to compact"
+            )
+        chosen = options or CompactionOptions.parse(config.properties)
+        if not force and not is_due(hold.timeline, chosen, mode, hold.next_instant(), config.zone):
+            return None
+        if force and mode is Mode.LOG:
+            chosen = replace(chosen, blocks_threshold=2)
+        joins = config.merge_mode is not MergeMode.CUSTOM and target.merger is None
+        operations = bound_io(_operations(hold, mode, chosen, joins=joins), chosen)
+        if not operations:
+            return None
+        plan = CompactionPlan(
+            Action.LOGCOMPACTION if mode is Mode.LOG else Action.COMPACTION,
+            operations,
+            HYBRID_VERSION if mode is Mode.HYBRID else HUDI_VERSION,
+        )
+        return Scheduled(hold.request(plan.action, plan.encode()), plan)
+
+
+def busy_groups(snapshot: Snapshot) -> frozenset[FileGroupId]:
+    """Give the file groups that a pending compaction, log compaction or clustering has planned."""
+    return frozenset(_planned(snapshot))
+
+
+def _operations(
+    hold: TableHold, mode: Mode, options: CompactionOptions, *, joins: bool
+) -> list[CompactionOperation]:
+    """Choose per file group. Nobody says that a user's own merger may join logs by themselves."""
+    slices = choose_slices(hold.snapshot.slices, busy_groups(hold.snapshot), options)
+    found: list[CompactionOperation] = []
+    looks: list[_Look] = []
+    for slice_ in slices:
+        kind = choose_kind(slice_, mode, options)
+        if kind is Kind.LOG and not joins:
+            kind = Kind.FULL if mode is Mode.HYBRID else None
+        if kind is Kind.FULL:
+            found.append(full_operation(slice_))
+        elif kind is Kind.LOG:
+            looks.append(_Look(hold.storage, hold.config, hold.timeline, slice_, mode, options))
+    settled = LocalExecutor(_LOOKERS).run(_settle, looks, "look at logs")
+    return [*found, *(operation for operation in settled if operation is not None)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    storage: Storage
+    config: TableConfig
+    timeline: Timeline
+    slice_: FileSlice
+    mode: Mode
+    options: CompactionOptions
+
+
+def _settle(look: _Look, task: TaskId) -> CompactionOperation | None:
+    """Say from the headers of the logs which of them to join."""
+    del task
+    sources = _log_sources(look, look.slice_)
+    runs = [log_run(look.storage, source) for source in sources]
+    before = first_pending_write(look.timeline)
+    at_end = replays_at_own_instant(look.config)
+    if at_end and before is not None:
+        return None
+    joined = log_operation(look.slice_, runs, look.options, before=before, all_of_them=at_end)
+    if joined is not None and _reads_alike(look, joined, sources):
+        return joined
+    live = len({run.path for run in runs})
+    apart = live >= look.options.blocks_threshold and count_joinable(runs) < len(runs)
+    return full_operation(look.slice_) if look.mode is Mode.HYBRID and apart else None
+
+
+def _reads_alike(look: _Look, joined: CompactionOperation, sources: list[RunSource]) -> bool:
+    """Make sure that the taken logs alone are the first runs of the slice.
+
+    A log of another engine may stand for logs that are not taken.
+    """
+    taken = _log_sources(look, replace(look.slice_, log_files=joined.logs))
+    return [_place(s) for s in taken] == [_place(s) for s in sources[: len(taken)]]
+
+
+def _place(source: RunSource) -> tuple[str, int]:
+    return source.path, source.offset
+
+
+def _log_sources(look: _Look, slice_: FileSlice) -> list[RunSource]:
+    logs = replace(slice_, base_file=None)
+    return slice_sources(look.storage, logs, look.config, look.timeline.is_committed)
+
+
+def _planned(snapshot: Snapshot) -> Iterator[FileGroupId]:
+    timeline, active = snapshot.timeline, snapshot.commits.active
+    for instant in timeline.pending(Action.COMPACTION, Action.LOGCOMPACTION):
+        name = instant.name_of(State.REQUESTED).encode()
+        data = active.read(instant, State.REQUESTED)
+        plan = CompactionPlan.parse(data, instant.plan_action, f"instant {name}")
+        yield from (operation.group for operation in plan.operations)
+    for instant in timeline.pending(Action.CLUSTERING):
+        name = instant.name_of(State.REQUESTED).encode()
+        data = active.read(instant, State.REQUESTED)
+        values = parse_plan(PlanKind.REQUESTED_REPLACE, data, f"instant {name}")
+        clustering = cast("Record", values["clusteringPlan"] or {})
+        for group in cast("list[Record]", clustering.get("inputGroups") or []):
+            for slice_ in cast("list[dict[str, str]]", group["slices"] or []):
+                yield FileGroupId(slice_["partitionPath"] or "", slice_["fileId"])

@@ -1,0 +1,171 @@
+"""A crash or an outage at every storage operation of a compaction: rows stay, the next finishes."""
+
+import contextlib
+import functools
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from lakebed.errors import UnavailableError
+from lakebed.model.clock import ManualClock
+from lakebed.model.executor import LocalExecutor, TaskId
+from lakebed.services.compaction.execute import execute_compaction, pending_compactions
+from lakebed.services.compaction.options import CompactionOptions
+from lakebed.services.compaction.schedule import schedule_compaction
+from lakebed.storage.local import LocalStorage
+from lakebed.storage.objects import memory_storage
+from lakebed.storage.storage import Storage
+from lakebed.table.snapshot import load_snapshot
+from support.faulty import FaultyStorage, SimulatedCrash
+from support.tables import (
+    batch,
+    check_files,
+    check_no_leftovers,
+    contents,
+    copy_of,
+    make,
+    reopen,
+    user_rows,
+)
+
+BY_HAND = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+OPTIONS = CompactionOptions(blocks_threshold=2, log_ratio=2.0)
+START = 1_700_000_000_000
+LATER = START + 3_600_000
+When = Literal["before", "after"]
+
+
+def history(storage: Storage) -> None:
+    """Make one file group with large logs and one with small ones, so that hybrid does both."""
+    table = make(
+        storage,
+        ManualClock(ms=START),
+        table_type="MERGE_ON_READ",
+        ordering=("ts",),
+        buckets=1,
+        properties=BY_HAND,
+    )
+    rows = ((f"k{n:04d}", n * 7919 % 2**30, 1, "q") for n in range(500))
+    table.upsert(batch(("a", 1, 1, "p"), ("b", 1, 1, "p"), *rows))
+    for ts in (2, 3):
+        table.upsert(batch(("a", ts, ts, "p"), ("k0000", ts, ts, "q")))
+    table.delete([{"id": "b", "dt": "p"}, {"id": "k0001", "dt": "q"}])
+
+
+@functools.cache
+def facts(mode: str):
+    storage = memory_storage()
+    history(storage)
+    objects = contents(storage)
+    dry = FaultyStorage(copy_of(objects))
+    act(dry, mode, START + 60_000)
+    return objects, user_rows(reopen(storage)), tuple(dry.ops)
+
+
+def act(storage: Storage, mode: str, now: int) -> None:
+    """Plan if nothing is planned, and carry out what is."""
+    table = reopen(storage, ManualClock(ms=now))
+    snapshot = load_snapshot(storage, table.config)
+    if not pending_compactions(snapshot):
+        schedule_compaction(table._target(), OPTIONS, mode, force=True)
+    for pending in pending_compactions(load_snapshot(storage, table.config)):
+        execute_compaction(table._target(), pending)
+
+
+def recover(storage: Storage, mode: str, what: str) -> None:
+    _, rows, _ = facts(mode)
+    assert user_rows(reopen(storage)) == rows, what
+    act(storage, mode, LATER)
+    table = reopen(storage)
+    assert user_rows(table) == rows, what
+    assert not pending_compactions(load_snapshot(storage, table.config)), what
+    check_files(table)
+    check_no_leftovers(storage)
+
+
+CHANGES = ("put", "delete", "open_write", "close")
+
+
+def test_the_case_makes_a_base_file_and_a_log():
+    for mode, kinds in (("full", "bb"), ("log", "ll"), ("hybrid", "bl")):
+        objects, _, ops = facts(mode)
+        closed = [op for op in ops if op.startswith("close")]
+        found = "".join(sorted("l" if ".log." in op else "b" for op in closed))
+        assert found == kinds, ops
+        assert objects
+
+
+@pytest.mark.parametrize("mode", ["full", "log", "hybrid"])
+def test_after_a_crash_behind_any_change_the_next_compaction_finishes(mode: str):
+    # A crash at an operation that changes nothing leaves what the last change left.
+    objects, _, ops = facts(mode)
+    for n, op in enumerate(ops, 1):
+        if op.startswith(CHANGES):
+            storage = copy_of(objects)
+            with pytest.raises(SimulatedCrash):
+                act(FaultyStorage(storage, n, "after"), mode, START + 60_000)
+            recover(storage, mode, f"crash after operation {n}, {op}")
+
+
+class Flaky(FaultyStorage):
+    """Does not answer one operation; the process lives on."""
+
+    def run(self, op: str, act: Callable[[], Any]) -> Any:
+        with self._lock:
+            self.ops.append(op)
+            fails = len(self.ops) == self.fail_at
+        if fails and self.when == "before":
+            raise UnavailableError(f"no answer: {op}")
+        result = act()
+        if fails:
+            raise UnavailableError(f"answer lost: {op}")
+        return result
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_after_an_operation_without_an_answer_the_next_compaction_finishes(when: When):
+    objects, _, ops = facts("hybrid")
+    for n, op in enumerate(ops, 1):
+        # Of those that only look a third will do.
+        if not op.startswith(CHANGES) and (when == "after" or n % 3):
+            continue
+        storage = copy_of(objects)
+        with contextlib.suppress(UnavailableError):
+            act(Flaky(storage, n, when), "hybrid", START + 60_000)
+        recover(storage, "hybrid", f"no answer {when} operation {n}, {op}")
+
+
+class PicklingExecutor:
+    """Hands tasks over as Spark does: as bytes, and some of them twice."""
+
+    def run(
+        self, task: Callable[[Any, TaskId], Any], items: Sequence[Any], label: str
+    ) -> Iterator[Any]:
+        del label
+        for number, item in enumerate(items):
+            sent = pickle.dumps((task, item))
+            for attempt in range(2):
+                there, work = pickle.loads(sent)
+                result = pickle.dumps(there(work, TaskId(number, 7, attempt)))
+            yield pickle.loads(result)
+
+
+@pytest.mark.parametrize("mode", ["full", "log", "hybrid"])
+def test_tasks_of_another_process_that_run_twice_leave_one_result(mode: str, tmp_path: Path):
+    storage = LocalStorage(tmp_path)
+    history(storage)
+    table = reopen(storage, ManualClock(ms=START + 60_000))
+    rows = user_rows(table)
+    table._engines.main.executor = PicklingExecutor()
+    planned = schedule_compaction(table._target(), OPTIONS, mode, force=True)
+    assert planned is not None
+    target = table._target()
+    assert not isinstance(target.executor, LocalExecutor)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("lakebed.services.compaction.execute.SMALL_BYTES", -1)
+        execute_compaction(target, planned.instant)
+    assert user_rows(reopen(storage)) == rows
+    check_no_leftovers(storage)
