@@ -1,10 +1,11 @@
 """What keeps a table in shape: compaction, clustering, cleaning, archiving, going back, checking, mending."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from lakebed.api.progress import showing, watched, watched_target
 from lakebed.errors import ConflictError, InvalidError, LockedError, UnfinishedError
 from lakebed.model.options import check_options
 from lakebed.services.archive.execute import Archive, archive
@@ -68,12 +69,13 @@ class TableServices:
 
     def _act(self, work: Callable[[WriteTarget], Result]) -> Result:
         """Change the table; a rollback or restore that somebody left half done is finished first."""
+        target = watched_target(self._target())
         try:
-            return work(self._target())
+            return work(target)
         except UnfinishedError as error:
             log.warning("%s; finishing it", error)
             finish_unfinished(self._target())
-            return work(self._target())
+            return work(watched_target(self._target()))
 
     def schedule_compaction(
         self,
@@ -106,20 +108,22 @@ class TableServices:
 
         Readers and writers go on meanwhile. A plan that another process is at is left to it.
         """
-        if instant is not None:
-            return (self._act(lambda target: execute_compaction(target, instant)),)
-        self.schedule_compaction(mode, options=options)
-        done = []
+        with showing("compact"):
+            if instant is not None:
+                return (self._act(lambda target: execute_compaction(target, instant)),)
+            self.schedule_compaction(mode, options=options)
+            return tuple(self._compact_pending())
+
+    def _compact_pending(self) -> Iterator[Compaction]:
         for pending in pending_compactions(self._now()):
             try:
-                done.append(execute_compaction(self._target(), pending))
+                yield execute_compaction(watched_target(self._target()), pending)
             except LockedError:
                 continue
             except ConflictError:
                 # Another process was faster, unless the plan is there still.
                 if pending in pending_compactions(self._now()):
                     raise
-        return tuple(done)
 
     def cluster(
         self,
@@ -141,11 +145,13 @@ class TableServices:
         def work(target: WriteTarget) -> Clustering | None:
             return cluster(target, ClusteringOptions.parse(_with(target, options)), paths)
 
-        return self._act(work)
+        with showing("cluster"):
+            return self._act(work)
 
     def clean(self, *, options: Mapping[str, str] | None = None) -> Clean | None:
         """Delete file versions that no retained instant and no savepoint needs."""
-        return self._act(lambda target: clean(target, CleanOptions.of(_with(target, options))))
+        with showing("clean"):
+            return self._act(lambda target: clean(target, CleanOptions.of(_with(target, options))))
 
     def archive(self, *, options: Mapping[str, str] | None = None) -> Archive | None:
         """Move old instants from the active timeline to the archived one."""
@@ -181,9 +187,14 @@ class TableServices:
         `quick` looks at names, sizes and footers; otherwise every key is read, too.
         """
         target = self._target()
-        return verify(
-            target.storage, target.clock, target.executor, quick=quick, merger=target.merger
-        )
+        with showing("verify"):
+            return verify(
+                target.storage,
+                target.clock,
+                watched(target.executor),
+                quick=quick,
+                merger=target.merger,
+            )
 
     def repair(self, plan: RepairPlan | None = None, *, dry_run: bool = False) -> Repair:
         """Mend what can be mended: what `verify` found now, or a plan that was shown before.

@@ -82,7 +82,9 @@ class Table(TableServices):
                 f"table {config.name!r} merges by {config.merge_mode}: a merger of your own needs a "
                 "table that was created with one"
             )
-        self._commits = CommitCache(ActiveTimeline(storage, config.timeline_path))
+        self._commits = CommitCache(
+            ActiveTimeline(storage, config.timeline_path), config.history_path
+        )
         self._held: Snapshot | None = None
         self._sources = SourceCache()
 

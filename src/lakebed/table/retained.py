@@ -121,10 +121,18 @@ def check_as_of(
 
 
 def _earliest_retained(active: ActiveTimeline, timeline: Timeline) -> str:
-    cleans = [instant for instant in timeline.select(Action.CLEAN) if instant.is_completed]
+    """Give the instant that cleans retain from, also of one that is only just deleting."""
     retained = ""
-    for instant in cleans:
-        name = instant.name_of(State.COMPLETED).encode()
-        clean = parse_plan(PlanKind.CLEAN, active.read(instant), f"instant {name}")
-        retained = max(retained, cast("str", clean["earliestCommitToRetain"] or ""))
+    for instant in timeline.select(Action.CLEAN):
+        what = f"instant {instant.file_name}"
+        if instant.is_completed:
+            clean = parse_plan(PlanKind.CLEAN, active.read(instant), what)
+            found = cast("str", clean["earliestCommitToRetain"] or "")
+        elif data := active.read(instant, State.REQUESTED):
+            plan = parse_plan(PlanKind.CLEANER_PLAN, data, what)
+            earliest = cast("dict[str, str]", plan["earliestInstantToRetain"] or {})
+            found = earliest.get("timestamp", "")
+        else:
+            continue
+        retained = max(retained, found)
     return retained

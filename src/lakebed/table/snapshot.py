@@ -12,7 +12,7 @@ from typing import cast
 
 import pyarrow as pa
 
-from lakebed.errors import UnsupportedError
+from lakebed.errors import NotFoundError, UnsupportedError
 from lakebed.format.avro_schema import avro_to_arrow
 from lakebed.format.commit_metadata import CommitMetadata
 from lakebed.format.instant_name import Action, State
@@ -38,7 +38,7 @@ from lakebed.table.retained import (
     needed_files,
 )
 from lakebed.timeline.active import ActiveTimeline
-from lakebed.timeline.archived import read_completions
+from lakebed.timeline.archived import HISTORY_FOLDER, find_archived, read_completions
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 
 METADATA_FOLDER = ".hoodie"
@@ -52,6 +52,7 @@ class CommitCache:
     """Commit metadata by completed instant, read once: a completed instant never changes."""
 
     active: ActiveTimeline
+    history_path: str = HISTORY_FOLDER
     _held: dict[str, CommitMetadata] = field(default_factory=dict, init=False)
 
     def read(self, instant: TimelineInstant) -> CommitMetadata:
@@ -59,9 +60,20 @@ class CommitCache:
         found = self._held.get(instant.requested)
         if found is None:
             name = instant.name_of(State.COMPLETED).encode()
-            found = CommitMetadata.parse(self.active.read(instant), f"instant {name}")
+            found = CommitMetadata.parse(self._read(instant), f"instant {name}")
             self._held[instant.requested] = found
         return found
+
+    def _read(self, instant: TimelineInstant) -> bytes:
+        try:
+            return self.active.read(instant)
+        except NotFoundError:
+            # It was archived since the timeline was listed; the archive has the same bytes.
+            storage, action = self.active.storage, str(instant.action)
+            row = find_archived(storage, instant.requested, action, self.history_path)
+            if row is None or row.metadata is None:
+                raise
+            return row.metadata
 
 
 @dataclass(frozen=True)
@@ -195,7 +207,9 @@ def load_snapshot(
     commits: CommitCache | None = None,
 ) -> Snapshot:
     """Read the timeline and give the snapshot of its last instant, or as of an earlier one."""
-    commits = commits or CommitCache(ActiveTimeline(storage, config.timeline_path))
+    commits = commits or CommitCache(
+        ActiveTimeline(storage, config.timeline_path), config.history_path
+    )
     timeline = commits.active.load()
     if as_of is not None:
         timeline = timeline.as_of(as_of)

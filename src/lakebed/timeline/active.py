@@ -18,8 +18,20 @@ TIMELINE_FOLDER: Final = ".hoodie/timeline"
 
 
 def load_timeline(storage: Storage, folder: str = TIMELINE_FOLDER) -> Timeline:
-    """Load all instants with one listing of the folder; no file is opened."""
-    return Timeline.parse(storage.names(folder))
+    """Load all instants with one listing of the folder; no file is opened.
+
+    A listing is no snapshot: while instants are archived it may show one and miss a later one.
+    They go oldest first, so if the oldest commit is still there nothing was missed.
+    """
+    while True:
+        timeline = Timeline.parse(storage.names(folder))
+        if not timeline.commits:
+            return timeline
+        try:
+            storage.head(f"{folder}/{timeline.commits[0].file_name}")
+        except NotFoundError:
+            continue
+        return timeline
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,14 +35,17 @@ from lakebed.timeline.timeline import COMMIT_ACTIONS
 
 HISTORY_FOLDER: Final = ".hoodie/timeline/history"
 
-_VERSION_FILE: Final = "_version_"
+VERSION_FILE: Final = "_version_"
 _MANIFEST_NAME: Final = re.compile(r"manifest_([0-9]{1,9})")
 _FILE_NAME: Final = re.compile(r"([0-9]{1,32})_([0-9]{1,32})_([0-9]{1,3})\.parquet")
 _REQUESTED: Final = re.compile(r"[0-9]{1,32}")
 _TIMES: Final = ("instantTime", "completionTime", "action")
 _CONTENT: Final = ("metadata", "plan")
-_ROW_VERSION: Final = 1
+ROW_VERSION: Final = 1
+"""The version of a row that we write, and the only one that we read."""
+
 _BATCH_ROWS: Final = 256
+_BATCH_BYTES: Final = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +60,27 @@ class ArchivedInstant:
 
 
 @dataclass(frozen=True, slots=True)
-class _ArchivedFile:
-    """A file that the manifest names."""
+class ArchivedFile:
+    """A file of archived instants: those that it holds are from `first` to `last`."""
 
     path: str
     first: Instant
     last: Instant
+    level: int
     size_bytes: int
+
+    @property
+    def name(self) -> str:
+        """Its name in the folder of the archive."""
+        return self.path.rpartition("/")[2]
+
+
+def parse_file_name(path: str, size_bytes: int = 0) -> ArchivedFile | None:
+    """Tell what a path of the archive's folder says of its file; None for any other file."""
+    match = _FILE_NAME.fullmatch(path.rpartition("/")[2])
+    if match is None:
+        return None
+    return ArchivedFile(path, match[1], match[2], int(match[3]), size_bytes)
 
 
 def read_archived(
@@ -83,18 +100,10 @@ def read_archived(
         raise InvalidError(
             f"archived timeline columns: want any of {list(_CONTENT)}, got {sorted(unknown)}"
         )
-    files = [
-        file for file in _read_manifest(storage, folder) if since is None or file.last >= since
-    ]
-    previous: ArchivedInstant | None = None
-    for instant in _merge_files(storage, files, [c for c in _CONTENT if c in columns]):
-        if since is not None and instant.requested < since:
-            continue
-        # An archiver that crashed before it deleted the active files archives them again.
-        if previous is not None and _is_repeated(previous, instant):
-            continue
-        previous = instant
-        yield instant
+    files = [file for file in read_manifest(storage, folder) if since is None or file.last >= since]
+    for instant in merge_rows(storage, files, columns):
+        if since is None or instant.requested >= since:
+            yield instant
 
 
 def read_completions(
@@ -106,6 +115,35 @@ def read_completions(
     """
     rows = read_archived(storage, folder, columns=(), since=since)
     return {row.requested: row.completion for row in rows if row.action in COMMIT_ACTIONS}
+
+
+def find_archived(
+    storage: Storage, requested: Instant, action: str, folder: str = HISTORY_FOLDER
+) -> ArchivedInstant | None:
+    """Give one archived instant with its metadata; None if it is not in the archive.
+
+    For who has seen an instant on the active timeline just before it was archived: the
+    metadata is what its file held.
+    """
+    for instant in read_archived(storage, folder, since=requested):
+        if instant.requested > requested:
+            break
+        if instant.action == action:
+            return instant
+    return None
+
+
+def merge_rows(
+    storage: Storage, files: list[ArchivedFile], columns: Collection[str]
+) -> Iterator[ArchivedInstant]:
+    """Yield the instants of `files` oldest first, each once."""
+    previous: ArchivedInstant | None = None
+    for instant in _merge_files(storage, files, [c for c in _CONTENT if c in columns]):
+        # An archiver that crashed before it deleted the active files archives them again.
+        if previous is not None and _is_repeated(previous, instant):
+            continue
+        previous = instant
+        yield instant
 
 
 def _is_repeated(one: ArchivedInstant, other: ArchivedInstant) -> bool:
@@ -121,7 +159,7 @@ def _is_repeated(one: ArchivedInstant, other: ArchivedInstant) -> bool:
 
 
 def _merge_files(
-    storage: Storage, files: list[_ArchivedFile], content: list[str]
+    storage: Storage, files: list[ArchivedFile], content: list[str]
 ) -> Iterator[ArchivedInstant]:
     """Yield the rows of all files by requested time, with few files open at a time."""
     waiting = sorted(files, key=lambda file: (file.first, file.path), reverse=True)
@@ -139,33 +177,36 @@ def _merge_files(
             heapq.heappush(heads, (row.requested, row.action, order, row, rows))
 
 
-def _read_manifest(storage: Storage, folder: str) -> list[_ArchivedFile]:
-    """Read the current manifest and check each file that it names against the listing."""
-    version = _read_version(storage, folder)
-    if version is None:
+def read_manifest(storage: Storage, folder: str = HISTORY_FOLDER) -> list[ArchivedFile]:
+    """Read the current manifest and check each file that it names against the listing.
+
+    No archive at all is no file.
+    """
+    number = read_version(storage, folder)
+    if number is None:
         return []
-    path = f"{folder}/manifest_{version}"
+    path = manifest_path(folder, number)
     try:
-        names = _parse_manifest(path, storage.read(path))
+        names = read_file_names(storage, folder, number)
     except NotFoundError as error:
-        raise CorruptError(f"manifest {path}: want the file that {_VERSION_FILE} names") from error
+        raise CorruptError(f"manifest {path}: want the file that {VERSION_FILE} names") from error
     # After the manifest, so that a file which it names is there to be listed.
     sizes = {entry.path.rpartition("/")[2]: entry.size for entry in storage.list_names(folder)[1]}
     files = []
     for name, size_bytes in names:
-        match = _FILE_NAME.fullmatch(name)
-        if match is None:
+        file = parse_file_name(f"{folder}/{name}", size_bytes)
+        if file is None or file.name != name:
             raise FileNameError(f"manifest {path}: want <min>_<max>_<level>.parquet, got {name!r}")
         if sizes.get(name) != size_bytes:
             found = f"{sizes[name]} bytes" if name in sizes else "no such file"
             raise CorruptError(f"archived {folder}/{name}: want {size_bytes} bytes, got {found}")
-        files.append(_ArchivedFile(f"{folder}/{name}", match[1], match[2], size_bytes))
+        files.append(file)
     return files
 
 
-def _read_version(storage: Storage, folder: str) -> int | None:
+def read_version(storage: Storage, folder: str = HISTORY_FOLDER) -> int | None:
     """Give the current manifest's number, or None where nothing was archived."""
-    path = f"{folder}/{_VERSION_FILE}"
+    path = f"{folder}/{VERSION_FILE}"
     try:
         text = storage.read_range(path, 0, 32)
     except NotFoundError:
@@ -175,9 +216,24 @@ def _read_version(storage: Storage, folder: str) -> int | None:
             raise CorruptError(f"archived {path}: want the number of a manifest, got {text!r}")
         return int(text)
     # Hudi replaces the file by deleting and creating it: in between, the newest manifest counts.
-    names = (entry.path.rpartition("/")[2] for entry in storage.list_names(folder)[1])
-    matches = [match for match in map(_MANIFEST_NAME.fullmatch, names) if match]
-    return max((int(match[1]) for match in matches), default=None)
+    return max(list_manifests(storage, folder), default=None)
+
+
+def list_manifests(storage: Storage, folder: str = HISTORY_FOLDER) -> list[int]:
+    """Give the numbers of all manifests that there are, in any order."""
+    matches = map(_MANIFEST_NAME.fullmatch, storage.names(folder))
+    return [int(match[1]) for match in matches if match]
+
+
+def manifest_path(folder: str, number: int) -> str:
+    """Give where the manifest of a number is."""
+    return f"{folder}/manifest_{number}"
+
+
+def read_file_names(storage: Storage, folder: str, number: int) -> list[tuple[str, int]]:
+    """Give name and length of each file that a manifest names; that it is there is not promised."""
+    path = manifest_path(folder, number)
+    return _parse_manifest(path, storage.read(path))
 
 
 def _parse_manifest(path: str, data: bytes) -> list[tuple[str, int]]:
@@ -199,7 +255,7 @@ def _parse_manifest(path: str, data: bytes) -> list[tuple[str, int]]:
 
 
 def _read_file(
-    storage: Storage, file: _ArchivedFile, content: list[str]
+    storage: Storage, file: ArchivedFile, content: list[str]
 ) -> Iterator[ArchivedInstant]:
     """Yield the rows of one file by requested time."""
     try:
@@ -217,7 +273,7 @@ def _read_file(
         raise CorruptError(f"archived {file.path}: want the file the manifest names") from error
 
 
-def _check_schema(file: _ArchivedFile, schema: pa.Schema, content: list[str]) -> None:
+def _check_schema(file: ArchivedFile, schema: pa.Schema, content: list[str]) -> None:
     """Refuse a file whose columns are not those of a HoodieLSMTimelineInstant."""
     wanted = {
         **dict.fromkeys(_TIMES, pa.string()),
@@ -235,21 +291,28 @@ def _sorted_batches(parquet: pq.ParquetFile, columns: list[str]) -> Iterator[pa.
     requested = parquet.read(["instantTime"]).column(0)
     texts = cast("list[str]", requested.drop_null().to_pylist())
     if all(one <= other for one, other in pairwise(texts)):
-        yield from parquet.iter_batches(_BATCH_ROWS, columns=columns)
+        yield from parquet.iter_batches(_batch_rows(parquet.metadata), columns=columns)
     else:
         order = pc.sort_indices(requested)
         yield from parquet.read(columns).take(order).to_batches(_BATCH_ROWS)
 
 
+def _batch_rows(metadata: pq.FileMetaData) -> int:
+    """Give how many rows to hold at a time: the metadata of a commit may have megabytes."""
+    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+    size_bytes = max(1, sum(int(group.total_byte_size) for group in groups))
+    return max(1, min(_BATCH_ROWS, _BATCH_BYTES * int(metadata.num_rows) // size_bytes))
+
+
 def _parse_rows(
-    file: _ArchivedFile, batch: pa.RecordBatch, content: list[str]
+    file: ArchivedFile, batch: pa.RecordBatch, content: list[str]
 ) -> Iterator[ArchivedInstant]:
     """Yield the checked rows of a batch."""
     values = batch.select([*_TIMES, "version", *content]).to_pydict()
     for requested, completion, action, version, *rest in zip(*values.values(), strict=True):
-        if version != _ROW_VERSION:
+        if version != ROW_VERSION:
             raise UnsupportedError(
-                f"archived {file.path}: want rows of version {_ROW_VERSION}, got {version}"
+                f"archived {file.path}: want rows of version {ROW_VERSION}, got {version}"
             )
         if not (requested and completion and action and _REQUESTED.fullmatch(requested)):
             raise CorruptError(

@@ -57,5 +57,5 @@ def test_a_slip_of_the_finger_is_answered_with_the_right_name(name):
     slip = name[:-3] + name[-2] + name[-3] + name[-1]
     if slip == name:
         return
-    with pytest.raises(OptionError, match=r"did you mean (hoodie\.|compaction_|write\.)"):
+    with pytest.raises(OptionError, match=r"did you mean (hoodie\.|lakebed\.|compaction_|write\.)"):
         check_options({slip: "x"})

@@ -1,0 +1,188 @@
+"""How far long work is, on a terminal: what, how many of how many, and for how long.
+
+Nothing is shown of work that takes less than a second, nor where standard error is not a
+terminal. All that is under way in this process shares one display.
+"""
+
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Final
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.text import Text
+
+from lakebed.model.executor import Executor, Item, LocalExecutor, Result, TaskId
+from lakebed.write.pipeline import WriteTarget
+
+DELAY_SECONDS: Final = 1.0
+
+
+class Display:
+    """Shows work while it lasts; several threads may work at once.
+
+    Work that is not counted is shown only while none is that is, and of several the first: it is
+    the whole of which the others are parts. Without `console` standard error as it is then.
+    """
+
+    def __init__(self, console: Console | None = None, delay_seconds: float = DELAY_SECONDS):
+        self.enabled = True
+        self._console = console
+        self._delay_seconds = delay_seconds
+        self._lock = threading.Lock()
+        self._progress: Progress | None = None
+        self._timer: threading.Timer | None = None
+
+    @contextmanager
+    def show(self, what: str, total: int | None = None) -> Iterator[Callable[[], None]]:
+        """Show `what` until the block ends; call what it gives for each of `total` that is done."""
+        begun = self._begin(what, total) if self.enabled else None
+        if begun is None:
+            yield _ignore
+            return
+        progress, task = begun
+        try:
+            yield lambda: progress.advance(task)
+        finally:
+            self._end(progress, task)
+
+    def _begin(self, what: str, total: int | None) -> tuple[Progress, TaskID] | None:
+        with self._lock:
+            if self._progress is None:
+                console = self._console or _terminal()
+                if console is None or not console.is_terminal or console.is_dumb_terminal:
+                    return None
+                self._progress = _make_progress(console)
+                self._timer = threading.Timer(self._delay_seconds, self._start, [self._progress])
+                self._timer.daemon = True
+                self._timer.start()
+            task = self._progress.add_task(what, total=total)
+            _choose(self._progress)
+            return self._progress, task
+
+    def _start(self, progress: Progress) -> None:
+        with self._lock:
+            # The work may have ended while the timer went off.
+            if progress is self._progress:
+                progress.start()
+
+    def _end(self, progress: Progress, task: TaskID) -> None:
+        with self._lock:
+            progress.remove_task(task)
+            if progress.tasks:
+                _choose(progress)
+                return
+            assert self._timer is not None, "it is set with the progress"
+            self._timer.cancel()
+            progress.stop()
+            self._progress = self._timer = None
+
+
+class _Count(MofNCompleteColumn):
+    """The numbers, where there are any."""
+
+    def render(self, task: Task) -> Text:
+        return Text() if task.total is None else super().render(task)
+
+
+def _make_progress(console: Console) -> Progress:
+    # Standard output is the user's: rich would send it to standard error for the time.
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        _Count(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+
+
+def _choose(progress: Progress) -> None:
+    tasks = progress.tasks
+    counted = {task.id for task in tasks if task.total is not None}
+    shown = counted or {min(task.id for task in tasks)}
+    for task in tasks:
+        if task.visible != (task.id in shown):
+            progress.update(task.id, visible=task.id in shown)
+
+
+def _terminal() -> Console | None:
+    # Asked of the stream itself: rich takes FORCE_COLOR for a terminal, and CI sets that.
+    return Console(stderr=True) if sys.stderr is not None and sys.stderr.isatty() else None
+
+
+def _ignore() -> None:
+    """Tell nobody."""
+
+
+_display: Final = Display()
+
+
+def set_progress(on: bool) -> None:  # noqa: FBT001 - as short as a switch should be
+    """Switch the progress bars of this process on or off; they are on unless switched off."""
+    _display.enabled = on
+
+
+@contextmanager
+def without_progress() -> Iterator[None]:
+    """Show no progress bars of work that begins in the block."""
+    before, _display.enabled = _display.enabled, False
+    try:
+        yield
+    finally:
+        _display.enabled = before
+
+
+@contextmanager
+def showing(what: str) -> Iterator[None]:
+    """Show that there is work until the block ends."""
+    with _display.show(what):
+        yield
+
+
+@dataclass(frozen=True)
+class WatchedExecutor:
+    """An Executor that shows how many of its items are done.
+
+    Spark gives all results at once: there the time alone goes on.
+    """
+
+    inner: Executor
+    display: Display
+
+    def run(
+        self, task: Callable[[Item, TaskId], Result], items: Sequence[Item], label: str
+    ) -> Iterator[Result]:
+        """Yield the result of each item as it becomes ready."""
+        with self.display.show(label, len(items)) as advance:
+            for result in self.inner.run(task, items, label):
+                advance()
+                yield result
+
+
+class _WatchedLocalExecutor(WatchedExecutor, LocalExecutor):
+    """One of this process; services tell these from others."""
+
+
+def watched(executor: Executor, display: Display = _display) -> Executor:
+    """Let `executor` show how far it is."""
+    here = isinstance(executor, LocalExecutor)
+    return (_WatchedLocalExecutor if here else WatchedExecutor)(executor, display)
+
+
+def watched_target(target: WriteTarget) -> WriteTarget:
+    """Let the tasks of a service show how far they are."""
+    return replace(target, executor=watched(target.executor))

@@ -1,0 +1,177 @@
+"""Archive a table's timeline, all of it under the table's lock.
+
+First the files go that would be taken for data once their instant is archived; then the
+archive gets the instants; only then they leave the active timeline, in Hudi's order: pending
+files before completed ones (a pending file alone is a write to roll back), oldest first (the
+timeline must have no gap). Whoever dies in between leaves instants in both places, which is no
+harm, and the next archiving takes them from the active one.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from lakebed.commit.hold import TableHold, hold_table
+from lakebed.errors import NotFoundError
+from lakebed.format.instant_name import Action, State
+from lakebed.model.instant import Instant
+from lakebed.services.archive.options import ArchiveOptions
+from lakebed.services.archive.plan import MOVABLE, plan_archive
+from lakebed.services.clean.inventory import (
+    DataFile,
+    data_files,
+    is_leftover,
+    read_named,
+    read_replaced,
+)
+from lakebed.timeline.archive_writer import (
+    KEPT_MANIFESTS,
+    append_archived,
+    clean_archive,
+    merge_levels,
+)
+from lakebed.timeline.archived import ArchivedInstant, read_archived
+from lakebed.timeline.timeline import Timeline, TimelineInstant
+from lakebed.write.pipeline import WriteTarget
+
+_PLANNED: Final = frozenset(
+    {
+        Action.CLEAN,
+        Action.REPLACECOMMIT,
+        Action.CLUSTERING,
+        Action.COMPACTION,
+        Action.LOGCOMPACTION,
+    }
+)
+"""What the archive keeps the plan of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """What archiving did; `finished` are instants that were archived before but still active."""
+
+    archived: int
+    first: Instant
+    last: Instant
+    first_active: Instant
+    deleted_files: int
+    merged_levels: int
+    finished: int
+
+    def __str__(self) -> str:
+        """Say it in one sentence."""
+        if not self.archived:
+            return f"took {self.finished} instants, archived before, from the active timeline"
+        return (
+            f"archived {self.archived} instants, {self.first} to {self.last}; "
+            f"the active timeline begins at {self.first_active}"
+        )
+
+
+def archive(target: WriteTarget, options: ArchiveOptions | None = None) -> Archive | None:
+    """Move the oldest instants to the archived timeline; None if there is nothing to move."""
+    with hold_table(target.storage, target.clock, target.commits) as hold:
+        settled = options or ArchiveOptions.of(hold.config.properties)
+        finished = _finish(hold)
+        chosen = _plan(hold, settled)
+        if not chosen:
+            return _report(hold, (), finished=finished) if finished else None
+        leftovers = _delete_leftovers(hold, _without(hold.timeline, chosen))
+        hold.lock.check()
+        history = hold.config.history_path
+        ends = chosen[0].requested, chosen[-1].requested
+        append_archived(hold.storage, *ends, _rows(hold, chosen), history)
+        _take_from_active(hold, chosen)
+        merged = merge_levels(hold.storage, history, settled.merge_files)
+        clean_archive(hold.storage, history, KEPT_MANIFESTS + merged)
+        return _report(hold, chosen, leftovers, merged, finished)
+
+
+def _report(
+    hold: TableHold,
+    chosen: tuple[TimelineInstant, ...],
+    leftovers: int = 0,
+    merged: int = 0,
+    finished: int = 0,
+) -> Archive:
+    requested = [instant.requested for instant in chosen] or [""]
+    first_active = hold.timeline.first_active or ""
+    return Archive(
+        len(chosen), requested[0], requested[-1], first_active, leftovers, merged, finished
+    )
+
+
+def _finish(hold: TableHold) -> int:
+    """Take from the active timeline what an archiver that died has archived already."""
+    movable = hold.timeline.select(*MOVABLE)
+    completed = [instant for instant in movable if instant.is_completed]
+    if not completed:
+        return 0
+    rows = read_archived(
+        hold.storage, hold.config.history_path, columns=(), since=completed[0].requested
+    )
+    archived = {(row.requested, row.action) for row in rows}
+    twice = tuple(i for i in completed if (i.requested, str(i.action)) in archived)
+    if twice:
+        _take_from_active(hold, twice)
+    return len(twice)
+
+
+def _plan(hold: TableHold, options: ArchiveOptions) -> tuple[TimelineInstant, ...]:
+    kind, zone = hold.config.table_type, hold.config.zone
+    if not plan_archive(hold.timeline, options, kind, zone):
+        return ()
+    replaced = read_replaced(hold.snapshot)
+    there = {(file.partition, file.name.file_id) for file in _files(hold)} if replaced else set()
+    uncleaned = min((replaced[group] for group in there & replaced.keys()), default=None)
+    return plan_archive(hold.timeline, options, kind, zone, uncleaned)
+
+
+def _files(hold: TableHold) -> Iterator[DataFile]:
+    return data_files(hold.storage)
+
+
+def _without(timeline: Timeline, chosen: tuple[TimelineInstant, ...]) -> Timeline:
+    """Give the timeline as it will be."""
+    gone = frozenset(chosen)
+    return Timeline(tuple(i for i in timeline.instants if i not in gone))
+
+
+def _delete_leftovers(hold: TableHold, later: Timeline) -> int:
+    """Delete the files that are no data now and that `later` would take for archived data."""
+    named = read_named(hold.snapshot)
+    gone = [
+        file.path
+        for file in _files(hold)
+        if later.is_archived(file.name.instant) and is_leftover(hold.timeline, named, file)
+    ]
+    for path in gone:
+        hold.storage.delete(path)
+    return len(gone)
+
+
+def _rows(hold: TableHold, chosen: tuple[TimelineInstant, ...]) -> Iterator[ArchivedInstant]:
+    for instant in chosen:
+        assert instant.completion is not None, "only completed instants are archived"
+        plan = _read_plan(hold, instant) if instant.plan_action in _PLANNED else None
+        content = hold.active.read(instant)
+        yield ArchivedInstant(
+            instant.requested, instant.completion, str(instant.action), content, plan
+        )
+
+
+def _read_plan(hold: TableHold, instant: TimelineInstant) -> bytes | None:
+    try:
+        return hold.active.read(instant, State.REQUESTED) or None
+    except NotFoundError:
+        return None  # a completed file alone is an instant too
+
+
+def _take_from_active(hold: TableHold, instants: tuple[TimelineInstant, ...]) -> None:
+    """Delete the files of archived instants: what is pending first, then oldest first."""
+    hold.lock.check()
+    for instant in instants:
+        hold.active.delete_pending(instant.plan_action, instant.requested)
+    for instant in sorted(instants, key=lambda one: one.requested):
+        hold.storage.delete(f"{hold.active.folder}/{instant.file_name}")
+    hold.refresh()

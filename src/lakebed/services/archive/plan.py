@@ -1,0 +1,99 @@
+"""Decide which instants leave the active timeline, on values alone.
+
+Agrees with Hudi's TimelineArchiverV2. Readers take every write that is older than the active
+timeline for committed, so what goes is always its beginning: completed commits without a gap,
+and the cleans and rollbacks among them.
+"""
+
+from lakebed.format.instant_name import Action
+from lakebed.model.instant import Instant, parse_instant
+from lakebed.services.archive.options import ArchiveOptions
+from lakebed.services.clean.plan import by_policy
+from lakebed.table.config import TableType
+from lakebed.timeline.timeline import COMMIT_ACTIONS, WRITE_ACTIONS, Timeline, TimelineInstant
+
+_NEVER = "9" * 20
+_ALONG = frozenset({Action.CLEAN, Action.ROLLBACK})
+
+MOVABLE = COMMIT_ACTIONS | _ALONG
+"""What is archived once it is completed; savepoints, restores and indexing stay."""
+
+
+def plan_archive(
+    timeline: Timeline,
+    options: ArchiveOptions,
+    table_type: TableType,
+    zone: str,
+    uncleaned: Instant | None = None,
+) -> tuple[TimelineInstant, ...]:
+    """Give the instants to archive, oldest first.
+
+    `uncleaned` is the first commit that replaced file groups of which files are still there:
+    without it on the timeline they would be data again.
+    """
+    commits = timeline.commits
+    least, most = _bounds(timeline, options, zone)
+    if len(commits) <= most:
+        return ()
+    limit = min(
+        _before_pending(timeline),
+        _for_compaction(timeline, options, table_type),
+        _first_savepoint(timeline),
+        uncleaned or _NEVER,
+    )
+    gone = [commit for commit in commits[: len(commits) - least] if commit.requested < limit]
+    if not gone:
+        return ()
+    last = gone[-1].requested
+    along = [
+        instant
+        for instant in timeline.select(*_ALONG)
+        if instant.is_completed and instant.requested < last
+    ]
+    return tuple(sorted([*gone, *along], key=lambda instant: (instant.requested, instant.action)))
+
+
+def _bounds(timeline: Timeline, options: ArchiveOptions, zone: str) -> tuple[int, int]:
+    """Give how many commits to leave, and how many there must be before any goes.
+
+    What cleaning retains stays on the active timeline, with two commits to spare as in Hudi:
+    a moment can be read only while its commits are there.
+    """
+    commits = timeline.commits
+    least, most = options.min_commits, options.max_commits
+    if not commits:
+        return least, most
+    latest_ms = parse_instant(commits[-1].requested[:17], zone)
+    retained = by_policy(timeline, options.clean, latest_ms, zone)
+    if not retained:
+        return least, most
+    needed = sum(commit.requested > retained for commit in commits) + 2
+    return (least, most) if needed <= least else (needed, needed + most - least)
+
+
+def _before_pending(timeline: Timeline) -> Instant:
+    """Give the last commit before the first pending write: files of that one must not count."""
+    pending = next((i.requested for i in timeline.pending(*WRITE_ACTIONS)), None)
+    if pending is None:
+        return _NEVER
+    return max((c.requested for c in timeline.commits if c.requested < pending), default=pending)
+
+
+def _for_compaction(timeline: Timeline, options: ArchiveOptions, table_type: TableType) -> Instant:
+    """Give the first instant that scheduling the next compaction counts from."""
+    if table_type is not TableType.MERGE_ON_READ:
+        return _NEVER
+    compactions = [c.requested for c in timeline.commits if c.action is Action.COMMIT]
+    since = compactions[-1] if compactions else ""
+    deltas = [
+        commit.requested
+        for commit in timeline.commits
+        if commit.action is Action.DELTACOMMIT and (commit.completion or "") > since
+    ]
+    if len(deltas) >= options.delta_commits:
+        return deltas[-options.delta_commits]
+    return since or (deltas[0] if deltas else _NEVER)
+
+
+def _first_savepoint(timeline: Timeline) -> Instant:
+    return next((i.requested for i in timeline.select(Action.SAVEPOINT)), _NEVER)

@@ -1,0 +1,195 @@
+"""Clean a table: plan under its lock, delete outside, complete under the lock again.
+
+Deleting is safe to repeat and a name never comes again, so several cleaners may work on one
+plan at once, and a plan that its cleaner left half done is finished by the next.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from lakebed.commit.hold import TableHold, hold_table
+from lakebed.errors import ConflictError
+from lakebed.format.instant_name import Action, State
+from lakebed.format.partition_metadata import is_partition_metadata_name
+from lakebed.model.executor import LocalExecutor, TaskId
+from lakebed.model.instant import Instant
+from lakebed.services.clean.inventory import read_inventory
+from lakebed.services.clean.options import CleanOptions
+from lakebed.services.clean.plan import CleanPlan, plan_clean
+from lakebed.services.clean.plan_file import encode_clean, encode_clean_plan, parse_clean_plan
+from lakebed.services.clean.sweep import find_stale
+from lakebed.storage.abandoned import delete_abandoned
+from lakebed.storage.storage import Storage
+from lakebed.table.file_group import join_path
+from lakebed.timeline.timeline import WRITE_ACTIONS, TimelineInstant
+from lakebed.write.pipeline import WriteTarget
+
+log = logging.getLogger(__name__)
+
+_CHUNK_FILES = 256
+# A round of distributed tasks pays from so many chunks on.
+_MANY_CHUNKS = 8
+# Nobody takes a day from one write to the next of the same file.
+_ABANDONED_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Clean:
+    """What a clean did; `resumed` are earlier cleans that it found half done and finished."""
+
+    instant: Instant
+    completion_time: Instant
+    earliest_retained: Instant
+    deleted_files: int
+    partitions: int
+    resumed: tuple[Instant, ...] = ()
+
+    def __str__(self) -> str:
+        """Say it in one sentence."""
+        kept = f"; the instants from {self.earliest_retained} on are kept"
+        return (
+            f"clean {self.instant} deleted {self.deleted_files} files in {self.partitions} "
+            f"partitions{kept if self.earliest_retained else ''}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A clean that is under way."""
+
+    instant: TimelineInstant
+    plan: CleanPlan
+    began_ms: int
+    resumed: bool
+
+
+def clean(target: WriteTarget, options: CleanOptions | None = None) -> Clean | None:
+    """Delete the files that no retained moment needs; None if there are none.
+
+    A clean that somebody left pending is finished first. Whatever fails leaves the plan
+    pending, so that the next clean finishes it.
+    """
+    done: Clean | None = None
+    delete_abandoned(target.storage, target.clock.now_ms() - _ABANDONED_MS)
+    while True:
+        work, stale = _begin(target, options)
+        for path in stale:
+            target.storage.delete(path)
+        if work is None:
+            return done
+        _delete(target, work.plan)
+        done = _join(done, _complete(target, work), resumed=work.resumed)
+        if not work.resumed:
+            return done
+
+
+def _begin(target: WriteTarget, options: CleanOptions | None) -> tuple[_Work | None, list[str]]:
+    """Take up a pending clean, or plan one; give also what writes that are over left."""
+    with hold_table(target.storage, target.clock, target.commits) as hold:
+        stale = find_stale(hold.storage, hold.timeline)
+        for pending in hold.timeline.pending(Action.CLEAN):
+            work = _resume(hold, pending)
+            if work is not None:
+                return work, stale
+        settled = options or CleanOptions.of(hold.config.properties)
+        began_ms = hold.clock.now_ms()
+        plan = plan_clean(read_inventory(hold.snapshot), settled, began_ms, hold.config.zone)
+        if plan is None:
+            return None, stale
+        hold.lock.check()
+        instant = hold.request(Action.CLEAN, encode_clean_plan(plan, hold.storage.url))
+        return _Work(hold.start(instant), plan, began_ms, resumed=False), stale
+
+
+def _resume(hold: TableHold, pending: TimelineInstant) -> _Work | None:
+    """Take up a clean that somebody planned; None if the plan was never written."""
+    data = hold.active.read(pending, State.REQUESTED)
+    if not data:
+        log.warning("clean %s has no plan; it is dropped", pending.requested)
+        hold.active.delete_pending(Action.CLEAN, pending.requested)
+        return None
+    plan = parse_clean_plan(data, f"plan of {pending.file_name}")
+    return _Work(hold.start(pending), plan, hold.clock.now_ms(), resumed=True)
+
+
+def _delete(target: WriteTarget, plan: CleanPlan) -> None:
+    paths = [
+        join_path(partition, name) for partition, names in plan.files.items() for name in names
+    ]
+    chunks = [_Chunk(target.storage, chunk) for chunk in _batched(paths)]
+    here = len(chunks) < _MANY_CHUNKS and not isinstance(target.executor, LocalExecutor)
+    executor = LocalExecutor() if here else target.executor
+    for _ in executor.run(_delete_chunk, chunks, "clean"):
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    storage: Storage
+    paths: tuple[str, ...]
+
+
+def _batched(paths: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    for start in range(0, len(paths), _CHUNK_FILES):
+        yield tuple(paths[start : start + _CHUNK_FILES])
+
+
+def _delete_chunk(chunk: _Chunk, task: TaskId) -> int:
+    del task
+    for path in chunk.paths:
+        chunk.storage.delete(path)
+        if chunk.storage.local_path(path) is not None:
+            # What Hadoop's local file system keeps beside a file of Hudi's.
+            folder, _, name = path.rpartition("/")
+            chunk.storage.delete(join_path(folder, f".{name}.crc"))
+    return len(chunk.paths)
+
+
+def _complete(target: WriteTarget, work: _Work) -> Clean:
+    requested = work.instant.requested
+    with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
+        found = hold.timeline.find(requested, Action.CLEAN)
+        if found is None:
+            raise ConflictError(
+                f"{hold.storage.url}: clean {requested} was taken from the timeline by another"
+            )
+        completion = found.completion
+        if completion is None:
+            emptied = _drop_empty(hold, work.plan)
+            taken_ms = hold.clock.now_ms() - work.began_ms
+            content = encode_clean(work.plan, requested, taken_ms, emptied)
+            completion = hold.complete(found, content)
+    plan = work.plan
+    count = sum(map(len, plan.files.values()))
+    return Clean(requested, completion, plan.earliest, count, len(plan.files))
+
+
+def _drop_empty(hold: TableHold, plan: CleanPlan) -> list[str]:
+    """Make folders that hold no more files no partitions any more; give their paths.
+
+    Only while nobody writes: a task that has seen the partition's metadata counts on it.
+    """
+    if hold.timeline.pending(*WRITE_ACTIONS):
+        return []
+    emptied = []
+    for partition in filter(None, plan.files):
+        names = hold.storage.names(partition)
+        markers = [name for name in names if _marks_partition(name)]
+        if len(markers) == len(names):
+            for name in markers:
+                hold.storage.delete(join_path(partition, name))
+            emptied.append(partition)
+    return emptied
+
+
+def _marks_partition(name: str) -> bool:
+    """Tell a partition's metadata, and the checksum that Hadoop keeps beside it."""
+    if name.startswith("..") and name.endswith(".crc"):
+        name = name[1:].removesuffix(".crc")
+    return is_partition_metadata_name(name)
+
+
+def _join(before: Clean | None, done: Clean, *, resumed: bool) -> Clean:
+    earlier = before.resumed if before else ()
+    return replace(done, resumed=(*earlier, done.instant) if resumed else earlier)

@@ -1,0 +1,190 @@
+"""What cleaning and archiving look at: all files of a table, and what needs which of them."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import cast
+
+from lakebed.format.instant_name import Action, State
+from lakebed.format.names import BaseFileName, parse_data_name
+from lakebed.format.plans import PlanKind, parse_plan
+from lakebed.model.instant import Instant
+from lakebed.storage.storage import Storage
+from lakebed.table.file_group import (
+    BaseFile,
+    FileGroupId,
+    FileSlice,
+    LogFile,
+    build_slices,
+    group_files,
+)
+from lakebed.table.retained import named_files
+from lakebed.table.snapshot import Snapshot, table_files
+from lakebed.timeline.archived import read_completions
+from lakebed.timeline.timeline import WRITE_ACTIONS, Timeline
+
+DataFile = BaseFile | LogFile
+NamedBy = Mapping[Instant, frozenset[str]]
+"""The paths that each completed commit of the active timeline names."""
+
+_LATEST = "9" * 17
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """A table as cleaning sees it.
+
+    `groups` are all file groups with their slices, oldest first, those that were replaced
+    included; `replaced` gives when, by partition and file id. Slices with a file of
+    `kept_names` stay, and so does what was readable at each of `savepoints`. `leftovers` are
+    paths of files that are no data. `retained` is what earlier cleans promised to keep.
+    """
+
+    timeline: Timeline
+    groups: Mapping[FileGroupId, tuple[FileSlice, ...]]
+    replaced: Mapping[tuple[str, str], Instant]
+    kept_names: frozenset[str] = frozenset()
+    savepoints: tuple[Instant, ...] = ()
+    leftovers: tuple[str, ...] = ()
+    retained: Instant = ""
+
+
+def read_inventory(snapshot: Snapshot) -> Inventory:
+    """List the table and read what its timeline says of the files; hold the table's lock."""
+    timeline = snapshot.timeline
+    named = read_named(snapshot)
+    visible, leftovers = [], []
+    for file in data_files(snapshot.storage):
+        if is_leftover(timeline, named, file):
+            leftovers.append(file.path)
+        elif timeline.is_committed(file.name.instant):
+            visible.append(file)
+    completion_of = _completions(snapshot)
+    savepoints = tuple(i.requested for i in timeline.select(Action.SAVEPOINT) if i.is_completed)
+    return Inventory(
+        timeline,
+        {
+            group: build_slices(group, members, completion_of)
+            for group, members in sorted(group_files(visible).items())
+        },
+        read_replaced(snapshot),
+        frozenset([*_savepointed(snapshot), *_planned(snapshot)]),
+        savepoints,
+        tuple(leftovers),
+        _retained(snapshot),
+    )
+
+
+def data_files(storage: Storage) -> Iterator[DataFile]:
+    """List the base and log files of a table; change data belongs to who wrote it."""
+    for entry in table_files(storage):
+        partition, _, text = entry.path.rpartition("/")
+        name = parse_data_name(text)
+        if name is None:
+            continue
+        if isinstance(name, BaseFileName):
+            yield BaseFile(partition, name, entry.size)
+        elif not (log := LogFile(partition, name, entry.size)).is_cdc:
+            yield log
+
+
+def is_leftover(timeline: Timeline, named: NamedBy, file: DataFile) -> bool:
+    """Tell whether a file is no data and will never be.
+
+    It is of a commit that does not name it (a task that ran twice or closed late), or of an
+    instant that was rolled back. One that is newer than the whole timeline, or than something
+    pending, may be of a writer that has only just begun.
+    """
+    instant = file.name.instant
+    completed = timeline.completed(instant)
+    if completed is not None:
+        # While buckets are resized, deltacommits write logs named after the clustering.
+        resized = isinstance(file, LogFile) and completed.action is Action.REPLACECOMMIT
+        return not resized and file.path not in named[instant]
+    if timeline.is_archived(instant) or any(i.requested == instant for i in timeline.instants):
+        return False
+    first_pending = next((i.requested for i in timeline.pending(*WRITE_ACTIONS)), _LATEST)
+    return instant < min(timeline.last_instant or "", first_pending)
+
+
+def read_named(snapshot: Snapshot) -> NamedBy:
+    """Give the paths that each completed commit of the active timeline names."""
+    commits = snapshot.timeline.commits
+    return {i.requested: frozenset(named_files(snapshot.commits.read(i))) for i in commits}
+
+
+def read_replaced(snapshot: Snapshot) -> Mapping[tuple[str, str], Instant]:
+    """Give the instant at which each replaced file group ended, by partition and file id."""
+    ended: dict[tuple[str, str], Instant] = {}
+    for instant in snapshot.timeline.commits:
+        if instant.action is Action.REPLACECOMMIT:
+            replaced = snapshot.commits.read(instant).partition_to_replace_file_ids or {}
+            for partition, ids in replaced.items():
+                for file_id in ids:
+                    ended.setdefault((partition, file_id), instant.requested)
+    return ended
+
+
+def _completions(snapshot: Snapshot) -> Callable[[Instant], Instant]:
+    @cache
+    def archived() -> Mapping[Instant, Instant]:
+        return read_completions(snapshot.storage, snapshot.config.history_path)
+
+    def completion_of(instant: Instant) -> Instant:
+        # One that the archive has dropped belongs to the newest slice, as for Hudi.
+        return snapshot.timeline.completion_of(instant) or archived().get(instant, _LATEST)
+
+    return completion_of
+
+
+def _savepointed(snapshot: Snapshot) -> Iterator[str]:
+    """Give the names of files that savepoints keep."""
+    for instant in snapshot.timeline.select(Action.SAVEPOINT):
+        if not instant.is_completed:
+            continue
+        what = f"instant {instant.file_name}"
+        plan = parse_plan(PlanKind.SAVEPOINT, snapshot.commits.active.read(instant), what)
+        partitions = cast("dict[str, dict[str, list[str]]]", plan["partitionMetadata"])
+        for partition in partitions.values():
+            yield from map(_base_name, partition["savepointDataFile"])
+
+
+def _planned(snapshot: Snapshot) -> Iterator[str]:
+    """Give the names of files that pending compactions and clusterings will read."""
+    active = snapshot.commits.active
+    pending = snapshot.timeline.pending(Action.COMPACTION, Action.LOGCOMPACTION)
+    for instant in pending:
+        data = active.read(instant, State.REQUESTED)
+        plan = parse_plan(PlanKind.COMPACTION_PLAN, data, f"plan of {instant.file_name}")
+        yield from _inputs(cast("list[dict[str, object]]", plan["operations"] or []))
+    for instant in snapshot.timeline.pending(Action.CLUSTERING, Action.REPLACECOMMIT):
+        data = active.read(instant, State.REQUESTED)
+        if not data:
+            continue
+        plan = parse_plan(PlanKind.REQUESTED_REPLACE, data, f"plan of {instant.file_name}")
+        clustering = cast("dict[str, list[dict[str, object]]]", plan["clusteringPlan"] or {})
+        for group in clustering.get("inputGroups") or []:
+            yield from _inputs(cast("list[dict[str, object]]", group["slices"] or []))
+
+
+def _inputs(slices: Iterable[Mapping[str, object]]) -> Iterator[str]:
+    for slice_ in slices:
+        paths = cast("list[str]", slice_["deltaFilePaths"] or [])
+        yield from map(_base_name, paths)
+        if base := cast("str | None", slice_["dataFilePath"]):
+            yield _base_name(base)
+
+
+def _base_name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _retained(snapshot: Snapshot) -> Instant:
+    """Give the greatest instant that a clean on the timeline promised to retain from."""
+    retained = ""
+    for instant in snapshot.timeline.select(Action.CLEAN):
+        if instant.is_completed:
+            data = snapshot.commits.active.read(instant)
+            clean = parse_plan(PlanKind.CLEAN, data, f"instant {instant.file_name}")
+            retained = max(retained, cast("str", clean["earliestCommitToRetain"] or ""))
+    return retained

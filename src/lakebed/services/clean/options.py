@@ -1,0 +1,76 @@
+"""What cleaning keeps, by Hudi's option names and with Hudi's defaults."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Self
+
+from lakebed.errors import OptionError
+
+_POLICY: Final = ("hoodie.clean.policy", "hoodie.cleaner.policy")
+_COMMITS: Final = ("hoodie.clean.commits.retained", "hoodie.cleaner.commits.retained")
+_HOURS: Final = ("hoodie.clean.hours.retained", "hoodie.cleaner.hours.retained")
+_VERSIONS: Final = ("hoodie.clean.fileversions.retained", "hoodie.cleaner.fileversions.retained")
+_MIN_AGE: Final = ("lakebed.clean.min.age.seconds",)
+
+
+class CleanPolicy(StrEnum):
+    """What decides how much of the past stays. The values are on disk: do not change."""
+
+    KEEP_LATEST_COMMITS = "KEEP_LATEST_COMMITS"
+    KEEP_LATEST_BY_HOURS = "KEEP_LATEST_BY_HOURS"
+    KEEP_LATEST_FILE_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
+
+
+@dataclass(frozen=True, slots=True)
+class CleanOptions:
+    """How much of the past stays readable.
+
+    Whatever the policy says, no file goes that was the newest of its kind within the last
+    `min_age_seconds`: a query that began no longer ago than that never loses a file under
+    its feet, however fast commits follow one another. A query that takes longer is safe for
+    as long as the moment that it reads is retained.
+    """
+
+    policy: CleanPolicy = CleanPolicy.KEEP_LATEST_COMMITS
+    commits_retained: int = 10
+    hours_retained: int = 24
+    file_versions_retained: int = 3
+    min_age_seconds: int = 300
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> Self:
+        """Take them from a table's properties, or from those with a call's own on top.
+
+        >>> CleanOptions.of({"hoodie.clean.commits.retained": "3"}).commits_retained
+        3
+        """
+        text = given(properties, _POLICY)
+        try:
+            policy = CleanPolicy((text or CleanPolicy.KEEP_LATEST_COMMITS).upper())
+        except ValueError:
+            raise OptionError(
+                f"option {_POLICY[0]}={text}: want {' or '.join(CleanPolicy)}"
+            ) from None
+        return cls(
+            policy,
+            number(properties, _COMMITS, 10, least=1),
+            number(properties, _HOURS, 24, least=1),
+            number(properties, _VERSIONS, 3, least=1),
+            number(properties, _MIN_AGE, 300, least=0),
+        )
+
+
+def given(properties: Mapping[str, str], names: Iterable[str]) -> str:
+    """Give the value under the first of `names` that has one, else nothing."""
+    return next(filter(None, (properties.get(name, "").strip() for name in names)), "")
+
+
+def number(properties: Mapping[str, str], names: tuple[str, ...], default: int, least: int) -> int:
+    """Give a whole number of at least `least`, or raise OptionError that says so."""
+    text = given(properties, names)
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) >= least):
+        raise OptionError(f"option {names[0]}={text}: want a number from {least} on")
+    return int(text)

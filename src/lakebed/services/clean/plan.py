@@ -1,0 +1,169 @@
+"""Decide what a clean deletes, on values alone.
+
+A file group's past is a row of versions, each a base file and the logs on top of it, and each
+superseded by the base file of the next. A moment of the table reads one version of a group.
+Agrees with Hudi's CleanPlanner where that is safe; where it is not (a commit that took long to
+complete, a query that is still running) more is kept.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from lakebed.model.instant import Instant, format_instant
+from lakebed.services.clean.inventory import DataFile, Inventory
+from lakebed.services.clean.options import CleanOptions, CleanPolicy
+from lakebed.table.file_group import FileSlice
+from lakebed.timeline.timeline import WRITE_ACTIONS, Timeline
+
+_NEVER = "9" * 20
+
+
+@dataclass(frozen=True, slots=True)
+class CleanPlan:
+    """What a clean deletes: file names by partition.
+
+    From `earliest` on every moment stays readable; it is empty where no commit is retained.
+    """
+
+    policy: CleanPolicy
+    earliest: Instant
+    last_completed: Instant
+    files: Mapping[str, tuple[str, ...]]
+    savepoints: tuple[Instant, ...] = ()
+    earliest_action: str = "commit"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of a file group, and the instant of the base file that took its place.
+
+    It began with its oldest file, which may be a log that was begun before the base file and
+    completed after it.
+    """
+
+    began: Instant
+    superseded: Instant
+    paths: tuple[str, ...] = field(repr=False)
+
+
+def plan_clean(
+    inventory: Inventory, options: CleanOptions, now_ms: int, zone: str
+) -> CleanPlan | None:
+    """Choose the files that go; None if there are none."""
+    timeline = inventory.timeline
+    limit = _safe_limit(timeline, options, now_ms, zone)
+    if options.policy is CleanPolicy.KEEP_LATEST_FILE_VERSIONS:
+        earliest, keep = limit, options.file_versions_retained
+    else:
+        earliest = _earliest(timeline, by_policy(timeline, options, now_ms, zone), limit)
+        # What earlier cleans gave up is never readable again, so it need not be kept either.
+        earliest, keep = max(earliest, inventory.retained), 1
+    gone = list(_replaced_versions(inventory, earliest))
+    gone += _old_versions(inventory, earliest, keep)
+    files: dict[str, set[str]] = defaultdict(set)
+    for path in (*(path for version in gone for path in version.paths), *inventory.leftovers):
+        partition, _, name = path.rpartition("/")
+        files[partition].add(name)
+    if not files:
+        return None
+    if options.policy is CleanPolicy.KEEP_LATEST_FILE_VERSIONS:
+        # The moments before what took the place of a deleted version are not readable any more.
+        earliest = max((inventory.retained, *(version.superseded for version in gone)))
+    commits = timeline.commits
+    # Hudi takes a clean that retains nothing by name for one that has cleaned everything.
+    earliest = earliest or (commits[0].requested if commits else "")
+    found = timeline.completed(earliest)
+    return CleanPlan(
+        options.policy,
+        earliest,
+        commits[-1].requested if commits else "",
+        {partition: tuple(sorted(names)) for partition, names in sorted(files.items())},
+        inventory.savepoints,
+        str(found.action) if found else "commit",
+    )
+
+
+def by_policy(timeline: Timeline, options: CleanOptions, now_ms: int, zone: str) -> Instant:
+    """Give the first commit that the policy retains; nothing where it retains all.
+
+    By hours, a table that nobody wrote to for so long retains its last commit.
+    """
+    requested = [commit.requested for commit in timeline.commits]
+    if options.policy is CleanPolicy.KEEP_LATEST_COMMITS:
+        return (
+            requested[-options.commits_retained]
+            if len(requested) > options.commits_retained
+            else ""
+        )
+    if options.policy is CleanPolicy.KEEP_LATEST_BY_HOURS and requested:
+        since = format_instant(now_ms - options.hours_retained * 3_600_000, zone)
+        return next((instant for instant in requested if instant >= since), requested[-1])
+    return ""
+
+
+def versions_of(slices: tuple[FileSlice, ...]) -> tuple[Version, ...]:
+    """Give the versions of one file group, oldest first.
+
+    Logs from before the first base file are one version together. Only a base file begins a
+    new one: log compaction leaves its inputs in the version that they belong to.
+    """
+    files: list[list[DataFile]] = []
+    based: list[Instant] = []
+    for slice_ in slices:
+        if slice_.base_file is not None or not files:
+            files.append([])
+            based.append(slice_.instant)
+        files[-1].extend(slice_.files)
+    return tuple(
+        Version(min(f.name.instant for f in of), end, tuple(f.path for f in of))
+        for of, end in zip(files, [*based[1:], _NEVER], strict=True)
+    )
+
+
+def _safe_limit(timeline: Timeline, options: CleanOptions, now_ms: int, zone: str) -> Instant:
+    """Give the instant before which a version must have been superseded for anybody to lose it.
+
+    Queries of the last `min_age_seconds` and writes that are under way may read what was the
+    newest version when they began, so all that completed since then supersedes nothing yet.
+    """
+    first_pending = next((i.requested for i in timeline.pending(*WRITE_ACTIONS)), _NEVER)
+    since = min(first_pending, format_instant(now_ms - options.min_age_seconds * 1000, zone))
+    young = (c.requested for c in timeline.commits if (c.completion or _NEVER) > since)
+    return min((first_pending, *young))
+
+
+def _earliest(timeline: Timeline, wanted: Instant, limit: Instant) -> Instant:
+    """Give the newest commit that is neither after what the policy wants nor unsafe."""
+    commits = (c.requested for c in timeline.commits if c.requested <= min(wanted, limit))
+    return max(commits, default="")
+
+
+def _old_versions(inventory: Inventory, earliest: Instant, keep: int) -> Iterator[Version]:
+    """Give the versions that were superseded before `earliest`, but for the newest `keep`."""
+    for group, slices in inventory.groups.items():
+        if (group.partition, group.file_id) in inventory.replaced:
+            continue
+        for version in versions_of(slices)[:-keep]:
+            if version.superseded < earliest and not _is_kept(inventory, version):
+                yield version
+
+
+def _replaced_versions(inventory: Inventory, earliest: Instant) -> Iterator[Version]:
+    """Give all versions of file groups that ended before `earliest`."""
+    for group, slices in inventory.groups.items():
+        ended = inventory.replaced.get((group.partition, group.file_id), _NEVER)
+        if ended >= earliest:
+            continue
+        for version in versions_of(slices):
+            until = Version(version.began, min(version.superseded, ended), version.paths)
+            if not _is_kept(inventory, until):
+                yield until
+
+
+def _is_kept(inventory: Inventory, version: Version) -> bool:
+    """Tell whether a savepoint or a pending plan needs a version, wholly or in part."""
+    if any(version.began <= moment < version.superseded for moment in inventory.savepoints):
+        return True
+    names = (path.rpartition("/")[2] for path in version.paths)
+    return not inventory.kept_names.isdisjoint(names)

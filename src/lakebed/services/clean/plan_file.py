@@ -1,0 +1,128 @@
+"""A clean on the timeline: its plan (HoodieCleanerPlan) and its result (HoodieCleanMetadata).
+
+Both are of version 2, in which a plan holds whole paths and a result names. Agrees with
+Hudi's CleanPlanV2MigrationHandler and CleanerUtils.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final, cast
+
+from lakebed.errors import CorruptError, UnsupportedError
+from lakebed.format.instant_name import State
+from lakebed.format.names import parse_data_name
+from lakebed.format.plans import PlanKind, encode_plan, parse_plan
+from lakebed.services.clean.options import CleanPolicy
+from lakebed.services.clean.plan import CleanPlan
+from lakebed.table.file_group import join_path
+
+_VERSION: Final = 2
+_SAVEPOINTS: Final = "savepointed_timestamps"
+
+
+def encode_clean_plan(plan: CleanPlan, root_url: str) -> bytes:
+    """Write the requested file of a clean on the table at `root_url`."""
+    earliest = {
+        "timestamp": plan.earliest,
+        "action": plan.earliest_action,
+        "state": str(State.COMPLETED),
+    }
+    paths = {
+        partition: [
+            {"filePath": f"{root_url}/{join_path(partition, name)}", "isBootstrapBaseFile": False}
+            for name in names
+        ]
+        for partition, names in plan.files.items()
+    }
+    values: dict[str, object] = {
+        "earliestInstantToRetain": earliest if plan.earliest else None,
+        "lastCompletedCommitTimestamp": plan.last_completed,
+        "policy": str(plan.policy),
+        "filesToBeDeletedPerPartition": {},
+        "version": _VERSION,
+        "filePathsToBeDeletedPerPartition": paths,
+        # Hudi would delete these folders with all that is in them by then.
+        "partitionsToBeDeleted": [],
+        "extraMetadata": _extra(plan),
+    }
+    return encode_plan(PlanKind.CLEANER_PLAN, values)
+
+
+def parse_clean_plan(data: bytes, what: str) -> CleanPlan:
+    """Parse a plan of ours or Hudi's; CorruptError if it names what is no data file.
+
+    Folders that Hudi would delete are left: files are what is deleted, one by one.
+    """
+    found = parse_plan(PlanKind.CLEANER_PLAN, data, what)
+    files: dict[str, set[str]] = defaultdict(set)
+    names = cast("Mapping[str, list[str]]", found["filesToBeDeletedPerPartition"] or {})
+    for partition, listed in names.items():
+        files[partition].update(_checked(name, what) for name in listed)
+    infos = cast(
+        "Mapping[str, list[dict[str, object]]]", found["filePathsToBeDeletedPerPartition"] or {}
+    )
+    for partition, of in infos.items():
+        for info in of:
+            path = cast("str", info["filePath"] or "")
+            if info["isBootstrapBaseFile"]:
+                raise UnsupportedError(f"{what}: {path} is a bootstrap file, which we do not clean")
+            files[partition].add(_checked(path.rpartition("/")[2], what))
+    retained = cast("Mapping[str, str]", found["earliestInstantToRetain"] or {})
+    extra = cast("Mapping[str, str]", found["extraMetadata"] or {})
+    try:
+        policy = CleanPolicy(cast("str", found["policy"]))
+    except ValueError:
+        raise UnsupportedError(
+            f"{what}: want a policy of {[*CleanPolicy]}, got {found['policy']!r}"
+        ) from None
+    return CleanPlan(
+        policy,
+        retained.get("timestamp", ""),
+        cast("str", found["lastCompletedCommitTimestamp"]),
+        {partition: tuple(sorted(of)) for partition, of in sorted(files.items())},
+        tuple(filter(None, extra.get(_SAVEPOINTS, "").split(","))),
+        retained.get("action", "commit"),
+    )
+
+
+def encode_clean(plan: CleanPlan, instant: str, taken_ms: int, emptied: Iterable[str]) -> bytes:
+    """Write the completed file of a clean that deleted all that its plan names.
+
+    `emptied` are the partitions that are none any more.
+    """
+    gone = frozenset(emptied)
+    partitions = {
+        partition: {
+            "partitionPath": partition,
+            "policy": str(plan.policy),
+            "deletePathPatterns": list(names),
+            "successDeleteFiles": list(names),
+            "failedDeleteFiles": [],
+            "isPartitionDeleted": partition in gone,
+        }
+        for partition, names in plan.files.items()
+    }
+    values = {
+        "startCleanTime": instant,
+        "timeTakenInMillis": taken_ms,
+        "totalFilesDeleted": sum(map(len, plan.files.values())),
+        "earliestCommitToRetain": plan.earliest,
+        "lastCompletedCommitTimestamp": plan.last_completed,
+        "partitionMetadata": partitions,
+        "version": _VERSION,
+        "bootstrapPartitionMetadata": {},
+        "extraMetadata": _extra(plan),
+    }
+    return encode_plan(PlanKind.CLEAN, values)
+
+
+def _extra(plan: CleanPlan) -> dict[str, str]:
+    """Tell later cleans which savepoints kept files back, as Hudi does."""
+    return {_SAVEPOINTS: ",".join(plan.savepoints)} if plan.savepoints else {}
+
+
+def _checked(name: str, what: str) -> str:
+    """Refuse to delete what is no data file, whoever asks for it."""
+    if parse_data_name(name) is None:
+        raise CorruptError(f"{what}: want names of data files to delete, got {name!r}")
+    return name

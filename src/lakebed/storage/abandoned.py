@@ -1,0 +1,29 @@
+"""Hidden files of writers on local disk that died: no listing shows them, and they take room."""
+
+import contextlib
+import os
+
+from lakebed.storage.paths import TEMPORARY_PREFIX
+from lakebed.storage.storage import Storage
+
+
+def delete_abandoned(storage: Storage, before_ms: int) -> int:
+    """Delete hidden files that nobody has written to since `before_ms`; give how many.
+
+    On an object store there are none: an upload that was not completed is no object.
+    """
+    inside = storage.local_path(".hoodie")
+    if inside is None:
+        return 0
+    gone = 0
+    for folder, _, names in os.walk(os.path.dirname(inside)):
+        for name in names:
+            if not name.startswith(TEMPORARY_PREFIX):
+                continue
+            path = os.path.join(folder, name)
+            # Whoever owns it may finish or drop it at any time.
+            with contextlib.suppress(OSError):
+                if os.stat(path, follow_symlinks=False).st_mtime_ns < before_ms * 1_000_000:
+                    os.unlink(path)
+                    gone += 1
+    return gone

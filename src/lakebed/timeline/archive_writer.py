@@ -1,0 +1,204 @@
+"""Write the archived timeline: a log-structured tree of Parquet files under a manifest.
+
+    <min>_<max>_0.parquet       each archiving adds a file of level 0
+    <min>_<max>_<n+1>.parquet   enough files of level n are merged into one of the next
+    manifest_<n>                the files that count; a new one for each change
+    _version_                   the number of the current manifest
+
+`archived` reads it and says what is in the files. Every change is a new file, then a new
+manifest, then `_version_`: whoever dies in between leaves files that nobody reads and the next
+change replaces or removes. Agrees with Hudi's LSMTimelineWriter. All functions want the
+table's lock to be held.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakebed.model.instant import Instant
+from lakebed.storage.storage import Storage
+from lakebed.timeline.archived import (
+    HISTORY_FOLDER,
+    ROW_VERSION,
+    VERSION_FILE,
+    ArchivedFile,
+    ArchivedInstant,
+    list_manifests,
+    manifest_path,
+    merge_rows,
+    parse_file_name,
+    read_file_names,
+    read_manifest,
+    read_version,
+)
+
+MERGE_FILES: Final = 10
+"""`hoodie.timeline.compaction.batch.size` unless given: that many files of a level become one."""
+
+KEPT_MANIFESTS: Final = 3
+"""How many manifests stay, besides one for each merge of the same archiving."""
+
+_MAX_MERGED_BYTES: Final = 1000 << 20
+_ROW_GROUP_ROWS: Final = 256
+_ROW_GROUP_BYTES: Final = 16 << 20
+_SCHEMA: Final = pa.schema(
+    [
+        ("instantTime", pa.string()),
+        ("completionTime", pa.string()),
+        ("action", pa.string()),
+        ("metadata", pa.binary()),
+        ("plan", pa.binary()),
+        pa.field("version", pa.int32(), nullable=False),
+    ]
+)
+_TEXT: Final = ["null", {"type": "string", "avro.java.string": "String"}]
+_AVRO_SCHEMA: Final = json.dumps(
+    {
+        "type": "record",
+        "name": "HoodieLSMTimelineInstant",
+        "namespace": "org.apache.hudi.avro.model",
+        "fields": [
+            *(
+                {"name": name, "type": _TEXT, "default": None}
+                for name in ("instantTime", "completionTime", "action")
+            ),
+            *(
+                {"name": name, "type": ["null", "bytes"], "default": None}
+                for name in ("metadata", "plan")
+            ),
+            {"name": "version", "type": "int", "default": 1},
+        ],
+    },
+    separators=(",", ":"),
+)
+
+
+def append_archived(
+    storage: Storage,
+    first: Instant,
+    last: Instant,
+    rows: Iterable[ArchivedInstant],
+    folder: str = HISTORY_FOLDER,
+) -> str:
+    """Add instants to the archive; give the name of their file.
+
+    `rows` are by requested time, from `first` to `last`; they are written as they come.
+    """
+    name = f"{first}_{last}_0.parquet"
+    held = read_manifest(storage, folder)
+    if any(file.name == name for file in held):
+        return name
+    added = _write_file(storage, folder, name, rows)
+    _publish(storage, folder, [*held, added])
+    return name
+
+
+def merge_levels(
+    storage: Storage, folder: str = HISTORY_FOLDER, merge_files: int = MERGE_FILES
+) -> int:
+    """Merge the oldest `merge_files` files of each level that has so many; give how often.
+
+    A level is looked at only if the one below it was merged.
+    """
+    merged = 0
+    while (chosen := _choose(read_manifest(storage, folder), merged, merge_files)) is not None:
+        held, inputs = chosen
+        first, last = min(file.first for file in inputs), max(file.last for file in inputs)
+        name = f"{first}_{last}_{merged + 1}.parquet"
+        if any(file.name == name for file in held):
+            break  # the same instants were merged before
+        rows = merge_rows(storage, inputs, ("metadata", "plan"))
+        added = _write_file(storage, folder, name, rows)
+        _publish(storage, folder, [*(file for file in held if file not in inputs), added])
+        merged += 1
+    return merged
+
+
+def clean_archive(
+    storage: Storage, folder: str = HISTORY_FOLDER, keep: int = KEPT_MANIFESTS
+) -> int:
+    """Delete all but the newest `keep` manifests, and the files that those do not name.
+
+    Readers that took an older manifest a moment ago find its files for a few changes more.
+    Gives the number of objects deleted.
+    """
+    current = read_version(storage, folder)
+    # One that is newer than the current was left by a writer that died; the next replaces it.
+    numbers = sorted(
+        (n for n in list_manifests(storage, folder) if n <= (current or 0)), reverse=True
+    )
+    if len(numbers) <= keep:
+        return 0
+    named = {name for n in numbers[:keep] for name, _ in read_file_names(storage, folder, n)}
+    gone = [f"manifest_{number}" for number in numbers[keep:]]
+    gone += [
+        name
+        for name in sorted(storage.names(folder))
+        if parse_file_name(f"{folder}/{name}") is not None and name not in named
+    ]
+    # Manifests first: one that stays must not name a file that is gone.
+    for name in gone:
+        storage.delete(f"{folder}/{name}")
+    return len(gone)
+
+
+def _choose(
+    held: list[ArchivedFile], level: int, merge_files: int
+) -> tuple[list[ArchivedFile], list[ArchivedFile]] | None:
+    """Give all files and those of `level` to merge: the oldest, and not too much at once."""
+    files = sorted((f for f in held if f.level == level), key=lambda file: (file.first, file.last))
+    if len(files) < max(merge_files, 2):
+        return None
+    chosen: list[ArchivedFile] = []
+    for file in files:
+        chosen.append(file)
+        if len(chosen) >= merge_files:
+            break
+        if sum(one.size_bytes for one in chosen) > _MAX_MERGED_BYTES:
+            if len(chosen) > 1:
+                break
+            chosen = []  # large as it is, it stays
+    return (held, chosen) if len(chosen) > 1 else None
+
+
+def _publish(storage: Storage, folder: str, files: Sequence[ArchivedFile]) -> None:
+    """Make `files` the archive."""
+    number = (read_version(storage, folder) or 0) + 1
+    listed = [{"fileName": file.name, "fileLen": file.size_bytes} for file in files]
+    storage.put(manifest_path(folder, number), json.dumps({"files": listed}, indent=2).encode())
+    storage.put(f"{folder}/{VERSION_FILE}", str(number).encode())
+
+
+def _write_file(
+    storage: Storage, folder: str, name: str, rows: Iterable[ArchivedInstant]
+) -> ArchivedFile:
+    path = f"{folder}/{name}"
+    with storage.open_write(path) as stream:
+        with pq.ParquetWriter(stream, _SCHEMA, compression="gzip", store_schema=False) as writer:
+            writer.add_key_value_metadata(
+                {"writer.model.name": "avro", "parquet.avro.schema": _AVRO_SCHEMA}
+            )
+            for batch in _batches(rows):
+                writer.write_batch(batch)
+        size_bytes = stream.tell()
+    found = parse_file_name(path, size_bytes)
+    assert found is not None, "we made the name"
+    return found
+
+
+def _batches(rows: Iterable[ArchivedInstant]) -> Iterator[pa.RecordBatch]:
+    """Put rows together to row groups of a bounded size."""
+    held: list[dict[str, object]] = []
+    size_bytes = 0
+    for row in rows:
+        values = (row.requested, row.completion, row.action, row.metadata, row.plan, ROW_VERSION)
+        held.append(dict(zip(_SCHEMA.names, values, strict=True)))
+        size_bytes += len(row.metadata or b"") + len(row.plan or b"")
+        if len(held) >= _ROW_GROUP_ROWS or size_bytes >= _ROW_GROUP_BYTES:
+            yield pa.RecordBatch.from_pylist(held, _SCHEMA)
+            held, size_bytes = [], 0
+    if held:
+        yield pa.RecordBatch.from_pylist(held, _SCHEMA)
