@@ -4,6 +4,7 @@ from typing import Any
 
 from lakebed.api.layers import FileGroupLayers, Layer, Layers
 from lakebed.api.opening import create_table, open_table
+from lakebed.api.progress import set_progress
 from lakebed.api.table import Table
 from lakebed.errors import (
     ConflictError,
@@ -42,6 +43,7 @@ __all__ = [
     "create_table",
     "local_session",
     "open_table",
+    "set_progress",
 ]
 
 

@@ -131,7 +131,7 @@ def _ignore() -> None:
 _display: Final = Display()
 
 
-def set_progress(on: bool) -> None:  # noqa: FBT001 - as short as a switch should be
+def set_progress(on: bool) -> None:
     """Switch the progress bars of this process on or off; they are on unless switched off."""
     _display.enabled = on
 

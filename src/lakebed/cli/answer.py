@@ -6,17 +6,16 @@ import logging
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from enum import Enum
 from typing import Final, Protocol, TypeVar
 
 import pyarrow as pa
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from lakebed.api.progress import showing, without_progress
 from lakebed.errors import ConflictError, InvalidError, LakebedError, UnavailableError
-from lakebed.services.verify.verify import Progress as Told
 
 FINE: Final = 0
 PROBLEM: Final = 1
@@ -55,27 +54,8 @@ class Answer:
 
     def working(self, what: str, work: Callable[[], Result]) -> Result:
         """Do long work, with a sign of life where somebody looks."""
-        if not self.err.is_terminal:
+        with showing(what):
             return work()
-        with self.err.status(what):
-            return work()
-
-    @contextmanager
-    def progress(self) -> Iterator[Told | None]:
-        """Give what long work may call to say how far it is; None where nobody looks."""
-        if not self.err.is_terminal:
-            yield None
-            return
-        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-        with Progress(*columns, TimeElapsedColumn(), console=self.err, transient=True) as bars:
-            known = {}
-
-            def tell(what: str, done: int, total: int) -> None:
-                if what not in known:
-                    known[what] = bars.add_task(what, total=total)
-                bars.update(known[what], completed=done)
-
-            yield tell
 
     def fail(self, error: BaseException, code: int) -> typer.Exit:
         """Say in a sentence what went wrong; give the exit to raise."""
@@ -94,7 +74,8 @@ class Answer:
 def answering(*, as_json: bool, debug: bool) -> Iterator[Answer]:
     """Turn errors into sentences and exit codes."""
     answer = Answer(as_json=as_json, debug=debug)
-    with _logging_to_stderr(debug=debug):
+    quiet = without_progress() if as_json else nullcontext()
+    with _logging_to_stderr(debug=debug), quiet:
         try:
             yield answer
         except (ConflictError, UnavailableError) as error:

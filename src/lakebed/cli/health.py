@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from lakebed.api.progress import watched
 from lakebed.cli.answer import PROBLEM, Answer, answering
 from lakebed.cli.arguments import Debug, Json, Path, Settings, Spark, executor, opened_storage
 from lakebed.model.clock import SystemClock
@@ -78,10 +79,10 @@ def repair(
 
 
 def _verified(answer: Answer, storage: Storage, *, quick: bool, spark: bool) -> Report:
-    with answer.progress() as progress:
-        return verify_table(
-            storage, SystemClock(), executor(spark=spark), quick=quick, progress=progress
-        )
+    runs = watched(executor(spark=spark))
+    return answer.working(
+        "verifying", lambda: verify_table(storage, SystemClock(), runs, quick=quick)
+    )
 
 
 def _asked() -> bool:

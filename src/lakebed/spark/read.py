@@ -82,7 +82,7 @@ def _understood(scan: Scan) -> Predicate | None:
 def _evaluates_alike(spark: SparkSession) -> bool:
     """Tell whether this session evaluates predicates as ours are: ANSI mode, in UTC."""
     ansi = spark.conf.get("spark.sql.ansi.enabled", "true")
-    zone = spark.conf.get("spark.sql.session.timeZone", "")
+    zone = spark.conf.get("spark.sql.session.timeZone")
     return str(ansi).lower() == "true" and str(zone) in ("UTC", "Etc/UTC", "GMT", "Z", "+00:00")
 
 

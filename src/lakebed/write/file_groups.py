@@ -6,11 +6,9 @@ from itertools import count
 
 import pyarrow as pa
 
-from lakebed.errors import ExistsError, NotFoundError
 from lakebed.format.commit_metadata import NO_PREVIOUS_COMMIT, WriteStat
 from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
 from lakebed.format.names import BaseFileName
-from lakebed.format.partition_metadata import PARTITION_METADATA_NAME, PartitionMetadata
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.run import DELETED, FLAGS, OPEN, Run
 from lakebed.model.executor import TaskId
@@ -22,6 +20,7 @@ from lakebed.table.run_reader import Needs, open_run
 from lakebed.table.run_source import RunKind, RunSource
 from lakebed.write.log_runs import write_log
 from lakebed.write.partial import PartialWrite, write_partial_log
+from lakebed.write.partition import ensure_partition
 from lakebed.write.plan import FileGroupWrite
 from lakebed.write.spec import WriteSpec
 from lakebed.write.staging import read_segment, spill_run
@@ -46,19 +45,6 @@ def write_file_group(write: FileGroupWrite, task: TaskId) -> WriteStatus:
             return write_partial_log(PartialWrite(spec, write.below, write.new_rows), task, merged)
         return write_log(spec, write.partition, write.file_id, task, 1, merged)
     return _write_base_file(write, task, runs)
-
-
-def ensure_partition(spec: WriteSpec, partition: str) -> None:
-    """Write the partition's metadata file, without which Hudi sees no rows there."""
-    path = join_path(partition, PARTITION_METADATA_NAME)
-    try:
-        spec.storage.head(path)
-    except NotFoundError:
-        metadata = PartitionMetadata.of(spec.instant, partition)
-        try:
-            spec.storage.put_if_absent(path, metadata.encode())
-        except ExistsError:
-            return  # another task of this write was faster
 
 
 def _merged(

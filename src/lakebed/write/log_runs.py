@@ -8,6 +8,7 @@ import pyarrow as pa
 from lakebed.format.commit_metadata import WriteStat
 from lakebed.model.executor import TaskId
 from lakebed.table.log_writer import LogFileStats, write_log_run
+from lakebed.write.partition import ensure_partition
 from lakebed.write.spec import WriteSpec
 from lakebed.write.status import NOTHING_COMPACTED, WriteStatus
 
@@ -22,6 +23,9 @@ def write_log(
 ) -> WriteStatus:
     """Write `batches`, sorted and each key once, as the log of `version` of this task."""
     spec.fence.check()
+    if spec.is_non_blocking:
+        # Only here may a log be the first file of its partition.
+        ensure_partition(spec, partition)
     written = write_log_run(
         spec.storage,
         spec.config,

@@ -1,0 +1,265 @@
+"""Plan a clustering and carry it out: alone on its file groups, beside other writers.
+
+A clustering is begun and done by one process. If it fails, or dies, the plan is taken back as a
+whole, for as long as it is pending no writer may touch its file groups.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from lakebed.commit.claim import Claim
+from lakebed.commit.fence import Fence
+from lakebed.commit.heartbeat import Heartbeat
+from lakebed.commit.hold import TableHold, hold_table
+from lakebed.commit.rollback import roll_back
+from lakebed.errors import InvalidError, LakebedError
+from lakebed.format.commit_metadata import CommitMetadata, WriteStat
+from lakebed.format.instant_name import Action
+from lakebed.merge.rule import MergeRule
+from lakebed.model.executor import Executor, LocalExecutor, TaskId
+from lakebed.model.instant import Instant
+from lakebed.services.clustering.merge import ClusteringTask, cluster_input_group
+from lakebed.services.clustering.options import ClusteringOptions
+from lakebed.services.clustering.plan import (
+    FileFacts,
+    InputGroup,
+    encode_clustering,
+    find_candidates,
+    plan_groups,
+)
+from lakebed.services.compaction.schedule import busy_groups
+from lakebed.services.rollback.undo import address
+from lakebed.storage.storage import Storage
+from lakebed.table.base_file import read_footer
+from lakebed.table.config import BucketIndex, TableConfig
+from lakebed.table.merge_rule import merge_rule
+from lakebed.table.properties_file import load_config
+from lakebed.table.snapshot import Snapshot, load_snapshot
+from lakebed.timeline.timeline import TimelineInstant
+from lakebed.write.pipeline import SMALL_BYTES, WriteTarget
+
+log = logging.getLogger(__name__)
+
+# Looking at footers is waiting for storage.
+_LOOKERS = 16
+# Somebody who has the lock for long must not cost us all that was rewritten.
+_WAIT_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Clustering:
+    """What a clustering did: how many file groups became how many, and what those hold."""
+
+    instant: Instant
+    completion_time: Instant
+    partitions: int
+    replaced: int
+    written: int
+    rows: int
+    size_bytes_before: int
+    size_bytes: int
+
+    def __str__(self) -> str:
+        return (
+            f"clustering {self.instant}: {self.replaced} file groups of {self.partitions} partitions "
+            f"became {self.written} with {self.rows} rows, {self.size_bytes_before} bytes became "
+            f"{self.size_bytes}"
+        )
+
+
+def cluster(
+    target: WriteTarget,
+    options: ClusteringOptions | None = None,
+    partitions: Collection[str] | None = None,
+) -> Clustering | None:
+    """Merge small file groups in key order into large ones; None if nothing is worth it.
+
+    Without `options` the table's properties say how large. `partitions` are paths; one that is not
+    there is no error. What is in the plan of another service is left out.
+    """
+    config = load_config(target.storage)
+    _check_table(config)
+    look = _Look(target.storage, options, partitions)
+    # Most footers are read before the lock is taken; a file never changes.
+    look.at(load_snapshot(target.storage, config, commits=target.commits))
+    with hold_table(target.storage, target.clock, target.commits) as hold:
+        _check_table(hold.config)
+        groups = look.at(hold.snapshot)
+        if not groups:
+            return None
+        taken = _begin(hold, groups)
+    try:
+        return _carry_out(target, taken, groups, look.settled(taken.config))
+    except BaseException:
+        # Also for an interrupt: a plan that stays would keep writers from its file groups.
+        taken.heartbeat.stop()
+        if taken.completion is None and not taken.in_doubt:
+            _take_back(taken)
+        raise
+
+
+def _check_table(config: TableConfig) -> None:
+    if isinstance(config.index, BucketIndex):
+        raise InvalidError(
+            f"table {config.name!r} has a bucket index: each bucket is one sorted file group, which "
+            "clustering would take apart; compact it instead"
+        )
+    if config.index is None:
+        raise InvalidError(
+            f"table {config.name!r} does not say which index its writer uses; name it at a write "
+            "before clustering: index='simple'"
+        )
+
+
+class _Look:
+    """What may be clustered; facts of files are kept from one look to the next."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        options: ClusteringOptions | None,
+        partitions: Collection[str] | None,
+    ) -> None:
+        self._storage = storage
+        self._options = options
+        self._partitions = partitions
+        self._facts: dict[str, FileFacts] = {}
+
+    def settled(self, config: TableConfig) -> ClusteringOptions:
+        """Give the caller's options, or the table's."""
+        return self._options or ClusteringOptions.parse(config.properties)
+
+    def at(self, snapshot: Snapshot) -> tuple[InputGroup, ...]:
+        """Give what is worth clustering in `snapshot`."""
+        options = self.settled(snapshot.config)
+        candidates = find_candidates(
+            snapshot.slices, busy_groups(snapshot), self._partitions, options
+        )
+        paths = [slice_.base_file.path for slice_ in candidates if slice_.base_file is not None]
+        new = [(self._storage, path) for path in paths if path not in self._facts]
+        self._facts.update(LocalExecutor(_LOOKERS).run(_read_facts, new, "look at footers"))
+        return plan_groups(candidates, self._facts, options)
+
+
+def _read_facts(place: tuple[Storage, str], task: TaskId) -> tuple[str, FileFacts]:
+    del task
+    storage, path = place
+    footer = read_footer(storage, path)
+    facts = FileFacts(footer.num_rows, footer.min_key, footer.max_key, footer.is_ordered)
+    return path, facts
+
+
+def _begin(hold: TableHold, groups: Sequence[InputGroup]) -> Claim:
+    """Put the plan on the timeline, and show that somebody is at it before the lock is given back."""
+    plan = encode_clustering(
+        groups, hold.config.record_key_fields, lambda path: address(hold.storage, path)
+    )
+    snapshot = hold.snapshot
+    instant = hold.request(Action.CLUSTERING, plan)
+    owner = hold.clock.new_uuid()
+    heartbeat = Heartbeat(hold.storage, hold.clock, instant.requested, owner)
+    try:
+        heartbeat.start(hold.pulse, holds_lock=False)
+        started = hold.start(instant)
+    except BaseException:
+        heartbeat.stop()
+        _roll_back(hold, instant)
+        raise
+    fence = Fence(hold.storage, instant.requested, owner)
+    return Claim(
+        hold.storage, hold.clock, hold.config, snapshot, started, fence, heartbeat, _WAIT_SECONDS
+    )
+
+
+def _carry_out(
+    target: WriteTarget, taken: Claim, groups: Sequence[InputGroup], options: ClusteringOptions
+) -> Clustering:
+    works = _tasks(target, taken, groups, options)
+    stats: list[WriteStat] = []
+    for written in _executor(target, groups).run(cluster_input_group, works, "cluster"):
+        stats += written
+    metadata = _metadata(taken.snapshot, groups, stats)
+    partitions = {group.partition for group in groups}
+    named = [stat.path for stat in stats if stat.path]
+    completion = taken.complete(metadata.encode(), named, partitions)
+    return Clustering(
+        taken.instant.requested,
+        completion,
+        len(partitions),
+        sum(len(group.slices) for group in groups),
+        len(stats),
+        sum(stat.num_writes or 0 for stat in stats),
+        sum(group.size_bytes for group in groups),
+        sum(stat.file_size_in_bytes or 0 for stat in stats),
+    )
+
+
+def _tasks(
+    target: WriteTarget, taken: Claim, groups: Sequence[InputGroup], options: ClusteringOptions
+) -> list[ClusteringTask]:
+    """Give a task for each input group, the largest first."""
+    merges = any(slice_.needs_merge for group in groups for slice_ in group.slices)
+    # Rows that no log changes need no rule.
+    rule = merge_rule(taken.config, target.merger) if merges else MergeRule()
+    return [
+        ClusteringTask(
+            taken.storage,
+            taken.config,
+            rule,
+            taken.snapshot.timeline,
+            taken.snapshot.schema,
+            taken.instant.requested,
+            taken.fence,
+            number,
+            taken.clock.new_uuid(),
+            group,
+            options.target_bytes,
+        )
+        for number, group in enumerate(sorted(groups, key=lambda group: -group.size_bytes))
+    ]
+
+
+def _executor(target: WriteTarget, groups: Iterable[InputGroup]) -> Executor:
+    """Merge little in this process: a round of distributed tasks would only add its overhead."""
+    small = sum(group.size_bytes for group in groups) <= SMALL_BYTES
+    here = small and not isinstance(target.executor, LocalExecutor)
+    return LocalExecutor() if here else target.executor
+
+
+def _metadata(
+    snapshot: Snapshot, groups: Iterable[InputGroup], stats: Iterable[WriteStat]
+) -> CommitMetadata:
+    written: dict[str, list[WriteStat]] = defaultdict(list)
+    for stat in stats:
+        written[stat.partition_path or ""].append(stat)
+    replaced: dict[str, list[str]] = defaultdict(list)
+    for group in groups:
+        replaced[group.partition] += [slice_.group.file_id for slice_ in group.slices]
+    text = snapshot.schema_text
+    return CommitMetadata(
+        partition_to_write_stats={p: tuple(of) for p, of in sorted(written.items())},
+        extra_metadata={"schema": text} if text else {},
+        operation_type="CLUSTER",
+        partition_to_replace_file_ids={p: tuple(ids) for p, ids in sorted(replaced.items())},
+    )
+
+
+def _take_back(taken: Claim) -> None:
+    try:
+        with taken.locked() as hold:
+            found = hold.timeline.find(taken.instant.requested, Action.CLUSTERING)
+            # Another engine may have carried the plan out, or dropped it.
+            if found is not None and not found.is_completed:
+                _roll_back(hold, found)
+    except LakebedError:
+        log.exception("could not take back clustering %s", taken.instant.requested)
+
+
+def _roll_back(hold: TableHold, instant: TimelineInstant) -> None:
+    try:
+        roll_back(hold.storage, hold.active, instant)
+    except LakebedError:
+        # The first error matters more; whoever takes the table next rolls it back again.
+        log.exception("could not roll back clustering %s; the next writer will", instant.requested)

@@ -1,0 +1,47 @@
+"""What a table's properties say about clustering."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from lakebed.errors import OptionError
+
+_STRATEGY = "hoodie.clustering.plan.strategy."
+_TARGET = f"{_STRATEGY}target.file.max.bytes"
+_SMALL = f"{_STRATEGY}small.file.limit"
+_GROUPS = f"{_STRATEGY}max.num.groups"
+_GROUP_BYTES = f"{_STRATEGY}max.bytes.per.group"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringOptions:
+    """Hudi's settings under short names, with Hudi's defaults. Sizes are in bytes.
+
+    File groups with a base file below `small_limit` are merged into files of `target_bytes`. One
+    task takes up to `group_bytes` of them, and one plan holds up to `max_groups` tasks.
+    """
+
+    target_bytes: int = 1 << 30
+    small_limit: int = 300 << 20
+    max_groups: int = 30
+    group_bytes: int = 2 << 30
+
+    @classmethod
+    def parse(cls, properties: Mapping[str, str]) -> Self:
+        """Take what `properties` say; OptionError names a value that cannot be."""
+        default = cls()
+        return cls(
+            _number(properties, _TARGET, default.target_bytes, least=1),
+            _number(properties, _SMALL, default.small_limit, least=0),
+            _number(properties, _GROUPS, default.max_groups, least=1),
+            _number(properties, _GROUP_BYTES, default.group_bytes, least=1),
+        )
+
+
+def _number(properties: Mapping[str, str], name: str, default: int, *, least: int) -> int:
+    text = properties.get(name, "").strip()
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) <= 18) or int(text) < least:
+        raise OptionError(f"option {name}={text}: want a whole number from {least} on")
+    return int(text)
