@@ -41,8 +41,8 @@ test: check units faults spark ## everything but interop and soak
 units: setup ## unit, property, golden and meta tests
 	$(PYTEST) -n 2 --dist loadfile tests/unit tests/property tests/golden tests/meta --doctest-modules src/lakebed
 
-faults: setup ## a crash at every storage operation
-	$(PYTEST) -n 2 tests/fault
+faults: setup ## a crash at every storage operation, schedules, processes, kills
+	$(PYTEST) -n 2 tests/fault tests/soak
 
 spark: java setup ## local[2], a standalone cluster, Spark Connect
 	$(PYTEST) -p no:randomly tests/spark
@@ -57,7 +57,7 @@ $(HUDI_VENV)/.ready: requirements/hudi.txt
 	@touch $@
 
 soak: java setup ## the long runs
-	LAKEBED_HYPOTHESIS=soak $(PYTEST) -n 2 --timeout 7200 tests/property tests/fault
+	LAKEBED_HYPOTHESIS=soak LAKEBED_SOAK=1 LAKEBED_SCHEDULES=20000 $(PYTEST) -n 2 --timeout 7200 tests/property tests/fault tests/soak
 
 bench: java setup $(HUDI_VENV)/.ready ## measure against Apache Hudi; figures go to docs/benchmarks.md
 	$(BIN)/python bench/run.py

@@ -8,6 +8,7 @@ rest: which thing, what was wanted, what was found.
     + ExistsError        the object is there already
     + ChangedError       the object is not the version that was read
     + LockedError        another writer holds the table
+      - TakenError       another process is carrying this plan out
     + UnfinishedError    a rollback or restore of somebody who died must be finished first
   x UnavailableError     storage did not answer; retry the same call
   x CorruptError         bytes on storage break the format; stop and look
@@ -40,6 +41,10 @@ class ChangedError(ConflictError):
 
 class LockedError(ConflictError):
     """Another writer holds the table."""
+
+
+class TakenError(LockedError):
+    """Another process is carrying this plan out; leave it to that one."""
 
 
 class UnfinishedError(ConflictError):

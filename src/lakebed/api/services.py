@@ -6,8 +6,16 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from lakebed.api.progress import showing, watched, watched_target
-from lakebed.errors import ConflictError, InvalidError, LockedError, UnfinishedError
-from lakebed.model.options import check_options
+from lakebed.commit.hold import hold_table
+from lakebed.errors import (
+    ConflictError,
+    InvalidError,
+    LockedError,
+    OptionError,
+    TakenError,
+    UnfinishedError,
+)
+from lakebed.model.options import canonical, check_options
 from lakebed.services.archive.execute import Archive, archive
 from lakebed.services.archive.options import ArchiveOptions
 from lakebed.services.clean.execute import Clean, clean
@@ -27,15 +35,36 @@ from lakebed.services.savepoint.execute import (
 )
 from lakebed.services.unfinished import finish_unfinished
 from lakebed.services.upgrade.execute import Upgrade, downgrade, upgrade
-from lakebed.services.upkeep import Done, run_due
+from lakebed.services.upkeep import Done, Upkeep, run_due
 from lakebed.services.verify.findings import Report
 from lakebed.services.verify.plan import RepairPlan, plan_repair
 from lakebed.services.verify.repair import Repaired, repair
 from lakebed.services.verify.verify import verify
+from lakebed.table.config import TableConfig
+from lakebed.table.properties_file import update_properties
 from lakebed.table.snapshot import Snapshot
 from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
+
+_CHANGEABLE = (
+    "compaction_log",
+    "hoodie.archive.",
+    "hoodie.clean.",
+    "hoodie.cleaner.",
+    "hoodie.client.heartbeat.",
+    "hoodie.clustering.",
+    "hoodie.compact.",
+    "hoodie.compaction.logfile.",
+    "hoodie.compaction.target.",
+    "hoodie.keep.",
+    "hoodie.log.compaction.",
+    "hoodie.parquet.",
+    "hoodie.timeline.compaction.",
+    "hoodie.write.",
+    "lakebed.",
+    "write.distribution-mode",
+)
 
 Result = TypeVar("Result")
 
@@ -118,8 +147,10 @@ class TableServices:
         for pending in pending_compactions(self._now()):
             try:
                 yield execute_compaction(watched_target(self._target()), pending)
-            except LockedError:
+            except TakenError:
                 continue
+            except LockedError:
+                raise
             except ConflictError:
                 # Another process was faster, unless the plan is there still.
                 if pending in pending_compactions(self._now()):
@@ -208,6 +239,29 @@ class TableServices:
         target = self._target()
         return Repair(chosen, repair(target.storage, target.clock, chosen, target.commits))
 
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        """Change what a table does by itself, or how its writers share it; see docs/options.md.
+
+        Only what steers services, locks and concurrency, and file sizes: what rows, keys and
+        files are is settled when a table is created (or by `upgrade`).
+        """
+        check_options(properties)
+        for name in properties:
+            if not name.startswith(_CHANGEABLE):
+                raise OptionError(f"option {name}: settled when the table was created")
+
+        def work(target: WriteTarget) -> None:
+            with hold_table(target.storage, target.clock, target.commits) as hold:
+                settled = {**hold.config.properties, **_spelled(properties)}
+                TableConfig.parse(settled, "set_properties").check_writable()
+                Upkeep.of(settled)
+                CleanOptions.of(settled)
+                ArchiveOptions.of(settled)
+                CompactionOptions.parse(settled)
+                update_properties(hold.storage, _spelled(properties))
+
+        self._act(work)
+
     def upgrade(
         self, to: int | None = None, layout: str | None = None, *, dry_run: bool = False
     ) -> Upgrade:
@@ -223,6 +277,10 @@ class TableServices:
     def restore(self, savepoint: str) -> Restore:
         """Go back to a savepoint for good: everything after it is taken back."""
         return restore(self._target(), _checked(savepoint))
+
+
+def _spelled(properties: Mapping[str, str]) -> dict[str, str]:
+    return {name: canonical(name, value) for name, value in properties.items()}
 
 
 def _with(target: WriteTarget, options: Mapping[str, str] | None) -> Mapping[str, str]:

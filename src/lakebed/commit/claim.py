@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from lakebed.commit.fence import Fence
 from lakebed.commit.heartbeat import Heartbeat
-from lakebed.commit.hold import LOCK_WAIT_SECONDS, TableHold, hold_table
+from lakebed.commit.hold import END_WAIT_SECONDS, LOCK_WAIT_SECONDS, TableHold, hold_table
 from lakebed.commit.reconcile import delete_unnamed
 from lakebed.commit.rollback import delete_files_of, delete_temp
-from lakebed.errors import ConflictError, LakebedError, LockedError
+from lakebed.errors import ConflictError, LakebedError, TakenError
 from lakebed.model.clock import Clock
 from lakebed.model.instant import Instant
 from lakebed.storage.storage import Storage
@@ -87,7 +87,7 @@ def claim(
 ) -> Iterator[Claim]:
     """Take a requested instant and carry it out; without `complete` its plan stays pending.
 
-    LockedError if a live executor has it, ConflictError if it is gone or done already. What a
+    TakenError if a live executor has it, ConflictError if it is gone or done already. What a
     dead executor of it left is deleted first.
     """
     owner = clock.new_uuid()
@@ -101,7 +101,7 @@ def claim(
                 "nothing left to do"
             )
         if hold.is_alive(found):
-            raise LockedError(
+            raise TakenError(
                 f"{storage.url}: {found.plan_action} {found.requested} is being carried out by "
                 "another process; wait for it"
             )
@@ -117,7 +117,7 @@ def claim(
                 hold.start(found),
                 Fence(storage, found.requested, owner),
                 heartbeat,
-                wait_seconds,
+                max(wait_seconds, END_WAIT_SECONDS),
             )
         except BaseException:
             _close(heartbeat)

@@ -102,8 +102,9 @@ def find_conflict(
     """
     for place in sorted(ours.places & planned.keys()):
         plan = planned[place]
-        # A log that is appended goes on top of what a compaction will make of the rows below.
-        if place in ours.rewritten or plan.startswith("clustering"):
+        # A log that is appended goes on top of what a compaction will make of the rows below; of
+        # a file group that ends it makes nothing that counts.
+        if place in ours.rewritten - ours.ended or plan.startswith("clustering"):
             return f"{_name(place)} is in the {plan}, which is pending"
     for other in others:
         if (where := _meets(ours, other, mode)) is not None:

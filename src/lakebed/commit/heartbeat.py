@@ -90,13 +90,28 @@ class Heartbeat:
         while not self._over.wait(seconds):
             beat = replace(beat, at_ms=self._clock.now_ms())
             try:
-                self._etag = self._storage.put_if_unchanged(self._path, beat.encode(), self._etag)
+                self._put(beat)
             except ConflictError:
                 # Taken for dead and rolled back: tasks and the commit find out by themselves.
                 log.warning("%s: the heartbeat is another's or gone", self._path)
                 return
             except LakebedError:
                 log.warning("%s: not renewed, trying again", self._path, exc_info=True)
+
+    def _put(self, beat: Beat) -> None:
+        try:
+            self._etag = self._storage.put_if_unchanged(self._path, beat.encode(), self._etag)
+        except ConflictError as error:
+            # The answer to an earlier renewal may have been lost: then what is there is ours. The
+            # tag is read first, so that a successor's file is never replaced.
+            try:
+                etag = self._storage.head(self._path).etag
+            except NotFoundError:
+                raise error from None
+            found = read_beat(self._storage, self._path)
+            if found is None or found.owner != self._owner:
+                raise
+            self._etag = self._storage.put_if_unchanged(self._path, beat.encode(), etag)
 
 
 def read_beat(storage: Storage, path: str) -> Beat | None:

@@ -30,6 +30,9 @@ from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 log = logging.getLogger(__name__)
 
 LOCK_WAIT_SECONDS = 60.0
+"""How long one waits who has done nothing yet."""
+END_WAIT_SECONDS = 600.0
+"""How long one waits whose work would be lost."""
 OUR_CLUSTERING = ("lakebed", "1")
 """What marks a clustering plan as ours, in its extra metadata: nobody else will carry it out."""
 _BLOCKING = frozenset({Action.ROLLBACK, Action.RESTORE})

@@ -16,10 +16,10 @@ from lakebed.commit.claim import is_completed
 from lakebed.commit.conflict import Footprint, Place, find_conflict, footprint, place_of
 from lakebed.commit.fence import Fence
 from lakebed.commit.heartbeat import Heartbeat
-from lakebed.commit.hold import LOCK_WAIT_SECONDS, TableHold, hold_table
+from lakebed.commit.hold import END_WAIT_SECONDS, LOCK_WAIT_SECONDS, TableHold, hold_table
 from lakebed.commit.reconcile import delete_unnamed
 from lakebed.commit.rollback import delete_temp, roll_back
-from lakebed.errors import ConflictError, LakebedError
+from lakebed.errors import ConflictError, LakebedError, NotFoundError
 from lakebed.format.commit_metadata import CommitMetadata
 from lakebed.format.instant_name import Action, State
 from lakebed.format.plans import PlanKind, encode_plan, parse_plan
@@ -100,7 +100,8 @@ class Transaction:
             self.storage,
             self.clock,
             self.snapshot.commits,
-            wait_seconds=self.wait_seconds,
+            # All the work of the write would be for nothing.
+            wait_seconds=max(self.wait_seconds, END_WAIT_SECONDS),
             clear=False,
         ) as hold:
             yield hold
@@ -219,11 +220,14 @@ def begin(
             held.close()
         try:
             yield transaction
-        except BaseException:
+        except BaseException as error:
+            overtaken = _overtaken(transaction, error)
             # Also for an interrupt: the caller must find the table as it was before.
             if transaction.completion is None and not transaction.in_doubt:
                 _take_back(transaction)
             transaction.heartbeat.stop()
+            if overtaken is not None:
+                raise overtaken from error
             raise
         if transaction.completion is None:
             _take_back(transaction)
@@ -266,6 +270,22 @@ def _start(hold: TableHold, action: Action, wait_seconds: float) -> Transaction:
         wait_seconds,
         hold,
     )
+
+
+def _overtaken(transaction: Transaction, error: BaseException) -> ConflictError | None:
+    """Give the conflict that explains why a file of ours is gone; None where there is none.
+
+    Whoever takes us for dead deletes our files under our hands.
+    """
+    if not isinstance(error, NotFoundError) or transaction.in_doubt:
+        return None
+    try:
+        transaction.fence.check()
+    except ConflictError as conflict:
+        return conflict
+    except LakebedError:
+        return None
+    return None
 
 
 def _take_back(transaction: Transaction) -> None:

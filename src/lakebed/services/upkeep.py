@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, Self
 
-from lakebed.errors import LakebedError, LockedError, OptionError
+from lakebed.errors import ConflictError, LockedError, OptionError, TakenError
 from lakebed.format.instant_name import Action
 from lakebed.services.archive.execute import archive
 from lakebed.services.archive.options import ArchiveOptions
@@ -72,8 +72,16 @@ class Upkeep:
 
 
 def run_inline(target: WriteTarget) -> tuple[Done, ...]:
-    """Do what a table's properties want done after a write, if it is due; failures are logged."""
-    return _run(target, Upkeep.of(target.config.properties), _logged)
+    """Do what a table's properties want done after a write, if it is due; failures are logged.
+
+    Whatever it is that fails, properties and listings included: the write has happened, and an
+    error would say that it has not.
+    """
+    try:
+        return _run(target, Upkeep.of(target.config.properties), _logged)
+    except Exception:
+        log.warning("the services after a write failed; the write counts", exc_info=True)
+        return ()
 
 
 def run_due(target: WriteTarget) -> tuple[Done, ...]:
@@ -112,14 +120,22 @@ def _plan(target: WriteTarget, upkeep: Upkeep) -> Done | None:
 def _carry_out(target: WriteTarget, instant: TimelineInstant) -> Done | None:
     try:
         return execute_compaction(target, instant)
-    except LockedError:
+    except TakenError:
         return None  # another process is at it
+    except LockedError:
+        raise
+    except ConflictError:
+        # Another process was faster, unless the plan is there still.
+        found = target.commits.active.load().find(instant.requested, instant.plan_action)
+        if found is not None and not found.is_completed:
+            raise
+        return None
 
 
 def _logged(what: str, act: Callable[[], Done | None]) -> Done | None:
     try:
         return act()
-    except LakebedError:
+    except Exception:
         log.warning("%s failed and stays due; the write before it counts", what, exc_info=True)
         return None
 
@@ -138,7 +154,8 @@ def _is_clean_due(timeline: Timeline, properties: Mapping[str, str], every: int)
     since = sum(commit.requested > last for commit in timeline.commits)
     options = CleanOptions.of(properties)
     enough = len(timeline.commits) > min(options.commits_retained, options.file_versions_retained)
-    return enough and since >= every
+    # Also where the last look found nothing to delete.
+    return enough and since > 0 and since % every == 0
 
 
 def _is_archive_due(timeline: Timeline, properties: Mapping[str, str]) -> bool:

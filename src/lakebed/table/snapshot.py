@@ -43,6 +43,9 @@ from lakebed.timeline.timeline import Timeline, TimelineInstant
 
 METADATA_FOLDER = ".hoodie"
 _LATEST = "9" * 17
+_HELD_AT_LEAST = 100
+# From so many folders on one listing of everything is cheaper than one of each.
+_MANY_FOLDERS = 8
 # What rewrites rows as they are: its schema may be older than the table's.
 _REWRITES = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX", "BUCKET_RESCALE"})
 
@@ -63,6 +66,12 @@ class CommitCache:
             found = CommitMetadata.parse(self._read(instant), f"instant {name}")
             self._held[instant.requested] = found
         return found
+
+    def forget_others(self, timeline: Timeline) -> None:
+        """Let go of commits that have left the timeline: a job may run for months."""
+        if len(self._held) > 2 * len(timeline.instants) + _HELD_AT_LEAST:
+            known = {instant.requested for instant in timeline.instants}
+            self._held = {name: held for name, held in self._held.items() if name in known}
 
     def _read(self, instant: TimelineInstant) -> bytes:
         try:
@@ -140,12 +149,15 @@ class Snapshot:
     @cached_property
     def schema_text(self) -> str | None:
         """Give the Avro text of the schema, as the newest commit that has one says."""
+        rewritten = None
         for instant in reversed(self.timeline.commits):
             metadata = self.commits.read(instant)
             text = (metadata.extra_metadata or {}).get("schema")
             if text and metadata.operation_type not in _REWRITES:
                 return text
-        return self.config.create_schema
+            rewritten = rewritten or text
+        # Where all writes are archived, what rewrote their rows since knows their schema.
+        return rewritten or self.config.create_schema
 
     def _visible_files(self) -> Iterator[BaseFile | LogFile]:
         for entry in table_files(self.storage):
@@ -211,6 +223,7 @@ def load_snapshot(
         ActiveTimeline(storage, config.timeline_path), config.history_path
     )
     timeline = commits.active.load()
+    commits.forget_others(timeline)
     if as_of is not None:
         timeline = timeline.as_of(as_of)
         check_as_of(storage, commits.active, config.history_path, timeline)
@@ -220,6 +233,9 @@ def load_snapshot(
 def table_files(storage: Storage) -> Iterator[Entry]:
     """List every object of the table outside its metadata folder, partition by partition."""
     folders, entries = storage.list_names("")
+    if len(folders) > _MANY_FOLDERS:
+        yield from (e for e in storage.list() if METADATA_FOLDER not in e.path.split("/"))
+        return
     yield from entries
     for folder in folders:
         if folder != METADATA_FOLDER:

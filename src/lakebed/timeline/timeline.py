@@ -23,6 +23,9 @@ WRITE_ACTIONS: Final = COMMIT_ACTIONS | {
 }
 """All words of actions that write data, in any state (Hudi's write timeline)."""
 
+_REPEATABLE: Final = frozenset({Action.CLEAN, Action.ROLLBACK, Action.RESTORE})
+"""Actions that two engines may both carry out: what they do can be done twice."""
+
 _Parsed: TypeAlias = tuple[Instant, Action, State, Instant | None]
 """The fields of an InstantName."""
 
@@ -108,7 +111,8 @@ class Timeline:
         """Join the files of each instant, given by name alone and in any order.
 
         Names that are no instants (`InstantName.parse` gives None) are left out. Two files
-        that contradict each other are CorruptError with both names.
+        that contradict each other are CorruptError with both names. Of a clean that two
+        completed the first counts.
         """
         pending: dict[str, _Parsed] = {}
         completed: dict[str, _Parsed] = {}
@@ -121,7 +125,7 @@ class Timeline:
             files = pending if parsed[3] is None else completed
             known = files.get(key)
             if known is not None and (known[1] is not parsed[1] or known[3] != parsed[3]):
-                raise _contradiction(known, parsed)
+                parsed = _first_of(known, parsed)
             if known is None or parsed[2] is not _REQUESTED:
                 files[key] = parsed
         keys = sorted(pending.keys() | completed.keys())
@@ -220,6 +224,17 @@ def _parse_name(name: str) -> _Parsed | None:
     if parsed is None:
         return None
     return parsed.requested, parsed.action, parsed.state, parsed.completion
+
+
+def _first_of(one: _Parsed, other: _Parsed) -> _Parsed:
+    """Give the service that was completed first, of two of one instant.
+
+    Two processes that carried out one plan of these have deleted the same files and say the same.
+    Any other two files that differ contradict each other.
+    """
+    if one[1] is other[1] and one[1] in _REPEATABLE and one[3] and other[3]:
+        return min(one, other, key=lambda parsed: parsed[3] or "")
+    raise _contradiction(one, other)
 
 
 def _join(pending: _Parsed | None, completed: _Parsed | None) -> TimelineInstant:

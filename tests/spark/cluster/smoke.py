@@ -1,4 +1,4 @@
-"""Create, load, insert, read and travel back on any Spark, and print what was seen.
+"""Create, load, insert, read, travel back, compact and clean on any Spark, and print what was seen.
 
 Usage: smoke.py <master url or sc:// url> <table path>.
 """
@@ -8,10 +8,12 @@ import os
 import sys
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import lakebed
 from lakebed.errors import KeyValueError
+from lakebed.services.compaction import execute as compaction
 
 url, path = sys.argv[1:]
 report: dict[str, Any] = {}
@@ -65,5 +67,28 @@ try:
 except KeyValueError as error:
     report["refused"] = str(error)
 report["commits"] = table.history().num_rows
+
+# However little there is to compact, Spark does it.
+compaction.SMALL_BYTES = 0
+logged = lakebed.create_table(
+    spark, f"{path}-logs", ddl, key="id", ordering="ts", partition_by="region", buckets=2
+)
+for ts in (1, 2, 3):
+    logged.upsert(
+        pa.table(
+            {"id": range(40), "ts": [ts] * 40, "region": ["us"] * 40, "v": [f"v{ts}"] * 40},
+            logged.schema,
+        )
+    )
+(joined,) = logged.compact("log", options={"hoodie.log.compaction.blocks.threshold": "2"})
+(merged,) = logged.compact("full")
+report["compacted"] = [joined.log, merged.full, merged.rows]
+report["files"] = logged.files().column("path").to_pylist()
+report["after compaction"] = sorted({row["v"] for row in logged.read().collect()})
+report["findings"] = [str(finding) for finding in logged.verify()]
+options = {"lakebed.clean.min.age.seconds": "0", "hoodie.clean.commits.retained": "1"}
+logged.upsert(pa.table({"id": [0], "ts": [4], "region": ["us"], "v": ["v4"]}, logged.schema))
+cleaned = logged.clean(options=options)
+report["cleaned"] = cleaned is not None and cleaned.deleted_files
 spark.stop()
 print(json.dumps(report))

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -104,6 +105,13 @@ def check(report: dict[str, Any]) -> None:
     assert (report["before"], report["new before"]) == (1000, 0)
     assert "'id'" in report["refused"]
     assert report["commits"] == 2
+    assert report["compacted"] == [2, 2, 40]
+    assert len(report["files"]) == 2
+    # The write tokens of the driver's own tasks end with 0.
+    assert not any(re.search(r"_\d+-\d+-0_", name) for name in report["files"])
+    assert report["after compaction"] == ["v3"]
+    assert report["findings"] == []
+    assert report["cleaned"]
 
 
 @pytest.mark.timeout(600)

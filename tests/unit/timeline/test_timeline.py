@@ -129,6 +129,13 @@ def test_files_that_contradict_each_other_are_corrupt_and_both_named(one, other)
         assert other in str(caught.value)
 
 
+def test_of_a_clean_that_two_completed_the_first_counts():
+    names = [*completed(Action.CLEAN, T1, T3), *completed(Action.CLEAN, T1, T2)]
+    for order in (names, names[::-1]):
+        [found] = Timeline.parse(order).instants
+        assert found == TimelineInstant(T1, Action.CLEAN, State.COMPLETED, T2, Action.CLEAN)
+
+
 def test_files_that_are_no_instants_are_left_out():
     names = [".DS_Store", f".{T1}.commit.requested.crc", "history", "hoodie.properties"]
     assert Timeline.parse(names) == Timeline()

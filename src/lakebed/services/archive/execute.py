@@ -23,6 +23,7 @@ from lakebed.services.clean.inventory import (
     is_leftover,
     read_named,
     read_replaced,
+    without_archived,
 )
 from lakebed.timeline.archive_writer import (
     KEPT_MANIFESTS,
@@ -140,13 +141,14 @@ def _without(timeline: Timeline, chosen: tuple[TimelineInstant, ...]) -> Timelin
 def _delete_leftovers(hold: TableHold, later: Timeline) -> int:
     """Delete the files that are no data now and that `later` would take for archived data."""
     named = read_named(hold.snapshot)
-    gone = [
-        file.path
+    found = (
+        file
         for file in _files(hold)
         if later.is_archived(file.name.instant) and is_leftover(hold.timeline, named, file)
-    ]
-    for path in gone:
-        hold.storage.delete(path)
+    )
+    gone = without_archived(hold.snapshot, found)
+    for file in gone:
+        hold.storage.delete(file.path)
     return len(gone)
 
 

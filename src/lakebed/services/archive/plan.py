@@ -72,11 +72,17 @@ def _bounds(timeline: Timeline, options: ArchiveOptions, zone: str) -> tuple[int
 
 
 def _before_pending(timeline: Timeline) -> Instant:
-    """Give the last commit before the first pending write: files of that one must not count."""
+    """Give the last commit before the first pending write: files of that one must not count.
+
+    What completed since it began stays too, whenever that began: when the pending write ends it
+    looks for those that it met, and the archive does not say.
+    """
     pending = next((i.requested for i in timeline.pending(*WRITE_ACTIONS)), None)
     if pending is None:
         return _NEVER
-    return max((c.requested for c in timeline.commits if c.requested < pending), default=pending)
+    before = (c.requested for c in timeline.commits if c.requested < pending)
+    since = (c.requested for c in timeline.commits if (c.completion or _NEVER) > pending)
+    return min((max(before, default=pending), *since))
 
 
 def _for_compaction(timeline: Timeline, options: ArchiveOptions, table_type: TableType) -> Instant:

@@ -1,7 +1,8 @@
 """Clean a table: plan under its lock, delete outside, complete under the lock again.
 
-Deleting is safe to repeat and a name never comes again, so several cleaners may work on one
-plan at once, and a plan that its cleaner left half done is finished by the next.
+Deleting is safe to repeat and a name never comes again, so several cleaners of ours may work on
+one plan at once, and a plan that its cleaner left half done is finished by the next. Another
+engine may complete its plan without the lock, so that one is left to it for a while.
 """
 
 import logging
@@ -9,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from lakebed.commit.hold import TableHold, hold_table
-from lakebed.errors import ConflictError
+from lakebed.errors import ConflictError, CorruptError, NotFoundError
 from lakebed.format.instant_name import Action, State
 from lakebed.format.partition_metadata import is_partition_metadata_name
 from lakebed.model.executor import LocalExecutor, TaskId
-from lakebed.model.instant import Instant
+from lakebed.model.instant import Instant, format_instant
 from lakebed.services.clean.inventory import read_inventory
 from lakebed.services.clean.options import CleanOptions
 from lakebed.services.clean.plan import CleanPlan, plan_clean
@@ -67,8 +68,8 @@ class _Work:
 def clean(target: WriteTarget, options: CleanOptions | None = None) -> Clean | None:
     """Delete the files that no retained moment needs; None if there are none.
 
-    A clean that somebody left pending is finished first. Whatever fails leaves the plan
-    pending, so that the next clean finishes it.
+    A clean that somebody left pending is finished first; None while another engine may be at
+    one. Whatever fails leaves the plan pending, so that the next clean finishes it.
     """
     done: Clean | None = None
     delete_abandoned(target.storage, target.clock.now_ms() - _ABANDONED_MS)
@@ -89,6 +90,9 @@ def _begin(target: WriteTarget, options: CleanOptions | None) -> tuple[_Work | N
     with hold_table(target.storage, target.clock, target.commits) as hold:
         stale = find_stale(hold.storage, hold.timeline)
         for pending in hold.timeline.pending(Action.CLEAN):
+            if _may_be_under_way(hold, pending):
+                log.info("clean %s is left to the engine that began it", pending.requested)
+                return None, stale
             work = _resume(hold, pending)
             if work is not None:
                 return work, stale
@@ -100,6 +104,18 @@ def _begin(target: WriteTarget, options: CleanOptions | None) -> tuple[_Work | N
         hold.lock.check()
         instant = hold.request(Action.CLEAN, encode_clean_plan(plan, hold.storage.url))
         return _Work(hold.start(instant), plan, began_ms, resumed=False), stale
+
+
+def _may_be_under_way(hold: TableHold, pending: TimelineInstant) -> bool:
+    """Tell whether another engine may be at its clean, which shows no sign of life but its time."""
+    expiry_ms = hold.clock.now_ms() - hold.pulse.expiry_ms
+    if pending.requested <= format_instant(expiry_ms, hold.config.zone):
+        return False
+    try:
+        data = hold.active.read(pending, State.REQUESTED)
+        return not parse_clean_plan(data, f"plan of {pending.file_name}").ours
+    except (CorruptError, NotFoundError):
+        return True  # it is being written: ours appear whole
 
 
 def _resume(hold: TableHold, pending: TimelineInstant) -> _Work | None:

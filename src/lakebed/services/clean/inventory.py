@@ -53,10 +53,11 @@ def read_inventory(snapshot: Snapshot) -> Inventory:
     """List the table and read what its timeline says of the files; hold the table's lock."""
     timeline = snapshot.timeline
     named = read_named(snapshot)
-    visible, leftovers = [], []
+    visible: list[DataFile] = []
+    leftovers: list[DataFile] = []
     for file in data_files(snapshot.storage):
         if is_leftover(timeline, named, file):
-            leftovers.append(file.path)
+            leftovers.append(file)
         elif timeline.is_committed(file.name.instant):
             visible.append(file)
     completion_of = _completions(snapshot)
@@ -70,7 +71,7 @@ def read_inventory(snapshot: Snapshot) -> Inventory:
         read_replaced(snapshot),
         frozenset([*_savepointed(snapshot), *_planned(snapshot)]),
         savepoints,
-        tuple(leftovers),
+        tuple(file.path for file in without_archived(snapshot, leftovers)),
         _retained(snapshot),
     )
 
@@ -105,6 +106,21 @@ def is_leftover(timeline: Timeline, named: NamedBy, file: DataFile) -> bool:
         return False
     first_pending = next((i.requested for i in timeline.pending(*WRITE_ACTIONS)), _LATEST)
     return instant < min(timeline.last_instant or "", first_pending)
+
+
+def without_archived(snapshot: Snapshot, files: Iterable[DataFile]) -> list[DataFile]:
+    """Leave out files of commits that are archived, though the active timeline begins before them.
+
+    Hudi leaves such a timeline behind when it archives beyond a savepoint that is deleted later.
+    What is deleted never comes back, so the archive is asked where the order says otherwise.
+    """
+    files = list(files)
+    unknown = [f.name.instant for f in files if snapshot.timeline.completed(f.name.instant) is None]
+    if not unknown:
+        return files
+    history = snapshot.config.history_path
+    archived = read_completions(snapshot.storage, history, since=min(unknown))
+    return [file for file in files if file.name.instant not in archived]
 
 
 def read_named(snapshot: Snapshot) -> NamedBy:

@@ -23,7 +23,8 @@ _NEVER = "9" * 20
 class CleanPlan:
     """What a clean deletes: file names by partition.
 
-    From `earliest` on every moment stays readable; it is empty where no commit is retained.
+    From `earliest` on every moment stays readable; it is empty where no commit is retained. One
+    that is not `ours` another engine made.
     """
 
     policy: CleanPolicy
@@ -32,6 +33,7 @@ class CleanPlan:
     files: Mapping[str, tuple[str, ...]]
     savepoints: tuple[Instant, ...] = ()
     earliest_action: str = "commit"
+    ours: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ from lakebed.table.file_group import join_path
 
 _VERSION: Final = 2
 _SAVEPOINTS: Final = "savepointed_timestamps"
+_OURS: Final = ("lakebed", "1")
+"""What marks a plan as ours, in its extra metadata: only we complete it under the table's lock."""
 
 
 def encode_clean_plan(plan: CleanPlan, root_url: str) -> bytes:
@@ -43,7 +45,7 @@ def encode_clean_plan(plan: CleanPlan, root_url: str) -> bytes:
         "filePathsToBeDeletedPerPartition": paths,
         # Hudi would delete these folders with all that is in them by then.
         "partitionsToBeDeleted": [],
-        "extraMetadata": _extra(plan),
+        "extraMetadata": dict([_OURS] if plan.ours else []) | _extra(plan),
     }
     return encode_plan(PlanKind.CLEANER_PLAN, values)
 
@@ -82,6 +84,7 @@ def parse_clean_plan(data: bytes, what: str) -> CleanPlan:
         {partition: tuple(sorted(of)) for partition, of in sorted(files.items())},
         tuple(filter(None, extra.get(_SAVEPOINTS, "").split(","))),
         retained.get("action", "commit"),
+        _OURS in extra.items(),
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from lakebed.commit.claim import Claim
 from lakebed.commit.fence import Fence
 from lakebed.commit.heartbeat import Heartbeat
-from lakebed.commit.hold import TableHold, hold_table
+from lakebed.commit.hold import END_WAIT_SECONDS, TableHold, hold_table
 from lakebed.commit.rollback import roll_back
 from lakebed.errors import InvalidError, LakebedError
 from lakebed.format.commit_metadata import CommitMetadata, WriteStat
@@ -44,8 +44,6 @@ log = logging.getLogger(__name__)
 
 # Looking at footers is waiting for storage.
 _LOOKERS = 16
-# Somebody who has the lock for long must not cost us all that was rewritten.
-_WAIT_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +167,7 @@ def _begin(hold: TableHold, groups: Sequence[InputGroup]) -> Claim:
         raise
     fence = Fence(hold.storage, instant.requested, owner)
     return Claim(
-        hold.storage, hold.clock, hold.config, snapshot, started, fence, heartbeat, _WAIT_SECONDS
+        hold.storage, hold.clock, hold.config, snapshot, started, fence, heartbeat, END_WAIT_SECONDS
     )
 
 

@@ -1,5 +1,6 @@
 """The task of a compaction: merge the planned files of one file group as a stream."""
 
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -74,10 +75,19 @@ def compact_file_group(work: CompactionTask, task: TaskId) -> WriteStatus:
     return WriteStatus(group.partition, group.file_id, stats)
 
 
+def _write_token(work: CompactionTask, task: TaskId) -> str:
+    """Give names that no other process has which carries out the same plan.
+
+    One that was taken for dead closes its files late and then deletes them: they must be its own.
+    """
+    claim = zlib.crc32(work.fence.owner.encode()) & 0x7FFF_FFFF
+    return TaskId(task.partition, claim, task.attempt).write_token
+
+
 def _write_base_file(work: CompactionTask, task: TaskId, sources: list[RunSource]) -> WriteStat:
     """Write the rows that stand as the next base file; without any it has none, as Hudi's."""
     group = work.operation.group
-    name = BaseFileName(group.file_id, task.write_token, work.instant).encode()
+    name = BaseFileName(group.file_id, _write_token(work, task), work.instant).encode()
     path = join_path(group.partition, name)
     merged = read_slice(
         work.storage,
@@ -145,7 +155,7 @@ def _join_logs(
         work.config,
         partition=operation.group.partition,
         file_id=operation.group.file_id,
-        write_token=task.write_token,
+        write_token=_write_token(work, task),
         version=1,
         next_version=2,
         instant=work.instant,

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import cast
 
 from lakebed.commit.hold import TableHold, hold_table
-from lakebed.errors import ExistsError, NotFoundError
+from lakebed.errors import ExistsError, InvalidError, NotFoundError
 from lakebed.format.instant_name import Action, State
 from lakebed.format.plans import PlanKind, parse_plan
 from lakebed.model.instant import Instant
-from lakebed.services.rollback.cleaned import check_pending_cleans
+from lakebed.services.rollback.cleaned import check_archive, check_pending_cleans
 from lakebed.services.rollback.execute import settle
 from lakebed.services.savepoint.plan import SavepointMetadata, check_retained, choose_commit
 from lakebed.table.snapshot import Snapshot, load_snapshot
-from lakebed.timeline.timeline import TimelineInstant
+from lakebed.timeline.timeline import Timeline, TimelineInstant
 from lakebed.write.pipeline import WriteTarget
 
 
@@ -59,18 +59,34 @@ def savepoint(
 
 
 def delete_savepoint(target: WriteTarget, instant: Instant) -> None:
-    """Let go of a commit; NotFoundError if no savepoint keeps it."""
+    """Let go of a commit; NotFoundError if no savepoint keeps it.
+
+    Refused where commits after it are archived, as Hudi does on request: the active timeline would
+    begin at the commit that is let go, and what is archived after that would count no more.
+    """
     settle(target)
     with hold_table(target.storage, target.clock, target.commits) as hold:
         found = hold.timeline.find(instant, Action.SAVEPOINT)
         if found is None:
             raise NotFoundError(f"savepoint {instant}: {_known(hold.snapshot)}")
+        _check_archive(hold, found)
         hold.lock.check()
         # As it came to be, backwards: half-way there is one that was never completed.
         if found.is_completed:
             name = found.name_of(State.COMPLETED).encode()
             hold.storage.delete(f"{hold.active.folder}/{name}")
         hold.active.delete_pending(Action.SAVEPOINT, instant)
+
+
+def _check_archive(hold: TableHold, found: TimelineInstant) -> None:
+    after = Timeline(tuple(i for i in hold.timeline.instants if i != found))
+    try:
+        check_archive(hold.snapshot, after)
+    except InvalidError as error:
+        raise InvalidError(
+            f"savepoint {found.requested}: commits after it are archived, and their rows would be "
+            "lost without it; keep it"
+        ) from error
 
 
 def savepoints(snapshot: Snapshot) -> tuple[Savepoint, ...]:

@@ -12,7 +12,9 @@ from lakebed.commit.hold import TableHold, hold_table
 from lakebed.errors import ConflictError, InvalidError, UnsupportedError
 from lakebed.format.instant_name import Action
 from lakebed.services.clean.execute import clean
+from lakebed.services.clean.inventory import read_inventory
 from lakebed.services.clean.options import CleanOptions, CleanPolicy
+from lakebed.services.clean.plan import versions_of
 from lakebed.services.compaction.execute import execute_compaction, pending_compactions
 from lakebed.services.compaction.options import CompactionOptions
 from lakebed.services.compaction.schedule import schedule_compaction
@@ -165,16 +167,25 @@ def _clean(target: WriteTarget) -> int:
 
 
 def _check_savepoints(snapshot: Snapshot, plan: Conversion) -> None:
-    if not plan.drops_native_logs:
+    """Refuse native logs that cleaning would leave: a savepoint keeps whole slices.
+
+    Also of a base file that it keeps, the logs that came later stay.
+    """
+    kept = savepoints(snapshot) if plan.drops_native_logs else ()
+    native = frozenset(native_logs(snapshot.storage)) if kept else frozenset()
+    if not native:
         return
-    native = frozenset(native_logs(snapshot.storage))
-    for kept in savepoints(snapshot):
-        for path in kept.paths:
-            if path in native:
-                raise InvalidError(
-                    f"savepoint {kept.instant} keeps the native log {path}, which version "
-                    f"{plan.to_version} does not have; delete the savepoint first"
-                )
+    for slices in read_inventory(snapshot).groups.values():
+        for version in versions_of(slices):
+            found = sorted(native.intersection(version.paths))
+            for savepoint in kept:
+                is_read = version.began <= savepoint.instant < version.superseded
+                if found and (is_read or not set(savepoint.paths).isdisjoint(version.paths)):
+                    raise InvalidError(
+                        f"savepoint {savepoint.instant} keeps the native log {found[0]} with its "
+                        f"slice, which version {plan.to_version} does not have; delete the savepoint "
+                        "first"
+                    )
 
 
 def _check_ready(hold: TableHold, to_version: int | None, layout: str | None) -> Conversion:

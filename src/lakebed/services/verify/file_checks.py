@@ -70,6 +70,8 @@ def check_leftovers(inventory: Inventory) -> Iterator[Finding]:
         instant = file.name.instant
         if instant in pending or inventory.counts(file) or _is_change_data(file):
             continue
+        if instant in inventory.archived:
+            continue  # the active timeline begins before it: the archive knows better
         if timeline.completed(instant) is not None:
             yield Finding(
                 Severity.WARNING,

@@ -71,6 +71,14 @@ def test_one_commit_before_the_first_pending_write_stays():
     assert plan([*commits(6)[1:], *commits(9)[6:], pending(5, Action.CLUSTERING)]) == []
 
 
+def test_what_completed_since_a_pending_write_began_stays_whenever_it_began():
+    # That write must still find out that they met in a file group.
+    slow = TimelineInstant(at(12), Action.COMMIT, State.COMPLETED, at(40), Action.COMMIT)
+    assert plan([*commits(6), slow, pending(25, Action.COMMIT)]) == [0, 10]
+    quick = TimelineInstant(at(12), Action.COMMIT, State.COMPLETED, at(24), Action.COMMIT)
+    assert plan([*commits(6), quick, pending(25, Action.COMMIT)]) == [0, 10, 12]
+
+
 def test_nothing_goes_from_the_first_savepoint_on():
     saved = TimelineInstant(at(10), Action.SAVEPOINT, State.COMPLETED, at(99), Action.SAVEPOINT)
     assert plan([*commits(6), saved]) == [0]

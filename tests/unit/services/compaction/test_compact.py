@@ -1,6 +1,7 @@
 """Compaction of whole tables: what it writes, what it leaves, who may run it."""
 
 import io
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from lakebed.format.log_scan import iter_blocks
 from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME
 from lakebed.format.native_footer import parse_log_footer
 from lakebed.model.clock import ManualClock
+from lakebed.model.executor import LocalExecutor
 from lakebed.services.compaction.execute import (
     Compaction,
     execute_compaction,
@@ -445,6 +447,19 @@ def test_a_file_group_that_was_replaced_meanwhile_is_skipped():
     assert user_rows(reopen(table._storage)) == {}
 
 
+@pytest.mark.parametrize("whole_table", [False, True])
+def test_a_plan_that_nobody_carries_out_keeps_nobody_from_overwriting_its_file_groups(
+    whole_table: bool,
+):
+    table = history()
+    planned = plan(table)
+    table.insert_overwrite(batch(("z", 9, 9, "p")), whole_table=whole_table)
+    done = execute_compaction(table._target(), planned.instant)
+    assert (done.full, done.skipped) == (0, 1)
+    assert set(user_rows(reopen(table._storage))) == {("p", "z")}
+    sound(table)
+
+
 def test_what_is_done_already_or_was_never_planned_is_refused():
     table = history()
     planned = plan(table)
@@ -477,6 +492,45 @@ def test_after_a_failure_the_plan_stays_and_runs_the_next_time(mode: str):
     ]
     table._storage.put(victim, data)
     execute_compaction(table._target(), planned.instant)
+    assert user_rows(reopen(table._storage)) == before
+    sound(table)
+
+
+class Overtaken(LocalExecutor):
+    """Writes all files; then the process stands still while another carries the plan out."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        super().__init__(1)
+        self.meanwhile = meanwhile
+        self.paths: list[str] = []
+
+    def run(self, task: Any, items: Any, label: str) -> Iterator[Any]:
+        """Run the tasks, then `meanwhile`."""
+        results = list(super().run(task, items, label))
+        self.paths += [stat.path for status in results for stat in status.stats]
+        self.meanwhile()
+        yield from results
+
+
+@pytest.mark.parametrize("version", [9, 10])
+@pytest.mark.parametrize("mode", ["full", "log"])
+def test_one_that_was_taken_for_dead_has_no_file_name_of_the_one_that_took_over(
+    mode: str, version: int
+):
+    table = history(version)
+    before = user_rows(table)
+    planned = plan(table, mode)
+    later = ManualClock(table._clock.now_ms() + 600_000, step_ms=1)
+    other = reopen(table._storage, later)
+    slow = Overtaken(lambda: execute_compaction(other._target(), planned.instant))
+    with pytest.raises(ConflictError):
+        execute_compaction(replace(table._target(), executor=slow), planned.instant)
+    # It may close its files at any time, and deletes them when it sees that all is over.
+    counting = {stat.path for stat in stats(table, planned.instant.requested)}
+    assert slow.paths
+    assert counting.isdisjoint(slow.paths)
+    for path in slow.paths:
+        table._storage.delete(path)
     assert user_rows(reopen(table._storage)) == before
     sound(table)
 

@@ -8,6 +8,8 @@ from lakebed.commit.hold import hold_table
 from lakebed.errors import CorruptError, ExistsError, InvalidError, NotFoundError
 from lakebed.format.instant_name import Action
 from lakebed.format.plans import PlanKind, encode_plan, parse_plan
+from lakebed.services.archive.execute import archive
+from lakebed.services.archive.options import ArchiveOptions
 from lakebed.services.clean.execute import clean
 from lakebed.services.clean.options import CleanOptions, CleanPolicy
 from lakebed.services.compaction.execute import execute_compaction
@@ -151,6 +153,40 @@ def test_a_savepoint_can_be_deleted_and_made_again():
     with pytest.raises(NotFoundError, match="there are: none"):
         delete_savepoint(target_of(table), made.instant)
     assert savepoint(target_of(table)).paths == made.paths
+
+
+def test_a_savepoint_with_archived_commits_after_it_is_not_let_go():
+    """Hudi archives beyond savepoints on request (hoodie.archive.beyond.savepoint)."""
+    table = filled()
+    kept = savepoint(target_of(table)).instant
+    for number in range(8):
+        table.upsert(batch((f"n{number}", number, number, "p")))
+    expected = rows_of(table)
+    folder = table.config.timeline_path
+    saved = {
+        f"{folder}/{name}": table._storage.read(f"{folder}/{name}")
+        for name in table._storage.names(folder)
+        if name.startswith(kept)
+    }
+    delete_savepoint(target_of(table), kept)
+    archive(target_of(table), ArchiveOptions(2, 3, clean=CleanOptions(commits_retained=1)))
+    for path, data in saved.items():
+        table._storage.put(path, data)
+    assert rows_of(reopen(table._storage)) == expected
+    with pytest.raises(InvalidError, match="commits after it are archived"):
+        delete_savepoint(target_of(reopen(table._storage)), kept)
+    assert rows_of(reopen(table._storage)) == expected
+    # Where another engine has let it go, rows do not count; but none of their files may be deleted.
+    [completed] = [path for path in saved if path.endswith(".savepoint")]
+    table._storage.delete(completed)
+    table._storage.delete(f"{folder}/{kept}.savepoint.inflight")
+    there = {entry.path for entry in table._storage.list("p")}
+    clean(target_of(reopen(table._storage, clock())), CleanOptions(min_age_seconds=0))
+    archive(
+        target_of(reopen(table._storage, clock())),
+        ArchiveOptions(1, 2, clean=CleanOptions(commits_retained=1)),
+    )
+    assert {entry.path for entry in table._storage.list("p")} == there
 
 
 def test_one_that_was_begun_only_is_no_savepoint_and_can_be_completed_or_deleted():

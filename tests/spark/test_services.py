@@ -1,0 +1,173 @@
+"""Services through a session: on its workers, beside tasks that fail, and with the same rows after."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import lakebed
+from lakebed.format.names import parse_data_name
+from lakebed.services.clean import execute as cleaning
+from lakebed.services.clustering import execute as clustering
+from lakebed.services.compaction import execute as compaction
+from spark.frames import rows, strays
+from spark.services_run import SCENARIOS
+
+pytestmark = pytest.mark.timeout(600)
+
+TESTS = pathlib.Path(__file__).parents[1]
+SCRIPT = pathlib.Path(__file__).with_name("services_run.py")
+DDL = "id bigint, ts bigint, region string, v string"
+JOIN = {"hoodie.log.compaction.blocks.threshold": "2"}
+CLEAN = {"lakebed.clean.min.age.seconds": "0", "hoodie.clean.commits.retained": "1"}
+NO_UPKEEP = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+
+
+def loaded(spark: SparkSession, path: str, **how: Any) -> lakebed.Table:
+    """Make a table with three commits, updates and late rows among them."""
+    settled = {"buckets": 2, "properties": NO_UPKEEP, **how}
+    table = lakebed.create_table(
+        spark, path, DDL, key="id", ordering="ts", partition_by="region", **settled
+    )
+    for start, ts in ((0, 5), (150, 6), (100, 4)):
+        table.upsert(
+            spark.range(start, start + 200, 1, 2).selectExpr(
+                "id", f"{ts}L as ts", "if(id % 2 = 0, 'eu', 'us') as region", f"'{ts}' as v"
+            )
+        )
+    table.delete([{"id": 7, "region": "us"}])
+    return table
+
+
+def jobs(spark: SparkSession) -> int:
+    """Give how many jobs Spark has run."""
+    return len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
+
+
+def tokens(table: lakebed.Table, instant: str) -> set[str]:
+    """Give the write tokens of the files of an instant."""
+    names = [parse_data_name(row["path"].rpartition("/")[2]) for row in table.files().to_pylist()]
+    return {name.write_token for name in names if name and name.instant == instant}
+
+
+def is_ours(token: str) -> bool:
+    """Tell the token of a task of this process from one of Spark's, of which only the first is 0."""
+    return token.endswith("-0")
+
+
+@pytest.mark.parametrize("version", [9, 10])
+@pytest.mark.parametrize("mode", ["full", "log", "hybrid"])
+def test_a_large_compaction_runs_on_the_workers_and_keeps_every_row(
+    spark, path, monkeypatch, mode, version
+):
+    table = loaded(spark, path, table_version=version)
+    before = rows(table.read())
+    monkeypatch.setattr(compaction, "SMALL_BYTES", 0)
+    (done,) = table.compact(mode, options=JOIN)
+    assert done.full + done.log == 4
+    written = tokens(table, done.instant)
+    assert written
+    assert not any(map(is_ours, written))
+    assert rows(table.read()) == before
+    assert strays(table) == []
+    table.upsert(spark.sql("select 7L id, 1L ts, 'us' region, 'again' v"))
+    assert table.read(where="id = 7").count() == 1
+    assert table.verify().is_sound
+
+
+def test_a_small_compaction_does_not_trouble_spark(spark, path):
+    table = loaded(spark, path)
+    before = jobs(spark)
+    (done,) = table.compact("full")
+    assert jobs(spark) == before
+    assert all(map(is_ours, tokens(table, done.instant)))
+
+
+def test_a_clustering_runs_on_the_workers_and_keeps_every_row(spark, path, monkeypatch):
+    small = {"hoodie.parquet.small.file.limit": "0"}
+    how = {"table_type": "COPY_ON_WRITE", "index": "simple"}
+    table = loaded(spark, path, **how, properties={**NO_UPKEEP, **small})
+    before = rows(table.read())
+    monkeypatch.setattr(clustering, "SMALL_BYTES", 0)
+    done = table.cluster()
+    assert done is not None
+    assert done.written < done.replaced
+    written = tokens(table, done.instant)
+    assert written
+    assert not any(map(is_ours, written))
+    assert rows(table.read()) == before
+    assert table.cluster() is None
+    assert table.verify().is_sound
+
+
+def test_a_clean_of_many_files_and_a_check_run_on_the_workers(spark, path, monkeypatch):
+    table = loaded(spark, path, table_type="COPY_ON_WRITE")
+    before = rows(table.read())
+    monkeypatch.setattr(cleaning, "_CHUNK_FILES", 1)
+    monkeypatch.setattr(cleaning, "_MANY_CHUNKS", 1)
+    count = jobs(spark)
+    done = table.clean(options=CLEAN)
+    assert done is not None
+    assert done.deleted_files >= 4
+    assert jobs(spark) > count
+    assert rows(table.read()) == before
+    count = jobs(spark)
+    report = table.verify()
+    assert report.is_sound
+    assert jobs(spark) > count
+    alone = lakebed.open_table(None, path).verify()
+    assert report.checked == alone.checked
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Run every service with every fault in a process with its own JVM."""
+    env = {**os.environ, "PYTHONPATH": f"{TESTS}:{TESTS.parent / 'src'}"}
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), str(tmp_path_factory.mktemp("services"))],
+        env={**env, "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=580,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("fault", "service"),
+    [(fault, of) for fault, services in SCENARIOS.items() if fault != "outage" for of in services],
+)
+def test_a_service_whose_tasks_ran_again_leaves_the_rows_and_nothing_else(reports, fault, service):
+    report = reports[f"{fault} {service}"]
+    assert report["error"] is None
+    assert report["done"]
+    assert report["same rows"]
+    assert report["strays"] == []
+    assert report["findings"] == []
+    assert report["attempts"] == ([] if fault == "twice" else ["0", "1"])
+
+
+@pytest.mark.parametrize("service", SCENARIOS["outage"])
+def test_a_service_that_meets_an_outage_can_be_repeated(reports, service):
+    report = reports[f"outage {service}"]
+    assert report["error"] == "UnavailableError"
+    assert report["done later"]
+    assert report["attempts"] == ["0", "1", "2"]
+    assert report["same rows"]
+    assert report["strays"] == []
+    assert report["findings"] == []
+
+
+@pytest.mark.parametrize("service", ["full", "cluster"])
+def test_speculation_is_refused_for_services(reports, service):
+    kind, text = reports[f"speculation {service}"]
+    assert kind == "InvalidError"
+    assert "spark.speculation=false" in text
