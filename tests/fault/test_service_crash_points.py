@@ -282,7 +282,7 @@ def test_a_case_does_what_it_is_named_after_and_leaves_a_sound_table(name: str):
     effects = sum(op.startswith(EFFECTS) for op in known.ops)
     assert effects >= 3, known.ops
     made = " ".join(op for op in known.ops if op.startswith(("put", "close")))
-    for word, sign in (("compaction", "compaction"), ("archiv", "history"), ("clean", ".clean")):
+    for word, sign in (("compaction", "compaction"), ("archiving", "history"), ("clean", ".clean")):
         assert word not in name or sign in made, made
     changes = name.startswith(("write", "overwrite"))
     assert (known.before != known.after) is changes
