@@ -109,7 +109,7 @@ class Snapshot:
     @cached_property
     def groups(self) -> Mapping[FileGroupId, tuple[FileSlice, ...]]:
         """Give all visible slices of every file group that still counts, oldest first."""
-        files = list(self._visible_files())
+        files = self._files
         check_files_present(
             needed_files((commit, self.commits.read(commit)) for commit in self.timeline.commits),
             self.replaced,
@@ -185,8 +185,15 @@ class Snapshot:
         return self.timeline.completion_of(instant) or self._archived.get(instant, _LATEST)
 
     @cached_property
+    def _files(self) -> list[BaseFile | LogFile]:
+        return list(self._visible_files())
+
+    @cached_property
     def _archived(self) -> Mapping[str, str]:
-        return read_completions(self.storage, self.config.history_path)
+        """Give when the archived instants completed that have logs still: the last few, mostly."""
+        logs = (file.name.instant for file in self._files if isinstance(file, LogFile))
+        first = min((i for i in logs if self.timeline.is_archived(i)), default=None)
+        return read_completions(self.storage, self.config.history_path, since=first)
 
     def _named(self, instant: TimelineInstant) -> frozenset[str]:
         held = self._names.get(instant.requested)
