@@ -88,6 +88,15 @@ class World:
     refused: list[Batch] = field(default_factory=list)
     reads: list[Callable[[], None]] = field(default_factory=list)
     writers: int = 0
+    # Non-blocking writers of one key without ordering columns: what completes after a compaction
+    # was planned lies on top of it, whenever it began. Then only keys of one writer are judged.
+    compacts: bool = False
+
+    def judged(self, rows: Found) -> Found:
+        """Give the rows of which the order of commits alone says what they are."""
+        if self.mode == "nbcc" and self.compacts:
+            return {key: value for key, value in rows.items() if key[1] != "all"}
+        return rows
 
     def model(self, count: int, as_of: str | None = None) -> Found:
         """Give the rows after the first `count` commits."""
@@ -97,7 +106,7 @@ class World:
         state: Found = {}
         for one in some:
             one.batch.apply(state)
-        return state
+        return self.judged(state)
 
 
 @dataclass
@@ -206,6 +215,7 @@ def read(actor: Actor, count: int, random: Random, *, may_miss: bool) -> None:
 
 def judge(world: World, seen: Found, first: int, last: int, as_of: str | None) -> None:
     wanted = [world.model(count, as_of) for count in range(first, last + 1)]
+    seen = world.judged(seen)
     assert seen in wanted, f"read {seen} as of {as_of}, want one of {wanted}"
 
 

@@ -111,7 +111,7 @@ def table_properties(
     settled["hoodie.table.checksum"] = table_checksum(
         settled.get("hoodie.database.name", ""), settled["hoodie.table.name"]
     )
-    TableConfig.parse(settled, "create_table")
+    TableConfig.parse(settled, "create_table").check_writable()
     return settled
 
 

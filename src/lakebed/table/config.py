@@ -188,9 +188,7 @@ class TableConfig:
         }
         for reason, refused in refusals.items():
             if refused:
-                raise UnsupportedError(
-                    f"table {self.name!r} can be read but not yet written: {reason}"
-                )
+                raise UnsupportedError(f"table {self.name!r} can be read but not written: {reason}")
 
 
 def _required(properties: Mapping[str, str], key: str, where: str) -> str:

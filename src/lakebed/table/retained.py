@@ -85,8 +85,7 @@ def check_files_present(
             found = sizes.get(file.path)
             if found is None and until is not None:
                 raise InvalidError(
-                    f"as of {until}: {file.path} is not there any more; the table has been cleaned "
-                    "since"
+                    f"as of {until}: {file.path} is not there any more: cleaned away since, or lost"
                 )
             if found is None:
                 raise CorruptError(

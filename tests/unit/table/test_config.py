@@ -142,7 +142,7 @@ def test_the_index_is_what_a_simple_bucket_index_says(properties, index):
 def test_what_our_commits_would_leave_wrong_is_read_but_not_written(key, value, reason):
     TableConfig.parse(settle(), "here").check_writable()
     config = TableConfig.parse({**settle(), key: value}, "here")
-    with pytest.raises(UnsupportedError, match=f"can be read but not yet written: .*{reason}"):
+    with pytest.raises(UnsupportedError, match=f"can be read but not written: .*{reason}"):
         config.check_writable()
 
 

@@ -25,6 +25,7 @@ from lakebed.services.clean.inventory import (
     read_replaced,
     without_archived,
 )
+from lakebed.services.clean.plan import safe_limit
 from lakebed.timeline.archive_writer import (
     KEPT_MANIFESTS,
     append_archived,
@@ -120,12 +121,15 @@ def _finish(hold: TableHold) -> int:
 
 def _plan(hold: TableHold, options: ArchiveOptions) -> tuple[TimelineInstant, ...]:
     kind, zone = hold.config.table_type, hold.config.zone
-    if not plan_archive(hold.timeline, options, kind, zone):
+    # Cleaning spares what was the newest a moment ago, which it only knows of active commits.
+    young = safe_limit(hold.timeline, options.clean, hold.clock.now_ms(), zone)
+    if not plan_archive(hold.timeline, options, kind, zone, young):
         return ()
     replaced = read_replaced(hold.snapshot)
     there = {(file.partition, file.name.file_id) for file in _files(hold)} if replaced else set()
-    uncleaned = min((replaced[group] for group in there & replaced.keys()), default=None)
-    return plan_archive(hold.timeline, options, kind, zone, uncleaned)
+    # Without the commit that replaced them, files that are still there would be data again.
+    uncleaned = (replaced[group] for group in there & replaced.keys())
+    return plan_archive(hold.timeline, options, kind, zone, min((young, *uncleaned)))
 
 
 def _files(hold: TableHold) -> Iterator[DataFile]:

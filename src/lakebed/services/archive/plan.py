@@ -24,12 +24,11 @@ def plan_archive(
     options: ArchiveOptions,
     table_type: TableType,
     zone: str,
-    uncleaned: Instant | None = None,
+    keep_from: Instant | None = None,
 ) -> tuple[TimelineInstant, ...]:
     """Give the instants to archive, oldest first.
 
-    `uncleaned` is the first commit that replaced file groups of which files are still there:
-    without it on the timeline they would be data again.
+    `keep_from` is the first commit that others still need on the timeline.
     """
     commits = timeline.commits
     least, most = _bounds(timeline, options, zone)
@@ -39,7 +38,7 @@ def plan_archive(
         _before_pending(timeline),
         _for_compaction(timeline, options, table_type),
         _first_savepoint(timeline),
-        uncleaned or _NEVER,
+        keep_from or _NEVER,
     )
     gone = [commit for commit in commits[: len(commits) - least] if commit.requested < limit]
     if not gone:

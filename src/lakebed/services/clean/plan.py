@@ -54,7 +54,7 @@ def plan_clean(
 ) -> CleanPlan | None:
     """Choose the files that go; None if there are none."""
     timeline = inventory.timeline
-    limit = _safe_limit(timeline, options, now_ms, zone)
+    limit = safe_limit(timeline, options, now_ms, zone)
     if options.policy is CleanPolicy.KEEP_LATEST_FILE_VERSIONS:
         earliest, keep = limit, options.file_versions_retained
     else:
@@ -123,7 +123,7 @@ def versions_of(slices: tuple[FileSlice, ...]) -> tuple[Version, ...]:
     )
 
 
-def _safe_limit(timeline: Timeline, options: CleanOptions, now_ms: int, zone: str) -> Instant:
+def safe_limit(timeline: Timeline, options: CleanOptions, now_ms: int, zone: str) -> Instant:
     """Give the instant before which a version must have been superseded for anybody to lose it.
 
     Queries of the last `min_age_seconds` and writes that are under way may read what was the

@@ -85,6 +85,7 @@ def test_options_come_from_the_tables_properties():
         "hoodie.keep.min.commits": "3",
         "hoodie.keep.max.commits": "4",
         "hoodie.clean.commits.retained": "1",
+        "lakebed.clean.min.age.seconds": "0",
     }
     table, _ = filled(6, properties=given)
     assert archive(table._target()).archived == 3
@@ -282,3 +283,11 @@ def test_after_an_operation_without_an_answer_the_next_archiving_finishes(when: 
         with contextlib.suppress(LakebedError):
             act(Flaky(storage, n, when))
         recover(storage, f"no answer {when} operation {n}, {op}")
+
+
+def test_what_was_the_newest_a_moment_ago_is_not_lost_to_a_query():
+    """However fast commits follow: cleaning knows of the active ones only."""
+    given = {"hoodie.keep.min.commits": "3", "hoodie.keep.max.commits": "4"}
+    table, _ = filled(12, properties=given)
+    assert archive(table._target()) is None
+    assert clean(table._target()) is None

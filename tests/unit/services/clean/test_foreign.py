@@ -105,6 +105,10 @@ def test_a_clean_that_two_engines_completed_does_no_harm():
     again.upsert(batch(("other", 1, 1, "p")))
     assert again.verify().is_sound
     clock.sleep(EXPIRY_SECONDS)
-    short = {"hoodie.keep.min.commits": "3", "hoodie.keep.max.commits": "4"}
+    short = {
+        "hoodie.keep.min.commits": "3",
+        "hoodie.keep.max.commits": "4",
+        "lakebed.clean.min.age.seconds": "0",
+    }
     assert again.archive(options=short) is not None
     assert len(user_rows(reopen(table._storage))) == len(want) + 1
