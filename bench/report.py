@@ -296,8 +296,9 @@ def compacting(results: dict, figures: pathlib.Path) -> str:
         ("the same, encoding only what is kept", ours["kept"]),
         ("Hudi 1.2.0 as it comes", hudi["compactions"]),
         ("Hudi 1.2.0 tuned", tuned["compactions"]),
-        ("Hudi 1.2.0 tuned, Parquet logs", parquet["compactions"]),
+        ("Hudi 1.2.0 tuned, Parquet logs", parquet.get("compactions", [])),
     ]
+    sides = [(name, seconds) for name, seconds in sides if seconds]
     bars = [(name, min(seconds)) for name, seconds in sides]
     chart = save_chart(
         figures, "compaction", "Full compaction, 8 upserts on 4 file groups", bars, "s", ours=2
@@ -434,6 +435,8 @@ def write_report(results: dict, docs: pathlib.Path) -> None:
 `make bench` makes the data, runs everything below in one go ({results["minutes"]:.0f} minutes), and writes this page. Seconds belong to the machine they were
 measured on; the ratios are what counts. Machine: {os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python
 {platform.python_version()}, pyarrow {pa.__version__}.
+
+{results.get("apart", "")}
 
 {summary(results)}
 """

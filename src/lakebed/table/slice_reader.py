@@ -36,7 +36,9 @@ from lakebed.table.spill import Spills
 _NATIVE_VERSION = 10
 # The batches of all runs of a merge together have about so many rows. Beside them each run holds
 # a page of every column.
-_MERGE_ROWS = 65_536
+_MERGE_ROWS = 147_456
+# Giving memory back costs time, so not after every batch.
+_RELEASE_ROWS = 131_072
 _MIN_MERGE_ROWS = 1_024
 
 
@@ -192,7 +194,7 @@ def _merge(
             # The allocator keeps pages of every size that it ever gave, for each decoding thread: two
             # to three times of what is in use, growing with the length of the merge.
             given += batch.num_rows
-            if given >= READ_ROWS:
+            if given >= _RELEASE_ROWS:
                 pool.release_unused()
                 given = 0
             yield with_columns(batch, arrays, target)
