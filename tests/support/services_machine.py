@@ -59,6 +59,7 @@ CLEANS = [
     )
 ]
 ARCHIVES = {
+    **_AT_ONCE,
     "hoodie.keep.min.commits": "2",
     "hoodie.keep.max.commits": "3",
     "hoodie.clean.commits.retained": "1",
