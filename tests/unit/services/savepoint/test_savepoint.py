@@ -169,7 +169,10 @@ def test_a_savepoint_with_archived_commits_after_it_is_not_let_go():
         if name.startswith(kept)
     }
     delete_savepoint(target_of(table), kept)
-    archive(target_of(table), ArchiveOptions(2, 3, clean=CleanOptions(commits_retained=1)))
+    archive(
+        target_of(table),
+        ArchiveOptions(2, 3, clean=CleanOptions(commits_retained=1, min_age_seconds=0)),
+    )
     for path, data in saved.items():
         table._storage.put(path, data)
     assert rows_of(reopen(table._storage)) == expected
@@ -184,7 +187,7 @@ def test_a_savepoint_with_archived_commits_after_it_is_not_let_go():
     clean(target_of(reopen(table._storage, clock())), CleanOptions(min_age_seconds=0))
     archive(
         target_of(reopen(table._storage, clock())),
-        ArchiveOptions(1, 2, clean=CleanOptions(commits_retained=1)),
+        ArchiveOptions(1, 2, clean=CleanOptions(commits_retained=1, min_age_seconds=0)),
     )
     assert {entry.path for entry in table._storage.list("p")} == there
 
