@@ -1,6 +1,7 @@
 """What keeps a table in shape: compaction, clustering, cleaning, archiving, going back, checking, mending."""
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -81,20 +82,23 @@ class Repair:
         return str(self.plan) if self.done is None else str(self.done)
 
 
-class TableServices:
+class TableServices(ABC):
     """The services of a table; `Table` says where it lies.
 
     `options` of a call are Hudi's, and count for that call instead of the table's own.
     """
 
+    @abstractmethod
     def _target(self) -> WriteTarget:
-        raise NotImplementedError
+        """Give the table and who does the work."""
 
+    @abstractmethod
     def _now(self) -> Snapshot:
-        raise NotImplementedError
+        """Give the table as it is now."""
 
+    @abstractmethod
     def _partition_path(self, given: str | Mapping[str, object]) -> str:
-        raise NotImplementedError
+        """Spell a partition that a caller named."""
 
     def _act(self, work: Callable[[WriteTarget], Result]) -> Result:
         """Change the table; a rollback or restore that somebody left half done is finished first."""

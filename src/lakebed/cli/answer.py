@@ -85,6 +85,7 @@ def answering(*, as_json: bool, debug: bool) -> Iterator[Answer]:
         except (typer.Exit, typer.Abort):
             raise
         except Exception as error:
+            # An operator gets a sentence whatever it is; --debug shows the trace.
             raise answer.fail(error, PROBLEM) from error
 
 

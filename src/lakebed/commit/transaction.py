@@ -10,7 +10,6 @@ import logging
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import cast
 
 from lakebed.commit.claim import is_completed
 from lakebed.commit.conflict import Footprint, Place, find_conflict, footprint, place_of
@@ -21,11 +20,12 @@ from lakebed.commit.reconcile import delete_unnamed
 from lakebed.commit.rollback import delete_temp, roll_back
 from lakebed.errors import ConflictError, LakebedError, NotFoundError
 from lakebed.format.commit_metadata import CommitMetadata
-from lakebed.format.instant_name import Action, State
-from lakebed.format.plans import PlanKind, encode_plan, parse_plan
+from lakebed.format.instant_name import Action
+from lakebed.format.plans import PlanKind, encode_plan
 from lakebed.model.clock import Clock
 from lakebed.storage.storage import Storage
 from lakebed.table.config import ConcurrencyMode, TableConfig, TableType
+from lakebed.table.planned import planned_groups
 from lakebed.table.retained import named_files
 from lakebed.table.snapshot import CommitCache, Snapshot
 from lakebed.timeline.active import ActiveTimeline
@@ -34,11 +34,6 @@ from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 log = logging.getLogger(__name__)
 
 _CHANGES = COMMIT_ACTIONS | {Action.CLUSTERING, Action.ROLLBACK, Action.RESTORE}
-_PLANS = {
-    Action.COMPACTION: PlanKind.COMPACTION_PLAN,
-    Action.LOGCOMPACTION: PlanKind.COMPACTION_PLAN,
-    Action.CLUSTERING: PlanKind.REQUESTED_REPLACE,
-}
 
 
 @dataclass(slots=True)
@@ -175,28 +170,16 @@ def _footprint(hold: TableHold, instant: TimelineInstant) -> Footprint:
 def _planned(hold: TableHold) -> dict[Place, str]:
     """Give the file groups in the plans of table services that are pending."""
     found: dict[Place, str] = {}
-    for instant in hold.timeline.pending(*_PLANS):
-        name = instant.name_of(State.REQUESTED).encode()
-        data = hold.active.read(instant, State.REQUESTED)
-        plan = parse_plan(_PLANS[instant.plan_action], data, f"instant {name}")
-        for partition, file_id in _plan_groups(plan):
-            if file_id in hold.snapshot.replaced.get(partition, frozenset()):
-                continue  # ended since: a new file group of its bucket is another one
-            place = place_of(hold.config.index, partition, file_id)
-            found[place] = f"{instant.plan_action} {instant.requested}"
+    for planned in planned_groups(hold.active, hold.timeline):
+        partition, file_id = planned.group.partition, planned.group.file_id
+        if file_id in hold.snapshot.replaced.get(partition, frozenset()):
+            continue  # ended since: a new file group of its bucket is another one
+        # An older Hudi plans a clustering as a replacecommit.
+        rewrites = planned.instant.plan_action is Action.REPLACECOMMIT
+        action = Action.CLUSTERING if rewrites else planned.instant.plan_action
+        place = place_of(hold.config.index, partition, file_id)
+        found[place] = f"{action} {planned.instant.requested}"
     return found
-
-
-def _plan_groups(plan: dict[str, object]) -> Iterator[tuple[str, str]]:
-    """Give partition and file id of every file group in a plan of either kind."""
-    operations = cast("list[dict[str, str]]", plan.get("operations") or [])
-    clustering = cast(
-        "dict[str, list[dict[str, list[dict[str, str]]]]]", plan.get("clusteringPlan")
-    )
-    for group in (clustering or {}).get("inputGroups") or []:
-        operations = operations + (group["slices"] or [])
-    for operation in operations:
-        yield operation["partitionPath"] or "", operation["fileId"]
 
 
 @contextmanager

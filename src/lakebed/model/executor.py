@@ -68,6 +68,12 @@ class LocalExecutor:
                 pool.shutdown(wait=True, cancel_futures=True)
 
 
+def here_if(small: bool, executor: Executor) -> Executor:
+    """Do small work in this process: a round of distributed tasks would only add its overhead."""
+    here = small and not isinstance(executor, LocalExecutor)
+    return LocalExecutor() if here else executor
+
+
 def _local_task(number: int) -> TaskId:
     """Give a task of this process a token that no task of Spark has: there attempt 0 is of stage 0."""
     return TaskId(number, 1, 0)

@@ -136,6 +136,7 @@ def _logged(what: str, act: Callable[[], Done | None]) -> Done | None:
     try:
         return act()
     except Exception:
+        # Whatever it is, as above; the next write finds the service due again.
         log.warning("%s failed and stays due; the write before it counts", what, exc_info=True)
         return None
 

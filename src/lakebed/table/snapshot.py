@@ -8,7 +8,6 @@ it, so the leftover of a task that ran twice is never data for us.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import cast
 
 import pyarrow as pa
 
@@ -18,7 +17,6 @@ from lakebed.format.commit_metadata import CommitMetadata
 from lakebed.format.instant_name import Action, State
 from lakebed.format.meta_columns import META_COLUMNS
 from lakebed.format.names import BaseFileName, parse_data_name
-from lakebed.format.plans import PlanKind, parse_plan
 from lakebed.storage.storage import Entry, Storage
 from lakebed.table.base_file import read_footer
 from lakebed.table.config import TableConfig
@@ -31,6 +29,7 @@ from lakebed.table.file_group import (
     group_files,
     latest_slice,
 )
+from lakebed.table.planned import planned_groups
 from lakebed.table.retained import (
     check_as_of,
     check_files_present,
@@ -207,16 +206,11 @@ class Snapshot:
         return {}
 
     def _pending_compactions(self) -> Mapping[FileGroupId, tuple[str, ...]]:
-        planned: dict[FileGroupId, tuple[str, ...]] = {}
-        for instant in self.timeline.pending(Action.COMPACTION):
-            name = instant.name_of(State.REQUESTED).encode()
-            data = self.commits.active.read(instant, State.REQUESTED)
-            plan = parse_plan(PlanKind.COMPACTION_PLAN, data, f"instant {name}")
-            operations = cast("list[dict[str, str]]", plan["operations"] or [])
-            for operation in operations:
-                group = FileGroupId(operation["partitionPath"] or "", operation["fileId"])
-                planned[group] = (*planned.get(group, ()), instant.requested)
-        return planned
+        found: dict[FileGroupId, tuple[str, ...]] = {}
+        for planned in planned_groups(self.commits.active, self.timeline, Action.COMPACTION):
+            held = found.get(planned.group, ())
+            found[planned.group] = (*held, planned.instant.requested)
+        return found
 
 
 def load_snapshot(

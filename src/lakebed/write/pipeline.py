@@ -19,7 +19,7 @@ from lakebed.index.bucket import (
 from lakebed.index.simple import indexed_slices
 from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
-from lakebed.model.executor import Executor, LocalExecutor
+from lakebed.model.executor import Executor, here_if
 from lakebed.storage.storage import Storage
 from lakebed.table.config import (
     BucketIndex,
@@ -331,16 +331,12 @@ def _run_by(
     """Choose who works on staged rows and reads what is there."""
     rows = sum(segment.num_rows for segment in segments)
     size_bytes = sum(file.size_bytes for slice_ in slices for file in slice_.files)
-    return _here_if(rows <= SMALL_ROWS and size_bytes <= SMALL_BYTES, target)
+    return here_if(rows <= SMALL_ROWS and size_bytes <= SMALL_BYTES, target.executor)
 
 
 def _executor(target: WriteTarget, writes: list[FileGroupWrite]) -> Executor:
     """Choose who writes files."""
     rows = sum(write.new_rows for write in writes)
-    return _here_if(rows <= SMALL_ROWS and all(write.old is None for write in writes), target)
-
-
-def _here_if(small: bool, target: WriteTarget) -> Executor:
-    """Do small work in this process: a round of distributed tasks would only add its overhead."""
-    here = small and not isinstance(target.executor, LocalExecutor)
-    return LocalExecutor() if here else target.executor
+    return here_if(
+        rows <= SMALL_ROWS and all(write.old is None for write in writes), target.executor
+    )

@@ -13,7 +13,7 @@ from lakebed.commit.hold import TableHold, hold_table
 from lakebed.errors import ConflictError, CorruptError, NotFoundError
 from lakebed.format.instant_name import Action, State
 from lakebed.format.partition_metadata import is_partition_metadata_name
-from lakebed.model.executor import LocalExecutor, TaskId
+from lakebed.model.executor import TaskId, here_if
 from lakebed.model.instant import Instant, format_instant
 from lakebed.services.clean.inventory import read_inventory
 from lakebed.services.clean.options import CleanOptions
@@ -134,8 +134,7 @@ def _delete(target: WriteTarget, plan: CleanPlan) -> None:
         join_path(partition, name) for partition, names in plan.files.items() for name in names
     ]
     chunks = [_Chunk(target.storage, chunk) for chunk in _batched(paths)]
-    here = len(chunks) < _MANY_CHUNKS and not isinstance(target.executor, LocalExecutor)
-    executor = LocalExecutor() if here else target.executor
+    executor = here_if(len(chunks) < _MANY_CHUNKS, target.executor)
     for _ in executor.run(_delete_chunk, chunks, "clean"):
         pass
 

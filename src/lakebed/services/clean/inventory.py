@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import cast
 
-from lakebed.format.instant_name import Action, State
+from lakebed.format.instant_name import Action
 from lakebed.format.names import BaseFileName, parse_data_name
 from lakebed.format.plans import PlanKind, parse_plan
 from lakebed.model.instant import Instant
@@ -18,6 +18,7 @@ from lakebed.table.file_group import (
     build_slices,
     group_files,
 )
+from lakebed.table.planned import planned_groups
 from lakebed.table.retained import named_files
 from lakebed.table.snapshot import Snapshot, table_files
 from lakebed.timeline.archived import read_completions
@@ -167,28 +168,8 @@ def _savepointed(snapshot: Snapshot) -> Iterator[str]:
 
 def _planned(snapshot: Snapshot) -> Iterator[str]:
     """Give the names of files that pending compactions and clusterings will read."""
-    active = snapshot.commits.active
-    pending = snapshot.timeline.pending(Action.COMPACTION, Action.LOGCOMPACTION)
-    for instant in pending:
-        data = active.read(instant, State.REQUESTED)
-        plan = parse_plan(PlanKind.COMPACTION_PLAN, data, f"plan of {instant.file_name}")
-        yield from _inputs(cast("list[dict[str, object]]", plan["operations"] or []))
-    for instant in snapshot.timeline.pending(Action.CLUSTERING, Action.REPLACECOMMIT):
-        data = active.read(instant, State.REQUESTED)
-        if not data:
-            continue
-        plan = parse_plan(PlanKind.REQUESTED_REPLACE, data, f"plan of {instant.file_name}")
-        clustering = cast("dict[str, list[dict[str, object]]]", plan["clusteringPlan"] or {})
-        for group in clustering.get("inputGroups") or []:
-            yield from _inputs(cast("list[dict[str, object]]", group["slices"] or []))
-
-
-def _inputs(slices: Iterable[Mapping[str, object]]) -> Iterator[str]:
-    for slice_ in slices:
-        paths = cast("list[str]", slice_["deltaFilePaths"] or [])
-        yield from map(_base_name, paths)
-        if base := cast("str | None", slice_["dataFilePath"]):
-            yield _base_name(base)
+    for planned in planned_groups(snapshot.commits.active, snapshot.timeline):
+        yield from planned.files
 
 
 def _base_name(path: str) -> str:

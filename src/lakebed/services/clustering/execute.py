@@ -18,7 +18,7 @@ from lakebed.errors import InvalidError, LakebedError
 from lakebed.format.commit_metadata import CommitMetadata, WriteStat
 from lakebed.format.instant_name import Action
 from lakebed.merge.rule import MergeRule
-from lakebed.model.executor import Executor, LocalExecutor, TaskId
+from lakebed.model.executor import Executor, LocalExecutor, TaskId, here_if
 from lakebed.model.instant import Instant
 from lakebed.services.clustering.merge import ClusteringTask, cluster_input_group
 from lakebed.services.clustering.options import ClusteringOptions
@@ -222,8 +222,7 @@ def _tasks(
 def _executor(target: WriteTarget, groups: Iterable[InputGroup]) -> Executor:
     """Merge little in this process: a round of distributed tasks would only add its overhead."""
     small = sum(group.size_bytes for group in groups) <= SMALL_BYTES
-    here = small and not isinstance(target.executor, LocalExecutor)
-    return LocalExecutor() if here else target.executor
+    return here_if(small, target.executor)
 
 
 def _metadata(

@@ -10,7 +10,7 @@ from lakebed.format.avro_schema import arrow_to_avro
 from lakebed.format.commit_metadata import CommitMetadata, WriteStat
 from lakebed.format.instant_name import Action, State
 from lakebed.merge.rule import Merger
-from lakebed.model.executor import Executor, LocalExecutor
+from lakebed.model.executor import Executor, here_if
 from lakebed.model.instant import Instant
 from lakebed.services.compaction.logs import replays_at_own_instant
 from lakebed.services.compaction.merge import CompactionTask, LogCounts, compact_file_group
@@ -167,8 +167,7 @@ def _io_bytes(operation: CompactionOperation) -> float:
 def _executor(target: WriteTarget, works: list[CompactionTask]) -> Executor:
     """Merge little in this process: a round of distributed tasks would only add its overhead."""
     small = sum(_io_bytes(work.operation) for work in works) <= SMALL_BYTES
-    here = small and not isinstance(target.executor, LocalExecutor)
-    return LocalExecutor() if here else target.executor
+    return here_if(small, target.executor)
 
 
 def _check_place(plan: CompactionPlan, taken: Claim) -> None:

@@ -1,14 +1,10 @@
 """Plan a compaction and put the plan on the timeline."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import cast
 
 from lakebed.commit.hold import TableHold, hold_table
 from lakebed.errors import InvalidError
-from lakebed.format.instant_name import Action, State
-from lakebed.format.ocf import Record
-from lakebed.format.plans import PlanKind, parse_plan
+from lakebed.format.instant_name import Action
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.services.compaction.logs import (
     first_pending_write,
@@ -36,6 +32,7 @@ from lakebed.storage.storage import Storage
 from lakebed.table.config import MergeMode, TableConfig, TableType
 from lakebed.table.file_group import FileGroupId, FileSlice
 from lakebed.table.log_reader import slice_sources
+from lakebed.table.planned import planned_groups
 from lakebed.table.run_source import RunSource
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.timeline import Timeline, TimelineInstant
@@ -107,7 +104,8 @@ def schedule_compaction(
 
 def busy_groups(snapshot: Snapshot) -> frozenset[FileGroupId]:
     """Give the file groups that a pending compaction, log compaction or clustering has planned."""
-    return frozenset(_planned(snapshot))
+    planned = planned_groups(snapshot.commits.active, snapshot.timeline)
+    return frozenset(one.group for one in planned)
 
 
 def _operations(
@@ -172,20 +170,3 @@ def _place(source: RunSource) -> tuple[str, int]:
 def _log_sources(look: _Look, slice_: FileSlice) -> list[RunSource]:
     logs = replace(slice_, base_file=None)
     return slice_sources(look.storage, logs, look.config, look.timeline.is_committed)
-
-
-def _planned(snapshot: Snapshot) -> Iterator[FileGroupId]:
-    timeline, active = snapshot.timeline, snapshot.commits.active
-    for instant in timeline.pending(Action.COMPACTION, Action.LOGCOMPACTION):
-        name = instant.name_of(State.REQUESTED).encode()
-        data = active.read(instant, State.REQUESTED)
-        plan = CompactionPlan.parse(data, instant.plan_action, f"instant {name}")
-        yield from (operation.group for operation in plan.operations)
-    for instant in timeline.pending(Action.CLUSTERING):
-        name = instant.name_of(State.REQUESTED).encode()
-        data = active.read(instant, State.REQUESTED)
-        values = parse_plan(PlanKind.REQUESTED_REPLACE, data, f"instant {name}")
-        clustering = cast("Record", values["clusteringPlan"] or {})
-        for group in cast("list[Record]", clustering.get("inputGroups") or []):
-            for slice_ in cast("list[dict[str, str]]", group["slices"] or []):
-                yield FileGroupId(slice_["partitionPath"] or "", slice_["fileId"])
