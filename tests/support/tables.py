@@ -28,11 +28,12 @@ from lakebed.model.clock import Clock, ManualClock
 from lakebed.model.executor import LocalExecutor
 from lakebed.storage.objects import memory_storage
 from lakebed.storage.storage import Storage
-from lakebed.table.config import BucketIndex, MergeMode
 from lakebed.table.file_group import LogFile
+from lakebed.table.merge_mode import MergeMode
 from lakebed.table.properties_file import load_config
 from lakebed.table.retained import named_files
 from lakebed.table.snapshot import load_snapshot
+from lakebed.table.writer_index import BucketIndex
 
 SCHEMA = pa.schema(
     [("id", pa.string()), ("v", pa.int64()), ("ts", pa.int64()), ("dt", pa.string())]

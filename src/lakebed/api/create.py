@@ -13,15 +13,10 @@ from lakebed.format.record_key import KeyGenerator
 from lakebed.format.timestamp_keygen import TimestampKeygen
 from lakebed.index.bucket import index_properties
 from lakebed.model.options import canonical, is_stored, stored_name
-from lakebed.table.config import (
-    TABLE_VERSIONS,
-    BucketIndex,
-    Layout,
-    MergeMode,
-    SimpleIndex,
-    TableConfig,
-    TableType,
-)
+from lakebed.table.config import TABLE_VERSIONS, Layout, TableConfig, TableType
+from lakebed.table.merge_mode import MergeMode
+from lakebed.table.writable import check_writable
+from lakebed.table.writer_index import BucketIndex, SimpleIndex
 
 _INDEXES: dict[str, SimpleIndex | None] = {
     "bucket": None,
@@ -111,7 +106,7 @@ def table_properties(
     settled["hoodie.table.checksum"] = table_checksum(
         settled.get("hoodie.database.name", ""), settled["hoodie.table.name"]
     )
-    TableConfig.parse(settled, "create_table").check_writable()
+    check_writable(TableConfig.parse(settled, "create_table"))
     return settled
 
 

@@ -44,6 +44,7 @@ from lakebed.services.verify.verify import verify
 from lakebed.table.config import TableConfig
 from lakebed.table.properties_file import update_properties
 from lakebed.table.snapshot import Snapshot
+from lakebed.table.writable import check_writable
 from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
@@ -257,7 +258,7 @@ class TableServices(ABC):
         def work(target: WriteTarget) -> None:
             with hold_table(target.storage, target.clock, target.commits) as hold:
                 settled = {**hold.config.properties, **_spelled(properties)}
-                TableConfig.parse(settled, "set_properties").check_writable()
+                check_writable(TableConfig.parse(settled, "set_properties"))
                 Upkeep.of(settled)
                 CleanOptions.of(settled)
                 ArchiveOptions.of(settled)

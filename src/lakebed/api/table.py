@@ -27,12 +27,15 @@ from lakebed.model.clock import Clock
 from lakebed.model.instant import resolve_as_of
 from lakebed.services.upkeep import run_inline
 from lakebed.storage.storage import Storage
-from lakebed.table.config import MergeMode, TableConfig, WriterIndex
+from lakebed.table.config import TableConfig
 from lakebed.table.history import files_table, history_table
+from lakebed.table.merge_mode import MergeMode
 from lakebed.table.partitions import partition_column
 from lakebed.table.properties_file import load_config
 from lakebed.table.snapshot import CommitCache, Snapshot, load_snapshot
 from lakebed.table.source_cache import SourceCache
+from lakebed.table.writable import check_writable
+from lakebed.table.writer_index import WriterIndex
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.write.operation import (
     BULK_INSERT,
@@ -185,7 +188,7 @@ class Table(TableServices):
         paths = [self._partition_path(given) for given in partitions]
         if not paths:
             raise InvalidError("delete_partitions: want at least one partition")
-        self._config.check_writable()
+        check_writable(self._config)
 
         def choose(there: Iterable[str]) -> list[str]:
             return [partition for partition in there if partition in paths]
@@ -286,12 +289,12 @@ class Table(TableServices):
     def _write(
         self, operation: Operation, rows: object, index: str | None, buckets: int | None
     ) -> Commit:
-        self._config.check_writable()
+        check_writable(self._config)
         source = self._engines.for_data(rows).source(rows)
         return self._execute(operation, source, self._named_index(index, buckets))
 
     def _execute(self, operation: Operation, source: Source, named: WriterIndex | None) -> Commit:
-        self._config.check_writable()
+        check_writable(self._config)
         left = conflict_retries(self._config) if source.repeatable else 0
         while True:
             try:

@@ -13,9 +13,10 @@ from lakebed.cli.drawing import age_of, age_text, align, draw_groups, read_group
 from lakebed.model.clock import SystemClock
 from lakebed.model.instant import resolve_as_of
 from lakebed.services.verify.findings import plural
-from lakebed.table.config import BucketIndex, SimpleIndex, TableConfig
+from lakebed.table.config import TableConfig
 from lakebed.table.properties_file import load_config
 from lakebed.table.snapshot import Snapshot, load_snapshot
+from lakebed.table.writer_index import BucketIndex, SimpleIndex
 
 _MAX_GROUPS = 20
 _MAX_ROWS = 30

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from lakebed.format.bucket import bucket_of_file_id
 from lakebed.format.commit_metadata import CommitMetadata
 from lakebed.format.names import BaseFileName, parse_data_name
-from lakebed.table.config import BucketIndex, ConcurrencyMode, WriterIndex
+from lakebed.table.config import ConcurrencyMode
+from lakebed.table.writer_index import BucketIndex, WriterIndex
 
 Place = tuple[str, str]
 _SERVICES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})

@@ -24,6 +24,7 @@ from lakebed.storage.storage import Storage
 from lakebed.table.config import ConcurrencyMode, TableConfig
 from lakebed.table.properties_file import load_config
 from lakebed.table.snapshot import CommitCache, Snapshot, load_snapshot
+from lakebed.table.writable import check_writable
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 
@@ -136,11 +137,11 @@ def hold_table(
 ) -> Iterator[TableHold]:
     """Hold the table's lock; with `clear`, what dead writers left is taken back first."""
     config = load_config(storage)
-    config.check_writable()
+    check_writable(config)
     with table_lock(storage, config.properties).hold(clock, wait_seconds) as lock:
         # Others may have changed the properties meanwhile.
         config = load_config(storage)
-        config.check_writable()
+        check_writable(config)
         snapshot = load_snapshot(storage, config, commits=commits)
         hold = TableHold(storage, clock, lock, config, snapshot)
         if clear:

@@ -23,9 +23,10 @@ from lakebed.format.instant_name import Action
 from lakebed.format.meta_columns import RECORD_KEY
 from lakebed.format.record_key import record_keys
 from lakebed.table.base_file import read_base_file
-from lakebed.table.config import BucketIndex, SimpleIndex, TableConfig, WriterIndex
+from lakebed.table.config import TableConfig
 from lakebed.table.file_group import FileSlice
 from lakebed.table.snapshot import Snapshot
+from lakebed.table.writer_index import BucketIndex, SimpleIndex, WriterIndex
 
 _SAMPLE_FILES = 16
 _SAMPLE_ROWS = 512

@@ -2,7 +2,8 @@
 
 from lakebed.errors import InvalidError, UnsupportedError
 from lakebed.index.bucket import checked_index
-from lakebed.table.config import SimpleIndex, TableConfig, WriterIndex
+from lakebed.table.config import TableConfig
+from lakebed.table.writer_index import SimpleIndex, WriterIndex
 
 _SIMPLE = {"simple": SimpleIndex(), "global_simple": SimpleIndex(is_global=True)}
 

@@ -18,7 +18,7 @@ from lakebed.format.java_text import column_text
 from lakebed.format.meta_columns import META_FIELDS, RECORD_KEY
 from lakebed.format.partition_path import parse_partition_path
 from lakebed.format.record_key import EMPTY_PART, KeyGenerator
-from lakebed.table.config import BucketIndex, TableConfig
+from lakebed.table.config import TableConfig
 from lakebed.table.constraints import (
     Allowed,
     Constraints,
@@ -28,6 +28,7 @@ from lakebed.table.constraints import (
 )
 from lakebed.table.file_group import FileSlice
 from lakebed.table.key_filter import KeyFilter
+from lakebed.table.writer_index import BucketIndex
 
 MAX_KEYS = 10_000
 _GENERATORS = ("hoodie.table.keygenerator.type", "hoodie.table.keygenerator.class")

@@ -4,7 +4,6 @@ Everything that changes which rows a reader sees is either understood here or re
 by name; the raw properties stay available for what nobody interprets.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,10 +14,19 @@ from lakebed.format.partition_path import PartitionStyle
 from lakebed.format.properties import table_checksum
 from lakebed.format.record_key import KeyGenerator
 from lakebed.format.timestamp_keygen import TimestampKeygen
+from lakebed.table.merge_mode import MergeMode, parse_merge_mode
+from lakebed.table.property_values import (
+    flag,
+    names,
+    partition_names,
+    required,
+    size_bytes,
+    whole_number,
+)
+from lakebed.table.writer_index import WriterIndex, parse_index
 
 TABLE_VERSIONS = (8, 9, 10)
 _READ_BUFFER = "compaction_log_streaming_read_buffer"
-_UNITS = {"": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _MERGE_PROPERTY = "hoodie.record.merge.property."
 _DELETE_FIELD = "hoodie.payload.delete.field"
 _DELETE_MARKER = "hoodie.payload.delete.marker"
@@ -29,15 +37,6 @@ class TableType(StrEnum):
 
     COPY_ON_WRITE = "COPY_ON_WRITE"
     MERGE_ON_READ = "MERGE_ON_READ"
-
-
-class MergeMode(StrEnum):
-    """Which version of a key survives. On-disk words of Hudi; do not change."""
-
-    COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
-    EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
-    # A merger or payload class of somebody's own: rows that need no merge are still read.
-    CUSTOM = "CUSTOM"
 
 
 class Layout(StrEnum):
@@ -56,24 +55,6 @@ class ConcurrencyMode(StrEnum):
     OPTIMISTIC = "OPTIMISTIC_CONCURRENCY_CONTROL"
     # All at once, and rows that are only appended never conflict.
     NON_BLOCKING = "NON_BLOCKING_CONCURRENCY_CONTROL"
-
-
-@dataclass(frozen=True, slots=True)
-class BucketIndex:
-    """The writer's index: a fixed number of buckets per partition, by hash of key fields."""
-
-    buckets: int
-    hash_fields: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SimpleIndex:
-    """The writer's index: keys are looked up in the base files, of all partitions if global."""
-
-    is_global: bool = False
-
-
-WriterIndex = BucketIndex | SimpleIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,39 +94,41 @@ class TableConfig:
     @classmethod
     def parse(cls, properties: Mapping[str, str], where: str) -> Self:
         """Check `properties` as found at `where`; refuse by name what we do not understand."""
-        name = _required(properties, "hoodie.table.name", where)
+        name = required(properties, "hoodie.table.name", where)
         database = properties.get("hoodie.database.name", "")
         _check_sum(properties, database, name, where)
         version = _version(properties, where)
         _check_shape(properties, where)
-        ordering = _names(
+        ordering = names(
             properties.get("hoodie.table.ordering.fields")
             or properties.get("hoodie.table.precombine.field", "")
         )
-        keys = _names(properties.get("hoodie.table.recordkey.fields", ""))
-        partition_fields = _partition_names(properties.get("hoodie.table.partition.fields", ""))
+        keys = names(properties.get("hoodie.table.recordkey.fields", ""))
+        partition_fields = partition_names(properties.get("hoodie.table.partition.fields", ""))
         generator = _key_generator(properties, keys, partition_fields)
         style = PartitionStyle(
-            hive_style=_flag(properties, "hoodie.datasource.write.hive_style_partitioning"),
-            url_encode=_flag(properties, "hoodie.datasource.write.partitionpath.urlencode"),
+            hive_style=flag(properties, "hoodie.datasource.write.hive_style_partitioning"),
+            url_encode=flag(properties, "hoodie.datasource.write.partitionpath.urlencode"),
         )
         return cls(
             name=name,
             database=database,
             table_type=_table_type(properties, where),
             version=version,
-            initial_version=_int(properties, "hoodie.table.initial.version", version, where),
+            initial_version=whole_number(
+                properties, "hoodie.table.initial.version", version, where
+            ),
             record_key_fields=keys,
             partition_fields=partition_fields,
             ordering_fields=ordering,
             key_generator=generator,
             partition_style=style,
             timestamp_keygen=_timestamp_keygen(properties, generator, partition_fields),
-            merge_mode=_merge_mode(properties, ordering, where),
+            merge_mode=parse_merge_mode(properties, ordering, where),
             layout=_layout(properties, where),
-            index=_index(properties, keys, where),
+            index=parse_index(properties, keys, where),
             delete_marker=_delete_marker(properties),
-            read_buffer_bytes=_size(properties, _READ_BUFFER, 10 << 20),
+            read_buffer_bytes=size_bytes(properties, _READ_BUFFER, 10 << 20),
             distribution_mode=properties.get("write.distribution-mode", "").strip().lower(),
             concurrency=_concurrency(properties, where),
             zone=_zone(properties, where),
@@ -157,78 +140,6 @@ class TableConfig:
             create_schema=properties.get("hoodie.table.create.schema") or None,
             properties=dict(properties),
         )
-
-    def check_writable(self) -> None:
-        """Refuse to write where a commit of ours would leave the table wrong for others."""
-        properties = self.properties
-        metadata = properties.get("hoodie.table.metadata.partitions", "").strip()
-        populate = properties.get("hoodie.populate.meta.fields", "true").lower()
-        blocking = self.concurrency is not ConcurrencyMode.NON_BLOCKING
-        buckets = isinstance(self.index, BucketIndex)
-        meta = properties.get("hoodie.meta.fields.mode", "ALL").upper()
-        slashed = "hoodie.datasource.write.slash.separated.date.partitioning"
-        refusals = {
-            f"a live Hudi metadata table ({metadata}) would be left stale": metadata != "",
-            "it has change data capture on": _flag(properties, "hoodie.table.cdc.enabled"),
-            "it is kept without meta columns (hoodie.populate.meta.fields=false)": (
-                populate == "false"
-            ),
-            f"it keeps only some meta columns (hoodie.meta.fields.mode={meta})": meta != "ALL",
-            f"its key generator {properties.get('hoodie.table.keygenerator.type')} is unknown": (
-                self.key_generator is None
-            ),
-            "it has no record key fields (keys made by Hudi)": not self.record_key_fields,
-            "writers that do not block each other need a MERGE_ON_READ table with a bucket index": (
-                not blocking and not (self.table_type is TableType.MERGE_ON_READ and buckets)
-            ),
-            "it writes dates as slash-separated partitions": _flag(properties, slashed),
-            "its timestamp key generator is not one that we write": (
-                self.key_generator is KeyGenerator.TIMESTAMP and self.timestamp_keygen is None
-            ),
-        }
-        for reason, refused in refusals.items():
-            if refused:
-                raise UnsupportedError(f"table {self.name!r} can be read but not written: {reason}")
-
-
-def _required(properties: Mapping[str, str], key: str, where: str) -> str:
-    value = properties.get(key, "").strip()
-    if not value:
-        raise CorruptError(f"{where}: the property {key} is missing")
-    return value
-
-
-def _int(properties: Mapping[str, str], key: str, default: int, where: str) -> int:
-    text = properties.get(key, "").strip()
-    if not text:
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) <= 9):
-        raise CorruptError(f"{where}: {key}={text!r} is not a whole number")
-    return int(text)
-
-
-def _size(properties: Mapping[str, str], key: str, default: int) -> int:
-    """Give a number of bytes, which may carry a unit: `10MB`."""
-    text = properties.get(key, "").strip().upper()
-    if not text:
-        return default
-    match = re.fullmatch(r"([0-9]{1,12})(|KB|MB|GB)", text)
-    if match is None or int(match[1]) == 0:
-        raise InvalidError(f"{key}={text!r}: want a number of bytes, or one with KB, MB or GB")
-    return int(match[1]) * _UNITS[match[2]]
-
-
-def _flag(properties: Mapping[str, str], key: str) -> bool:
-    return properties.get(key, "false").strip().lower() == "true"
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def _partition_names(text: str) -> tuple[str, ...]:
-    """Split partition fields; with its custom generator Hudi stores `field:type`."""
-    return tuple(name.partition(":")[0] for name in _names(text))
 
 
 def _check_sum(properties: Mapping[str, str], database: str, name: str, where: str) -> None:
@@ -242,13 +153,13 @@ def _check_sum(properties: Mapping[str, str], database: str, name: str, where: s
 
 
 def _version(properties: Mapping[str, str], where: str) -> int:
-    version = _int(properties, "hoodie.table.version", 0, where)
+    version = whole_number(properties, "hoodie.table.version", 0, where)
     if version not in TABLE_VERSIONS:
         raise UnsupportedError(
             f"{where}: table version {version or 'missing'}; this release reads "
             f"{', '.join(map(str, TABLE_VERSIONS))}"
         )
-    layout = _int(properties, "hoodie.timeline.layout.version", 0, where)
+    layout = whole_number(properties, "hoodie.timeline.layout.version", 0, where)
     if layout != 2:
         raise UnsupportedError(f"{where}: timeline layout {layout or 'missing'}; want 2")
     return version
@@ -277,30 +188,6 @@ def _table_type(properties: Mapping[str, str], where: str) -> TableType:
         raise CorruptError(
             f"{where}: hoodie.table.type={text!r}; want COPY_ON_WRITE or MERGE_ON_READ"
         ) from None
-
-
-_PAYLOAD_MODES = {
-    "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload": MergeMode.COMMIT_TIME_ORDERING,
-    "org.apache.hudi.common.model.DefaultHoodieRecordPayload": MergeMode.EVENT_TIME_ORDERING,
-    "org.apache.hudi.common.model.EventTimeAvroPayload": MergeMode.EVENT_TIME_ORDERING,
-}
-
-
-def _merge_mode(properties: Mapping[str, str], ordering: tuple[str, ...], where: str) -> MergeMode:
-    text = properties.get("hoodie.record.merge.mode", "").strip().upper()
-    payload = properties.get("hoodie.compaction.payload.class", "").strip()
-    if properties.get("hoodie.table.partial.update.mode"):
-        return MergeMode.CUSTOM
-    if text in MergeMode.__members__:
-        mode = MergeMode(text)
-        if mode is MergeMode.EVENT_TIME_ORDERING and not ordering:
-            mode = MergeMode.COMMIT_TIME_ORDERING
-        return mode
-    if text:
-        raise UnsupportedError(f"{where}: hoodie.record.merge.mode={text} is not understood")
-    if payload:
-        return _PAYLOAD_MODES.get(payload, MergeMode.CUSTOM)
-    return MergeMode.EVENT_TIME_ORDERING if ordering else MergeMode.COMMIT_TIME_ORDERING
 
 
 def _layout(properties: Mapping[str, str], where: str) -> Layout:
@@ -342,28 +229,11 @@ def _timestamp_keygen(
         return None
 
 
-_SIMPLE_INDEXES = {"SIMPLE": SimpleIndex(), "GLOBAL_SIMPLE": SimpleIndex(is_global=True)}
-
-
 def _delete_marker(properties: Mapping[str, str]) -> tuple[str, str] | None:
     """Give the column and the value by which a row says that it is a delete."""
     field = properties.get(_MERGE_PROPERTY + _DELETE_FIELD, "").strip()
     marker = properties.get(_MERGE_PROPERTY + _DELETE_MARKER, "").strip()
     return (field, marker) if field and marker else None
-
-
-def _index(properties: Mapping[str, str], keys: tuple[str, ...], where: str) -> WriterIndex | None:
-    kind = properties.get("hoodie.index.type", "").strip().upper()
-    if kind in _SIMPLE_INDEXES:
-        return _SIMPLE_INDEXES[kind]
-    if kind != "BUCKET":
-        return None
-    engine = properties.get("hoodie.index.bucket.engine", "SIMPLE").strip().upper()
-    buckets = _int(properties, "hoodie.bucket.index.num.buckets", 0, where)
-    if engine != "SIMPLE" or buckets < 1:
-        return None
-    fields = _names(properties.get("hoodie.bucket.index.hash.field", "")) or keys
-    return BucketIndex(buckets, fields)
 
 
 def _concurrency(properties: Mapping[str, str], where: str) -> ConcurrencyMode:

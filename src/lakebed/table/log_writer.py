@@ -18,10 +18,11 @@ from lakebed.format.avro_schema import avro_to_arrow, with_meta_fields
 from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
 from lakebed.merge.run import BARRIER, COMMIT_TIME_DELETE, DELETED, FLAGS, OPEN
 from lakebed.storage.storage import Storage
-from lakebed.table.config import MergeMode, TableConfig
+from lakebed.table.config import TableConfig
 from lakebed.table.conform import conform_array
 from lakebed.table.inline_log import InlineLog
 from lakebed.table.log_target import Deletes, LogFileStats, LogTarget, Rows
+from lakebed.table.merge_mode import MergeMode
 from lakebed.table.native_log import NativeLog
 from lakebed.table.run_writer import KeyOrder
 from lakebed.table.schema import storage_type

@@ -2,7 +2,8 @@
 
 from lakebed.errors import UnsupportedError
 from lakebed.merge.rule import Merger, MergeRule
-from lakebed.table.config import MergeMode, TableConfig
+from lakebed.table.config import TableConfig
+from lakebed.table.merge_mode import MergeMode
 
 _PAYLOAD = "hoodie.compaction.payload.class"
 _STRATEGY = "hoodie.record.merge.strategy.id"

@@ -21,17 +21,12 @@ from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
 from lakebed.model.executor import Executor, here_if
 from lakebed.storage.storage import Storage
-from lakebed.table.config import (
-    BucketIndex,
-    ConcurrencyMode,
-    SimpleIndex,
-    TableConfig,
-    WriterIndex,
-)
+from lakebed.table.config import ConcurrencyMode, TableConfig
 from lakebed.table.file_group import FileSlice
 from lakebed.table.merge_rule import merge_rule
 from lakebed.table.properties_file import update_properties
 from lakebed.table.snapshot import CommitCache, Snapshot
+from lakebed.table.writer_index import BucketIndex, SimpleIndex, WriterIndex
 from lakebed.write.file_groups import write_file_group
 from lakebed.write.fill import fill_groups
 from lakebed.write.locate import locate_segments

@@ -11,10 +11,10 @@ from lakebed.format.bucket import key_buckets
 from lakebed.format.meta_columns import RECORD_KEY
 from lakebed.format.record_key import join_key_texts, key_texts
 from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS
-from lakebed.table.config import BucketIndex
 from lakebed.table.conform import conform
 from lakebed.table.partitions import partition_column
 from lakebed.table.schema import find_field
+from lakebed.table.writer_index import BucketIndex
 from lakebed.write.operation import Kind
 from lakebed.write.spec import WriteSpec
 

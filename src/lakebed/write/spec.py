@@ -12,15 +12,10 @@ from lakebed.format.meta_columns import IS_DELETED, OUR_PREFIX
 from lakebed.index.bucket import BucketPlace, agreed_file_id, derived_file_id
 from lakebed.merge.rule import MergeRule
 from lakebed.storage.storage import Storage
-from lakebed.table.config import (
-    ConcurrencyMode,
-    MergeMode,
-    SimpleIndex,
-    TableConfig,
-    TableType,
-    WriterIndex,
-)
+from lakebed.table.config import ConcurrencyMode, TableConfig, TableType
+from lakebed.table.merge_mode import MergeMode
 from lakebed.table.schema import evolve, find_field, normalise
+from lakebed.table.writer_index import SimpleIndex, WriterIndex
 from lakebed.timeline.timeline import Timeline
 from lakebed.write.operation import UPSERT, Kind, Operation
 

@@ -8,7 +8,9 @@ from lakebed.api.create import default_name
 from lakebed.errors import OptionError
 from lakebed.format.avro_schema import avro_to_arrow
 from lakebed.format.properties import parse_properties, table_checksum
-from lakebed.table.config import MergeMode, TableConfig
+from lakebed.table.config import TableConfig
+from lakebed.table.merge_mode import MergeMode
+from lakebed.table.writable import check_writable
 from support.tables import SCHEMA, batch, make, settle, user_rows
 
 
@@ -26,7 +28,7 @@ def test_what_was_asked_for_is_what_the_table_says():
     assert (config.index.buckets, config.index.hash_fields) == (7, ("id", "v"))
     assert config.zone == "UTC"
     assert avro_to_arrow(config.create_schema or "") == SCHEMA
-    config.check_writable()
+    check_writable(config)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,9 @@ from lakebed.index.bucket import (
     slices_by_bucket,
 )
 from lakebed.model.clock import ManualClock
-from lakebed.table.config import BucketIndex, TableConfig
+from lakebed.table.config import TableConfig
 from lakebed.table.snapshot import load_snapshot
+from lakebed.table.writer_index import BucketIndex
 from support.fixtures import unpack
 from support.tables import batch, check_files, make, reopen, rows_of, settle
 

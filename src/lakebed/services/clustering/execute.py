@@ -33,10 +33,11 @@ from lakebed.services.compaction.schedule import busy_groups
 from lakebed.services.rollback.undo import address
 from lakebed.storage.storage import Storage
 from lakebed.table.base_file import read_footer
-from lakebed.table.config import BucketIndex, TableConfig
+from lakebed.table.config import TableConfig
 from lakebed.table.merge_rule import merge_rule
 from lakebed.table.properties_file import load_config
 from lakebed.table.snapshot import Snapshot, load_snapshot
+from lakebed.table.writer_index import BucketIndex
 from lakebed.timeline.timeline import TimelineInstant
 from lakebed.write.pipeline import SMALL_BYTES, WriteTarget
 

@@ -29,9 +29,10 @@ from lakebed.services.compaction.plan_file import (
 )
 from lakebed.services.compaction.trigger import is_due
 from lakebed.storage.storage import Storage
-from lakebed.table.config import MergeMode, TableConfig, TableType
+from lakebed.table.config import TableConfig, TableType
 from lakebed.table.file_group import FileGroupId, FileSlice
 from lakebed.table.log_reader import slice_sources
+from lakebed.table.merge_mode import MergeMode
 from lakebed.table.planned import planned_groups
 from lakebed.table.run_source import RunSource
 from lakebed.table.snapshot import Snapshot

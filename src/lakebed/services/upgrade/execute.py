@@ -24,6 +24,7 @@ from lakebed.services.upgrade.facts import native_logs, read_facts
 from lakebed.services.upgrade.plan import Conversion, choose_groups, plan_conversion
 from lakebed.table.properties_file import load_config, update_properties
 from lakebed.table.snapshot import Snapshot, load_snapshot
+from lakebed.table.writable import check_writable
 from lakebed.write.pipeline import WriteTarget
 
 # No slice is too young to go, not even for a clock that is behind those of other writers.
@@ -103,7 +104,7 @@ def _convert(
     target: WriteTarget, to_version: int | None, layout: str | None, *, dry_run: bool
 ) -> Upgrade:
     snapshot = _snapshot(target)
-    snapshot.config.check_writable()
+    check_writable(snapshot.config)
     plan = _plan(snapshot, to_version, layout)
     if not plan.changes:
         return _describe(plan, 0, 0, dry_run=dry_run)

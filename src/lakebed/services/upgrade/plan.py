@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakebed.errors import InvalidError, UnsupportedError
-from lakebed.table.config import TABLE_VERSIONS, Layout, MergeMode, TableConfig
+from lakebed.table.config import TABLE_VERSIONS, Layout, TableConfig
 from lakebed.table.file_group import FileGroupId
+from lakebed.table.merge_mode import MergeMode
 
 NATIVE_VERSION: Final = 10
 """From here on logs are native."""

@@ -11,9 +11,10 @@ from lakebed.format.bucket import bucket_of_file_id
 from lakebed.format.partition_metadata import PARTITION_METADATA_NAME, PartitionMetadata
 from lakebed.services.verify.findings import Code, Finding, Mend, Severity
 from lakebed.services.verify.inventory import Inventory
-from lakebed.table.config import BucketIndex, TableType
+from lakebed.table.config import TableType
 from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile, join_path
 from lakebed.table.retained import needed_files
+from lakebed.table.writer_index import BucketIndex
 
 _ADVICE_LOST = (
     "bring the file back from a copy, restore a savepoint (lakebed restore), or write the lost "

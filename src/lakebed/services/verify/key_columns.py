@@ -20,10 +20,11 @@ from lakebed.format.meta_columns import FILE_NAME, PARTITION_PATH, RECORD_KEY
 from lakebed.services.verify.bloom import BloomFilter
 from lakebed.services.verify.findings import Code, Finding, Severity
 from lakebed.storage.storage import Storage
-from lakebed.table.config import BucketIndex, TableConfig
+from lakebed.table.config import TableConfig
 from lakebed.table.file_group import FileGroupId
 from lakebed.table.parquet_source import ParquetFooter, open_parquet
 from lakebed.table.run_source import RunKind, RunSource
+from lakebed.table.writer_index import BucketIndex
 
 
 @dataclass(slots=True)

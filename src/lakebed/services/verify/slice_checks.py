@@ -28,9 +28,10 @@ from lakebed.services.verify.bloom import (
 from lakebed.services.verify.findings import Code, Finding, Severity
 from lakebed.services.verify.key_columns import KeyStream, check_footer_keys
 from lakebed.storage.storage import Storage
-from lakebed.table.config import MergeMode, TableConfig
+from lakebed.table.config import TableConfig
 from lakebed.table.file_group import BaseFile, FileSlice, LogFile, join_path
 from lakebed.table.log_reader import slice_sources
+from lakebed.table.merge_mode import MergeMode
 from lakebed.table.parquet_source import ParquetFooter, open_parquet
 from lakebed.table.projection import find_columns, shape
 from lakebed.table.run_reader import Needs, open_run, read_run

@@ -35,9 +35,9 @@ from lakebed.services.verify.properties_checks import check_properties
 from lakebed.services.verify.slice_checks import Checked, SliceCheck, check_slice
 from lakebed.services.verify.timeline_checks import check_pending, check_plans, check_states
 from lakebed.storage.storage import Storage
-from lakebed.table.config import BucketIndex, SimpleIndex
 from lakebed.table.file_group import FileGroupId, FileSlice, latest_slice
 from lakebed.table.merge_rule import merge_rule
+from lakebed.table.writer_index import BucketIndex, SimpleIndex
 
 Progress = Callable[[str, int, int], None]
 """Called with what is looked at, how much of it is done, and how much there is."""

@@ -1,0 +1,44 @@
+"""The writer's index: how it finds the file group of a key, as `hoodie.properties` says it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakebed.table.property_values import names, whole_number
+
+
+@dataclass(frozen=True, slots=True)
+class BucketIndex:
+    """The writer's index: a fixed number of buckets per partition, by hash of key fields."""
+
+    buckets: int
+    hash_fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleIndex:
+    """The writer's index: keys are looked up in the base files, of all partitions if global."""
+
+    is_global: bool = False
+
+
+WriterIndex = BucketIndex | SimpleIndex
+
+
+_SIMPLE_INDEXES = {"SIMPLE": SimpleIndex(), "GLOBAL_SIMPLE": SimpleIndex(is_global=True)}
+
+
+def parse_index(
+    properties: Mapping[str, str], keys: tuple[str, ...], where: str
+) -> WriterIndex | None:
+    """Give the index that the properties name; None where they name none that we write with."""
+    kind = properties.get("hoodie.index.type", "").strip().upper()
+    if kind in _SIMPLE_INDEXES:
+        return _SIMPLE_INDEXES[kind]
+    if kind != "BUCKET":
+        return None
+    engine = properties.get("hoodie.index.bucket.engine", "SIMPLE").strip().upper()
+    buckets = whole_number(properties, "hoodie.bucket.index.num.buckets", 0, where)
+    if engine != "SIMPLE" or buckets < 1:
+        return None
+    fields = names(properties.get("hoodie.bucket.index.hash.field", "")) or keys
+    return BucketIndex(buckets, fields)
