@@ -159,6 +159,7 @@ def main() -> None:
     parser.add_argument("--scans", type=int, default=4)
     parser.add_argument("--queries", type=int, default=5)
     parser.add_argument("--memory", default="4g")
+    parser.add_argument("--keep", help="leave the table with its upserts here")
     args = parser.parse_args()
     result = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # Spark and its JVM print to standard output; the JSON keeps it for itself
@@ -185,6 +186,8 @@ def main() -> None:
         upserted = upserts(spark, table, args.updates, write("upsert"))
         logs = [path for path in pathlib.Path(table).glob(".*.log.*") if path.suffix != ".crc"]
         read = read_options(args.buckets, args.codec)
+        if args.keep:
+            shutil.copytree(table, args.keep)
         scans = [timed_scan(spark, table, read) for _ in range(args.scans)]
         queries = [timed_query(spark, table, read, key) for key in keys[: args.queries]]
         row = spark.read.parquet(os.path.join(args.updates, "1")).limit(1).cache()

@@ -57,7 +57,7 @@ def ours(script: str, *arguments: object) -> dict:
 def against_hudi(scratch: pathlib.Path, rows: int, batch: int, runs: int) -> dict:
     """Write, upsert, scan and ask, in turns with Hudi."""
     ledger, larger, updates = scratch / "ledger", scratch / "larger", scratch / "updates"
-    keys, kept = scratch / "keys.json", scratch / "kept"
+    keys, kept, theirs = scratch / "keys.json", scratch / "kept", scratch / "theirs"
     write_ledger(ledger, rows, 8)
     write_ledger(larger, 2 * rows, 16)
     write_updates(updates, rows, UPSERTS, batch)
@@ -66,7 +66,8 @@ def against_hudi(scratch: pathlib.Path, rows: int, batch: int, runs: int) -> dic
     tuned = ("--codec", "zstd", "--memory", "6g")
     return {
         "first": ours("lakebed_peer.py", ledger, updates, "--runs", runs),
-        "hudi": measure(*peer, runs, "--queries", SLOW_QUERIES),
+        "hudi": measure(*peer, runs, "--queries", SLOW_QUERIES, "--keep", theirs),
+        "migration": ours("migration.py", theirs),
         "tuned": measure(*peer, runs, *tuned),
         "parquet_logs": measure(*peer, 1, *tuned, "--logs", "parquet", "--queries", 0),
         "last": ours("lakebed_peer.py", ledger, updates, "--runs", runs, "--keep", kept),
@@ -122,6 +123,7 @@ def main() -> None:
                 "rows": args.rows,
                 "batch": batch,
                 "kernel": ours("kernel.py", "--rows", args.rows * 3 // 2),
+                "avro": ours("avro.py"),
                 "sorting": ours("sorting.py", "--rows", args.rows * 3 // 2),
                 "peers": against_hudi(scratch, args.rows, batch, args.runs),
                 "lookup": lookups(scratch, args.rows, batch),

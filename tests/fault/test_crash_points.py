@@ -73,6 +73,12 @@ def prepare_without_index(storage: Storage) -> None:
     without_index(storage)
 
 
+def prepare_change_data(storage: Storage) -> None:
+    properties = {"hoodie.table.cdc.enabled": "true"}
+    make(storage, clock(), ordering=("ts",), properties=properties)
+    reopen(storage, clock()).bulk_insert(FIRST)
+
+
 def create(storage: Storage) -> None:
     make(storage, clock(), ordering=("ts",))
 
@@ -98,6 +104,7 @@ CASES = {
     "insert into new partitions": Case(
         prepare_filled, lambda s: write(s, "insert", NEW_PARTITIONS)
     ),
+    "insert with change data": Case(prepare_change_data, lambda s: write(s, "insert", CHANGES)),
     "insert nothing": Case(prepare_filled, lambda s: write(s, "insert", SCHEMA.empty_table())),
     "first write that stores the index": Case(
         prepare_without_index, lambda s: write(s, "insert", CHANGES, index="bucket", buckets=2)

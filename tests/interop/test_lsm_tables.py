@@ -242,6 +242,7 @@ def write_history(twin: Twin) -> None:
 
 
 KEYS = 120
+BLOCK_FORMAT = "hoodie.logfile.data.block.format"
 PARTITIONED = pytest.mark.parametrize("partitioned", [False, True], ids=["flat", "partitioned"])
 LAYOUTS = pytest.mark.parametrize("layout", ["lsm_tree", "default"])
 VERSIONS = pytest.mark.parametrize("version", [8, 9])
@@ -261,7 +262,10 @@ def test_all_read_the_same_rows_after_every_operation(
     merge: str,
     partitioned: bool,
 ) -> None:
-    twin = Twin(tmp_path / "t", merge, partitioned, table_version=version, layout=layout)
+    blocks = {BLOCK_FORMAT: "avro" if layout == "default" else "parquet"}
+    twin = Twin(
+        tmp_path / "t", merge, partitioned, table_version=version, layout=layout, properties=blocks
+    )
     write_history(twin)
     twin.check(hudi, hudi_rs)
     twin.overwrite([make(n, ts=2) for n in (0, 6, 60)], whole_table=False)
@@ -476,11 +480,15 @@ def wide_row(number: int, ts: int) -> Row:
     }
 
 
+@pytest.mark.parametrize("blocks", ["parquet", "avro"])
 def test_values_of_every_type_come_back_from_logs(
-    hudi: Hudi, hudi_rs: HudiRs, tmp_path: pathlib.Path
+    hudi: Hudi, hudi_rs: HudiRs, tmp_path: pathlib.Path, blocks: str
 ) -> None:
     path = str(tmp_path / "t")
-    table = lakebed.create_table(None, path, WIDE, key="id", ordering="ts", buckets=1)
+    asked = {BLOCK_FORMAT: blocks}
+    table = lakebed.create_table(
+        None, path, WIDE, key="id", ordering="ts", buckets=1, properties=asked
+    )
     table.bulk_insert(pa.Table.from_pylist([wide_row(n, 10) for n in range(4)], WIDE))
     bare: Row = {"id": "k1", "ts": 20}
     news = [wide_row(0, 20), bare, *(wide_row(n, 20) for n in range(4, 10)), {"id": "n", "ts": 20}]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lakebed.format import kernel
 from lakebed.format.bucket import extract_key_values, fold_numpy, key_buckets
+from lakebed.format.consistent_hashing import key_hashes, xxh32
 from lakebed.format.java_text import double_text, float_text
 from lakebed.format.partition_path import (
     PartitionStyle,
@@ -73,6 +74,29 @@ def test_buckets_of_composite_keys_are_those_of_their_text(rows, hash_fields, bu
         found = key_buckets(
             keys, ["id", "n"], hash_fields, buckets, composite=True, texts=given_texts
         )
+        assert found.tolist() == want
+
+
+@settings(max_examples=150)
+@given(
+    rows=st.lists(st.tuples(st.none() | TRICKY, st.none() | TRICKY), min_size=1),
+    fields=st.sampled_from([["id", "n"], ["id", "a:b"]]),
+    hash_fields=st.sampled_from([["id"], ["n"], ["id", "n"], ["n", "id"], ["zz"], [""], []]),
+)
+def test_composite_keys_lie_on_a_ring_by_the_values_in_their_text(rows, fields, hash_fields):
+    rows = [row for row in rows if any(row)]
+    columns = zip(*rows, strict=True) if rows else ((), ())
+    texts = {field: pa.array(of, pa.string()) for field, of in zip(fields, columns, strict=True)}
+    keys = join_key_texts(texts, True)
+    hashed = [
+        "".join(
+            "null" if value is None else value for value in extract_key_values(key, hash_fields)
+        )
+        for key in keys.to_pylist()
+    ]
+    want = (xxh32(pa.array(hashed, pa.string())) & 0x7FFFFFFF).tolist()
+    for given_texts in (texts, None):
+        found = key_hashes(keys, fields, hash_fields, composite=True, texts=given_texts)
         assert found.tolist() == want
 
 

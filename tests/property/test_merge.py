@@ -17,6 +17,7 @@ from lakebed.format.meta_columns import RECORD_KEY
 from lakebed.merge import tree
 from lakebed.merge.order import MergeRule, sort_positions, sort_rows
 from lakebed.merge.passes import merge_in_passes
+from lakebed.merge.rule import Fill
 from lakebed.merge.run import BARRIER, COMMIT_TIME_DELETE, DELETED, FLAGS, OPEN, Run
 from lakebed.merge.window import merge_runs
 
@@ -43,6 +44,12 @@ KEYS = st.one_of(
 FIELDS = ("ts", "price", "name")
 RULES = st.sampled_from(
     [MergeRule(), *(MergeRule(p) for n in (1, 2, 3) for p in itertools.permutations(FIELDS, n))]
+)
+FILLS = st.builds(
+    MergeRule,
+    st.sampled_from([(), ("ts",), ("price", "ts"), ("name",)]),
+    fill=st.sampled_from([None, Fill(), Fill(), Fill("x"), Fill("")]),
+    natural_deletes=st.booleans(),
 )
 FLAG_VALUES = st.sampled_from([0, 0, 0, DELETED, BARRIER, OPEN, COMMIT_TIME_DELETE, 3, 5, 6])
 PRICES = st.sampled_from([0.0, -0.0, 1.5, -2.0, math.inf, -math.inf, math.nan, -math.nan])
@@ -114,7 +121,7 @@ def ordering(version: Version, rule: MergeRule) -> list[tuple[int, Any]]:
     return [rank(version.values.get(field)) for field in rule.ordering_fields]
 
 
-def meet(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+def meet(old: dict[str, Any], new: dict[str, Any], fill: Fill | None) -> dict[str, Any]:
     """Fold one newer version in, as the definition says it."""
     barrier = (old["flags"] | new["flags"]) & BARRIER
     if new["yields"]:
@@ -129,6 +136,14 @@ def meet(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
         came = {} if new["flags"] & DELETED else new["values"]
         values = {**came, **old["values"]}
         winner = old
+    if fill is not None:
+        loser = old if new_wins else new
+        values = winner["values"]
+        if not (winner["flags"] | loser["flags"]) & DELETED:
+            values = {
+                name: loser["values"][name] if value == fill.marker else value
+                for name, value in values.items()
+            }
     if winner["flags"] & DELETED:
         values = {}
     flags = winner["flags"] & (DELETED | OPEN) | barrier
@@ -140,6 +155,8 @@ def model(sources: list[Source], rule: MergeRule, keep_deletes: bool) -> list[di
     for source in sources:
         for version in source.versions:
             flags = version.flags if source.flagged else 0
+            if rule.natural_deletes and flags & DELETED:
+                flags = COMMIT_TIME_DELETE
             values = {} if source.partial else dict.fromkeys(SCHEMA.names)
             values |= {name: version.values[name] for name in source.columns}
             new = {
@@ -150,7 +167,7 @@ def model(sources: list[Source], rule: MergeRule, keep_deletes: bool) -> list[di
                 "values": {} if flags & DELETED else values,
             }
             key = version.values[RECORD_KEY].encode()
-            held[key] = meet(held[key], new) if key in held else new
+            held[key] = meet(held[key], new, rule.fill) if key in held else new
     rows = []
     for key in sorted(held):
         state = held[key]
@@ -272,6 +289,47 @@ def test_passes_over_few_runs_at_once_change_nothing(
     assert plain(rows_of(merged)) == plain(model(made, rule, keep_deletes))
     if not any(run.partial for run in runs):
         assert bool(open_at_once) == (len(runs) > fan_in)
+
+
+@engines
+@settings(max_examples=60)
+@given(
+    made=sources(7, max_rows=8, partial=False, base_last=True),
+    rule=FILLS,
+    fan_in=st.integers(2, 8),
+    keep_deletes=st.booleans(),
+    data=st.data(),
+)
+def test_values_that_give_way_are_filled_as_row_by_row_in_as_many_passes_as_it_takes(
+    kernel, made, rule, fan_in, keep_deletes, data
+):
+    def spill(batches: Any) -> Run:
+        return Run("a pass", list(batches))
+
+    few = fan_in if rule.fill is not None else 8
+    with engine(kernel):
+        merged = list(
+            merge_in_passes(
+                cut(data.draw, made),
+                rule,
+                SCHEMA,
+                spill,
+                max_fan_in=few,
+                keep_deletes=keep_deletes,
+            )
+        )
+    assert plain(rows_of(merged)) == plain(model(made, rule, keep_deletes))
+
+
+@engines
+@settings(max_examples=40)
+@given(rows=st.lists(ROWS, max_size=30), rule=FILLS, flagged=st.booleans())
+def test_rows_that_come_together_are_filled_in_order_of_arrival(kernel, rows, rule, flagged):
+    versions = [version for i, row in enumerate(rows) for version in versions_of([row], i)]
+    source = Source(versions, tuple(SCHEMA.names), False, flagged)
+    with engine(kernel):
+        found = sort_rows(source.batch(0, len(rows)), rule)
+    assert plain(found.to_pylist()) == plain(model([source], rule, keep_deletes=flagged))
 
 
 @engines

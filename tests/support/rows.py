@@ -20,6 +20,8 @@ def spell(value: Any) -> Any:
         return f"hex:{value.hex()}"
     if isinstance(value, dict):
         return {key: spell(held) for key, held in value.items()}
+    if isinstance(value, list) and value and all(isinstance(held, tuple) for held in value):
+        return {key: spell(held) for key, held in value}  # a map, as pyarrow gives it
     if isinstance(value, (list, tuple)):
         return [spell(held) for held in value]
     return value

@@ -1,12 +1,16 @@
 """File slices put together by hand: Parquet with a footer, blocks of inline logs, native logs."""
 
 import io
+import json
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakebed.format.avro_schema import arrow_to_avro, with_meta_fields
 from lakebed.format.delete_block import NO_ORDERING, DeleteRecord, encode_delete_block
 from lakebed.format.footer import FOOTER_IS_ORDERED
 from lakebed.format.log_block import BlockType, HeaderKey, LogBlock, encode_block
@@ -79,6 +83,26 @@ def data_block(number: int, rows: Sequence[Row], *, ordered: bool = False, **hea
     """Give a Parquet block that the instant `number` wrote."""
     content = parquet(with_meta(rows), marked(ordered))
     return block(BlockType.PARQUET_DATA, number, content, SCHEMA=RECORD, **headers)
+
+
+def avro_block(
+    number: int,
+    rows: Sequence[Row],
+    *,
+    schema: pa.Schema = SCHEMA,
+    ordered: bool = False,
+    **headers: str,
+) -> bytes:
+    """Give an Avro block that the instant `number` wrote, encoded by fastavro."""
+    text = with_meta_fields(arrow_to_avro(schema, "t"))
+    record = fastavro.parse_schema(json.loads(text))
+    content = struct.pack(">ii", 3, len(rows))
+    for row in with_meta(rows, schema).to_pylist():
+        sink = io.BytesIO()
+        fastavro.schemaless_writer(sink, record, row)
+        content += struct.pack(">i", sink.tell()) + sink.getvalue()
+    told = mark_ordered(text) if ordered else text
+    return block(BlockType.AVRO_DATA, number, content, SCHEMA=told, **headers)
 
 
 def delete_block(

@@ -6,7 +6,7 @@ planned early and carried out late counts from its plan on, and what is rolled b
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
@@ -28,6 +28,7 @@ from lakebed.table.retained import named_files
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.archived import read_archived
 from lakebed.timeline.timeline import COMMIT_ACTIONS, WRITE_ACTIONS, TimelineInstant
+from support.changes_model import check_incremental, replay
 from support.lsm_machine import (
     LOOKS,
     OPERATIONS,
@@ -43,6 +44,7 @@ from support.tables import check_files, make, reopen
 SERVICES = ["schedule", "schedule", "carry_out", "carry_out", "compact", "compact", "cluster"]
 SERVICES += ["clean", "clean", "archive", "savepoint", "savepoint", "restore", "roll_back"]
 SERVICES += ["delete_savepoint", "convert", "run_services", "tick", "drop_plan"]
+CHANGE_LOOKS = [*LOOKS, "read_changes"]
 STEPS = [*OPERATIONS, *SERVICES, "upsert", "upsert", "delete_keys", "update_columns"]
 
 MODES = ["full", "log", "hybrid"]
@@ -239,7 +241,7 @@ class ServicesMachine(LsmMachine):
 
     # --- steps
 
-    @rule(data=st.data(), look=st.sampled_from(LOOKS))
+    @rule(data=st.data(), look=st.sampled_from(CHANGE_LOOKS))
     def act(self, data: st.DataObject, look: str) -> None:
         """Do what comes next, then look at the table in some way."""
         what = self.plan_of_steps[self.step % len(self.plan_of_steps)]
@@ -472,6 +474,41 @@ class ServicesMachine(LsmMachine):
             return
         wanted = {i: {name: row.get(name) for name in names} for i, row in state.rows().items()}
         check_same(found, wanted, f"as of {event.at}")
+
+    def read_changes(self, data: st.DataObject) -> None:
+        """Read what changed between two commits, as rows and as change data."""
+        ends = [at for at, done in self._completions() if self._is_promised(at) and done]
+        if ends:
+            one, other = (data.draw(st.sampled_from(ends), label="end") for _ in "ab")
+            self._check_changes(min(one, other), max(one, other))
+
+    def _completions(self) -> list[tuple[str, str | None]]:
+        """Give when each commit that changes rows was completed, in order."""
+        commits = self.again()._now().timeline.commits
+        return [(c.requested, c.completion) for c in commits if c.plan_action in COMMIT_ACTIONS]
+
+    def _check_changes(self, since: str, until: str) -> None:
+        """Replay the changes between two commits that are still readable."""
+        done = dict(self._completions())
+        state, wanted = self.state_at(since), self.state_at(until)
+        if self.is_mixed and any(map(wanted.is_risky, wanted.versions)):
+            return
+        table = self.again()
+        names = table.schema.names
+        ends = {"since": done[since], "until": done[until]}
+
+        def full(rows: ServicedTable, *more: str) -> dict[Ident, Row]:
+            wide = [*names, *more]
+            return {i: {name: row.get(name) for name in wide} for i, row in rows.rows().items()}
+
+        def ident_of(row: Mapping[str, object]) -> Ident:
+            return self.shape.partition(row), self.shape.record_key(row)
+
+        changes = collect(table.read(mode="cdc", **ends))
+        check_same(replay(full(state), changes, ident_of), full(wanted), f"{since} to {until}")
+        written = {at for at, end in done.items() if ends["since"] < (end or "") <= ends["until"]}
+        found = collect(table.read(columns=[*names, COMMIT_TIME], **ends))
+        check_incremental(found, full(wanted, COMMIT_TIME), written, ident_of)
 
     @invariant()
     def the_files_keep_their_promises(self) -> None:

@@ -1,7 +1,7 @@
 """From the arguments of `create_table` to the properties of a table."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -12,16 +12,29 @@ from lakebed.format.properties import table_checksum
 from lakebed.format.record_key import KeyGenerator
 from lakebed.format.timestamp_keygen import TimestampKeygen
 from lakebed.index.bucket import index_properties
+from lakebed.index.rings import check_table_type
 from lakebed.model.options import canonical, is_stored, stored_name
 from lakebed.table.config import TABLE_VERSIONS, Layout, TableConfig, TableType
-from lakebed.table.merge_mode import MergeMode
+from lakebed.table.merge_mode import (
+    PARTIAL_UPDATE_MODE,
+    PAYLOAD_CLASS,
+    MergeMode,
+    check_partial_updates,
+    payload_properties,
+)
 from lakebed.table.writable import check_writable
-from lakebed.table.writer_index import BucketIndex, SimpleIndex
+from lakebed.table.writer_index import (
+    BucketIndex,
+    ConsistentHashingIndex,
+    SimpleIndex,
+    WriterIndex,
+)
 
-_INDEXES: dict[str, SimpleIndex | None] = {
-    "bucket": None,
-    "simple": SimpleIndex(),
-    "global_simple": SimpleIndex(is_global=True),
+_INDEXES: dict[str, Callable[[int, tuple[str, ...]], WriterIndex]] = {
+    "bucket": BucketIndex,
+    "consistent_hashing": ConsistentHashingIndex,
+    "simple": lambda _buckets, _keys: SimpleIndex(),
+    "global_simple": lambda _buckets, _keys: SimpleIndex(is_global=True),
 }
 _MERGE_MODE = "hoodie.record.merge.mode"
 _GENERATOR = "hoodie.table.keygenerator.type"
@@ -56,8 +69,14 @@ def table_properties(
     column_groups: Mapping[str, object],
     properties: Mapping[str, str],
     custom_merger: bool = False,
+    makes_keys: bool = False,
 ) -> dict[str, str]:
-    """Check the arguments against each other and spell them as hoodie.properties."""
+    """Check the arguments against each other and spell them as hoodie.properties.
+
+    A table that `makes_keys` has no key columns; only a simple index finds such keys.
+    """
+    if not key and not makes_keys:
+        raise InvalidError("key: want at least one column")
     _check_names(schema, key, ordering, partition_by)
     _check_ordering(schema, ordering)
     if column_groups:
@@ -93,7 +112,7 @@ def table_properties(
         "hoodie.table.multiple.base.file.formats.enable": "false",
         "hoodie.table.storage.layout": _word(Layout, layout, "layout"),
         "hoodie.table.create.schema": arrow_to_avro(schema, name),
-        **index_properties(_INDEXES[str(index).lower()] or BucketIndex(buckets, tuple(key)), key),
+        **index_properties(_INDEXES[str(index).lower()](buckets, tuple(key)), key),
     }
     if partition_by:
         settled["hoodie.table.partition.fields"] = ",".join(partition_by)
@@ -102,11 +121,15 @@ def table_properties(
     if table_version >= 10:
         settled["hoodie.meta.fields.mode"] = "ALL"
     _overlay(settled, properties)
+    if not key:
+        del settled["hoodie.table.recordkey.fields"]
     _check_settled(settled, key, partition_by)
     settled["hoodie.table.checksum"] = table_checksum(
         settled.get("hoodie.database.name", ""), settled["hoodie.table.name"]
     )
-    check_writable(TableConfig.parse(settled, "create_table"))
+    config = TableConfig.parse(settled, "create_table")
+    _check_engine(config, index)
+    check_writable(config)
     return settled
 
 
@@ -119,8 +142,6 @@ def default_name(url: str) -> str:
 def _check_names(
     schema: pa.Schema, key: Sequence[str], ordering: Sequence[str], partition_by: Sequence[str]
 ) -> None:
-    if not key:
-        raise InvalidError("key: want at least one column")
     for what, names in (("key", key), ("ordering", ordering), ("partition_by", partition_by)):
         for name in names:
             if name not in schema.names:
@@ -170,6 +191,10 @@ def _merge_properties(
         if asked is not None:
             raise OptionError(f"option {_MERGE_MODE}={mode}: want none beside a merger of your own")
         mode = MergeMode.CUSTOM
+    check_partial_updates(properties, version)
+    payload = properties.get(PAYLOAD_CLASS)
+    if payload is not None:
+        return _payload_properties(payload, ordering, version, properties, custom)
     if mode is MergeMode.EVENT_TIME_ORDERING and not ordering:
         raise OptionError(f"option {_MERGE_MODE}={mode}: want ordering=<column> with it")
     found = {_MERGE_MODE: mode.value}
@@ -181,6 +206,29 @@ def _merge_properties(
         payload, strategy = _V8_MERGERS[mode]
         found["hoodie.compaction.payload.class"] = payload
         found["hoodie.record.merge.strategy.id"] = strategy
+    return found
+
+
+def _payload_properties(
+    payload: str,
+    ordering: Sequence[str],
+    version: int,
+    properties: Mapping[str, str],
+    custom: bool,
+) -> dict[str, str]:
+    """Spell a payload class of Hudi's; what else says how to merge must say the same."""
+    if custom:
+        raise OptionError(f"option {PAYLOAD_CLASS}: want none beside a merger of your own")
+    found = payload_properties(payload, tuple(ordering), version)
+    for name in (_MERGE_MODE, PARTIAL_UPDATE_MODE):
+        asked = properties.get(name)
+        if asked is not None and canonical(name, asked) != found.get(name):
+            raise OptionError(
+                f"option {name}={asked} contradicts {PAYLOAD_CLASS}={payload}, which gives "
+                f"{found.get(name, 'none')}"
+            )
+    if ordering:
+        found["hoodie.table.ordering.fields"] = ",".join(ordering)
     return found
 
 
@@ -208,8 +256,8 @@ def _check_settled(
     settled: Mapping[str, str], key: Sequence[str], partition_by: Sequence[str]
 ) -> None:
     """Refuse options that are fine one by one and wrong together."""
-    hashed = settled.get("hoodie.bucket.index.hash.field", key[0]).split(",")
-    for name in hashed:
+    hashed = settled.get("hoodie.bucket.index.hash.field", "")
+    for name in hashed.split(",") if hashed else ():
         if name not in key:
             raise OptionError(
                 f"option hoodie.bucket.index.hash.field: {name!r} is not one of the key columns "
@@ -233,6 +281,14 @@ def _check_settled(
         TimestampKeygen.parse(settled)
 
 
+def _check_engine(config: TableConfig, index: str) -> None:
+    """Refuse an option for another engine of buckets than the keyword names, and a wrong type."""
+    if isinstance(config.index, ConsistentHashingIndex):
+        check_table_type(config)
+    elif str(index).lower() == "consistent_hashing":
+        raise OptionError(f"option hoodie.index.bucket.engine contradicts the keyword {index=}")
+
+
 def _overlay(settled: dict[str, str], properties: Mapping[str, str]) -> None:
     for name, given in properties.items():
         value = canonical(name, given)
@@ -242,5 +298,6 @@ def _overlay(settled: dict[str, str], properties: Mapping[str, str]) -> None:
             raise OptionError(
                 f"option {name}={value} contradicts the keyword {keyword}, which gives {held!r}"
             )
-        if keyword is None and is_stored(name):
+        # A payload class is spelled by other properties, by those of the table's version.
+        if keyword is None and is_stored(name) and name != PAYLOAD_CLASS:
             settled[stored_name(name)] = value

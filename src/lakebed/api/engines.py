@@ -9,6 +9,7 @@ from lakebed.engine.engine import ArrowEngine
 from lakebed.errors import InvalidError
 from lakebed.index.scan import Scan
 from lakebed.model.executor import Executor
+from lakebed.table.changes.scan import ChangeScan
 from lakebed.table.snapshot import Snapshot
 from lakebed.write.pipeline import Source
 
@@ -32,6 +33,10 @@ class Engine(Protocol):
 
     def read(self, scan: Scan) -> Any:
         """Give the rows of `scan`."""
+        ...
+
+    def changes(self, scan: ChangeScan) -> Any:
+        """Give the change rows of `scan`."""
         ...
 
 

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from lakebed.api.create import default_name, table_properties
 from lakebed.api.engines import Engines
@@ -18,6 +18,8 @@ from lakebed.table.properties_file import PROPERTIES_PATH, create_properties, lo
 from lakebed.table.schema import normalise
 
 log = logging.getLogger(__name__)
+
+_METADATA = "hoodie.metadata.enable"
 
 
 def create_table(
@@ -100,14 +102,39 @@ def open_table(
     storage_options: Mapping[str, str] | None = None,
     merger: Merger | None = None,
     clock: Clock | None = None,
+    properties: Mapping[str, str] | None = None,
 ) -> Table:
     """Open the table at `path`, made by Lakebed or by Apache Hudi.
 
-    A table whose merge mode is CUSTOM needs its `merger` wherever rows are merged.
+    A table whose merge mode is CUSTOM needs its `merger` wherever rows are merged. `properties`
+    count for this handle only: with `hoodie.metadata.enable=false` its first change also drops a
+    record or secondary index that Hudi keeps, on account of which it would be refused.
     """
     engines = Engines(spark)
+    gives_up_indexes = _gives_up_indexes(properties)
     storage = open_storage(_checked_path(path), storage_options)
-    return Table(storage, load_config(storage), engines, clock or SystemClock(), merger)
+    return Table(
+        storage,
+        load_config(storage),
+        engines,
+        clock or SystemClock(),
+        merger,
+        gives_up_indexes=gives_up_indexes,
+    )
+
+
+def _gives_up_indexes(properties: object) -> bool:
+    if not isinstance(properties or {}, Mapping):
+        raise OptionError(f"properties: want a mapping, found {type(properties).__name__}")
+    given = dict(cast("Mapping[str, str]", properties or {}))
+    check_options(given)
+    for name in given:
+        if name != _METADATA:
+            raise OptionError(
+                f"option {name}: open_table takes {_METADATA} only; a table keeps its own "
+                "settings, see set_properties"
+            )
+    return given.get(_METADATA, "true").lower() == "false"
 
 
 def _checked_path(path: object) -> str:

@@ -49,7 +49,7 @@ from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
 
-_CHANGEABLE = (
+CHANGEABLE = (
     "compaction_log",
     "hoodie.archive.",
     "hoodie.clean.",
@@ -252,7 +252,7 @@ class TableServices(ABC):
         """
         check_options(properties)
         for name in properties:
-            if not name.startswith(_CHANGEABLE):
+            if not name.startswith(CHANGEABLE):
                 raise OptionError(f"option {name}: settled when the table was created")
 
         def work(target: WriteTarget) -> None:

@@ -1,35 +1,39 @@
 """A table, opened: what users call."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
 import pyarrow as pa
 
+from lakebed.api.arguments import checked_columns, checked_keys, checked_where, key_batches
 from lakebed.api.engines import Engines
 from lakebed.api.keys import keys_to_table
 from lakebed.api.layers import Layers, layers_of
-from lakebed.api.services import TableServices
+from lakebed.api.services import Result, TableServices
+from lakebed.commit.hold import hold_table
 from lakebed.errors import (
     ConflictError,
     InvalidError,
     LockedError,
-    SchemaError,
     UnsupportedError,
 )
 from lakebed.format.meta_columns import META_COLUMNS
 from lakebed.index.lookup import look_up
 from lakebed.index.named import named_index
-from lakebed.index.scan import Scan, plan_scan
+from lakebed.index.scan import Scan, plan_incremental, plan_scan
 from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
-from lakebed.model.instant import resolve_as_of
+from lakebed.model.instant import resolve_as_of, resolve_since
 from lakebed.services.upkeep import run_inline
 from lakebed.storage.storage import Storage
+from lakebed.table.changes.commit_range import commits_between
+from lakebed.table.changes.scan import plan_changes
 from lakebed.table.config import TableConfig
 from lakebed.table.history import files_table, history_table
 from lakebed.table.merge_mode import MergeMode
+from lakebed.table.metadata_partitions import metadata_partitions
 from lakebed.table.partitions import partition_column
 from lakebed.table.properties_file import load_config
 from lakebed.table.snapshot import CommitCache, Snapshot, load_snapshot
@@ -37,6 +41,7 @@ from lakebed.table.source_cache import SourceCache
 from lakebed.table.writable import check_writable
 from lakebed.table.writer_index import WriterIndex
 from lakebed.timeline.active import ActiveTimeline
+from lakebed.write.deferred import DeferredWrite, defer_write
 from lakebed.write.operation import (
     BULK_INSERT,
     DELETE,
@@ -57,11 +62,12 @@ from lakebed.write.pipeline import (
     execute_write,
 )
 from lakebed.write.spec import delete_fields
+from lakebed.write.staging import Segment
 
 log = logging.getLogger(__name__)
 
 Moment = str | date | datetime
-_READ_MODES = ("snapshot", "read_optimized")
+_READ_MODES = ("snapshot", "read_optimized", "cdc")
 
 
 class Table(TableServices):
@@ -74,12 +80,15 @@ class Table(TableServices):
         engines: Engines,
         clock: Clock,
         merger: Merger | None = None,
+        *,
+        gives_up_indexes: bool = False,
     ) -> None:
         self._storage = storage
         self._config = config
         self._engines = engines
         self._clock = clock
         self._merger = merger
+        self._gives_up_indexes = gives_up_indexes
         if merger is not None and config.merge_mode is not MergeMode.CUSTOM:
             raise InvalidError(
                 f"table {config.name!r} merges by {config.merge_mode}: a merger of your own needs a "
@@ -163,9 +172,9 @@ class Table(TableServices):
         if (keys is None) == (where is None):
             raise InvalidError("delete: want either keys or where=<predicate>")
         if where is not None:
-            return self._execute(DELETE, self._matching(_checked_where(where)), None)
+            return self._execute(DELETE, self._matching(checked_where(where)), None)
         if isinstance(keys, Sequence):
-            keys = self._key_table(_checked_keys(keys))
+            keys = self._key_table(checked_keys(keys))
         return self._write(DELETE, keys, None, None)
 
     def insert_overwrite(self, rows: object, *, whole_table: bool = False) -> Commit:
@@ -188,7 +197,7 @@ class Table(TableServices):
         paths = [self._partition_path(given) for given in partitions]
         if not paths:
             raise InvalidError("delete_partitions: want at least one partition")
-        check_writable(self._config)
+        self._check_writable()
 
         def choose(there: Iterable[str]) -> list[str]:
             return [partition for partition in there if partition in paths]
@@ -198,6 +207,19 @@ class Table(TableServices):
         )
         run_inline(self._target())
         return commit
+
+    def defer_write(
+        self, operation: Operation, incoming: pa.Schema, named: WriterIndex | None = None
+    ) -> DeferredWrite:
+        """Plan a write whose rows others stage before it begins: `write_deferred` does it then."""
+        self._check_writable()
+        return defer_write(self._target(), self._snapshot(None), operation, incoming, named)
+
+    def write_deferred(
+        self, operation: Operation, deferred: DeferredWrite, segments: Iterable[Segment]
+    ) -> Commit:
+        """Write the rows that were staged under a plan of `defer_write`."""
+        return self._execute(operation, deferred.source(segments), deferred.named)
 
     def read(
         self,
@@ -214,16 +236,22 @@ class Table(TableServices):
         the table. `where` is a SQL predicate. `as_of` is an instant, a date or timestamp text
         (to the end of its second) or a datetime, in the table's time zone (UTC for tables that
         we make) unless it carries its own: the commits that had begun by then.
+
+        With `since` or `until`, moments in the same forms, only rows that the commits wrote
+        which were completed after `since` and not after `until`; "earliest" begins with the
+        first. With mode="cdc" what these commits changed: `op` (i, u or d), `ts_ms` (the
+        instant of the commit), `before` and `after`, structs of `columns` or null. Rows come in
+        no given order, but the changes of one key in one partition as they happened.
         """
         if mode not in _READ_MODES:
-            raise UnsupportedError(
-                f"mode={mode!r}: this release reads {' and '.join(map(repr, _READ_MODES))}"
-            )
-        if since is not None or until is not None:
-            raise UnsupportedError("since, until: incremental reads are not in this release")
+            raise UnsupportedError(f"mode={mode!r}: want one of {', '.join(_READ_MODES)}")
+        if mode == "cdc" or since is not None or until is not None:
+            if as_of is not None:
+                raise InvalidError("as_of: a moment; since and until, mode='cdc': a range of them")
+            return self._read_range(columns, where, since, until, mode)
         snapshot = self._snapshot(as_of)
-        names = _checked_columns(columns, snapshot.schema)
-        where = None if where is None else _checked_where(where)
+        names = checked_columns(columns, snapshot.schema)
+        where = None if where is None else checked_where(where)
         scan = plan_scan(
             snapshot, names, where, self._merger, read_optimized=mode == "read_optimized"
         )
@@ -242,8 +270,8 @@ class Table(TableServices):
         over each file group. A key that is not there gives no row; rows come in no given order.
         """
         snapshot = self._snapshot(as_of)
-        names = _checked_columns(columns, snapshot.schema)
-        keys = _checked_keys(keys)
+        names = checked_columns(columns, snapshot.schema)
+        keys = checked_keys(keys)
         fields = self._config.record_key_fields
         partition = [name for name in self._config.partition_fields if name not in fields]
         scan = plan_scan(snapshot, names, None, self._merger)
@@ -255,7 +283,7 @@ class Table(TableServices):
         found = [
             look_up(scan, batch, self._sources)
             for given, names_of in ((placed, (*fields, *partition)), (bare, fields))
-            for batch in _key_batches(given, snapshot.schema, names_of)
+            for batch in key_batches(given, snapshot.schema, names_of)
         ]
         return pa.concat_tables(found) if found else scan.empty()
 
@@ -286,15 +314,45 @@ class Table(TableServices):
         self._held, self._sources = snapshot, SourceCache()
         return snapshot
 
+    def _read_range(
+        self,
+        columns: Sequence[str] | None,
+        where: str | None,
+        since: Moment | None,
+        until: Moment | None,
+        mode: str,
+    ) -> Any:
+        """Give the rows that the commits of a range wrote, or what they changed."""
+        if mode == "read_optimized":
+            raise InvalidError(
+                "mode='read_optimized' reads base files alone, which do not hold all that was "
+                "written since: want the mode 'snapshot' or 'cdc' with since and until"
+            )
+        snapshot = self._snapshot(None)
+        zone = self._config.zone
+        begin = None if since is None else resolve_since(since, zone)
+        end = None if until is None else resolve_as_of(until, zone)
+        commits = commits_between(snapshot, begin, end)
+        names = checked_columns(columns, snapshot.schema)
+        if mode != "cdc":
+            where = None if where is None else checked_where(where)
+            scan = plan_incremental(snapshot, commits, names, where, self._merger)
+            return self._engines.main.read(scan)
+        if where is not None:
+            raise UnsupportedError("where with mode='cdc': filter the change rows that come back")
+        if meta := [name for name in names if name in META_COLUMNS]:
+            raise InvalidError(f"columns: change rows are without meta columns, found {meta[0]}")
+        return self._engines.main.changes(plan_changes(snapshot, commits, names, self._merger))
+
     def _write(
         self, operation: Operation, rows: object, index: str | None, buckets: int | None
     ) -> Commit:
-        check_writable(self._config)
+        self._check_writable()
         source = self._engines.for_data(rows).source(rows)
         return self._execute(operation, source, self._named_index(index, buckets))
 
     def _execute(self, operation: Operation, source: Source, named: WriterIndex | None) -> Commit:
-        check_writable(self._config)
+        self._check_writable()
         left = conflict_retries(self._config) if source.repeatable else 0
         while True:
             try:
@@ -311,6 +369,23 @@ class Table(TableServices):
             else:
                 run_inline(self._target())
                 return commit
+
+    def _act(self, work: Callable[[WriteTarget], Result]) -> Result:
+        self._give_up_indexes()
+        return super()._act(work)
+
+    def _check_writable(self) -> None:
+        self._give_up_indexes()
+        check_writable(self._config)
+
+    def _give_up_indexes(self) -> None:
+        """Drop the indexes that Hudi keeps in its metadata table, if the caller said so."""
+        if not self._gives_up_indexes or not metadata_partitions(load_config(self._storage)):
+            return
+        with hold_table(
+            self._storage, self._clock, self._commits, clear=False, gives_up_indexes=True
+        ) as hold:
+            self._config = hold.config
 
     def _now(self) -> Snapshot:
         return self._snapshot(None)
@@ -361,37 +436,3 @@ class Table(TableServices):
         if index is None and buckets is None:
             return None
         return named_index(self._config, index, buckets)
-
-
-def _checked_columns(columns: Sequence[str] | None, schema: pa.Schema) -> list[str]:
-    if columns is None:
-        return list(schema.names)
-    if isinstance(columns, str) or not isinstance(columns, Sequence):
-        raise InvalidError(f"columns: want a list of names, found {columns!r}")
-    for name in columns:
-        if name not in schema.names and name not in META_COLUMNS:
-            raise SchemaError(f"no column {name!r}; the table has {', '.join(schema.names)}")
-    if len(set(columns)) != len(columns):
-        raise InvalidError(f"columns: a name comes twice in {', '.join(columns)}")
-    return list(columns)
-
-
-def _key_batches(
-    keys: Sequence[object], schema: pa.Schema, names: Sequence[str]
-) -> list[pa.RecordBatch]:
-    wanted = pa.schema([schema.field(name) for name in names])
-    batches: list[pa.RecordBatch] = keys_to_table(keys, wanted).combine_chunks().to_batches()
-    return batches
-
-
-def _checked_keys(keys: object) -> Sequence[object]:
-    texts = (str, bytes, bytearray, memoryview)
-    if isinstance(keys, (*texts, Mapping)) or not isinstance(keys, Sequence):
-        raise InvalidError(f"keys: want a list of keys, found {type(keys).__name__}")
-    return keys
-
-
-def _checked_where(where: object) -> str:
-    if type(where) is not str or not where.strip():
-        raise InvalidError(f"where: want a predicate as text, found {where!r}")
-    return where

@@ -12,7 +12,7 @@ from lakebed.model.instant import parse_instant
 from lakebed.table.file_group import BaseFile, FileSlice
 from lakebed.table.log_reader import slice_sources
 from lakebed.table.parquet_source import ParquetFooter, open_parquet
-from lakebed.table.run_source import RunKind, RunSource
+from lakebed.table.run_source import RunSource
 from lakebed.table.snapshot import Snapshot
 
 _BAR = "█"
@@ -167,7 +167,7 @@ def _run(
 
 
 def _footer(snapshot: Snapshot, source: RunSource) -> ParquetFooter | None:
-    if source.footer is not None or (source.kind is RunKind.DELETES and source.length is not None):
+    if source.footer is not None or not source.is_parquet:
         return source.footer
     with open_parquet(
         snapshot.storage, source.path, source.name, offset=source.offset, length=source.length

@@ -16,7 +16,7 @@ from lakebed.services.verify.findings import plural
 from lakebed.table.config import TableConfig
 from lakebed.table.properties_file import load_config
 from lakebed.table.snapshot import Snapshot, load_snapshot
-from lakebed.table.writer_index import BucketIndex, SimpleIndex
+from lakebed.table.writer_index import BucketIndex, ConsistentHashingIndex, SimpleIndex
 
 _MAX_GROUPS = 20
 _MAX_ROWS = 30
@@ -173,6 +173,8 @@ def _headline(snapshot: Snapshot, now_ms: int) -> str:
 def _index(config: TableConfig) -> str:
     if isinstance(config.index, BucketIndex):
         return plural(config.index.buckets, "bucket")
+    if isinstance(config.index, ConsistentHashingIndex):
+        return f"consistent hashing from {plural(config.index.buckets, 'bucket')}"
     if isinstance(config.index, SimpleIndex):
         return "global simple index" if config.index.is_global else "simple index"
     return "no index stored"

@@ -16,7 +16,7 @@ from lakebed.cli.answer import FINE, PROBLEM, Answer, answering
 from lakebed.cli.arguments import Debug, Json, Settings, Spark, opened
 from lakebed.errors import ConflictError, InvalidError
 from lakebed.model.clock import Clock, SystemClock
-from lakebed.table.writer_index import BucketIndex
+from lakebed.table.writer_index import BucketIndex, ConsistentHashingIndex
 
 _MAX_BACKOFF_MS: Final = 3_600_000
 
@@ -133,7 +133,7 @@ def _steps(*, cluster: bool) -> list[tuple[str, Work]]:
 
 
 def _clustered(table: Table) -> Sequence[object]:
-    if isinstance(table.config.index, BucketIndex):
+    if isinstance(table.config.index, BucketIndex | ConsistentHashingIndex):
         return ()  # its file groups are what their buckets say
     done = table.cluster()
     return () if done is None else (done,)

@@ -8,6 +8,13 @@ from typing import cast
 
 from lakebed.commit.heartbeat import Pulse, is_alive
 from lakebed.commit.lock import HeldLock, table_lock
+from lakebed.commit.metadata_table import (
+    check_indexing,
+    is_of_another_engine,
+    must_retire,
+    refuse_writer,
+    retire,
+)
 from lakebed.commit.rollback import delete_temp, roll_back
 from lakebed.errors import (
     ExistsError,
@@ -121,6 +128,17 @@ class TableHold:
         timeline = replace(self.timeline, instants=tuple(instants))
         self.snapshot = Snapshot(self.storage, self.config, timeline, self.snapshot.commits)
 
+    def retire_metadata_table(self) -> None:
+        """Take Hudi's metadata table out of use, if there is one: a change would leave it stale."""
+        if not must_retire(self.storage, self.config):
+            return
+        for instant in self.timeline.pending():
+            if self.is_alive(instant) and is_of_another_engine(self.storage, instant.requested):
+                raise refuse_writer(self.storage.url, instant.action, instant.requested)
+        self.lock.check()
+        self.config = retire(self.storage, self.config)
+        self.snapshot = Snapshot(self.storage, self.config, self.timeline, self.snapshot.commits)
+
     def is_alive(self, instant: TimelineInstant) -> bool:
         """Tell whether somebody may still be working on a pending instant."""
         return is_alive(self.storage, self.clock, instant.requested, self.pulse)
@@ -134,16 +152,25 @@ def hold_table(
     *,
     wait_seconds: float = LOCK_WAIT_SECONDS,
     clear: bool = True,
+    retires: bool = True,
+    gives_up_indexes: bool = False,
 ) -> Iterator[TableHold]:
-    """Hold the table's lock; with `clear`, what dead writers left is taken back first."""
+    """Hold the table's lock; with `clear`, what dead writers left is taken back first.
+
+    Hudi's metadata table is retired first, unless the caller does it later (`retires`). One that
+    holds an index that somebody asked for is refused, unless its loss is wanted.
+    """
     config = load_config(storage)
-    check_writable(config)
+    check_writable(config, gives_up_indexes=gives_up_indexes)
     with table_lock(storage, config.properties).hold(clock, wait_seconds) as lock:
         # Others may have changed the properties meanwhile.
         config = load_config(storage)
-        check_writable(config)
+        check_writable(config, gives_up_indexes=gives_up_indexes)
         snapshot = load_snapshot(storage, config, commits=commits)
         hold = TableHold(storage, clock, lock, config, snapshot)
+        check_indexing(storage.url, hold.timeline)
+        if retires:
+            hold.retire_metadata_table()
         if clear:
             _clear_the_way(hold)
         yield hold
@@ -168,6 +195,8 @@ def _clear_the_way(hold: TableHold) -> None:
                 )
         elif instant.action in COMMIT_ACTIONS or _is_our_clustering(hold, instant):
             dead.append(instant)
+    if dead:
+        hold.retire_metadata_table()
     for instant in dead:
         log.warning("rolling back %s %s, which never completed", instant.action, instant.requested)
         hold.lock.check()

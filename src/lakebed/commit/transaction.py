@@ -77,6 +77,9 @@ class Transaction:
             index = hold.config.index
             ours = footprint("ours", metadata, index, looked=looked, blind=blind)
             self._check_alone(hold, ours, metadata)
+            # Not before: a write that is refused or taken back leaves it as it was.
+            hold.retire_metadata_table()
+            self.config = hold.config
             self.in_doubt = True
             try:
                 self.completion = hold.complete(self.instant, metadata.encode())
@@ -98,6 +101,7 @@ class Transaction:
             # All the work of the write would be for nothing.
             wait_seconds=max(self.wait_seconds, END_WAIT_SECONDS),
             clear=False,
+            retires=False,
         ) as hold:
             yield hold
 
@@ -196,7 +200,9 @@ def begin(
     One that `replaces` file groups is a replacecommit.
     """
     with ExitStack() as held:
-        hold = held.enter_context(hold_table(storage, clock, commits, wait_seconds=wait_seconds))
+        hold = held.enter_context(
+            hold_table(storage, clock, commits, wait_seconds=wait_seconds, retires=False)
+        )
         transaction = _start(hold, _action(hold.config, replaces), wait_seconds)
         if hold.config.concurrency is not ConcurrencyMode.SINGLE_WRITER:
             transaction.hold = None

@@ -4,11 +4,12 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from lakebed.engine.read import read_stream
+from lakebed.engine.read import read_changes, read_stream
 from lakebed.engine.write import open_stream, stage_stream
 from lakebed.errors import SchemaError
 from lakebed.index.scan import Scan
 from lakebed.model.executor import Executor, LocalExecutor
+from lakebed.table.changes.scan import ChangeScan
 from lakebed.table.snapshot import Snapshot
 from lakebed.write.pipeline import Source
 
@@ -48,3 +49,7 @@ class ArrowEngine:
     def read(self, scan: Scan) -> pa.RecordBatchReader:
         """Give the rows of `scan` as a stream."""
         return read_stream(scan)
+
+    def changes(self, scan: ChangeScan) -> pa.RecordBatchReader:
+        """Give the change rows of `scan` as a stream."""
+        return read_changes(scan)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from lakebed.index.scan import Scan
+from lakebed.table.changes.scan import ChangeScan
 from lakebed.table.projection import with_columns
 
 
@@ -22,3 +23,9 @@ def read_stream(scan: Scan) -> pa.RecordBatchReader:
                 yield with_columns(batch, [batch.column(n) for n in schema.names], schema)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def read_changes(scan: ChangeScan) -> pa.RecordBatchReader:
+    """Give the change rows of `scan` as a stream, file group by file group."""
+    batches = (batch for group in scan.groups for batch in scan.read(group))
+    return pa.RecordBatchReader.from_batches(scan.schema, batches)

@@ -166,7 +166,7 @@ def _nested_to_avro(field: pa.Field, name: str, namespace: str, path: str, depth
 
 def with_meta_fields(text: str) -> str:
     """Put the five meta fields in front of a record schema, dropping those it has."""
-    record = _load_record(text)
+    record = load_record(text)
     meta = [
         {"name": name, "type": ["null", "string"], "doc": "", "default": None}
         for name in META_COLUMNS
@@ -177,13 +177,16 @@ def with_meta_fields(text: str) -> str:
     return json.dumps({**record, "fields": meta + own}, separators=(",", ":"))
 
 
-def _load_record(text: str) -> dict[str, object]:
+def load_record(text: str) -> dict[str, object]:
+    """Parse the JSON of a record schema; its fields are a list, nothing else is looked at."""
     if len(text) > MAX_TEXT_CHARS:
         raise CorruptError(
             f"Avro schema: want at most {MAX_TEXT_CHARS} characters, got {len(text)}"
         )
     try:
         loaded = json.loads(text)
+        if "\\u" in text:
+            json.dumps(loaded, ensure_ascii=False).encode()  # an escape may be half of a pair
     except (ValueError, RecursionError) as error:
         raise CorruptError(f"Avro schema {text[:80]!r}: want JSON, got {error}") from error
     if not isinstance(loaded, dict) or loaded.get("type") != "record":
@@ -200,7 +203,7 @@ def avro_to_arrow(text: str) -> pa.Schema:
     them. Raises UnsupportedError naming the field for what no column of ours can hold,
     and CorruptError for text that is no Avro schema.
     """
-    record = _load_record(text)
+    record = load_record(text)
     parsed = _Parser().parse(record, "", "", 0)[0]
     return pa.schema(list(parsed))
 
@@ -267,7 +270,7 @@ class _Parser:
             return pa.map_(pa.string(), pa.field("value", value, nullable))
         if kind in ("fixed", "enum"):
             known = pa.string() if kind == "enum" else _bytes_type(avro, path)
-            self._named[_full_name(avro, namespace, path)] = known
+            self._named[full_name(avro, namespace, path)] = known
             return known
         if isinstance(kind, str) and kind in _PLAIN:
             return _bytes_type(avro, path) if kind == "bytes" else _scalar_type(kind, avro, path)
@@ -278,7 +281,7 @@ class _Parser:
     def _record(
         self, avro: Mapping[str, object], namespace: str, path: str, depth: int
     ) -> pa.DataType:
-        full = _full_name(avro, namespace, path)
+        full = full_name(avro, namespace, path)
         inner = full.rpartition(".")[0]
         self._named[full] = None
         members = avro.get("fields")
@@ -303,15 +306,22 @@ def _count(t: pa.DataType) -> int:
     return 1 + sum(_count(t.field(i).type) for i in range(t.num_fields))
 
 
-def _full_name(avro: Mapping[str, object], namespace: str, path: str) -> str:
+def full_name(avro: Mapping[str, object], namespace: str, path: str) -> str:
+    """Give the name of a record, enum or fixed with its namespace, its own or the one around."""
     name, own = avro.get("name"), avro.get("namespace", namespace)
     if not isinstance(name, str) or not isinstance(own, str):
         raise CorruptError(f"Avro field {path!r}: want a type name, got {str(name)[:80]}")
     return name if "." in name or not own else f"{own}.{name}"
 
 
-def _scalar_type(kind: str, avro: Mapping[str, object], path: str) -> pa.DataType:
+def logical_type(avro: Mapping[str, object]) -> str | None:
+    """Give the logical type; one that is no text means nothing, like every unknown one."""
     logical = avro.get("logicalType")
+    return logical if isinstance(logical, str) else None
+
+
+def _scalar_type(kind: str, avro: Mapping[str, object], path: str) -> pa.DataType:
+    logical = logical_type(avro)
     if logical in _UNREADABLE:
         raise UnsupportedError(f"Avro field {path!r}: the logical type {logical}")
     narrow = avro.get(TYPE_PROPERTY)
@@ -323,7 +333,7 @@ def _scalar_type(kind: str, avro: Mapping[str, object], path: str) -> pa.DataTyp
 
 
 def _bytes_type(avro: Mapping[str, object], path: str) -> pa.DataType:
-    logical = avro.get("logicalType")
+    logical = logical_type(avro)
     if logical in _UNREADABLE:
         raise UnsupportedError(f"Avro field {path!r}: the logical type {logical}")
     if logical != "decimal":

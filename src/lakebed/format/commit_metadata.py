@@ -1,7 +1,7 @@
 """What a commit wrote: HoodieCommitMetadata and HoodieReplaceCommitMetadata.
 
-The file is an Avro container of one record (`ocf`, `avro_models`). Attributes are Hudi's
-fields in snake_case; None is Avro's null.
+The file is an Avro container of one record (`ocf`, `avro_models`), in timeline layout 1 the
+same fields as JSON (`json_record`). Attributes are Hudi's fields in snake_case; None is null.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,13 +14,16 @@ from lakebed.format.avro_models import (
     REPLACE_COMMIT_METADATA,
     WRITE_STAT,
 )
-from lakebed.format.ocf import Schema, decode_record, encode_record
+from lakebed.format.instant_name import LAYOUT_1, LAYOUT_2
+from lakebed.format.json_record import JSON_MARK, decode_json_record
+from lakebed.format.ocf import Record, Schema, decode_record, encode_record
 
 NO_PREVIOUS_COMMIT: Final = "null"
 """`prev_commit` of the first file of a file group: the word, not Avro's null."""
 
 _COMMIT: Final = f"{NAMESPACE}.HoodieCommitMetadata"
 _REPLACE: Final = f"{NAMESPACE}.HoodieReplaceCommitMetadata"
+_REPLACED: Final = "partitionToReplaceFileIds"
 _READERS: Final[Mapping[str, Schema]] = {
     _COMMIT: COMMIT_METADATA,
     _REPLACE: REPLACE_COMMIT_METADATA,
@@ -89,14 +92,15 @@ class CommitMetadata:
     version: int | None = None
 
     @classmethod
-    def parse(cls, data: bytes, what: str) -> Self:
+    def parse(cls, data: bytes, what: str, layout: int = LAYOUT_2) -> Self:
         """Parse the file of a commit, or raise CorruptError that names `what`.
 
-        A null map reads as an empty one. A file may leave fields out, or have more.
+        A null map reads as an empty one. A file may leave fields out, or have more. JSON is
+        read in timeline layout 1 only: in layout 2 Hudi refuses it, too.
         """
-        name, values = decode_record(data, what, _READERS)
+        name, values = _decode(data, what, layout)
         stats = cast("dict[str, list[dict[str, object]]]", values["partitionToWriteStats"] or {})
-        replaced = cast("dict[str, list[str]]", values.get("partitionToReplaceFileIds") or {})
+        replaced = cast("dict[str, list[str]]", values.get(_REPLACED) or {})
         return cls(
             partition_to_write_stats={p: tuple(map(_parse_stat, of)) for p, of in stats.items()},
             compacted=cast("bool | None", values["compacted"]),
@@ -124,12 +128,21 @@ class CommitMetadata:
         replaced = self.partition_to_replace_file_ids
         if replaced is None:
             return encode_record(COMMIT_METADATA, values)
-        values["partitionToReplaceFileIds"] = {p: list(ids) for p, ids in replaced.items()}
+        values[_REPLACED] = {p: list(ids) for p, ids in replaced.items()}
         return encode_record(REPLACE_COMMIT_METADATA, values)
 
     def write_stats(self) -> Iterable[WriteStat]:
         """Give the stats of all partitions."""
         return (stat for stats in self.partition_to_write_stats.values() for stat in stats)
+
+
+def _decode(data: bytes, what: str, layout: int) -> tuple[str, Record]:
+    """Give the full name and the values of the record, in either form."""
+    if layout == LAYOUT_1 and data.startswith(JSON_MARK):
+        values = decode_json_record(data, what, REPLACE_COMMIT_METADATA)
+        # JSON does not say which record it is; only one of them has this field.
+        return (_COMMIT if values[_REPLACED] is None else _REPLACE), values
+    return decode_record(data, what, _READERS)
 
 
 def _camel(name: str) -> str:

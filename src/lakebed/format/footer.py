@@ -6,6 +6,7 @@ hoodie_max_record_key
 hudi.log.is_ordered       `true`: sorted by record key, each key once
 lakebed.row_group_keys    JSON list: the first record key of each row group, ascending
 org.apache.spark.version  which calendar dates and timestamps are in
+org.apache.hudi.bloomfilter   of base files: a Bloom filter that may hold any key
 """
 
 import json
@@ -19,6 +20,9 @@ FOOTER_ROW_GROUP_KEYS = "lakebed.row_group_keys"
 # Without it Spark, and so Hudi, takes the file's calendar as unknown and refuses dates
 # before 1582 and timestamps before 1900. From 3.1 on Spark writes the calendar that we do.
 FOOTER_CALENDAR = {"org.apache.spark.version": "4.0.0"}
+# Hudi's Bloom index fails on a base file without a filter (1.2.0: NullPointerException). This one,
+# of version -1 with 1 murmur hash over 8 bits, has all bits set: the index then asks the file itself.
+FOOTER_OPEN_BLOOM = {"org.apache.hudi.bloomfilter": "/////wAAAAEBAAAACP8="}
 
 MAX_ROW_GROUP_KEYS_CHARS = 1024 * 1024
 

@@ -1,12 +1,13 @@
-"""Names of the files of a timeline, layout 2.
+"""Names of the files of a timeline, layouts 1 and 2.
 
     requested   <T>.<action>.requested
     in flight   <T>.<action>.inflight, but <T>.inflight for the action commit
-    completed   <T>_<C>.<action>
+    completed   <T>_<C>.<action>, in layout 1 <T>.<action>
 
-T is the instant at which the action was requested, C that at which it completed. Three
-actions change their word when they complete: compaction becomes commit, logcompaction
-deltacommit, and clustering replacecommit. Agrees with Hudi's InstantFileNameGeneratorV2.
+T is the instant at which the action was requested, C that at which it completed; layout 1
+(table versions up to 6) does not know it, and T stands for it. Three actions change their
+word when they complete: compaction becomes commit, logcompaction deltacommit, and clustering
+replacecommit. Agrees with Hudi's InstantFileNameGeneratorV1 and V2.
 """
 
 import re
@@ -15,6 +16,11 @@ from enum import StrEnum
 from typing import Final, Self
 
 from lakebed.errors import FileNameError, InvalidError, UnsupportedError
+
+LAYOUT_1: Final = 1
+"""`hoodie.timeline.layout.version` of tables up to version 6."""
+LAYOUT_2: Final = 2
+"""`hoodie.timeline.layout.version` of tables from version 8 on."""
 
 
 class Action(StrEnum):
@@ -58,22 +64,26 @@ _LOOKS_LIKE: Final = re.compile(
 # Hudi writes an instant under its name and a random UUID first, and renames it.
 _UNFINISHED = re.compile(r".+\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TEMPORARY: Final = ".tmp"
-_SHAPE: Final = "want <T>.<action>.requested, <T>.<action>.inflight or <T>_<C>.<action>"
+_SHAPE: Final = "want <T>.<action>.requested, <T>.<action>.inflight or "
+_COMPLETED_SHAPE: Final = {LAYOUT_1: "<T>.<action>", LAYOUT_2: "<T>_<C>.<action>"}
 
 
 @dataclass(frozen=True, slots=True)
 class InstantName:
     """Name of one file of the timeline; `completion` is there exactly when it is completed.
 
+    In layout 1 the completion time is the requested one.
+
     >>> InstantName.parse("20240101000000001.inflight")
     InstantName(requested='20240101000000001', action=<Action.COMMIT: 'commit'>, \
-state=<State.INFLIGHT: 'INFLIGHT'>, completion=None)
+state=<State.INFLIGHT: 'INFLIGHT'>, completion=None, layout=2)
     """
 
     requested: str
     action: Action
     state: State
     completion: str | None = None
+    layout: int = LAYOUT_2
 
     def __post_init__(self) -> None:
         for instant in (self.requested, self.completion):
@@ -83,9 +93,13 @@ state=<State.INFLIGHT: 'INFLIGHT'>, completion=None)
             raise InvalidError(f"{self}: want a completion time exactly when completed")
         if self.state is State.COMPLETED and self.action in _COMPLETED_WORD:
             raise InvalidError(f"{self}: a completed {self.action} is {self.action.completed}")
+        if self.layout == LAYOUT_1 and self.completion not in (None, self.requested):
+            raise InvalidError(
+                f"{self}: layout 1 knows no other completion time than {self.requested}"
+            )
 
     @classmethod
-    def parse(cls, name: str) -> Self | None:
+    def parse(cls, name: str, layout: int = LAYOUT_2) -> Self | None:
         """Parse `name`; None for a file that is no instant (hidden, `history`, temporary).
 
         A name that begins as an instant does but goes on otherwise is refused: a timeline
@@ -95,39 +109,45 @@ state=<State.INFLIGHT: 'INFLIGHT'>, completion=None)
         if match is None or name.endswith(_TEMPORARY) or _UNFINISHED.fullmatch(name):
             return None
         if match["completion"] is not None:
-            return cls._parse_completed(name, match)
+            return cls._parse_completed(name, match, layout)
         word, _, suffix = match["rest"].rpartition(".")
         if suffix == "inflight":
             # Hudi's oldest pending files had no action word, and commit kept that.
-            action = _parse_action(name, word) if word else Action.COMMIT
+            action = _parse_action(name, word, layout) if word else Action.COMMIT
             if word == Action.COMMIT:
                 raise FileNameError(
                     f"instant {name!r}: the in-flight file of a commit is <T>.inflight"
                 )
-            return cls(match["requested"], action, State.INFLIGHT)
+            return cls(match["requested"], action, State.INFLIGHT, None, layout)
         if suffix == "requested" and word:
-            return cls(match["requested"], _parse_action(name, word), State.REQUESTED)
-        if not word and suffix in {*map(str, Action)}:
-            raise UnsupportedError(
-                f"instant {name!r}: want <T>_<C>.<action>; without a completion time it is of "
-                "timeline layout 1, which we do not read"
-            )
-        _parse_action(name, suffix)
-        raise FileNameError(f"instant {name!r}: {_SHAPE}")
+            action = _parse_action(name, word, layout)
+            return cls(match["requested"], action, State.REQUESTED, None, layout)
+        if not word and (layout == LAYOUT_1 or suffix in {*map(str, Action)}):
+            return cls._parse_completed(name, match, layout)
+        _parse_action(name, suffix, layout)
+        raise FileNameError(f"instant {name!r}: {_shape(layout)}")
 
     @classmethod
-    def _parse_completed(cls, name: str, match: re.Match[str]) -> Self:
-        action = _parse_action(name, match["rest"])
-        if not _INSTANT.fullmatch(match["completion"]):
+    def _parse_completed(cls, name: str, match: re.Match[str], layout: int) -> Self:
+        requested, completion = match["requested"], match["completion"]
+        if (completion is None) is not (layout == LAYOUT_1):
+            raise UnsupportedError(
+                f"instant {name!r}: want {_COMPLETED_SHAPE[layout]} in a table of timeline layout "
+                f"{layout}; it is of layout {LAYOUT_2 if layout == LAYOUT_1 else LAYOUT_1}"
+            )
+        action = _parse_action(name, match["rest"], layout)
+        if completion is not None and not _INSTANT.fullmatch(completion):
             raise FileNameError(f"instant {name!r}: want a completion time of 14 to 20 digits")
         if action in _COMPLETED_WORD:
             raise FileNameError(
                 f"instant {name!r}: want the word {action.completed} for a completed {action}"
             )
-        return cls(match["requested"], action, State.COMPLETED, match["completion"])
+        return cls(requested, action, State.COMPLETED, completion or requested, layout)
 
     def encode(self) -> str:
         """Write the name."""
+        if self.state is State.COMPLETED and self.layout == LAYOUT_1:
+            return f"{self.requested}.{self.action}"
         if self.state is State.COMPLETED:
             return f"{self.requested}_{self.completion}.{self.action}"
         if self.state is State.REQUESTED:
@@ -137,13 +157,17 @@ state=<State.INFLIGHT: 'INFLIGHT'>, completion=None)
         return f"{self.requested}.{self.action}.inflight"
 
 
-def _parse_action(name: str, word: str) -> Action:
+def _shape(layout: int) -> str:
+    return _SHAPE + _COMPLETED_SHAPE[layout]
+
+
+def _parse_action(name: str, word: str, layout: int) -> Action:
     try:
         return Action(word)
     except ValueError:
         pass
     if "." in word or not word:
-        raise FileNameError(f"instant {name!r}: {_SHAPE}")
+        raise FileNameError(f"instant {name!r}: {_shape(layout)}")
     raise UnsupportedError(
         f"instant {name!r}: unknown action {word!r}, want one of {[*map(str, Action)]}"
     )

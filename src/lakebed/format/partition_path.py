@@ -14,6 +14,7 @@ or no file system could hold, is refused. Partitions are few: the work is per di
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,6 +28,28 @@ MAX_SEGMENT_BYTES = 255
 _ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\[\\\]^{]")
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class PartKind(Enum):
+    """How the custom key generator spells one partition field. The values are on disk."""
+
+    SIMPLE = "SIMPLE"
+    TIMESTAMP = "TIMESTAMP"
+
+
+def parse_part_kinds(text: str) -> dict[str, PartKind] | None:
+    """Parse the partition fields of a custom key generator; None if one is not understood.
+
+    >>> parse_part_kinds("dt:simple,at:TIMESTAMP")
+    {'dt': <PartKind.SIMPLE: 'SIMPLE'>, 'at': <PartKind.TIMESTAMP: 'TIMESTAMP'>}
+    """
+    kinds: dict[str, PartKind] = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        field, _, word = part.partition(":")
+        if word.upper() not in PartKind.__members__:
+            return None
+        kinds[field] = PartKind[word.upper()]
+    return kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +104,14 @@ def partition_paths(
         rows = len(next(iter(columns.values()))) if num_rows is None else num_rows
         return pa.repeat(pa.scalar("", pa.string()), rows)
     levels = [
-        _level_texts(columns[field], field, style, first=index == 0)
+        level_texts(columns[field], field, style, first=index == 0)
         for index, field in enumerate(fields)
     ]
+    return join_levels(levels)
+
+
+def join_levels(levels: Sequence[pa.StringArray]) -> pa.StringArray:
+    """Make paths of the levels of every row, of which there is at least one."""
     return levels[0] if len(levels) == 1 else pc.binary_join_element_wise(*levels, "/")
 
 
@@ -138,9 +166,11 @@ def _offence(level: str, *, first: bool) -> str:
     return ""
 
 
-def _level_texts(
+def level_texts(
     column: pa.Array, field: str, style: PartitionStyle, *, first: bool
 ) -> pa.StringArray:
+    """Spell one level of the path of every row; `first` as for `check_level`."""
+
     def spell(text: str) -> str:
         level = style.spell_level(field, text)
         check_level(level, field, text, first=first)

@@ -1,7 +1,7 @@
 """Record keys: the text of `_hoodie_record_key`, as Hudi's key generators spell it.
 
-    plain       v                 SIMPLE, TIMESTAMP, NON_PARTITION with one field
-    composite   f:v or f:v,f2:v2  COMPLEX (also with one field), NON_PARTITION with several
+    plain       v                 SIMPLE, TIMESTAMP; NON_PARTITION and CUSTOM with one field
+    composite   f:v or f:v,f2:v2  COMPLEX (also with one field); those two with several
 
 A composite part that is null is `__null__`, an empty one `__empty__`. Nothing is escaped: a
 value may contain `:` and `,`, so two different rows can share a key, in Hudi as here. A key
@@ -31,6 +31,7 @@ class KeyGenerator(Enum):
     COMPLEX = "COMPLEX"
     NON_PARTITION = "NON_PARTITION"
     TIMESTAMP = "TIMESTAMP"
+    CUSTOM = "CUSTOM"
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -60,7 +61,7 @@ class KeyGenerator(Enum):
         """Tell whether keys over `fields` carry field names; refuse several fields for SIMPLE."""
         if self is KeyGenerator.COMPLEX:
             return True
-        if len(fields) > 1 and self is not KeyGenerator.NON_PARTITION:
+        if len(fields) > 1 and self not in (KeyGenerator.NON_PARTITION, KeyGenerator.CUSTOM):
             raise InvalidError(
                 f"key generator {self.value}: want one record key field, found {list(fields)}"
             )
@@ -73,6 +74,7 @@ _CLASS_STEMS = {
     "COMPLEX": "Complex",
     "NON_PARTITION": "Nonpartitioned",
     "TIMESTAMP": "TimestampBased",
+    "CUSTOM": "Custom",
 }
 
 

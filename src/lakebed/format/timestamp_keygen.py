@@ -113,6 +113,18 @@ class TimestampKeygen:
             unit=_TYPE_UNITS.get(kind, unit) if kind else unit,
         )
 
+    @property
+    def is_zone_known(self) -> bool:
+        """Tell whether folders are the same wherever a writer of Hudi runs.
+
+        Hudi takes the JVM's zone for a number without an output zone, and for a text without an
+        offset that goes to an output zone from no input zone.
+        """
+        if self.kind is None or not self.inputs:
+            return self.kind is not None and self.output_zone is not None
+        offsets = all(("Z", 1) in one.tokens or ("Z", 2) in one.tokens for one in self.inputs)
+        return self.output_zone is None or self.input_zone is not None or offsets
+
     def partition_paths(
         self, column: pa.Array, field: str, style: PartitionStyle
     ) -> pa.StringArray:

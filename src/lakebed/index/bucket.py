@@ -4,11 +4,13 @@ Each partition has the same number of buckets, each bucket one file group, whose
 begins with the bucket's number in eight digits (Hudi's BucketIdentifier).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID, uuid5
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import CorruptError, InvalidError, UnsupportedError
@@ -26,10 +28,20 @@ from lakebed.table.base_file import read_base_file
 from lakebed.table.config import TableConfig
 from lakebed.table.file_group import FileSlice
 from lakebed.table.snapshot import Snapshot
-from lakebed.table.writer_index import BucketIndex, SimpleIndex, WriterIndex
+from lakebed.table.writer_index import (
+    BucketIndex,
+    ConsistentHashingIndex,
+    SimpleIndex,
+    WriterIndex,
+)
 
+HASHING_FOLDER = ".hoodie/.bucket_index/consistent_hashing_metadata"
+"""Where a table that is written with consistent hashing keeps its buckets."""
 _SAMPLE_FILES = 16
 _SAMPLE_ROWS = 512
+
+
+Buckets = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +109,7 @@ def ended_buckets(snapshot: Snapshot) -> Mapping[BucketPlace, str]:
     return found
 
 
-def check_index(snapshot: Snapshot, index: WriterIndex) -> None:
+def check_index(snapshot: Snapshot, index: BucketIndex | SimpleIndex) -> None:
     """Refuse an index that does not fit the files of a table that has none stored.
 
     Every file id must be a bucket's below the count, and a sample of keys must hash to
@@ -105,6 +117,11 @@ def check_index(snapshot: Snapshot, index: WriterIndex) -> None:
     writer would not find a key that lies elsewhere.
     """
     if isinstance(index, SimpleIndex):
+        if any(snapshot.storage.list_names(HASHING_FOLDER)):
+            raise InvalidError(
+                f"the table has {HASHING_FOLDER}: it is written with consistent hashing; name "
+                'index="consistent_hashing"'
+            )
         ids = [slice_.group.file_id for slice_ in snapshot.slices]
         if ids and all(bucket_of_file_id(file_id) is not None for file_id in ids):
             raise InvalidError(
@@ -119,12 +136,36 @@ def check_index(snapshot: Snapshot, index: WriterIndex) -> None:
                 f"file id {slice_.group.file_id!r} is bucket {place.bucket}, but the index was "
                 f"named with {index.buckets} buckets"
             )
+
+    def bucket_of(partition: str, keys: pa.StringArray) -> Buckets:
+        del partition
+        fields = snapshot.config.record_key_fields
+        composite = snapshot.config.composite_key
+        return key_buckets(keys, fields, index.hash_fields, index.buckets, composite=composite)
+
+    check_sample(snapshot, index, places, bucket_of)
+
+
+def check_sample(
+    snapshot: Snapshot,
+    index: BucketIndex | ConsistentHashingIndex,
+    places: Mapping[BucketPlace, FileSlice],
+    bucket_of: Callable[[str, pa.StringArray], Buckets],
+) -> None:
+    """Refuse an index by which some keys of the first base files belong elsewhere.
+
+    `bucket_of` gives the bucket of each key in a partition.
+    """
     for place, slice_ in sorted(places.items(), key=lambda item: item[1].group)[:_SAMPLE_FILES]:
-        _check_sample(snapshot, index, place, slice_)
+        _check_file(snapshot, index, place, slice_, bucket_of)
 
 
-def _check_sample(
-    snapshot: Snapshot, index: BucketIndex, place: BucketPlace, slice_: FileSlice
+def _check_file(
+    snapshot: Snapshot,
+    index: BucketIndex | ConsistentHashingIndex,
+    place: BucketPlace,
+    slice_: FileSlice,
+    bucket_of: Callable[[str, pa.StringArray], Buckets],
 ) -> None:
     if slice_.base_file is None:
         return
@@ -149,14 +190,7 @@ def _check_sample(
             f"{slice_.base_file.path} holds the key {stored!r}, which we would spell {ours!r}: an "
             "older or another writer made it, and our rows would not replace its"
         )
-    found = key_buckets(
-        keys,
-        config.record_key_fields,
-        index.hash_fields,
-        index.buckets,
-        composite=config.composite_key,
-    )
-    wrong = np.flatnonzero(found != place.bucket)
+    wrong = np.flatnonzero(bucket_of(place.partition, keys) != place.bucket)
     if wrong.size:
         raise InvalidError(
             f"key {keys[int(wrong[0])].as_py()!r} lies in bucket {place.bucket} ({slice_.base_file.path}), but "
@@ -174,7 +208,9 @@ def index_properties(index: WriterIndex, keys: Sequence[str] = ()) -> dict[str, 
         return {"hoodie.index.type": "GLOBAL_SIMPLE" if index.is_global else "SIMPLE"}
     return {
         "hoodie.index.type": "BUCKET",
-        "hoodie.index.bucket.engine": "SIMPLE",
+        "hoodie.index.bucket.engine": (
+            "SIMPLE" if isinstance(index, BucketIndex) else "CONSISTENT_HASHING"
+        ),
         "hoodie.bucket.index.num.buckets": str(index.buckets),
         "hoodie.bucket.index.hash.field": ",".join(index.hash_fields),
         "hoodie.datasource.write.recordkey.field": ",".join(keys or index.hash_fields),

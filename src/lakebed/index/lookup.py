@@ -77,10 +77,8 @@ def _by_partition(scan: Scan, keys: pa.RecordBatch) -> Mapping[str | None, Seque
     texts = key_texts({name: keys.column(name) for name in fields}, fields)
     wanted = join_key_texts(texts, config.composite_key).to_pylist()
     named = set(keys.schema.names).issuperset(config.partition_fields)
-    follows = config.timestamp_keygen is not None or folders_follow_columns(config)
-    folders = (
-        partition_column(keys, config).to_pylist() if named and follows else [None] * len(wanted)
-    )
+    follows = named and folders_follow_columns(config)
+    folders = partition_column(keys, config).to_pylist() if follows else [None] * len(wanted)
     places: dict[str | None, list[str]] = defaultdict(list)
     for text, folder in zip(wanted, folders, strict=True):
         places[folder].append(text)

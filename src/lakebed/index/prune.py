@@ -12,12 +12,12 @@ from itertools import product
 
 import pyarrow as pa
 
-from lakebed.errors import CorruptError
+from lakebed.errors import CorruptError, LakebedError
 from lakebed.format.bucket import bucket_of_file_id, key_buckets
 from lakebed.format.java_text import column_text
 from lakebed.format.meta_columns import META_FIELDS, RECORD_KEY
 from lakebed.format.partition_path import parse_partition_path
-from lakebed.format.record_key import EMPTY_PART, KeyGenerator
+from lakebed.format.record_key import EMPTY_PART
 from lakebed.table.config import TableConfig
 from lakebed.table.constraints import (
     Allowed,
@@ -28,6 +28,7 @@ from lakebed.table.constraints import (
 )
 from lakebed.table.file_group import FileSlice
 from lakebed.table.key_filter import KeyFilter
+from lakebed.table.partitions import time_level
 from lakebed.table.writer_index import BucketIndex
 
 MAX_KEYS = 10_000
@@ -158,6 +159,9 @@ class _FolderTest:
     def of(
         cls, field: str, schema: pa.Schema, allowed: Allowed, config: TableConfig
     ) -> "_FolderTest | None":
+        if field in config.timestamp_fields:
+            spelled = _time_texts(field, schema, allowed, config)
+            return None if spelled is None else cls(allowed, schema.field(field).type, spelled)
         if allowed.values is None:
             return cls(allowed, schema.field(field).type, None)
         texts = frozenset(_texts(allowed.values, schema, field))
@@ -173,6 +177,24 @@ class _FolderTest:
             return text in self.texts
         value = column_value(text, self.kind)
         return value is None or self.allowed.holds(value)
+
+
+def _time_texts(
+    field: str, schema: pa.Schema, allowed: Allowed, config: TableConfig
+) -> frozenset[str] | None:
+    """Give the folders of times that are allowed; None if they cannot be told.
+
+    A range of times need not be one of texts. Null lies in the folder of its own time.
+    """
+    if allowed.values is None:
+        return None
+    column = pa.array(list(allowed.values), schema.field(field).type)
+    try:
+        paths = time_level(column, field, config).to_pylist()
+    except LakebedError:
+        return None  # a value of which no writer makes a folder
+    style = config.partition_style
+    return frozenset(str(parse_partition_path(path, [field], style)[0]) for path in paths)
 
 
 def _changes_as_path(text: str) -> bool:
@@ -191,7 +213,9 @@ def _may_hold(folder: str, tests: dict[str, _FolderTest], config: TableConfig) -
 
 def folders_follow_columns(config: TableConfig) -> bool:
     """Tell whether each row lies in the folder that its own partition columns spell."""
-    if config.key_generator is KeyGenerator.TIMESTAMP or not _is_generator_known(config):
+    keygen = config.timestamp_keygen
+    unsure = keygen is None or not keygen.is_zone_known
+    if not _is_generator_known(config) or (config.timestamp_fields and unsure):
         return False
     properties = config.properties
     # A global index that does not move rows leaves them in the folder of their first write.

@@ -1,16 +1,25 @@
-"""What one read touches: slices, columns and keys, settled before the first row."""
+"""What one read touches: slices, columns and keys, settled before the first row.
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+An incremental read is a scan of other slices, which keeps the rows of its commits only.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lakebed.format.meta_columns import META_FIELDS
+from lakebed.format.meta_columns import COMMIT_TIME, META_FIELDS, RECORD_KEY
 from lakebed.index.prune import prune_slices
+from lakebed.merge.align import align
 from lakebed.merge.rule import Merger, MergeRule
 from lakebed.storage.storage import Storage
+from lakebed.table.changes.commit_range import RangeCommit
+from lakebed.table.changes.history import GroupHistory, PastSlice
+from lakebed.table.changes.incremental import incremental_slices
+from lakebed.table.changes.named import gone
 from lakebed.table.config import TableConfig
-from lakebed.table.file_group import FileSlice
+from lakebed.table.file_group import FileGroupId, FileSlice
 from lakebed.table.key_filter import KeyFilter
 from lakebed.table.log_reader import slice_sources
 from lakebed.table.merge_rule import merge_rule
@@ -27,7 +36,9 @@ class Scan:
     """One read of a table as of one moment; it travels to workers.
 
     `slices` are those that may hold a row that is asked for, `key_filter` the keys that such a
-    row can have.
+    row can have. With `commits` only rows count that one of these instants wrote, and of a slice
+    they are merged among themselves; `wholes` are the slices with all that was there, for logs
+    that hold a part of a row.
     """
 
     storage: Storage
@@ -39,6 +50,8 @@ class Scan:
     slices: tuple[FileSlice, ...]
     key_filter: KeyFilter | None
     rule: MergeRule
+    commits: tuple[str, ...] | None = None
+    wholes: Mapping[FileGroupId, PastSlice] = field(default_factory=dict)
 
     @property
     def full_schema(self) -> pa.Schema:
@@ -79,10 +92,64 @@ class Scan:
         sources: Sequence[RunSource] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one slice, merged, filtered where a predicate is given."""
+        if self.commits is None:
+            batches = self._read(slice_, columns, predicate, sources)
+        else:
+            batches = self._read_commits(slice_, columns, predicate, pa.array(self.commits))
+        for batch in batches:
+            kept = batch if predicate is None else predicate.filter(batch)
+            if kept.num_rows:
+                yield kept
+
+    def _read_commits(
+        self,
+        slice_: FileSlice,
+        columns: Sequence[str],
+        predicate: Predicate | None,
+        commits: pa.StringArray,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the commits; one that lost against a row of no commit of them too."""
+        wanted = list(dict.fromkeys([*columns, RECORD_KEY, COMMIT_TIME]))
+        whole = self._whole_of_parts(slice_)
+        merged = self._read(whole or slice_, wanted, predicate)
+        if whole is not None or slice_.base_file is None or not slice_.needs_merge:
+            for batch in merged:
+                ours = pc.is_in(batch.column(COMMIT_TIME), value_set=commits)
+                yield batch.filter(ours).select(columns)
+            return
+        logged = self._read(replace(slice_, base_file=None), wanted, predicate)
+        schema = pa.schema([self.full_schema.field(name) for name in wanted])
+        for rows, logs in align(merged, logged, RECORD_KEY, schema):
+            ours = pc.is_in(rows.column(COMMIT_TIME), value_set=commits)
+            yield rows.filter(ours).select(columns)
+            others = rows.column(RECORD_KEY).filter(pc.invert(ours))
+            lost = logs.filter(pc.is_in(logs.column(RECORD_KEY), value_set=others))
+            counts = pc.is_in(lost.column(COMMIT_TIME), value_set=commits)
+            yield lost.filter(counts).select(columns)
+
+    def _whole_of_parts(self, slice_: FileSlice) -> FileSlice | None:
+        """Give all of a slice some of whose rows are parts: what they lack is in older files.
+
+        Hudi 1.2.0 gives rows of broken text there.
+        """
+        if not slice_.needs_merge or not any(source.partial for source in self.sources(slice_)):
+            return None
+        past = self.wholes[slice_.group]
+        if past.lost is not None:
+            raise gone("changed columns of rows", past.lost)
+        return past.slice_
+
+    def _read(
+        self,
+        slice_: FileSlice,
+        columns: Sequence[str],
+        predicate: Predicate | None,
+        sources: Sequence[RunSource] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
         row_groups = None
         if predicate is not None:
             row_groups = RowGroupFilter.parse(predicate.text, self.full_schema)
-        for batch in read_slice(
+        return read_slice(
             self.storage,
             slice_,
             self.config,
@@ -94,10 +161,7 @@ class Scan:
             buffer_bytes=self.config.read_buffer_bytes,
             sources=sources,
             row_groups=row_groups,
-        ):
-            kept = batch if predicate is None else predicate.filter(batch)
-            if kept.num_rows:
-                yield kept
+        )
 
 
 def plan_scan(
@@ -116,6 +180,34 @@ def plan_scan(
     if read_optimized:
         based = (slice_ for slice_ in slices if slice_.base_file is not None)
         slices = tuple(replace(slice_, log_files=()) for slice_ in based)
+    return _scan(snapshot, slices, columns, where, merger)
+
+
+def plan_incremental(
+    snapshot: Snapshot,
+    commits: Sequence[RangeCommit],
+    columns: Sequence[str],
+    where: str | None,
+    merger: Merger | None = None,
+) -> Scan:
+    """Settle which slices a read of what `commits` wrote touches."""
+    slices = incremental_slices(snapshot.storage, commits)
+    merged = frozenset(slice_.group for slice_ in slices if slice_.needs_merge)
+    history = GroupHistory(snapshot, commits, merged)
+    wholes = {
+        group: history.slice_at(group, commits[-1].completion, inclusive=True) for group in merged
+    }
+    scan = _scan(snapshot, slices, columns, where, merger)
+    return replace(scan, commits=tuple(commit.requested for commit in commits), wholes=wholes)
+
+
+def _scan(
+    snapshot: Snapshot,
+    slices: Sequence[FileSlice],
+    columns: Sequence[str],
+    where: str | None,
+    merger: Merger | None,
+) -> Scan:
     pruned = prune_slices(snapshot.config, snapshot.schema, where, slices)
     # A merger of somebody's own is only asked for where rows must be merged.
     merges = any(slice_.needs_merge for slice_ in pruned.slices)

@@ -46,9 +46,10 @@ def sort_positions(
 ) -> Positions:
     """Give the row numbers to take for ascending key order, one per key.
 
-    `rows` (or the row numbers of `subset`) come in order of arrival. Under a user's own merger
-    one row cannot stand for several: all versions are given, oldest first. Nor does a row say
-    that an older version of its key was a barrier; `sort_rows` does both.
+    `rows` (or the row numbers of `subset`) come in order of arrival. Under a user's own merger,
+    or where columns are filled, one row cannot stand for several: all versions are given, oldest
+    first. Nor does a row say that an older version of its key was a barrier; `sort_rows` does
+    both.
     """
     check_rule(rule, rows.schema)
     names = [RECORD_KEY, *rule.ordering_fields]
@@ -57,7 +58,7 @@ def sort_positions(
         picked = picked.take(int64_array(subset))
     order = _order(picked.column(RECORD_KEY))
     found = order.positions
-    if rule.merger is None:
+    if rule.is_associative:
         part = to_part(picked, picked.select(names).schema, Run("rows", ()))
         found = choose([part], order, rule, kernel=tree.use_kernel(0)).winners
     return found if subset is None else subset[found]

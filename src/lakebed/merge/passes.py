@@ -65,7 +65,7 @@ def _is_apart(run: Run) -> bool:
 
 
 def _merge_group(runs: list[Run], rule: MergeRule, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    if rule.merger is None:
+    if rule.is_associative:
         return merge_runs(runs, rule, schema, keep_deletes=True)
-    # Nobody says that the user's merger is associative: all versions go on, oldest first.
+    # All versions go on, oldest first.
     return order_runs(runs, rule, schema)

@@ -10,6 +10,17 @@ Merger = Callable[[pa.RecordBatch, pa.RecordBatch], pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True)
+class Fill:
+    """Which values of the version that wins give way to those of the version that loses.
+
+    Nulls, or with a `marker` the texts that equal it. What gives way to a null is null, and
+    nothing is taken from, or given to, a version that is deleted.
+    """
+
+    marker: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class MergeRule:
     """Which version of a key survives.
 
@@ -17,7 +28,20 @@ class MergeRule:
     greatest ordering values, compared in order, and on a tie the one that arrived last.
     A null ordering value is lower than any other. A `merger` decides instead of both: it is
     called with the rows of two versions and gives the rows that stand for them.
+
+    With `natural_deletes` a delete has no ordering value, whatever it carries: it beats what is
+    older and loses to what is newer.
     """
 
     ordering_fields: tuple[str, ...] = ()
     merger: Merger | None = None
+    fill: Fill | None = None
+    natural_deletes: bool = False
+
+    @property
+    def is_associative(self) -> bool:
+        """Tell whether neighbouring versions may be merged before they meet the others.
+
+        Not where a late row fills what it finds null: a row between the two may be in time.
+        """
+        return self.merger is None and self.fill is None

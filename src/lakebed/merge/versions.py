@@ -7,13 +7,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakebed.errors import CorruptError, InvalidError
+from lakebed.errors import CorruptError, InvalidError, UnsupportedError
 from lakebed.format.meta_columns import RECORD_KEY
 from lakebed.merge.arrays import Bytes, Ints, int64_array, to_numpy, uint8_array
 from lakebed.merge.custom import Repeated, merge_rounds
+from lakebed.merge.fill import fill_classes, stand_in
 from lakebed.merge.ranks import ordering_ranks
 from lakebed.merge.rule import Merger, MergeRule
-from lakebed.merge.run import DELETED, FLAGS, Run
+from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS, Run
 from lakebed.merge.tree import Order, Versions, fold_versions
 
 
@@ -101,36 +102,38 @@ def resolve(
 def choose(parts: Sequence[Part], order: Order, rule: MergeRule, *, kernel: bool) -> Standing:
     """Choose what stands for each key by ordering and arrival; only repeated keys cost."""
     flags = _all_flags(parts)
-    classes, presence = _column_classes(parts)
+    if flags is not None and rule.natural_deletes:
+        flags = np.where(flags & DELETED != 0, np.uint8(COMMIT_TIME_DELETE), flags)
     winners = order.positions[order.starts]
-    sources = np.tile(winners, (len(classes), 1))
     results = None if flags is None else flags[winners]
     if len(winners) == len(order.positions):
-        return Standing(winners, classes, sources, results)
+        return Standing(winners, [parts[0].rows.schema.names], winners[np.newaxis], results)
     repeated, keys = _repeated(order)
     at, starts = order.positions[repeated], order.starts[repeated]
-    yields = np.array([part.yields for part in parts], np.uint8)
-    if flags is None and not rule.ordering_fields and presence.all() and not yields.any():
+    columns = _columns_of(parts, at, rule)
+    sources = np.tile(winners, (len(columns.classes), 1))
+    if flags is None and not rule.ordering_fields and columns.is_plain:
         winners[keys] = at[np.append(starts[1:], True)]
         sources[:, keys] = winners[keys]
-        return Standing(winners, classes, sources, results)
+        return Standing(winners, columns.classes, sources, results)
     folded = fold_versions(
         Versions(
             at,
             starts,
             np.zeros(len(at), np.uint8) if flags is None else flags[at],
             _ranks(parts, at, rule),
-            _part_numbers(parts)[at],
-            presence,
-            yields,
+            columns.parts,
+            columns.presence,
+            columns.yields,
         ),
         kernel=kernel,
     )
     winners[keys] = folded.winners
-    sources[:, keys] = folded.sources
+    filled = rule.fill is not None
+    sources[:, keys] = stand_in(folded.sources, folded.winners) if filled else folded.sources
     if results is not None:
         results[keys] = folded.flags
-    return Standing(winners, classes, sources, results)
+    return Standing(winners, columns.classes, sources, results)
 
 
 def every_version(parts: Sequence[Part], order: Order) -> pa.RecordBatch:
@@ -211,15 +214,43 @@ def _repeated(order: Order) -> tuple[npt.NDArray[np.bool_], Ints]:
     return ~single, numbers[order.starts & ~single]
 
 
-def _column_classes(parts: Sequence[Part]) -> tuple[list[list[str]], Bytes]:
-    """Group the columns by the parts that have them; usually all parts have all columns."""
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """The classes of columns, the part of each version, and what the parts have of each class.
+
+    Where values give way to others, every version is a part of its own.
+    """
+
+    classes: Sequence[Sequence[str]]
+    parts: Ints
+    presence: Bytes
+    yields: Bytes
+
+    @property
+    def is_plain(self) -> bool:
+        return bool(self.presence.all()) and not self.yields.any()
+
+
+def _columns_of(parts: Sequence[Part], rows: Ints, rule: MergeRule) -> _Columns:
+    numbers = _part_numbers(parts)[rows]
+    yields = np.array([part.yields for part in parts], np.uint8)
+    lacked = sorted({name for part in parts for name in part.lacks})
     names = parts[0].rows.schema.names
-    if not any(part.lacks for part in parts):
-        return [names], np.ones((1, len(parts)), np.uint8)
+    if rule.fill is not None:
+        if lacked:
+            raise UnsupportedError(
+                f"a run without the column {lacked[0]!r} is a partial update, in a table whose "
+                "merge fills columns (hoodie.table.partial.update.mode): what both together mean "
+                "is not known; give every column"
+            )
+        classes, presence = fill_classes(_table(parts), rows, rule.fill)
+        return _Columns(classes, np.arange(len(rows)), presence, yields[numbers])
+    if not lacked:
+        return _Columns([names], numbers, np.ones((1, len(parts)), np.uint8), yields)
     grouped: dict[tuple[bool, ...], list[str]] = {}
     for name in names:
         grouped.setdefault(tuple(name not in part.lacks for part in parts), []).append(name)
-    return list(grouped.values()), np.array(list(grouped), np.uint8)
+    return _Columns(list(grouped.values()), numbers, np.array(list(grouped), np.uint8), yields)
 
 
 def _ranks(parts: Sequence[Part], rows: Ints, rule: MergeRule) -> Ints:

@@ -117,6 +117,19 @@ def resolve_as_of(value: str | date | datetime, zone: str) -> Instant:
     raise InvalidError(f"point in time {value!r}: want {_AS_OF_FORMS}")
 
 
+def resolve_since(value: str | date | datetime, zone: str) -> Instant | None:
+    """Give the instant after which a caller's range begins, or None for the first of all.
+
+    Hudi's words for the first are `earliest` and zeros.
+
+    >>> resolve_since("000", "UTC"), resolve_since("2024-01-02", "UTC")
+    (None, '20240102000000000')
+    """
+    if isinstance(value, str) and (value == "earliest" or (value and not value.strip("0"))):
+        return None
+    return resolve_as_of(value, zone)
+
+
 def _resolve_timestamp(match: re.Match[str], zone: str) -> Instant:
     """Give the instant of a matched `_TIMESTAMP`."""
     if match["time"] is None:

@@ -53,7 +53,7 @@ TABLE_OPTIONS: tuple[Option, ...] = (
     Option("hoodie.datasource.write.partitionpath.urlencode", _H, _FLAG),
     Option("hoodie.table.timeline.timezone", _H, ("UTC", "LOCAL")),
     Option("hoodie.index.type", _H, ("BUCKET", "SIMPLE", "GLOBAL_SIMPLE"), "the keyword index="),
-    Option("hoodie.index.bucket.engine", _H, ("SIMPLE",)),
+    Option("hoodie.index.bucket.engine", _H, ("SIMPLE", "CONSISTENT_HASHING"), "with BUCKET"),
     Option("hoodie.bucket.index.num.buckets", _H, note="the keyword buckets="),
     Option("hoodie.bucket.index.hash.field", _H),
     Option("hoodie.keygen.timebased.timestamp.type", _H),
@@ -66,7 +66,13 @@ TABLE_OPTIONS: tuple[Option, ...] = (
     Option("hoodie.keygen.timebased.timestamp.scalar.time.unit", _H),
     Option("hoodie.populate.meta.fields", _H, ("true",), "tables without meta columns: read only"),
     Option("hoodie.table.base.file.format", _H, ("PARQUET",)),
-    Option("hoodie.table.cdc.enabled", _H, ("false",), "change data capture: not written yet"),
+    Option("hoodie.table.cdc.enabled", _H, _FLAG, "change data of what is rewritten; false"),
+    Option(
+        "hoodie.table.cdc.supplemental.logging.mode",
+        _H,
+        ("OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER"),
+        "the last unless given",
+    ),
     Option(
         "hoodie.datasource.write.drop.partition.columns", _H, ("false",), "columns stay in files"
     ),
@@ -93,8 +99,20 @@ TABLE_OPTIONS: tuple[Option, ...] = (
     Option("hoodie.table.checksum", _R, note="follows from the table's name"),
     Option("hoodie.timeline.layout.version", _R, note="always 2"),
     Option("hoodie.table.metadata.partitions", _R, note="Hudi's metadata table is not written"),
-    Option("hoodie.compaction.payload.class", _R, note="use hoodie.record.merge.mode"),
-    Option("hoodie.metadata.enable", _I, _FLAG, "this release writes no metadata table"),
+    Option("hoodie.compaction.payload.class", _H, note="a class of Hudi's own; docs/merging.md"),
+    Option(
+        "hoodie.table.partial.update.mode",
+        _H,
+        ("IGNORE_DEFAULTS", "FILL_UNAVAILABLE"),
+        "from table version 9: which columns of a newer row keep the older value",
+    ),
+    Option("hoodie.write.partial.update.unavailable.value", _H, note="with FILL_UNAVAILABLE"),
+    Option(
+        "hoodie.metadata.enable",
+        _I,
+        _FLAG,
+        "we write no metadata table; false to open_table gives up an index in Hudi's",
+    ),
     Option("hoodie.bulkinsert.shuffle.parallelism", _I),
     Option("hoodie.insert.shuffle.parallelism", _I),
     Option("hoodie.upsert.shuffle.parallelism", _I),
@@ -105,7 +123,12 @@ TABLE_OPTIONS: tuple[Option, ...] = (
     Option("hoodie.simple.index.update.partition.path", _H, _FLAG, "with index=global_simple"),
     Option("hoodie.payload.delete.field", _H, note="a row with the marker there is a delete"),
     Option("hoodie.payload.delete.marker", _H),
-    Option("hoodie.logfile.data.block.format", _H, ("parquet",), "Avro blocks: not written yet"),
+    Option(
+        "hoodie.logfile.data.block.format",
+        _H,
+        ("parquet", "avro"),
+        "parquet unless given; up to table version 9",
+    ),
     Option("write.distribution-mode", _H, ("none", "hash"), "without it chosen by size"),
     Option(
         "compaction_log_streaming_read_buffer",
@@ -234,7 +257,8 @@ def check_options(given: Mapping[str, str], known: Iterable[Option] = TABLE_OPTI
 
 def stored_name(name: str) -> str:
     """Give the property that an option becomes: Hudi keeps what steers a merge under a prefix."""
-    prefixed = name.startswith("hoodie.payload.delete.")
+    steers_merge = ("hoodie.payload.delete.", "hoodie.write.partial.update.")
+    prefixed = name.startswith(steers_merge)
     return f"hoodie.record.merge.property.{name}" if prefixed else name
 
 

@@ -11,9 +11,10 @@ from lakebed.index.scan import Scan
 from lakebed.model.executor import Executor
 from lakebed.spark.executor import SparkExecutor
 from lakebed.spark.locate import stage_joined
-from lakebed.spark.read import read_frame
+from lakebed.spark.read import changes_frame, read_frame
 from lakebed.spark.schema import spark_to_arrow
 from lakebed.spark.session import check_session
+from lakebed.table.changes.scan import ChangeScan
 from lakebed.table.snapshot import Snapshot
 from lakebed.write.pipeline import Source
 from lakebed.write.spec import WriteSpec
@@ -77,3 +78,7 @@ class SparkEngine:
     def read(self, scan: Scan) -> DataFrame:
         """Give the rows of `scan` as a DataFrame."""
         return read_frame(self._spark, scan)
+
+    def changes(self, scan: ChangeScan) -> DataFrame:
+        """Give the change rows of `scan` as a DataFrame."""
+        return changes_frame(self._spark, scan)

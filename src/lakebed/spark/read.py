@@ -16,12 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from lakebed.errors import InvalidError, UnsupportedError
-from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.format.meta_columns import COMMIT_TIME, RECORD_KEY
 from lakebed.index.scan import Scan
 from lakebed.spark.executor import over_numbers, spread
 from lakebed.spark.schema import arrow_to_spark
 from lakebed.spark.session import check_arrow, check_reachable
 from lakebed.storage.storage import Storage
+from lakebed.table.changes.scan import ChangeScan
 from lakebed.table.file_group import BaseFile, FileSlice
 from lakebed.table.predicate import Predicate
 
@@ -55,6 +56,8 @@ def read_frame(spark: SparkSession, scan: Scan) -> DataFrame:
     if plain:
         files = [s.base_file for s in plain if s.base_file is not None]
         native = native_frame(spark, scan.storage, files, arrow_to_spark(scan.full_schema))
+        if scan.commits is not None:
+            native = native.where(native[COMMIT_TIME].isin(list(scan.commits)))
         frames.append(native.select(*_quoted(wanted)))
     if others:
         pushed = predicate if _evaluates_alike(spark) else None
@@ -65,6 +68,24 @@ def read_frame(spark: SparkSession, scan: Scan) -> DataFrame:
     if scan.where is not None:
         frame = _filtered(frame, scan.where)
     return frame.select(*_quoted(scan.columns))
+
+
+def changes_frame(spark: SparkSession, scan: ChangeScan) -> DataFrame:
+    """Give the change rows of `scan`, a task for each file group."""
+    schema = arrow_to_spark(scan.schema)
+    if not scan.groups:
+        return spark.createDataFrame([], schema)
+    check_arrow(spark)
+    check_reachable(scan.reader.storage)
+    # Large ones first, so that no long task comes last.
+    ordered = sorted(scan.groups, key=lambda group: -group.size_bytes)
+    travelling = replace(scan, groups=())
+
+    def read(numbers: Iterator[int]) -> Iterator[pa.RecordBatch]:
+        for number in numbers:
+            yield from travelling.read(ordered[number])
+
+    return spread(spark, len(ordered)).mapInArrow(over_numbers(read), schema)
 
 
 def _quoted(names: Sequence[str]) -> list[str]:

@@ -10,11 +10,13 @@ from enum import StrEnum
 from typing import Self
 
 from lakebed.errors import ChecksumError, CorruptError, InvalidError, UnsupportedError
-from lakebed.format.partition_path import PartitionStyle
+from lakebed.format.instant_name import LAYOUT_1, LAYOUT_2
+from lakebed.format.partition_path import PartitionStyle, PartKind, parse_part_kinds
 from lakebed.format.properties import table_checksum
 from lakebed.format.record_key import KeyGenerator
 from lakebed.format.timestamp_keygen import TimestampKeygen
-from lakebed.table.merge_mode import MergeMode, parse_merge_mode
+from lakebed.merge.rule import Fill
+from lakebed.table.merge_mode import MergeMode, parse_merge
 from lakebed.table.property_values import (
     flag,
     names,
@@ -23,13 +25,16 @@ from lakebed.table.property_values import (
     size_bytes,
     whole_number,
 )
+from lakebed.table.timeline_place import history_path, timeline_path
 from lakebed.table.writer_index import WriterIndex, parse_index
+from lakebed.timeline.layout import layout_of
 
 TABLE_VERSIONS = (8, 9, 10)
+"""What we write."""
+READ_ONLY_VERSION = 6
+"""What we read and do not write: Hudi 0.14 and 0.15, timeline layout 1."""
 _READ_BUFFER = "compaction_log_streaming_read_buffer"
-_MERGE_PROPERTY = "hoodie.record.merge.property."
-_DELETE_FIELD = "hoodie.payload.delete.field"
-_DELETE_MARKER = "hoodie.payload.delete.marker"
+_PARTITION_FIELDS = "hoodie.table.partition.fields"
 
 
 class TableType(StrEnum):
@@ -73,6 +78,8 @@ class TableConfig:
     partition_style: PartitionStyle
     timestamp_keygen: TimestampKeygen | None
     merge_mode: MergeMode
+    fill: Fill | None
+    natural_deletes: bool
     layout: Layout
     index: WriterIndex | None
     delete_marker: tuple[str, str] | None
@@ -86,10 +93,28 @@ class TableConfig:
     properties: Mapping[str, str] = field(repr=False)
 
     @property
+    def timeline_layout(self) -> int:
+        """Give `hoodie.timeline.layout.version`."""
+        return layout_of(self.timeline_path)
+
+    @property
     def composite_key(self) -> bool:
         """Tell whether a record key is spelled `field:value,...`."""
         generator = self.key_generator
         return generator is not None and generator.is_composite(self.record_key_fields)
+
+    @property
+    def has_meta_columns(self) -> bool:
+        """Tell whether files hold record keys and commit times; else columns spell the keys."""
+        return self.properties.get("hoodie.populate.meta.fields", "true").strip().lower() != "false"
+
+    @property
+    def timestamp_fields(self) -> tuple[str, ...]:
+        """Give the partition fields whose folders are formatted times."""
+        if self.key_generator is KeyGenerator.CUSTOM:
+            kinds = parse_part_kinds(self.properties.get(_PARTITION_FIELDS, "")) or {}
+            return tuple(name for name, kind in kinds.items() if kind is PartKind.TIMESTAMP)
+        return self.partition_fields if self.key_generator is KeyGenerator.TIMESTAMP else ()
 
     @classmethod
     def parse(cls, properties: Mapping[str, str], where: str) -> Self:
@@ -103,8 +128,9 @@ class TableConfig:
             properties.get("hoodie.table.ordering.fields")
             or properties.get("hoodie.table.precombine.field", "")
         )
+        merge = parse_merge(properties, version, ordering, where)
         keys = names(properties.get("hoodie.table.recordkey.fields", ""))
-        partition_fields = partition_names(properties.get("hoodie.table.partition.fields", ""))
+        partition_fields = partition_names(properties.get(_PARTITION_FIELDS, ""))
         generator = _key_generator(properties, keys, partition_fields)
         style = PartitionStyle(
             hive_style=flag(properties, "hoodie.datasource.write.hive_style_partitioning"),
@@ -124,19 +150,18 @@ class TableConfig:
             key_generator=generator,
             partition_style=style,
             timestamp_keygen=_timestamp_keygen(properties, generator, partition_fields),
-            merge_mode=parse_merge_mode(properties, ordering, where),
+            merge_mode=merge.mode,
+            fill=merge.fill,
+            natural_deletes=merge.natural_deletes,
             layout=_layout(properties, where),
             index=parse_index(properties, keys, where),
-            delete_marker=_delete_marker(properties),
+            delete_marker=merge.delete_marker,
             read_buffer_bytes=size_bytes(properties, _READ_BUFFER, 10 << 20),
             distribution_mode=properties.get("write.distribution-mode", "").strip().lower(),
             concurrency=_concurrency(properties, where),
             zone=_zone(properties, where),
-            timeline_path=_folder(".hoodie", properties.get("hoodie.timeline.path", "timeline")),
-            history_path=_folder(
-                _folder(".hoodie", properties.get("hoodie.timeline.path", "timeline")),
-                properties.get("hoodie.timeline.history.path", "history"),
-            ),
+            timeline_path=timeline_path(properties, _layout_of(version), where),
+            history_path=history_path(properties, _layout_of(version), where),
             create_schema=properties.get("hoodie.table.create.schema") or None,
             properties=dict(properties),
         )
@@ -154,15 +179,22 @@ def _check_sum(properties: Mapping[str, str], database: str, name: str, where: s
 
 def _version(properties: Mapping[str, str], where: str) -> int:
     version = whole_number(properties, "hoodie.table.version", 0, where)
-    if version not in TABLE_VERSIONS:
+    if version not in (READ_ONLY_VERSION, *TABLE_VERSIONS):
         raise UnsupportedError(
             f"{where}: table version {version or 'missing'}; this release reads "
-            f"{', '.join(map(str, TABLE_VERSIONS))}"
+            f"{', '.join(map(str, (READ_ONLY_VERSION, *TABLE_VERSIONS)))}"
         )
     layout = whole_number(properties, "hoodie.timeline.layout.version", 0, where)
-    if layout != 2:
-        raise UnsupportedError(f"{where}: timeline layout {layout or 'missing'}; want 2")
+    wanted = _layout_of(version)
+    if layout != wanted:
+        raise UnsupportedError(
+            f"{where}: timeline layout {layout or 'missing'}; want {wanted} in table version {version}"
+        )
     return version
+
+
+def _layout_of(version: int) -> int:
+    return LAYOUT_1 if version == READ_ONLY_VERSION else LAYOUT_2
 
 
 def _check_shape(properties: Mapping[str, str], where: str) -> None:
@@ -209,31 +241,40 @@ def _key_generator(
     )
     if text:
         try:
-            return KeyGenerator.parse(text)
+            generator = KeyGenerator.parse(text)
         except UnsupportedError:
             return None
+        return generator if _spells_parts(properties, generator) else None
     if not partitions:
         return KeyGenerator.NON_PARTITION
     return KeyGenerator.COMPLEX if len(keys) > 1 or len(partitions) > 1 else KeyGenerator.SIMPLE
+
+
+def _spells_parts(properties: Mapping[str, str], generator: KeyGenerator) -> bool:
+    """Tell whether we can spell every part of a custom key generator, and any other."""
+    if generator is not KeyGenerator.CUSTOM:
+        return True
+    kinds = parse_part_kinds(properties.get(_PARTITION_FIELDS, ""))
+    if kinds is None or PartKind.TIMESTAMP not in kinds.values():
+        return kinds is not None
+    return _timestamp_settings(properties) is not None
 
 
 def _timestamp_keygen(
     properties: Mapping[str, str], generator: KeyGenerator | None, partitions: tuple[str, ...]
 ) -> TimestampKeygen | None:
     """Give the settings of a timestamp key generator; None for those that we cannot write with."""
-    if generator is not KeyGenerator.TIMESTAMP or len(partitions) != 1:
+    single = generator is KeyGenerator.TIMESTAMP and len(partitions) == 1
+    if not single and generator is not KeyGenerator.CUSTOM:
         return None
+    return _timestamp_settings(properties)
+
+
+def _timestamp_settings(properties: Mapping[str, str]) -> TimestampKeygen | None:
     try:
         return TimestampKeygen.parse(properties)
     except (UnsupportedError, InvalidError):
         return None
-
-
-def _delete_marker(properties: Mapping[str, str]) -> tuple[str, str] | None:
-    """Give the column and the value by which a row says that it is a delete."""
-    field = properties.get(_MERGE_PROPERTY + _DELETE_FIELD, "").strip()
-    marker = properties.get(_MERGE_PROPERTY + _DELETE_MARKER, "").strip()
-    return (field, marker) if field and marker else None
 
 
 def _concurrency(properties: Mapping[str, str], where: str) -> ConcurrencyMode:
@@ -252,7 +293,3 @@ def _zone(properties: Mapping[str, str], where: str) -> str:
     if zone not in ("UTC", "LOCAL"):
         raise UnsupportedError(f"{where}: hoodie.table.timeline.timezone={zone}; want UTC or LOCAL")
     return zone
-
-
-def _folder(parent: str, name: str) -> str:
-    return f"{parent}/{name.strip('/')}"

@@ -1,4 +1,4 @@
-"""Write rows of a table as a sorted Parquet file: a base file, a data log, a log block's content.
+"""Write rows of a table as a sorted run: a base file, a data log, a log block's content.
 
 Columns are the five meta columns and then the table's in their storage types.
 """
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from lakebed.errors import InvalidError
 from lakebed.format.avro_schema import arrow_to_avro, with_meta_fields
-from lakebed.format.footer import FOOTER_AVRO_SCHEMA
+from lakebed.format.footer import FOOTER_AVRO_SCHEMA, FOOTER_OPEN_BLOOM
 from lakebed.format.meta_columns import (
     COMMIT_TIME,
     FILE_NAME,
@@ -23,6 +23,7 @@ from lakebed.format.meta_columns import (
     seqnos,
 )
 from lakebed.storage.storage import WriteStream
+from lakebed.table.avro_run_writer import AvroRunWriter
 from lakebed.table.conform import conform, conform_array
 from lakebed.table.run_writer import ROW_GROUP_BYTES, ROW_GROUP_ROWS, RunWriter
 from lakebed.table.schema import storage_schema
@@ -54,7 +55,8 @@ class DataFileWriter:
     table's columns only. `file_name` is what rows say of their file: the name of a base file
     (from `path` if not given), the bare file id in a log. `metadata` adds to the footer, and
     goes before what the writer would say itself. A `task` number must not come twice in an
-    instant: sequence numbers hold it.
+    instant: sequence numbers hold it. With `avro_schema`, which holds the meta fields too, the
+    rows become the records of an Avro block instead of a Parquet file.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class DataFileWriter:
         metadata: Mapping[str, str] | None = None,
         row_group_rows: int = ROW_GROUP_ROWS,
         row_group_bytes: int = ROW_GROUP_BYTES,
+        avro_schema: str | None = None,
     ) -> None:
         self._path = path
         self._schema = schema
@@ -79,12 +82,17 @@ class DataFileWriter:
         self._partition_path = partition_path
         self._file_name = path.rpartition("/")[2] if file_name is None else file_name
         self._task = task
+        self._run: RunWriter | AvroRunWriter
+        if avro_schema is not None:
+            self._run = AvroRunWriter(stream, path, avro_schema)
+            return
         avro = with_meta_fields(arrow_to_avro(schema, table_name))
+        bloom = FOOTER_OPEN_BLOOM if file_name is None else {}
         self._run = RunWriter(
             stream,
             path,
             self._file_schema,
-            {FOOTER_AVRO_SCHEMA: avro, **(metadata or {})},
+            {FOOTER_AVRO_SCHEMA: avro, **bloom, **(metadata or {})},
             row_group_rows=row_group_rows,
             row_group_bytes=row_group_bytes,
         )

@@ -1,4 +1,4 @@
-"""Write an inline log: one file of a Parquet block and a delete block."""
+"""Write an inline log: one file of a data block, Parquet or Avro, and a delete block."""
 
 import zlib
 
@@ -10,6 +10,7 @@ from lakebed.format.names import InlineLogName
 from lakebed.format.order_mark import mark_ordered
 from lakebed.storage.spool import Spool
 from lakebed.storage.storage import WriteStream
+from lakebed.table.avro_run_writer import block_head
 from lakebed.table.data_writer import DataFileWriter
 from lakebed.table.file_group import join_path
 from lakebed.table.log_target import Deletes, LogFileStats, LogTarget, Rows
@@ -31,7 +32,7 @@ def file_number(path: str) -> int:
 class InlineLog:
     """One log file of blocks; what it holds in memory is bounded.
 
-    The length of a block stands before its content, so the Parquet bytes go to a spool first.
+    The length of a block stands before its content, so the bytes of rows go to a spool first.
     Deletes wait for the end, as in Hudi's logs; more than fit into memory make a block earlier,
     where they say the same: no key has both a row and a delete. Barriers stand before the rows.
     Deletes with and without ordering values get a block each: hudi-rs refuses a mix.
@@ -72,6 +73,7 @@ class InlineLog:
                 file_name=target.file_id,
                 task=file_number(self._path),
                 row_group_rows=LOG_ROW_GROUP_ROWS,
+                avro_schema=target.row_schema if target.avro else None,
             )
         self._writer.write(
             rows.columns,
@@ -139,11 +141,17 @@ class InlineLog:
     def _write_rows(self) -> None:
         if self._writer is None or self._spool is None:
             return
+        target = self._target
         content_length = self._writer.close().size_bytes
-        headers = self._headers(self._target.row_schema) | self._target.row_headers
-        head, tail = encode_frame(BlockType.PARQUET_DATA, headers, content_length)
+        schema = mark_ordered(target.row_schema) if target.avro else target.row_schema
+        before = block_head(self._rows) if target.avro else b""
+        head, tail = encode_frame(
+            BlockType.AVRO_DATA if target.avro else BlockType.PARQUET_DATA,
+            self._headers(schema) | target.row_headers,
+            len(before) + content_length,
+        )
         stream = self._open()
-        stream.write(head)
+        stream.write(head + before)
         for chunk in self._spool.chunks():
             stream.write(chunk)
         stream.write(tail)

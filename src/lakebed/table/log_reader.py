@@ -21,21 +21,24 @@ from lakebed.table.config import Layout, TableConfig
 from lakebed.table.file_group import BaseFile, FileSlice, LogFile
 from lakebed.table.parquet_source import open_parquet
 from lakebed.table.run_source import RunKind, RunSource
+from lakebed.table.torn_log import TornLog, check_torn
 
 _PARQUET_MAGIC = b"PAR1"
+_READ = frozenset({BlockType.AVRO_DATA, BlockType.PARQUET_DATA, BlockType.DELETE})
 _NATIVE_SORTED = 10
 """The table version from which `lsm_tree` promises that native files are sorted."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """One block or native file: a run, a rollback of `target`, or the `refusal` to read it."""
+    """One block or native file: a run, a rollback of `target`, or what is wrong with it."""
 
     instant: str
     source: RunSource | None = None
     compacted: tuple[str, ...] = ()
     target: str | None = None
     refusal: LakebedError | None = None
+    torn: TornLog | None = None
 
 
 def slice_sources(
@@ -43,9 +46,9 @@ def slice_sources(
 ) -> list[RunSource]:
     """Give the runs of `slice_` in the order in which they replay, the base file first.
 
-    Change data is left out. A torn block is CorruptError, unless its writer was rolled
-    back: Hudi would read past it, and so lose rows without a word. Blocks and files that
-    this release does not read are UnsupportedError, if they count.
+    Change data is left out. A torn block is read past, as Hudi does, if its writer was rolled
+    back or wrote all of its rows behind it again; else it is CorruptError. Blocks and files
+    that this release does not read are UnsupportedError, if they count.
     """
     logs = sorted(slice_.log_files, key=lambda log: replay_key(log.name))
     found: list[_Found] = []
@@ -62,6 +65,8 @@ def slice_sources(
     for item in _without_replaced(counted, at_own_place=at_own_place):
         if item.refusal is not None:
             raise item.refusal
+        if item.torn is not None:
+            check_torn(storage, config, item.torn)
         if item.source is not None:
             sources.append(_settle_order(storage, item.source))
     if slice_.base_file is not None:
@@ -90,8 +95,11 @@ def _read_log(storage: Storage, log: LogFile, config: TableConfig) -> Iterator[_
         size = file.size()
         # The RFC's own form of a native log: a Parquet file under the name of an inline one.
         if file.read_at(min(size, len(_PARQUET_MAGIC)), 0) != _PARQUET_MAGIC:
-            for place in scan_blocks(lambda at, length: file.read_at(length, at), size, what):
+            places = list(scan_blocks(lambda at, length: file.read_at(length, at), size, what))
+            for place in places:
                 yield from _read_block(log, place, what)
+            if torn := TornLog.of(log, places):
+                yield _Found(log.name.instant, torn=torn)
             return
     yield from _read_native(storage, log, None, config)
 
@@ -127,11 +135,6 @@ def _read_native(
 def _read_block(log: LogFile, place: BlockPlace | CorruptSpan, what: str) -> Iterator[_Found]:
     where = f"{what}, block at byte {place.offset}"
     if isinstance(place, CorruptSpan):
-        torn = CorruptError(
-            f"{where}: {place.size_bytes} bytes are no whole block ({place.reason}): bring the "
-            f"file back from a copy, or roll back the instant {log.name.instant} that wrote it"
-        )
-        yield _Found(log.name.instant, refusal=torn)
         return
     headers = place.headers
     instant = headers.get(HeaderKey.INSTANT_TIME)
@@ -142,13 +145,13 @@ def _read_block(log: LogFile, place: BlockPlace | CorruptSpan, what: str) -> Ite
         if target is None:
             raise CorruptError(f"{where}: command without a header TARGET_INSTANT_TIME")
         yield _command(instant, headers.get(HeaderKey.COMMAND_BLOCK_TYPE, ""), target, where)
-    elif place.type in (BlockType.PARQUET_DATA, BlockType.DELETE):
+    elif place.type in _READ:
         times = headers.get(HeaderKey.COMPACTED_BLOCK_TIMES, "")
         yield _Found(instant, _block_source(log, place, instant, where), _instants(times))
     elif place.type is not BlockType.CDC_DATA:
         refusal = UnsupportedError(
-            f"{where}: a block of type {place.type.name}; this release reads Parquet blocks "
-            "(hoodie.logfile.data.block.format=parquet) and delete blocks"
+            f"{where}: a block of type {place.type.name}; this release reads Avro and Parquet "
+            "blocks (hoodie.logfile.data.block.format) and delete blocks"
         )
         yield _Found(instant, refusal=refusal)
 
@@ -156,14 +159,19 @@ def _read_block(log: LogFile, place: BlockPlace | CorruptSpan, what: str) -> Ite
 def _block_source(log: LogFile, place: BlockPlace, instant: str, where: str) -> RunSource:
     schema = place.headers.get(HeaderKey.SCHEMA)
     deletes = place.type is BlockType.DELETE
+    avro = place.type is BlockType.AVRO_DATA
+    if avro and schema is None:
+        raise CorruptError(f"{where}: Avro block without a header SCHEMA")
     return RunSource(
         log.path,
         RunKind.DELETES if deletes else RunKind.DATA,
         instant,
-        ordered=deletes and schema is not None and is_marked_ordered(schema, where),
+        # A Parquet block says it in its own footer.
+        ordered=(deletes or avro) and schema is not None and is_marked_ordered(schema, where),
         partial=place.headers.get(HeaderKey.IS_PARTIAL, "").lower() == "true",
         offset=place.content_offset,
         length=place.content_length,
+        avro_schema=schema if avro else None,
     )
 
 
@@ -175,7 +183,7 @@ def _command(instant: str, command: str, target: str, what: str) -> _Found:
 
 def _settle_order(storage: Storage, source: RunSource) -> RunSource:
     """Look for the mark of a Parquet block in its own footer; the others have said it already."""
-    if source.kind is RunKind.DELETES or source.length is None:
+    if source.length is None or not source.is_parquet:
         return source
     return _look_for_mark(storage, source)
 

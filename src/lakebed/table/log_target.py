@@ -33,7 +33,7 @@ class LogTarget:
     `schema` are the columns of its rows, `row_schema` the same as Avro with meta fields, and
     `table_schema` the whole table's. `ordering` are the ordering columns as deletes hold them;
     none where the commit time decides. `compacted` are the instants that a log compaction stands
-    for: readers skip what these wrote before.
+    for: readers skip what these wrote before. `avro` asks for Avro blocks instead of Parquet ones.
     """
 
     storage: Storage
@@ -50,6 +50,7 @@ class LogTarget:
     ordering: tuple[pa.Field, ...]
     partial: bool
     compacted: tuple[str, ...] = ()
+    avro: bool = False
 
     @property
     def place(self) -> str:

@@ -32,6 +32,8 @@ __all__ = ["LogFileStats", "write_log_run"]
 _NATIVE_VERSION = 10
 """The table version from which logs are files of their own: before it Hudi does not see them."""
 
+_BLOCK_FORMAT = "hoodie.logfile.data.block.format"
+
 Flags = npt.NDArray[np.uint8]
 
 
@@ -112,6 +114,7 @@ def write_log_run(
         ordering=ordering,
         partial=partial,
         compacted=compacted,
+        avro=writes_avro(config),
     )
     log: _Log = NativeLog(target) if config.version >= _NATIVE_VERSION else InlineLog(target)
     order = KeyOrder(target.place)
@@ -124,6 +127,11 @@ def write_log_run(
     except BaseException:
         log.abort()
         raise
+
+
+def writes_avro(config: TableConfig) -> bool:
+    """Tell whether rows of logs go to Avro blocks; Parquet unless asked for."""
+    return config.properties.get(_BLOCK_FORMAT, "parquet").strip().lower() == "avro"
 
 
 def _ordering_fields(config: TableConfig, table_schema: str) -> tuple[pa.Field, ...]:

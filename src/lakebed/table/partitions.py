@@ -2,16 +2,34 @@
 
 import pyarrow as pa
 
-from lakebed.format.partition_path import partition_paths
+from lakebed.errors import UnsupportedError
+from lakebed.format.partition_path import join_levels, level_texts, partition_paths
 from lakebed.table.config import TableConfig
 
 
 def partition_column(rows: pa.RecordBatch, config: TableConfig) -> pa.StringArray:
     """Spell the partition path of each row."""
-    if config.timestamp_keygen is not None:
-        field = config.partition_fields[0]
-        return config.timestamp_keygen.partition_paths(
-            rows.column(field), field, config.partition_style
+    fields, style = config.partition_fields, config.partition_style
+    timed = config.timestamp_fields
+    if not timed:
+        columns = {name: rows.column(name) for name in fields}
+        return partition_paths(columns, fields, style, rows.num_rows)
+    return join_levels(
+        [
+            time_level(rows.column(field), field, config)
+            if field in timed
+            else level_texts(rows.column(field), field, style, first=number == 0)
+            for number, field in enumerate(fields)
+        ]
+    )
+
+
+def time_level(column: pa.Array, field: str, config: TableConfig) -> pa.StringArray:
+    """Spell the folder, or folders, of each value of a column of times."""
+    keygen = config.timestamp_keygen
+    if keygen is None:
+        raise UnsupportedError(
+            f"partition field {field!r}: the table's hoodie.keygen.timebased.* properties are none "
+            "that we spell folders by"
         )
-    columns = {name: rows.column(name) for name in config.partition_fields}
-    return partition_paths(columns, config.partition_fields, config.partition_style, rows.num_rows)
+    return keygen.partition_paths(column, field, config.partition_style)

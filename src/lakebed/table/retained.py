@@ -12,22 +12,24 @@ from typing import cast
 
 from lakebed.errors import CorruptError, InvalidError
 from lakebed.format.commit_metadata import CommitMetadata
-from lakebed.format.instant_name import Action, State
+from lakebed.format.instant_name import LAYOUT_1, Action, State
 from lakebed.format.names import BaseFileName, parse_data_name
 from lakebed.format.plans import PlanKind, parse_plan
 from lakebed.storage.storage import Storage
-from lakebed.table.file_group import FileGroupId
+from lakebed.table.file_group import FileGroupId, join_path
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.archived import read_archived
+from lakebed.timeline.layout import has_archive
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 
 
 def named_files(metadata: CommitMetadata) -> Iterable[str]:
-    """Give the path of every data file that a commit names."""
+    """Give the path of every data file that a commit names, its change data included."""
     for stats in metadata.partition_to_write_stats.values():
         for stat in stats:
             if stat.path:
                 yield stat.path.lstrip("/")
+            yield from (path.lstrip("/") for path in stat.cdc_stats or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,14 @@ def needed_files(
 ) -> dict[FileGroupId, list[NamedFile]]:
     """Give what `commits`, oldest first, name of the newest slice of each file group.
 
-    That is its newest base file, and the logs that were completed after that began.
+    That is its newest base file, and the logs that were completed after that began. In layout 1
+    the name of a log says to which base file it belongs, and its commit names that file again.
     """
     bases: dict[FileGroupId, tuple[str, NamedFile]] = {}
     logs: dict[FileGroupId, list[tuple[str, NamedFile]]] = defaultdict(list)
-    for instant, metadata in commits:
+    told = list(commits)
+    counted = {instant.requested for instant, _ in told}
+    for instant, metadata in told:
         for stat in metadata.write_stats():
             if not stat.path:
                 continue
@@ -59,7 +64,14 @@ def needed_files(
             group = FileGroupId(partition, name.file_id, name.column_group)
             if isinstance(name, BaseFileName):
                 bases[group] = (name.instant, file)
-            else:
+            elif instant.layout == LAYOUT_1:
+                logs[group].append((name.instant, file))
+                base = parse_data_name(stat.base_file or "")
+                if isinstance(base, BaseFileName) and base.instant > bases.get(group, ("",))[0]:
+                    path = join_path(partition, base.encode())
+                    bases[group] = (base.instant, NamedFile(path, 0))
+            elif name.instant in counted:
+                # While buckets are resized, a log is named after the clustering and hidden with it.
                 logs[group].append((instant.completion or "", file))
     needed = {group: [file] for group, (_, file) in bases.items()}
     for group, held in logs.items():
@@ -112,8 +124,10 @@ def check_as_of(
         )
     first = timeline.first_active
     if first is not None and until < first:
-        archived = next(iter(read_archived(storage, history_path, columns=())), None)
-        if archived is not None:
+        archived = has_archive(storage, history_path) or any(
+            True for _ in read_archived(storage, history_path, columns=())
+        )
+        if archived:
             raise InvalidError(
                 f"as of {until}: that instant is archived, and the active timeline begins at {first}"
             )

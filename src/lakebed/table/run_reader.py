@@ -1,12 +1,14 @@
 """The rows of one run, as batches that a merge takes: key, ordering, flags and columns.
 
 Rows of a log that say of themselves that they are deleted become deletes here. A run that
-nobody has sorted is sorted in memory, within a budget.
+nobody has sorted is sorted, within a budget of memory.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import reduce
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,8 +16,10 @@ import pyarrow.compute as pc
 from lakebed.errors import CorruptError, UnsupportedError
 from lakebed.format.delete_columns import decode_deletes
 from lakebed.format.meta_columns import IS_DELETED, RECORD_KEY
+from lakebed.format.record_key import record_keys
 from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS, Run
 from lakebed.storage.storage import Storage
+from lakebed.table.avro_source import AvroSource, open_avro
 from lakebed.table.key_filter import KeyFilter, check_ascending
 from lakebed.table.parquet_source import (
     BUFFER_BYTES,
@@ -28,9 +32,10 @@ from lakebed.table.parquet_source import (
 from lakebed.table.projection import find_columns, shape
 from lakebed.table.run_source import RunKind, RunSource
 from lakebed.table.schema import find_field
+from lakebed.table.sort_run import SORT_BYTES, sort_batches
 
-SORT_BYTES = 512 << 20
-"""How much of a run without order is sorted in memory."""
+MAX_DELETE_BYTES = 512 << 20
+"""How long a delete block may be: it is decoded as a whole."""
 
 _FEW_ROWS = 2_048
 _OPERATION = "_hoodie_operation"
@@ -39,11 +44,26 @@ KEY_FIELD = pa.field(RECORD_KEY, pa.string())
 
 
 @dataclass(frozen=True, slots=True)
+class VirtualKey:
+    """How the record key follows from columns, where files do not hold it."""
+
+    fields: tuple[str, ...]
+    composite: bool
+
+    def put(self, rows: pa.RecordBatch, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Give `rows` the keys that the columns of `batch` spell."""
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        keys = record_keys(columns, self.fields, self.composite)
+        return rows.set_column(rows.schema.get_field_index(RECORD_KEY), KEY_FIELD, keys)
+
+
+@dataclass(frozen=True, slots=True)
 class Needs:
     """What a merge needs of each run of a slice.
 
     `fields` are the columns wanted, `ordering` those that decide (none in commit-time mode);
     `delete_marker` is the column and the text by which a row of a log says that it is gone.
+    `virtual_key` is there for a table without meta columns, whose keys its rows spell.
     """
 
     fields: tuple[pa.Field, ...]
@@ -53,6 +73,7 @@ class Needs:
     buffer_bytes: int = BUFFER_BYTES
     max_rows: int = READ_ROWS
     sort_bytes: int = SORT_BYTES
+    virtual_key: "VirtualKey | None" = None
 
     @property
     def all_fields(self) -> list[pa.Field]:
@@ -65,8 +86,63 @@ def open_run(storage: Storage, source: RunSource, needs: Needs) -> Run:
     """Give a run for the merge; its file is opened when the first batch is taken."""
     batches = read_run(storage, source, needs)
     if not source.ordered:
-        batches = _sort(storage, source, batches, needs.sort_bytes)
+        batches = sort_batches(batches, None, source.name, sort_bytes=needs.sort_bytes)
     return Run(source.name, batches, source.partial)
+
+
+def open_runs(
+    storage: Storage, sources: Sequence[RunSource], needs: Needs
+) -> list[tuple[RunSource, Run]]:
+    """Give the runs of a slice, each with a source of it, in the order in which they replay.
+
+    Logs without order that follow one another are sorted as one run.
+    """
+    opened: list[tuple[RunSource, Run]] = []
+    held: list[RunSource] = []
+
+    def sort_held() -> None:
+        if len(held) == 1:
+            opened.append((held[0], open_run(storage, held[0], needs)))
+        elif held:
+            what = f"{held[0].name} and {len(held) - 1} more without order"
+            rows = chain.from_iterable([read_run(storage, source, needs) for source in held])
+            schema = pa.schema(needs.all_fields)
+            batches = sort_batches(rows, schema, what, sort_bytes=needs.sort_bytes)
+            opened.append((held[0], Run(what, batches)))
+        held.clear()
+
+    for source in sources:
+        if source.ordered or source.partial or source.is_base:
+            sort_held()
+            opened.append((source, open_run(storage, source, needs)))
+        else:
+            held.append(source)
+    sort_held()
+    return opened
+
+
+def open_data(
+    storage: Storage, source: RunSource
+) -> AbstractContextManager[ParquetSource] | AbstractContextManager[AvroSource]:
+    """Open the rows of a data run."""
+    if source.avro_schema is None:
+        return open_parquet(
+            storage,
+            source.path,
+            source.name,
+            offset=source.offset,
+            length=source.length,
+            footer=source.footer,
+        )
+    assert source.length is not None, "an Avro block is a part of its file"
+    return open_avro(
+        storage,
+        source.path,
+        source.name,
+        offset=source.offset,
+        length=source.length,
+        schema_text=source.avro_schema,
+    )
 
 
 def read_run(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa.RecordBatch]:
@@ -87,14 +163,7 @@ def read_run(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa.R
 
 
 def _read_data(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa.RecordBatch]:
-    with open_parquet(
-        storage,
-        source.path,
-        source.name,
-        offset=source.offset,
-        length=source.length,
-        footer=source.footer,
-    ) as file:
+    with open_data(storage, source) as file:
         fields = needs.all_fields
         if source.partial:
             present = list(file.schema)
@@ -102,10 +171,13 @@ def _read_data(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa
         target = pa.schema(fields)
         # Hudi takes no row of a base file for a delete, whatever its columns say.
         markers = [] if source.is_base else _markers(file, needs)
-        columns = dict.fromkeys([*find_columns(file.schema, fields), *markers])
+        spelled = () if needs.virtual_key is None else needs.virtual_key.fields
+        columns = dict.fromkeys([*find_columns(file.schema, fields), *markers, *spelled])
         for batch in _read_batches(file, list(columns), source, needs):
             with reading(source.name):
                 rows = shape(batch, target)
+                if needs.virtual_key is not None:
+                    rows = needs.virtual_key.put(rows, batch)
                 check_keys(rows, source.name)
                 if markers:
                     rows = rows.append_column(FLAGS, _deleted_flags(batch, markers, needs))
@@ -113,10 +185,14 @@ def _read_data(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa
 
 
 def _read_batches(
-    file: ParquetSource, columns: list[str], source: RunSource, needs: Needs
+    file: ParquetSource | AvroSource, columns: list[str], source: RunSource, needs: Needs
 ) -> Iterator[pa.RecordBatch]:
     keys = needs.key_filter
-    groups = None if keys is None else keys.row_groups(file, source.name)
+    if isinstance(file, AvroSource):
+        yield from file.read(columns, buffer_bytes=needs.buffer_bytes, max_rows=needs.max_rows)
+        return
+    known = keys is not None and needs.virtual_key is None
+    groups = keys.row_groups(file, source.name) if keys is not None and known else None
     if keys is None or not keys.is_few or not source.ordered:
         yield from file.read(
             columns, buffer_bytes=needs.buffer_bytes, max_rows=needs.max_rows, row_groups=groups
@@ -131,7 +207,7 @@ def _read_batches(
             return
 
 
-def _markers(file: ParquetSource, needs: Needs) -> list[str]:
+def _markers(file: ParquetSource | AvroSource, needs: Needs) -> list[str]:
     """Name the columns of a log by which a row can say that it is deleted."""
     wanted = [IS_DELETED, _OPERATION]
     if needs.delete_marker is not None:
@@ -179,10 +255,10 @@ def _read_delete_block(
     storage: Storage, source: RunSource, needs: Needs
 ) -> Iterator[pa.RecordBatch]:
     assert source.length is not None
-    if source.length > needs.sort_bytes:
+    if source.length > MAX_DELETE_BYTES:
         raise UnsupportedError(
             f"{source.name}: a delete block of {source.length} bytes; want at most "
-            f"{needs.sort_bytes}, as it is read as a whole"
+            f"{MAX_DELETE_BYTES}, as it is read as a whole"
         )
     content = storage.read_range(source.path, source.offset, source.length)
     if len(content) != source.length:
@@ -201,33 +277,6 @@ def _read_delete_block(
         names=[RECORD_KEY, *(field.name for field in needs.ordering), FLAGS],
     )
     check_keys(rows, source.name)
-    for start in range(0, rows.num_rows, MAX_BATCH_ROWS):
-        yield rows.slice(start, MAX_BATCH_ROWS)
-
-
-def _sort(
-    storage: Storage, source: RunSource, batches: Iterator[pa.RecordBatch], sort_bytes: int
-) -> Iterator[pa.RecordBatch]:
-    """Sort a run by key; Arrow's sort is stable, so equal keys stay oldest first.
-
-    All versions of a key stay: only the merge knows what each of them does to the others.
-    """
-    held: list[pa.RecordBatch] = []
-    size_bytes = 0
-    for batch in batches:
-        held.append(batch)
-        size_bytes += batch.nbytes
-        if size_bytes > sort_bytes:
-            length = source.length or storage.head(source.path).size
-            raise UnsupportedError(
-                f"{source.name}: its {length} bytes are not marked as sorted, and their rows take "
-                f"more than the {sort_bytes} bytes of memory that sorting them may use"
-            )
-    if not held:
-        return
-    rows = pa.concat_batches(held)
-    held.clear()
-    rows = rows.take(pc.sort_indices(rows.column(RECORD_KEY)))
     for start in range(0, rows.num_rows, MAX_BATCH_ROWS):
         yield rows.slice(start, MAX_BATCH_ROWS)
 

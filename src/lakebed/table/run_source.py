@@ -1,7 +1,7 @@
 """One run of a file slice: what it holds and where its bytes lie.
 
-A base file, a native log file and a block of an inline log are three spellings of the same
-thing; nobody above tells them apart.
+A base file, a native log file and a block of an inline log, Parquet or Avro, are spellings of
+the same thing; nobody above tells them apart.
 """
 
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ class RunSource:
     """Where one run lies. Its bytes are `length` from `offset`, or the whole file without them.
 
     Deletes that are a whole file are Parquet, those inside one are the content of a delete
-    block. An `ordered` run ascends by record key, as its writer says; reading it checks. A
+    block. Rows are Parquet, or Avro of the schema `avro_schema`. An `ordered` run ascends by record key, as its writer says; reading it checks. A
     `partial` one holds the changed columns only. `instant` wrote it. The `footer` is there where it
     had to be read to know the rest.
     """
@@ -35,7 +35,15 @@ class RunSource:
     is_base: bool = False
     offset: int = 0
     length: int | None = None
+    avro_schema: str | None = field(default=None, repr=False)
     footer: ParquetFooter | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def is_parquet(self) -> bool:
+        """Tell whether its bytes are a Parquet file, with a footer."""
+        if self.kind is RunKind.DELETES:
+            return self.length is None
+        return self.avro_schema is None
 
     @property
     def name(self) -> str:

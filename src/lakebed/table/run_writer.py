@@ -64,7 +64,7 @@ class KeyOrder:
         self.max_key = keys[-1].as_py()
 
 
-class _Sink:
+class ParquetSink:
     """The file that pyarrow writes to; after `discard` it swallows what still comes.
 
     pyarrow can only end a Parquet file by writing its footer, also one that failed.
@@ -77,15 +77,18 @@ class _Sink:
         self._discarding = False
 
     def write(self, data: bytes | memoryview | pa.Buffer) -> int:
+        """Append `data`, or swallow it."""
         return len(memoryview(data)) if self._discarding else self._stream.write(data)
 
     def tell(self) -> int:
+        """Give the number of bytes written so far."""
         return self._stream.tell()
 
     def flush(self) -> None:
-        pass
+        """Do nothing: bytes are visible once the stream is closed."""
 
     def discard(self) -> None:
+        """Swallow what still comes."""
         self._discarding = True
 
 
@@ -121,7 +124,7 @@ class RunWriter:
         self._pending_bytes = 0
         self._rows = 0
         self._first_keys: list[str] = []
-        self._sink = _Sink(stream)
+        self._sink = ParquetSink(stream)
         self._writer: pq.ParquetWriter | None = None
         self._encoder = ThreadPoolExecutor(1, thread_name_prefix="lakebed-encode")
         self._encoding: deque[Future[None]] = deque()

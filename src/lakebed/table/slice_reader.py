@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from lakebed.errors import CorruptError, SchemaError
+from lakebed.errors import CorruptError, SchemaError, UnsupportedError
 from lakebed.format.footer import FOOTER_IS_ORDERED
 from lakebed.format.meta_columns import META_COLUMNS, RECORD_KEY
 from lakebed.merge.passes import merge_in_passes
@@ -28,7 +28,7 @@ from lakebed.table.parquet_source import (
 )
 from lakebed.table.projection import find_columns, project, shape, with_columns
 from lakebed.table.row_group_filter import RowGroupFilter
-from lakebed.table.run_reader import KEY_FIELD, Needs, check_keys, open_run
+from lakebed.table.run_reader import KEY_FIELD, Needs, VirtualKey, check_keys, open_runs
 from lakebed.table.run_source import RunSource
 from lakebed.table.schema import find_field
 from lakebed.table.spill import Spills
@@ -62,8 +62,8 @@ def read_slice(
     A slice without logs gives its base file as it lies, but for what `row_groups` rules out,
     and `rule` is not asked. Else, or if it is to be `by_key`, rows come in ascending order of
     key, each key once. `is_visible` tells which instants count. `sources` are the runs of the
-    slice, if the caller has them already. Memory is bounded by runs times `buffer_bytes`, but
-    for runs without order.
+    slice, if the caller has them already. Memory is bounded by runs times `buffer_bytes`; runs
+    without order are sorted in a bound of their own.
     """
     target = pa.schema(project(schema, columns))
     if sources is None:
@@ -73,7 +73,15 @@ def read_slice(
         footer = sources[0].footer if sources else None
         batches = gather(
             _read_base(
-                storage, slice_.base_file, footer, target, key_filter, row_groups, buffer_bytes
+                storage,
+                slice_.base_file,
+                footer,
+                target,
+                key_filter,
+                row_groups,
+                buffer_bytes,
+                # Some releases of Hudi put columns there that others must not see.
+                hidden=() if config.has_meta_columns else META_COLUMNS,
             )
         )
     else:
@@ -82,6 +90,7 @@ def read_slice(
             ordering=_ordering(schema, rule),
             delete_marker=config.delete_marker,
             key_filter=key_filter,
+            virtual_key=virtual_key(config),
             buffer_bytes=buffer_bytes,
             max_rows=min(READ_ROWS, max(_MIN_MERGE_ROWS, _MERGE_ROWS // max(1, len(sources)))),
         )
@@ -98,6 +107,18 @@ def read_slice(
         yield from batches
     finally:
         pa.default_memory_pool().release_unused()
+
+
+def virtual_key(config: TableConfig) -> VirtualKey | None:
+    """Say how keys are spelled in a table without meta columns; None for all others."""
+    if config.has_meta_columns:
+        return None
+    if config.key_generator is None or not config.record_key_fields:
+        raise UnsupportedError(
+            f"table {config.name!r} is kept without meta columns, and its rows cannot be merged: "
+            "its key generator is not known here"
+        )
+    return VirtualKey(config.record_key_fields, config.composite_key)
 
 
 def _ordering(schema: pa.Schema, rule: MergeRule) -> tuple[pa.Field, ...]:
@@ -132,8 +153,10 @@ def _read_base(
     key_filter: KeyFilter | None,
     row_groups: RowGroupFilter | None,
     buffer_bytes: int,
+    *,
+    hidden: Sequence[str] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a base file that no log changes, as they lie."""
+    """Yield the rows of a base file that no log changes, as they lie; `hidden` columns are null."""
     if base is None:
         return
     what = f"base file {base.path!r}"
@@ -142,7 +165,7 @@ def _read_base(
         fields.append(KEY_FIELD)
     with open_parquet(storage, base.path, what, footer=footer) as file:
         groups = _wanted_groups(file, key_filter, row_groups, what)
-        found = find_columns(file.schema, fields)
+        found = find_columns(file.schema, [f for f in fields if f.name not in hidden])
         for batch in file.read(found, buffer_bytes=buffer_bytes, row_groups=groups):
             with reading(what):
                 rows = shape(batch, pa.schema(fields))
@@ -177,13 +200,19 @@ def _merge(
     *,
     in_sequence: bool,
 ) -> Iterator[pa.RecordBatch]:
-    opened = [open_run(storage, source, needs) for source in sources]
-    runs = opened if in_sequence else _base_last(sources, opened)
+    opened = open_runs(storage, sources, needs)
+    runs = [run for _, run in opened] if in_sequence else _base_last(opened)
     pool = pa.default_memory_pool()
     given = 0
     with Spills() as spills:
         for batch in merge_in_passes(runs, rule, pa.schema(needs.all_fields), spills.spill):
             arrays = [batch.column(name) for name in target.names]
+            if needs.virtual_key is not None:
+                # To Hudi these columns are null, whatever some of its releases put there.
+                arrays = [
+                    pa.nulls(len(array), array.type) if name in META_COLUMNS else array
+                    for name, array in zip(target.names, arrays, strict=True)
+                ]
             try:
                 for array, field in zip(arrays, target, strict=True):
                     check_nulls(array, field, field.name)
@@ -214,7 +243,6 @@ def _folds_in_sequence(config: TableConfig, sources: Sequence[RunSource], rule: 
     return rule.merger is not None or alone or (native and whole)
 
 
-def _base_last(sources: Sequence[RunSource], runs: Sequence[Run]) -> list[Run]:
-    pairs = list(zip(sources, runs, strict=True))
-    logs = [run for source, run in pairs if not source.is_base]
-    return [*logs, *(replace(run, yields=True) for source, run in pairs if source.is_base)]
+def _base_last(opened: Sequence[tuple[RunSource, Run]]) -> list[Run]:
+    logs = [run for source, run in opened if not source.is_base]
+    return [*logs, *(replace(run, yields=True) for source, run in opened if source.is_base)]

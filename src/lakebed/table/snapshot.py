@@ -2,7 +2,9 @@
 
 Hudi's readers take every listed file whose name carries a completed instant. We are
 stricter: a file of an instant on the active timeline counts only if its commit names
-it, so the leftover of a task that ran twice is never data for us.
+it, so the leftover of a task that ran twice is never data for us. Of a timeline of
+layout 1 that is so for base files: the instant in the name of a log is that of its slice, and
+what counts of a log only its blocks say.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,10 +13,10 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from lakebed.errors import NotFoundError, UnsupportedError
+from lakebed.errors import ConflictError, NotFoundError, UnsupportedError
 from lakebed.format.avro_schema import avro_to_arrow
 from lakebed.format.commit_metadata import CommitMetadata
-from lakebed.format.instant_name import Action, State
+from lakebed.format.instant_name import LAYOUT_1, Action, State
 from lakebed.format.meta_columns import META_COLUMNS
 from lakebed.format.names import BaseFileName, parse_data_name
 from lakebed.storage.storage import Entry, Storage
@@ -38,15 +40,15 @@ from lakebed.table.retained import (
 )
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.archived import HISTORY_FOLDER, find_archived, read_completions
+from lakebed.timeline.layout import METADATA_FOLDER
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 
-METADATA_FOLDER = ".hoodie"
 _LATEST = "9" * 17
 _HELD_AT_LEAST = 100
 # From so many folders on one listing of everything is cheaper than one of each.
 _MANY_FOLDERS = 8
 # What rewrites rows as they are: its schema may be older than the table's.
-_REWRITES = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX", "BUCKET_RESCALE"})
+REWRITES = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX", "BUCKET_RESCALE"})
 
 
 @dataclass(slots=True)
@@ -62,7 +64,8 @@ class CommitCache:
         found = self._held.get(instant.requested)
         if found is None:
             name = instant.name_of(State.COMPLETED).encode()
-            found = CommitMetadata.parse(self._read(instant), f"instant {name}")
+            data = self._read(instant)
+            found = CommitMetadata.parse(data, f"instant {name}", instant.layout)
             self._held[instant.requested] = found
         return found
 
@@ -75,7 +78,12 @@ class CommitCache:
     def _read(self, instant: TimelineInstant) -> bytes:
         try:
             return self.active.read(instant)
-        except NotFoundError:
+        except NotFoundError as error:
+            if instant.layout == LAYOUT_1:
+                raise ConflictError(
+                    f"instant {instant.file_name}: archived or taken back while the table was read; "
+                    "read again"
+                ) from error
             # It was archived since the timeline was listed; the archive has the same bytes.
             storage, action = self.active.storage, str(instant.action)
             row = find_archived(storage, instant.requested, action, self.history_path)
@@ -108,7 +116,7 @@ class Snapshot:
     @cached_property
     def groups(self) -> Mapping[FileGroupId, tuple[FileSlice, ...]]:
         """Give all visible slices of every file group that still counts, oldest first."""
-        files = self._files
+        files = self.files
         check_files_present(
             needed_files((commit, self.commits.read(commit)) for commit in self.timeline.commits),
             self.replaced,
@@ -124,7 +132,7 @@ class Snapshot:
                 raise UnsupportedError(
                     f"{members[0].path}: column groups are not read by this release"
                 )
-            found[group] = build_slices(group, members, self._completion_of, pending.get(group, ()))
+            found[group] = build_slices(group, members, self.completion_of, pending.get(group, ()))
         return found
 
     @cached_property
@@ -152,7 +160,7 @@ class Snapshot:
         for instant in reversed(self.timeline.commits):
             metadata = self.commits.read(instant)
             text = (metadata.extra_metadata or {}).get("schema")
-            if text and metadata.operation_type not in _REWRITES:
+            if text and metadata.operation_type not in REWRITES:
                 return text
             rewritten = rewritten or text
         # Where all writes are archived, what rewrote their rows since knows their schema.
@@ -166,6 +174,9 @@ class Snapshot:
 
     def _counts(self, file: BaseFile | LogFile) -> bool:
         instant = file.name.instant
+        if isinstance(file, LogFile) and self.config.timeline_layout == LAYOUT_1:
+            # No block is older than the slice. A rollback adds blocks to it that no commit names.
+            return self.timeline.until is None or instant <= self.timeline.until
         if not self.timeline.is_committed(instant):
             return False
         active = self.timeline.completed(instant)
@@ -176,21 +187,25 @@ class Snapshot:
             return True
         return file.path in self._named(active)
 
-    def _completion_of(self, instant: str) -> str:
+    def completion_of(self, instant: str) -> str:
         """Give the completion time of a visible instant, from the archive where it has gone.
 
-        One that the archive has dropped belongs to the newest slice, as for Hudi.
+        One that the archive has dropped belongs to the newest slice, as for Hudi. In layout 1
+        only logs ask for it, and the instant in their name is that of their slice.
         """
+        if self.config.timeline_layout == LAYOUT_1:
+            return instant
         return self.timeline.completion_of(instant) or self._archived.get(instant, _LATEST)
 
     @cached_property
-    def _files(self) -> list[BaseFile | LogFile]:
+    def files(self) -> list[BaseFile | LogFile]:
+        """Give every file whose instant counts, those of replaced file groups included."""
         return list(self._visible_files())
 
     @cached_property
     def _archived(self) -> Mapping[str, str]:
         """Give when the archived instants completed that have logs still: the last few, mostly."""
-        logs = (file.name.instant for file in self._files if isinstance(file, LogFile))
+        logs = (file.name.instant for file in self.files if isinstance(file, LogFile))
         first = min((i for i in logs if self.timeline.is_archived(i)), default=None)
         return read_completions(self.storage, self.config.history_path, since=first)
 

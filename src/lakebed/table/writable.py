@@ -1,24 +1,42 @@
 """Whether a table may be written by us, so that others can go on with it."""
 
 from lakebed.errors import UnsupportedError
+from lakebed.format.cdc import logging_mode
 from lakebed.format.record_key import KeyGenerator
-from lakebed.table.config import ConcurrencyMode, TableConfig, TableType
+from lakebed.table.config import READ_ONLY_VERSION, ConcurrencyMode, TableConfig, TableType
+from lakebed.table.metadata_partitions import BEING_BUILT, asked_indexes, metadata_partitions
 from lakebed.table.property_values import flag
-from lakebed.table.writer_index import BucketIndex
+from lakebed.table.writer_index import BucketIndex, SimpleIndex
+
+_GIVE_UP = "open_table(..., properties={'hoodie.metadata.enable': 'false'}) gives it up"
+_OLD_INDEXES = "hoodie.table.secondary.indexes.metadata"
 
 
-def check_writable(config: TableConfig) -> None:
-    """Refuse to write where a commit of ours would leave the table wrong for others."""
+def check_writable(config: TableConfig, *, gives_up_indexes: bool = False) -> None:
+    """Refuse to write where a commit of ours would leave the table wrong for others.
+
+    Hudi's metadata table goes with our first change; the indexes in it that somebody asked for
+    only if the caller `gives_up_indexes`.
+    """
     properties = config.properties
-    metadata = properties.get("hoodie.table.metadata.partitions", "").strip()
+    indexes = ", ".join(asked_indexes(config))
+    unready = ", ".join(metadata_partitions(config, BEING_BUILT))
     populate = properties.get("hoodie.populate.meta.fields", "true").lower()
     blocking = config.concurrency is not ConcurrencyMode.NON_BLOCKING
     buckets = isinstance(config.index, BucketIndex)
     meta = properties.get("hoodie.meta.fields.mode", "ALL").upper()
     slashed = "hoodie.datasource.write.slash.separated.date.partitioning"
     refusals = {
-        f"a live Hudi metadata table ({metadata}) would be left stale": metadata != "",
-        "it has change data capture on": flag(properties, "hoodie.table.cdc.enabled"),
+        "table version 6 is read only here; upgrade it with Apache Hudi 1.x, whose next write does "
+        "that (hoodie.write.auto.upgrade=true), or its procedure upgrade_table": (
+            config.version == READ_ONLY_VERSION
+        ),
+        f"Hudi's metadata table holds an index ({indexes}) that we do not keep; {_GIVE_UP}": (
+            indexes != "" and not gives_up_indexes
+        ),
+        f"Hudi's metadata table is being built ({unready}): let Hudi finish it; or {_GIVE_UP}": (
+            unready != "" and not gives_up_indexes
+        ),
         "it is kept without meta columns (hoodie.populate.meta.fields=false)": (
             populate == "false"
         ),
@@ -26,11 +44,16 @@ def check_writable(config: TableConfig) -> None:
         f"its key generator {properties.get('hoodie.table.keygenerator.type')} is unknown": (
             config.key_generator is None
         ),
-        "it has no record key fields (keys made by Hudi)": not config.record_key_fields,
+        "it has no record key fields, so its keys cannot be hashed to buckets": (
+            not config.record_key_fields and not isinstance(config.index, SimpleIndex | None)
+        ),
         "writers that do not block each other need a MERGE_ON_READ table with a bucket index": (
             not blocking and not (config.table_type is TableType.MERGE_ON_READ and buckets)
         ),
         "it writes dates as slash-separated partitions": flag(properties, slashed),
+        f"it has indexes of an older Hudi ({_OLD_INDEXES})": (
+            properties.get(_OLD_INDEXES, "").strip() != ""
+        ),
         "its timestamp key generator is not one that we write": (
             config.key_generator is KeyGenerator.TIMESTAMP and config.timestamp_keygen is None
         ),
@@ -38,3 +61,5 @@ def check_writable(config: TableConfig) -> None:
     for reason, refused in refusals.items():
         if refused:
             raise UnsupportedError(f"table {config.name!r} can be read but not written: {reason}")
+    # It refuses by name a mode that nobody knows.
+    logging_mode(properties)

@@ -15,15 +15,30 @@ class BucketIndex:
 
 
 @dataclass(frozen=True, slots=True)
+class ConsistentHashingIndex:
+    """The writer's index: buckets on a ring of hashes, which each partition keeps for itself.
+
+    `buckets` is the number with which a new partition begins.
+    """
+
+    buckets: int
+    hash_fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SimpleIndex:
     """The writer's index: keys are looked up in the base files, of all partitions if global."""
 
     is_global: bool = False
 
 
-WriterIndex = BucketIndex | SimpleIndex
+WriterIndex = BucketIndex | ConsistentHashingIndex | SimpleIndex
 
 
+_ENGINES: dict[str, type[BucketIndex] | type[ConsistentHashingIndex]] = {
+    "SIMPLE": BucketIndex,
+    "CONSISTENT_HASHING": ConsistentHashingIndex,
+}
 _SIMPLE_INDEXES = {"SIMPLE": SimpleIndex(), "GLOBAL_SIMPLE": SimpleIndex(is_global=True)}
 
 
@@ -38,7 +53,7 @@ def parse_index(
         return None
     engine = properties.get("hoodie.index.bucket.engine", "SIMPLE").strip().upper()
     buckets = whole_number(properties, "hoodie.bucket.index.num.buckets", 0, where)
-    if engine != "SIMPLE" or buckets < 1:
+    if engine not in _ENGINES or buckets < 1:
         return None
     fields = names(properties.get("hoodie.bucket.index.hash.field", "")) or keys
-    return BucketIndex(buckets, fields)
+    return _ENGINES[engine](buckets, fields)

@@ -8,10 +8,17 @@ after it everything.
 from dataclasses import dataclass
 from typing import Final
 
-from lakebed.errors import ConflictError, ExistsError, InvalidError, NotFoundError
-from lakebed.format.instant_name import Action, InstantName, State
+from lakebed.errors import (
+    ConflictError,
+    ExistsError,
+    InvalidError,
+    NotFoundError,
+    UnsupportedError,
+)
+from lakebed.format.instant_name import LAYOUT_1, Action, InstantName, State
 from lakebed.model.instant import Instant
 from lakebed.storage.storage import Storage
+from lakebed.timeline.layout import layout_of
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 
 TIMELINE_FOLDER: Final = ".hoodie/timeline"
@@ -24,7 +31,7 @@ def load_timeline(storage: Storage, folder: str = TIMELINE_FOLDER) -> Timeline:
     They go oldest first, so if the oldest commit is still there nothing was missed.
     """
     while True:
-        timeline = Timeline.parse(storage.names(folder))
+        timeline = Timeline.parse(storage.names(folder), layout_of(folder))
         if not timeline.commits:
             return timeline
         try:
@@ -37,6 +44,8 @@ def load_timeline(storage: Storage, folder: str = TIMELINE_FOLDER) -> Timeline:
 @dataclass(frozen=True, slots=True)
 class ActiveTimeline:
     """The instants in `folder` of a table (`hoodie.timeline.path` below `.hoodie`).
+
+    A timeline of layout 1, which lies in `.hoodie` itself, is only read.
 
     Writers call `create_requested`, `transition_to_inflight` and `complete` in this order.
     A step that another writer has undone or taken already is a ConflictError.
@@ -88,6 +97,7 @@ class ActiveTimeline:
         Completed files carry their time in the name, so two writers that complete one
         instant at the same moment with two times do not collide: hold the table's lock.
         """
+        self._check_written()
         if completion <= requested:
             raise InvalidError(
                 f"{action} {requested}: want a completion time after it, got {completion}"
@@ -109,14 +119,24 @@ class ActiveTimeline:
         In this order a crash in between leaves a requested instant, which is rolled back
         again. Files that are not there are no error.
         """
+        self._check_written()
         for state in (State.INFLIGHT, State.REQUESTED):
             self.storage.delete(self._path(InstantName(requested, action, state)))
 
     def _create_pending(
         self, action: Action, requested: Instant, state: State, content: bytes
     ) -> TimelineInstant:
+        self._check_written()
         self.storage.put_if_absent(self._path(InstantName(requested, action, state)), content)
         return TimelineInstant(requested, action, state, None, action)
+
+    def _check_written(self) -> None:
+        """Refuse to change a timeline of layout 1: its completed files have other names."""
+        if layout_of(self.folder) == LAYOUT_1:
+            raise UnsupportedError(
+                f"timeline {self.folder}: want layout 2 to write, found layout 1 (table version 6), "
+                "which is read only here; upgrade the table with Apache Hudi first"
+            )
 
     def _path(self, name: InstantName) -> str:
         return f"{self.folder}/{name.encode()}"

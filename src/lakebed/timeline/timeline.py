@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Self, TypeAlias
 
 from lakebed.errors import CorruptError
-from lakebed.format.instant_name import Action, InstantName, State
+from lakebed.format.instant_name import LAYOUT_1, LAYOUT_2, Action, InstantName, State
 from lakebed.model.instant import Instant
 
 COMMIT_ACTIONS: Final = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
@@ -55,6 +55,7 @@ class TimelineInstant:
     state: State
     completion: Instant | None
     plan_action: Action
+    layout: int = LAYOUT_2
 
     @property
     def is_completed(self) -> bool:
@@ -69,8 +70,9 @@ class TimelineInstant:
     def name_of(self, state: State) -> InstantName:
         """Name this instant's file of `state`; that it exists is not promised."""
         if state is State.COMPLETED:
-            return InstantName(self.requested, self.action.completed, state, self.completion)
-        return InstantName(self.requested, self.plan_action, state)
+            action, completion = self.action.completed, self.completion
+            return InstantName(self.requested, action, state, completion, self.layout)
+        return InstantName(self.requested, self.plan_action, state, None, self.layout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class Timeline:
         object.__setattr__(self, "_completed", completed)
 
     @classmethod
-    def parse(cls, names: Iterable[str]) -> Self:
+    def parse(cls, names: Iterable[str], layout: int = LAYOUT_2) -> Self:
         """Join the files of each instant, given by name alone and in any order.
 
         Names that are no instants (`InstantName.parse` gives None) are left out. Two files
@@ -116,8 +118,9 @@ class Timeline:
         """
         pending: dict[str, _Parsed] = {}
         completed: dict[str, _Parsed] = {}
+        parse_name = _parse_name_1 if layout == LAYOUT_1 else _parse_name
         for name in names:
-            parsed = _parse_name(name)
+            parsed = parse_name(name)
             if parsed is None:
                 continue
             # Sorts a savepoint right after the commit that it keeps.
@@ -125,11 +128,11 @@ class Timeline:
             files = pending if parsed[3] is None else completed
             known = files.get(key)
             if known is not None and (known[1] is not parsed[1] or known[3] != parsed[3]):
-                parsed = _first_of(known, parsed)
+                parsed = _first_of(known, parsed, layout)
             if known is None or parsed[2] is not _REQUESTED:
                 files[key] = parsed
         keys = sorted(pending.keys() | completed.keys())
-        return cls(tuple([_join(pending.get(key), completed.get(key)) for key in keys]))
+        return cls(tuple([_join(pending.get(key), completed.get(key), layout) for key in keys]))
 
     def completed(self, requested: Instant) -> TimelineInstant | None:
         """Give the completed commit of `requested`, None where there is none that counts."""
@@ -220,13 +223,25 @@ def _parse_name(name: str) -> _Parsed | None:
         completion, action = suffix[1:18], _COMPLETED_SUFFIXES.get(suffix[18:])
         if action and suffix[0] == "_" and completion.isdecimal() and completion.isascii():
             return requested, action, _COMPLETED, completion
-    parsed = InstantName.parse(name)
-    if parsed is None:
-        return None
-    return parsed.requested, parsed.action, parsed.state, parsed.completion
+    return _fields(InstantName.parse(name))
 
 
-def _first_of(one: _Parsed, other: _Parsed) -> _Parsed:
+def _parse_name_1(name: str) -> _Parsed | None:
+    """Do the same for a name of layout 1."""
+    requested, suffix = name[:17], name[17:]
+    if requested.isdecimal() and requested.isascii():
+        if (known := _PENDING_SUFFIXES.get(suffix)) is not None:
+            return requested, *known, None
+        if (action := _COMPLETED_SUFFIXES.get(suffix)) is not None:
+            return requested, action, _COMPLETED, requested
+    return _fields(InstantName.parse(name, LAYOUT_1))
+
+
+def _fields(name: InstantName | None) -> _Parsed | None:
+    return None if name is None else (name.requested, name.action, name.state, name.completion)
+
+
+def _first_of(one: _Parsed, other: _Parsed, layout: int) -> _Parsed:
     """Give the service that was completed first, of two of one instant.
 
     Two processes that carried out one plan of these have deleted the same files and say the same.
@@ -234,21 +249,21 @@ def _first_of(one: _Parsed, other: _Parsed) -> _Parsed:
     """
     if one[1] is other[1] and one[1] in _REPEATABLE and one[3] and other[3]:
         return min(one, other, key=lambda parsed: parsed[3] or "")
-    raise _contradiction(one, other)
+    raise _contradiction(one, other, layout)
 
 
-def _join(pending: _Parsed | None, completed: _Parsed | None) -> TimelineInstant:
+def _join(pending: _Parsed | None, completed: _Parsed | None, layout: int) -> TimelineInstant:
     """Make one instant of its newest pending and its completed file."""
     newest = completed or pending
     assert newest is not None, "a key comes from one of the two"
     plan_action = (pending or newest)[1]
     if completed and pending and plan_action.completed is not completed[1]:
-        raise _contradiction(pending, completed)
-    return TimelineInstant(*newest, plan_action)
+        raise _contradiction(pending, completed, layout)
+    return TimelineInstant(*newest, plan_action, layout)
 
 
-def _contradiction(one: _Parsed, other: _Parsed) -> CorruptError:
-    names = sorted(InstantName(*parsed).encode() for parsed in (one, other))
+def _contradiction(one: _Parsed, other: _Parsed, layout: int) -> CorruptError:
+    names = sorted(InstantName(*parsed, layout).encode() for parsed in (one, other))
     return CorruptError(
         f"timeline: want one action and one completion time for an instant, "
         f"got {names[0]} and {names[1]}"

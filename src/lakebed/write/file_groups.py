@@ -1,6 +1,7 @@
 """Second stage of a write: merge the runs of one file group into its base file, or into one log."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import count
 
@@ -9,15 +10,18 @@ import pyarrow as pa
 from lakebed.format.commit_metadata import NO_PREVIOUS_COMMIT, WriteStat
 from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
 from lakebed.format.names import BaseFileName
+from lakebed.index.rings import ensure_ring
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.run import DELETED, FLAGS, OPEN, Run
 from lakebed.model.executor import TaskId
 from lakebed.table.base_file import BaseFileFooter, read_footer
+from lakebed.table.cdc_log import CdcTarget, ChangeLog, open_change_log
 from lakebed.table.config import TableType
 from lakebed.table.data_writer import DataFileStats, DataFileWriter
-from lakebed.table.file_group import join_path
+from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice, join_path
 from lakebed.table.run_reader import Needs, open_run
 from lakebed.table.run_source import RunKind, RunSource
+from lakebed.table.writer_index import ConsistentHashingIndex
 from lakebed.write.log_runs import write_log
 from lakebed.write.partial import PartialWrite, write_partial_log
 from lakebed.write.partition import ensure_partition
@@ -34,6 +38,8 @@ def write_file_group(write: FileGroupWrite, task: TaskId) -> WriteStatus:
     """Merge the staged runs of a file group, and its old base file, into what the plan says."""
     spec = write.spec
     ensure_partition(spec, write.partition)
+    if isinstance(spec.index, ConsistentHashingIndex):
+        _ensure_ring(spec, write.partition)
     runs = [
         Run(segment.path, read_segment(spec.storage, segment), partial=spec.is_partial)
         for segment in write.segments
@@ -43,8 +49,15 @@ def write_file_group(write: FileGroupWrite, task: TaskId) -> WriteStatus:
         merged = _merged(write, task, runs, columns)
         if spec.is_partial and write.below is not None:
             return write_partial_log(PartialWrite(spec, write.below, write.new_rows), task, merged)
-        return write_log(spec, write.partition, write.file_id, task, 1, merged)
+        return write_log(spec, write.partition, write.file_id, task, 1, merged, write.below)
     return _write_base_file(write, task, runs)
+
+
+def _ensure_ring(spec: WriteSpec, partition: str) -> None:
+    """Say where the buckets of a new partition are, before others see rows in it."""
+    if partition not in spec.hashing.rings:
+        spec.fence.check()
+        ensure_ring(spec.storage, spec.ring(partition))
 
 
 def _merged(
@@ -86,25 +99,63 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
         partition_path=write.partition,
         task=write.number,
     )
-    with writer:
+    cdc_stats: dict[str, int] | None = None
+    with ExitStack() as open_files:
+        open_files.enter_context(writer)
+        changes = _change_log(write, task, open_files)
         for batch in _merged(write, task, runs, pa.schema(fields)):
             live = _append(writer, batch, write)
-            if keeps_deletes and live < batch.num_rows:
+            if changes is not None:
+                changes.put(live)
+            if keeps_deletes and live.num_rows < batch.num_rows:
                 kept.append(_ordered_deletes(batch, spec))
         if write.old is None and writer.rows == 0:
             writer.abort()
             stats = None
         else:
             spec.fence.check()
+            if changes is not None:
+                cdc_stats = changes.close()
             stats = writer.close()
     status = WriteStatus(write.partition, write.file_id, ())
     if stats is not None:
-        spec.fence.check_written([path])
-        status = replace(status, stats=(_stat(write, stats, old_rows),))
+        spec.fence.check_written([path, *(cdc_stats or ())])
+        stat = replace(_stat(write, stats, old_rows), cdc_stats=cdc_stats)
+        status = replace(status, stats=(stat,))
     if any(batch.num_rows for batch in kept):
-        logged = write_log(spec, write.partition, write.file_id, task, 1, kept)
-        status = replace(status, stats=(*status.stats, *logged.stats))
+        below = _below(write, name, stats)
+        logged = write_log(spec, write.partition, write.file_id, task, 1, kept, below)
+        # Hudi's CDC query takes the slice of a file group from its first stat.
+        status = replace(status, stats=(*logged.stats, *status.stats))
     return status
+
+
+def _below(write: FileGroupWrite, name: str, stats: DataFileStats | None) -> FileSlice:
+    """Give the slice of the base file that was just written, if it was."""
+    group = FileGroupId(write.partition, write.file_id)
+    if stats is None:
+        return FileSlice(group, write.spec.instant, None)
+    base = BaseFile(write.partition, BaseFileName.parse(name), stats.size_bytes)
+    return FileSlice(group, write.spec.instant, base)
+
+
+def _change_log(write: FileGroupWrite, task: TaskId, open_files: ExitStack) -> ChangeLog | None:
+    """Log the changes of a base file that is rewritten; those of a new one are all its rows."""
+    if write.old is None:
+        return None
+    spec = write.spec
+    target = CdcTarget(
+        storage=spec.storage,
+        config=spec.config,
+        partition=write.partition,
+        file_id=write.file_id,
+        write_token=task.write_token,
+        instant=spec.instant,
+        schema=spec.table_schema,
+        schema_text=spec.table_schema_text,
+    )
+    changes = open_change_log(target, write.old, spec.rule)
+    return None if changes is None else open_files.enter_context(changes)
 
 
 def _old_run(write: FileGroupWrite, footer: BaseFileFooter) -> Run:
@@ -137,13 +188,13 @@ def _with_carried(run: Run) -> Run:
     return replace(run, batches=batches())
 
 
-def _append(writer: DataFileWriter, batch: pa.RecordBatch, write: FileGroupWrite) -> int:
-    """Write the rows of a merged batch that are not deletes; give their number."""
+def _append(writer: DataFileWriter, batch: pa.RecordBatch, write: FileGroupWrite) -> pa.RecordBatch:
+    """Write the rows of a merged batch that are not deletes, and give them."""
     flags = batch.column(FLAGS).to_numpy()
     gone = flags & DELETED != 0
     live = batch.filter(pa.array(~gone)) if gone.any() else batch
     if live.num_rows == 0:
-        return 0
+        return live
     rows = live.select(write.spec.table_schema.names)
     keys = live.column(RECORD_KEY)
     if write.old is None:
@@ -155,7 +206,7 @@ def _append(writer: DataFileWriter, batch: pa.RecordBatch, write: FileGroupWrite
             commit_times=live.column(COMMIT_TIME),
             commit_seqnos=live.column(COMMIT_SEQNO),
         )
-    return int(live.num_rows)
+    return live
 
 
 def _ordered_deletes(batch: pa.RecordBatch, spec: WriteSpec) -> pa.RecordBatch:

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from lakebed.format.commit_metadata import WriteStat
 from lakebed.model.executor import TaskId
+from lakebed.table.file_group import FileSlice
 from lakebed.table.log_writer import LogFileStats, write_log_run
 from lakebed.write.partition import ensure_partition
 from lakebed.write.spec import WriteSpec
@@ -20,8 +21,12 @@ def write_log(
     task: TaskId,
     version: int,
     batches: Iterable[pa.RecordBatch],
+    below: FileSlice | None = None,
 ) -> WriteStatus:
-    """Write `batches`, sorted and each key once, as the log of `version` of this task."""
+    """Write `batches`, sorted and each key once, as the log of `version` of this task.
+
+    It lies on top of the slice `below`; Hudi's CDC query finds there what the log changes.
+    """
     spec.fence.check()
     if spec.is_non_blocking:
         # Only here may a log be the first file of its partition.
@@ -41,11 +46,18 @@ def write_log(
     )
     spec.fence.check_written([stats.path for stats in written])
     return WriteStatus(
-        partition, file_id, tuple(_stat(spec, partition, file_id, stats) for stats in written)
+        partition,
+        file_id,
+        tuple(_stat(spec, partition, file_id, stats, below) for stats in written),
     )
 
 
-def _stat(spec: WriteSpec, partition: str, file_id: str, stats: LogFileStats) -> WriteStat:
+def _stat(
+    spec: WriteSpec, partition: str, file_id: str, stats: LogFileStats, below: FileSlice | None
+) -> WriteStat:
+    named = below if spec.logs_changes else None
+    base = named.base_file.name.encode() if named is not None and named.base_file else ""
+    older = () if named is None else tuple(log.name.encode() for log in named.log_files)
     # Nobody looked up which keys the file group holds, so all count as updates, as in Hudi.
     return replace(
         NOTHING_COMPACTED,
@@ -61,7 +73,7 @@ def _stat(spec: WriteSpec, partition: str, file_id: str, stats: LogFileStats) ->
         file_size_in_bytes=stats.size_bytes,
         log_version=stats.version,
         log_offset=0,
-        base_file="",
-        log_files=(stats.path.rpartition("/")[2],),
+        base_file=base,
+        log_files=(*older, stats.path.rpartition("/")[2]),
         num_updates=stats.rows,
     )

@@ -22,6 +22,8 @@ class Operation:
     # Which file groups end with it: those of the partitions that it writes, or all.
     replaces_partitions: bool = False
     replaces_all: bool = False
+    # Whether the table's columns become those of the rows: then none of the old files counts.
+    replaces_columns: bool = False
 
     @property
     def replaces(self) -> bool:
@@ -37,4 +39,5 @@ DELETE = Operation("DELETE", Kind.DELETE)
 UPDATE_COLUMNS = Operation("UPSERT", Kind.UPDATE_COLUMNS)
 INSERT_OVERWRITE = Operation("INSERT_OVERWRITE", replaces_partitions=True)
 INSERT_OVERWRITE_TABLE = Operation("INSERT_OVERWRITE_TABLE", replaces_all=True)
+OVERWRITE = Operation("INSERT_OVERWRITE_TABLE", replaces_all=True, replaces_columns=True)
 DELETE_PARTITION = Operation("DELETE_PARTITION", Kind.NONE)

@@ -52,11 +52,10 @@ def write_partial_log(
     whole = replace(spec, schema=spec.table_schema, operation=UPSERT)
     joined = _join(write, rows)
     if not spec.rule.ordering_fields:
-        return write_log(whole, group.partition, group.file_id, task, 1, joined)
+        return write_log(whole, group.partition, group.file_id, task, 1, joined, write.slice_)
     apart = _Apart(whole, write.slice_, task)
-    partial = write_log(
-        spec, group.partition, group.file_id, task, 1, apart.take_whole(joined, spec)
-    )
+    kept = apart.take_whole(joined, spec)
+    partial = write_log(spec, group.partition, group.file_id, task, 1, kept, write.slice_)
     return replace(partial, stats=(*partial.stats, *apart.finish()))
 
 
@@ -65,7 +64,7 @@ class _Apart:
 
     def __init__(self, spec: WriteSpec, slice_: FileSlice, task: TaskId) -> None:
         self._spec = spec
-        self._group = slice_.group
+        self._slice = slice_
         self._task = task
         self._held: list[pa.RecordBatch] = []
         self._statuses: list[WriteStatus] = []
@@ -93,9 +92,11 @@ class _Apart:
 
     def _flush(self) -> None:
         version = len(self._statuses) + 2
-        partition, file_id = self._group.partition, self._group.file_id
+        below, group = self._slice, self._slice.group
         self._statuses.append(
-            write_log(self._spec, partition, file_id, self._task, version, self._held)
+            write_log(
+                self._spec, group.partition, group.file_id, self._task, version, self._held, below
+            )
         )
         self._held = []
 

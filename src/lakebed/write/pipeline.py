@@ -7,15 +7,19 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from lakebed.commit.transaction import Transaction, begin
-from lakebed.errors import InvalidError
+from lakebed.errors import InvalidError, UnsupportedError
 from lakebed.format.commit_metadata import CommitMetadata, WriteStat
 from lakebed.index.bucket import (
+    HASHING_FOLDER,
     BucketPlace,
     check_index,
     ended_buckets,
     index_properties,
     slices_by_bucket,
 )
+from lakebed.index.consistent_hashing import agrees, ring_file_ids, settle_hashing
+from lakebed.index.guest import check_base_files, check_spelling, default_index
+from lakebed.index.rings import LoadedRings, load_rings
 from lakebed.index.simple import indexed_slices
 from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
@@ -26,7 +30,12 @@ from lakebed.table.file_group import FileSlice
 from lakebed.table.merge_rule import merge_rule
 from lakebed.table.properties_file import update_properties
 from lakebed.table.snapshot import CommitCache, Snapshot
-from lakebed.table.writer_index import BucketIndex, SimpleIndex, WriterIndex
+from lakebed.table.writer_index import (
+    BucketIndex,
+    ConsistentHashingIndex,
+    SimpleIndex,
+    WriterIndex,
+)
 from lakebed.write.file_groups import write_file_group
 from lakebed.write.fill import fill_groups
 from lakebed.write.locate import locate_segments
@@ -138,7 +147,7 @@ def execute_write(
         writes = plan_writes(segments, slices, spec, filled)
         written += _executor(target, writes).run(write_file_group, writes, "write files")
         replaced = _replaced(operation, transaction.snapshot, touched)
-        if transaction.config.index is None:
+        if transaction.config.index is None and named_index is not None:
             # Only now: a write that fails must not settle the index for those after it.
             properties = index_properties(index, transaction.config.record_key_fields)
             with transaction.locked():
@@ -158,6 +167,8 @@ def execute_delete_partitions(
 ) -> tuple[Commit, TableConfig]:
     """End all file groups of the partitions that `choose` picks of those that there are."""
     with begin(target.storage, target.clock, target.commits, replaces=True) as transaction:
+        if any(target.storage.list_names(HASHING_FOLDER)):
+            raise _hides_rows(operation, transaction.config)
         snapshot = transaction.snapshot
         there = sorted({slice_.group.partition for slice_ in snapshot.slices})
         gone = set(choose(there))
@@ -216,20 +227,26 @@ def _commit(
 
 
 def _settle_index(transaction: Transaction, named: WriterIndex | None) -> WriterIndex:
-    """Give the writer's index: the stored one, or the one named at the first write."""
+    """Give the writer's index: the stored one, or the one named at the first write.
+
+    One that nobody named is not stored: Hudi's writers refuse options that contradict it.
+    """
     stored = transaction.config.index
     if stored is not None:
-        if named is not None and named != stored:
+        if named is not None and not agrees(named, stored):
             raise InvalidError(
                 f"table {transaction.config.name!r} is written with {stored}; found {named}"
             )
         return stored
     if named is None:
-        raise InvalidError(
-            f"table {transaction.config.name!r} does not say which index its writer uses; name it "
-            'at the first write: index="bucket", buckets=<number>, or index="simple"'
-        )
-    check_index(transaction.snapshot, named)
+        return default_index(transaction.snapshot)
+    if isinstance(named, ConsistentHashingIndex):
+        named = settle_hashing(transaction.snapshot, named)
+    else:
+        check_index(transaction.snapshot, named)
+        if isinstance(named, SimpleIndex):
+            check_base_files(transaction.snapshot)
+    check_spelling(transaction.snapshot)
     return named
 
 
@@ -241,6 +258,7 @@ def _spec(
     incoming: pa.Schema,
 ) -> WriteSpec:
     config = transaction.config
+    hashing = _hashing(operation, index, transaction)
     columns = settle_columns(config, operation, transaction.snapshot.schema, incoming)
     return WriteSpec(
         storage=transaction.storage,
@@ -253,7 +271,8 @@ def _spec(
         table_schema_text=columns.table_text,
         instant=transaction.instant.requested,
         fence=transaction.fence,
-        file_ids=_file_ids(operation, index, transaction.snapshot),
+        file_ids=_file_ids(operation, index, transaction.snapshot, hashing),
+        hashing=hashing,
         seed=target.clock.new_uuid(),
         timeline=transaction.snapshot.timeline,
         ended=_ended(index, transaction),
@@ -268,10 +287,31 @@ def _ended(index: WriterIndex, transaction: Transaction) -> Mapping[BucketPlace,
     return ended_buckets(transaction.snapshot) if fixed else {}
 
 
+def _hashing(operation: Operation, index: WriterIndex, transaction: Transaction) -> LoadedRings:
+    """Give the rings of consistent hashing; no rings with another index."""
+    if not isinstance(index, ConsistentHashingIndex):
+        return LoadedRings()
+    if operation.replaces:
+        raise _hides_rows(operation, transaction.config)
+    hashing = load_rings(transaction.snapshot)
+    hashing.mark_committed(transaction.storage)
+    return hashing
+
+
+def _hides_rows(operation: Operation, config: TableConfig) -> UnsupportedError:
+    """Name what must not end file groups whose ids, fixed by the hash, later rows have again."""
+    return UnsupportedError(
+        f"table {config.name!r} is written with consistent hashing, whose file groups keep their "
+        f"ids: after {operation.name} new rows would be hidden; delete and upsert instead"
+    )
+
+
 def _file_ids(
-    operation: Operation, index: WriterIndex, snapshot: Snapshot
+    operation: Operation, index: WriterIndex, snapshot: Snapshot, hashing: LoadedRings
 ) -> Mapping[BucketPlace, str]:
     """Give the file group of each bucket that a write adds to; one that replaces adds to none."""
+    if isinstance(index, ConsistentHashingIndex):
+        return ring_file_ids(snapshot, hashing.rings)
     if operation.replaces or not isinstance(index, BucketIndex):
         return {}
     return {place: slice_.group.file_id for place, slice_ in slices_by_bucket(snapshot).items()}

@@ -1,5 +1,6 @@
 """From rows as they come to rows with a record key, flags and a place."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,14 +9,17 @@ import pyarrow.compute as pc
 
 from lakebed.errors import KeyValueError
 from lakebed.format.bucket import key_buckets
+from lakebed.format.consistent_hashing import key_hashes
 from lakebed.format.meta_columns import RECORD_KEY
 from lakebed.format.record_key import join_key_texts, key_texts
+from lakebed.index.consistent_hashing import node_numbers
 from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS
 from lakebed.table.conform import conform
 from lakebed.table.partitions import partition_column
 from lakebed.table.schema import find_field
-from lakebed.table.writer_index import BucketIndex
+from lakebed.table.writer_index import BucketIndex, ConsistentHashingIndex
 from lakebed.write.operation import Kind
+from lakebed.write.own_keys import key_column
 from lakebed.write.spec import WriteSpec
 
 # Columns of an input that knows where its rows are already: the join of a simple index.
@@ -48,28 +52,41 @@ def place_rows(batch: pa.RecordBatch, spec: WriteSpec) -> PlacedRows:
     rows = conform(_wanted(batch, spec), spec.schema)
     config = spec.config
     fields = config.record_key_fields
-    texts = key_texts({name: rows.column(name) for name in fields}, fields)
-    keys = join_key_texts(texts, config.composite_key)
-    _check_ordering(rows, keys, spec)
-    if located is not None:
-        slots = located.fill_null("")
-    elif isinstance(spec.index, BucketIndex):
-        hash_fields, buckets = spec.index.hash_fields, spec.index.buckets
-        slots = pa.array(
-            key_buckets(
-                keys, fields, hash_fields, buckets, composite=config.composite_key, texts=texts
-            )
-        )
+    texts: Mapping[str, pa.StringArray] = {}
+    if fields:
+        texts = key_texts({name: rows.column(name) for name in fields}, fields)
+        keys = join_key_texts(texts, config.composite_key)
     else:
-        slots = pa.repeat(pa.scalar(""), rows.num_rows)
-    columns = [keys, *([] if flags is None else [flags]), *rows.columns]
+        keys = key_column(batch)
+    _check_ordering(rows, keys, spec)
     # Where a key is looked for everywhere, its rows are versions of one, in any partition.
     everywhere = pa.repeat(pa.scalar(""), rows.num_rows) if spec.looks_everywhere else None
+    partitions = partition_column(rows, config) if everywhere is None else everywhere
+    slots = _slots(keys, texts, partitions, spec) if located is None else located.fill_null("")
+    columns = [keys, *([] if flags is None else [flags]), *rows.columns]
     return PlacedRows(
-        pa.RecordBatch.from_arrays(columns, schema=run_schema(spec)),
-        partition_column(rows, config) if everywhere is None else everywhere,
-        slots,
+        pa.RecordBatch.from_arrays(columns, schema=run_schema(spec)), partitions, slots
     )
+
+
+def _slots(
+    keys: pa.StringArray,
+    texts: Mapping[str, pa.StringArray],
+    partitions: pa.StringArray,
+    spec: WriteSpec,
+) -> pa.Array:
+    """Say which bucket of its partition each row belongs to; "" where that must be looked up."""
+    index, fields, composite = spec.index, list(texts), spec.config.composite_key
+    if isinstance(index, BucketIndex):
+        return pa.array(
+            key_buckets(
+                keys, fields, index.hash_fields, index.buckets, composite=composite, texts=texts
+            )
+        )
+    if isinstance(index, ConsistentHashingIndex):
+        hashes = key_hashes(keys, fields, index.hash_fields, composite=composite, texts=texts)
+        return pa.array(node_numbers(partitions, hashes, spec.ring))
+    return pa.repeat(pa.scalar(""), len(keys))
 
 
 def _pop(batch: pa.RecordBatch, name: str) -> pa.Array | None:
@@ -79,7 +96,7 @@ def _pop(batch: pa.RecordBatch, name: str) -> pa.Array | None:
 def _wanted(batch: pa.RecordBatch, spec: WriteSpec) -> pa.RecordBatch:
     """Leave out columns that steer the write and are not stored."""
     fields = list(spec.schema)
-    steering = {LOCATED_FILE, *(name for name, _ in spec.markers)}
+    steering = {LOCATED_FILE, RECORD_KEY, *(name for name, _ in spec.markers)}
     kept = [
         name
         for name in batch.schema.names

@@ -6,16 +6,19 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from lakebed.commit.fence import Fence
-from lakebed.errors import InvalidError, SchemaError
+from lakebed.errors import ConflictError, InvalidError, SchemaError, UnsupportedError
 from lakebed.format.avro_schema import arrow_to_avro
-from lakebed.format.meta_columns import IS_DELETED, OUR_PREFIX
+from lakebed.format.cdc import logging_mode
+from lakebed.format.consistent_hashing import HashingMetadata
+from lakebed.format.meta_columns import IS_DELETED, OUR_PREFIX, RECORD_KEY
 from lakebed.index.bucket import BucketPlace, agreed_file_id, derived_file_id
+from lakebed.index.rings import LoadedRings, first_ring
 from lakebed.merge.rule import MergeRule
 from lakebed.storage.storage import Storage
 from lakebed.table.config import ConcurrencyMode, TableConfig, TableType
 from lakebed.table.merge_mode import MergeMode
 from lakebed.table.schema import evolve, find_field, normalise
-from lakebed.table.writer_index import SimpleIndex, WriterIndex
+from lakebed.table.writer_index import ConsistentHashingIndex, SimpleIndex, WriterIndex
 from lakebed.timeline.timeline import Timeline
 from lakebed.write.operation import UPSERT, Kind, Operation
 
@@ -49,13 +52,18 @@ class WriteSpec:
     # Where writers do not wait for each other: the instants that ended file groups of buckets.
     ended: Mapping[BucketPlace, str] = field(default_factory=dict)
     memory_bytes: int = DEFAULT_MEMORY_BYTES
+    # With consistent hashing: where on storage each partition's buckets are said.
+    hashing: LoadedRings = field(default_factory=LoadedRings)
 
     def file_id(self, place: BucketPlace) -> str:
         """Give the file group of a bucket: the one that exists, or a new one.
 
         Tasks do not talk to each other, so a new id follows from the write's own seed; where
-        writers do not wait for each other, from what all of them know.
+        writers do not wait for each other, from what all of them know. With consistent hashing
+        it is said on the partition's ring.
         """
+        if isinstance(self.index, ConsistentHashingIndex):
+            return self._node_file_id(place)
         if place in self.file_ids:
             return self.file_ids[place]
         if not self.is_non_blocking:
@@ -63,6 +71,28 @@ class WriteSpec:
         return agreed_file_id(
             place, self.instant if self.operation.replaces else self.ended.get(place, "")
         )
+
+    def ring(self, partition: str) -> HashingMetadata:
+        """Give the buckets of a partition: those that it has, or those with which it begins."""
+        assert isinstance(self.index, ConsistentHashingIndex), self.index
+        reason = self.hashing.refused.get(partition)
+        if reason is not None:
+            raise UnsupportedError(
+                f"{self.storage.url}: {reason}; read the rows and write them to a new table"
+            )
+        held = self.hashing.rings.get(partition)
+        return first_ring(partition, self.index.buckets) if held is None else held
+
+    def _node_file_id(self, place: BucketPlace) -> str:
+        file_id = self.ring(place.partition).nodes[place.bucket].file_id
+        resized = self.hashing.resizing.get(place)
+        if resized is not None:
+            raise ConflictError(
+                f"{self.storage.url}: the bucket of file group {file_id} in partition "
+                f"{place.partition!r} may be resized by the clustering {resized}, which is pending; "
+                "let Apache Hudi finish it, or roll it back, and retry the write"
+            )
+        return file_id
 
     @property
     def is_non_blocking(self) -> bool:
@@ -91,6 +121,11 @@ class WriteSpec:
         return MergeRule() if self.operation.kind is Kind.DELETE else self.rule
 
     @property
+    def logs_changes(self) -> bool:
+        """Tell whether others read the changes that the write makes."""
+        return logging_mode(self.config.properties) is not None
+
+    @property
     def looks_up(self) -> bool:
         """Tell whether the index has to find keys; inserts are new rows without a look."""
         known = self.operation.kind in (Kind.DELETE, Kind.UPDATE_COLUMNS)
@@ -116,6 +151,9 @@ def settle_columns(
     config: TableConfig, operation: Operation, known: pa.Schema, incoming: pa.Schema
 ) -> Columns:
     """Fit the columns that come to those that the table has; refuse by name what does not fit."""
+    if not config.record_key_fields:
+        # Such a table makes its keys; rows that were read from it bring theirs.
+        incoming = pa.schema([field for field in incoming if field.name != RECORD_KEY])
     _check_given(incoming)
     markers = () if operation.kind is Kind.DELETE else _markers(config, incoming)
     if operation.kind is Kind.DELETE:
@@ -127,12 +165,14 @@ def settle_columns(
     rows = pa.schema([f for f in incoming if f.name not in steering or _held(known, f)])
     _check_columns(config, rows, _needed(config), config.ordering_fields)
     if operation.kind is Kind.UPDATE_COLUMNS:
+        _check_no_fill(config)
         table = _evolve_some(known, rows)
         names = [table.names[_found(table, name)] for name in rows.names]
         staged = pa.schema([field for field in table if field.name in names])
     else:
         if not operation.replaces_all:
             _check_all_there(known, rows)
+        known = pa.schema([]) if operation.replaces_columns else known
         table = evolve(known, rows) if known.names else normalise(rows)
         staged = table
     _check_spelling(config, known, table)
@@ -178,6 +218,16 @@ def _markers(config: TableConfig, incoming: pa.Schema) -> tuple[Marker, ...]:
             raise SchemaError(f"column {name!r} marks deletes: want text or a number, found {kind}")
         found.append((incoming.field(position).name, text))
     return tuple(found)
+
+
+def _check_no_fill(config: TableConfig) -> None:
+    """Refuse what Hudi gives no meaning: some columns, where values give way to older ones."""
+    if config.fill is not None:
+        gives_way = "a null" if config.fill.marker is None else repr(config.fill.marker)
+        raise UnsupportedError(
+            f"table {config.name!r} merges column by column, so some columns cannot be updated "
+            f"alone: call upsert, with {gives_way} where the older value is to stay"
+        )
 
 
 def _evolve_some(known: pa.Schema, rows: pa.Schema) -> pa.Schema:

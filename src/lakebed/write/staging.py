@@ -24,6 +24,7 @@ from lakebed.merge.run import FLAGS, Run
 from lakebed.model.executor import TaskId
 from lakebed.storage.storage import Storage, WriteStream
 from lakebed.write.log_runs import write_log
+from lakebed.write.own_keys import with_keys
 from lakebed.write.rows import PlacedRows, place_rows, run_schema
 from lakebed.write.spec import WriteSpec
 from lakebed.write.status import WriteStatus
@@ -51,6 +52,10 @@ class Segment:
     num_deletes: int = 0
     size_bytes: int = 0
 
+    def moved_to(self, file_id: str) -> "Segment":
+        """Give the same rows for another file group."""
+        return replace(self, file_id=file_id)
+
 
 Staged = Segment | WriteStatus
 
@@ -71,7 +76,8 @@ def stage_runs(
     batches: Iterable[pa.RecordBatch], spec: WriteSpec, task: TaskId, policy: LogPolicy
 ) -> Iterator[Staged]:
     """Write `batches` as sorted runs; yield what was written, log files and temporary runs."""
-    placed = (place_rows(batch, spec) for batch in batches if batch.num_rows)
+    filled = (batch for batch in batches if batch.num_rows)
+    placed = (place_rows(batch, spec) for batch in with_keys(filled, spec, task))
     return stage_placed(placed, spec, task, policy)
 
 
@@ -169,6 +175,8 @@ def _flush(
     groups = list(_file_groups(partitions, slots, spec))
     existing = set(spec.file_ids.values())
     direct = policy.direct and rows.num_rows >= policy.min_rows * len(groups)
+    # The changes of a log are told from what was there before it: a second one would be missed.
+    direct = direct and not spec.logs_changes
     done: list[Staged] = []
     temporary = _TemporaryRun(spec, task, flush, label)
     try:

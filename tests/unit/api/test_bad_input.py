@@ -82,10 +82,10 @@ CREATE: dict[str, tuple[dict[str, Any], type[LakebedError], str]] = {
     ),
     "an option without a name": ({"properties": {5: "x"}}, OptionError, "option 5: want a name"),
     "options that are no mapping": ({"properties": ["x"]}, OptionError, "want a mapping"),
-    "change data capture": (
-        {"properties": {"hoodie.table.cdc.enabled": "true"}},
+    "a mode of change data capture that nobody knows": (
+        {"properties": {"hoodie.table.cdc.supplemental.logging.mode": "op_key"}},
         OptionError,
-        "hoodie.table.cdc.enabled=true: want false",
+        "logging.mode=op_key: want OP_KEY_ONLY or DATA_BEFORE or",
     ),
     "an option against a keyword": (
         {"properties": {"hoodie.table.recordkey.fields": "v"}},
@@ -290,8 +290,8 @@ HUDI_INDEXES = [
     ("mor9_bucket8", {"buckets": 16}, InvalidError, "16 buckets over id put it elsewhere"),
     ("mor9_bucket8_hash", {"buckets": 8}, InvalidError, "8 buckets over id,name put it elsewhere"),
     ("cow9_nomdt", {"buckets": 4}, InvalidError, "is no bucket's"),
-    ("cow9_mdt", {"buckets": 4}, UnsupportedError, "a live Hudi metadata table"),
-    ("cow9_cdc", {"buckets": 4}, UnsupportedError, "change data capture"),
+    ("mor9_mdt_idx", {"buckets": 4}, UnsupportedError, "metadata table holds an index"),
+    ("cow9_cdc", {"buckets": 4}, InvalidError, "is no bucket's"),
     ("mini_nometa", {"buckets": 4}, UnsupportedError, "without meta columns"),
 ]
 
@@ -372,8 +372,14 @@ def test_a_data_frame_without_a_session_says_what_to_do():
 @pytest.mark.parametrize(
     ("properties", "reason"),
     [
-        ({"hoodie.table.metadata.partitions": "files"}, r"live Hudi metadata table \(files\)"),
-        ({"hoodie.table.cdc.enabled": "true"}, "change data capture"),
+        ({"hoodie.table.metadata.partitions": "record_index"}, r"an index \(record_index\)"),
+        (
+            {
+                "hoodie.table.cdc.enabled": "true",
+                "hoodie.table.cdc.supplemental.logging.mode": "op_key",
+            },
+            "logging.mode='op_key'",
+        ),
         ({"hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL"}, "do not block"),
     ],
 )

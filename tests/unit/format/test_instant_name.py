@@ -1,7 +1,7 @@
 import pytest
 
 from lakebed.errors import FileNameError, InvalidError, UnsupportedError
-from lakebed.format.instant_name import Action, InstantName, State
+from lakebed.format.instant_name import LAYOUT_1, Action, InstantName, State
 
 T, C = "20261115060917636", "20261115060920861"
 PENDING = [
@@ -55,9 +55,45 @@ def test_unknown_action_is_refused_by_name(name):
         InstantName.parse(name)
 
 
-def test_completed_instant_of_layout_1_is_refused():
-    with pytest.raises(UnsupportedError, match="layout 1"):
+def test_completed_instant_of_the_other_layout_is_refused():
+    with pytest.raises(UnsupportedError, match="layout 2; it is of layout 1"):
         InstantName.parse(f"{T}.commit")
+    with pytest.raises(UnsupportedError, match="layout 1; it is of layout 2"):
+        InstantName.parse(f"{T}_{C}.commit", LAYOUT_1)
+
+
+@pytest.mark.parametrize("requested", [T, T[:14]])
+@pytest.mark.parametrize("action", [a for a in Action if a.completed is a])
+def test_completed_instant_of_layout_1_has_one_time_that_stands_for_both(requested, action):
+    instant = InstantName(requested, action, State.COMPLETED, requested, LAYOUT_1)
+    assert instant.encode() == f"{requested}.{action}"
+    assert InstantName.parse(f"{requested}.{action}", LAYOUT_1) == instant
+
+
+@pytest.mark.parametrize(("action", "state", "name"), PENDING)
+def test_pending_instant_has_the_same_name_in_layout_1(action, state, name):
+    instant = InstantName(T, action, state, layout=LAYOUT_1)
+    assert instant.encode() == name
+    assert InstantName.parse(name, LAYOUT_1) == instant
+
+
+@pytest.mark.parametrize("name", ["hoodie.properties", "archived", "metadata", ".aux", T])
+def test_file_of_the_metadata_folder_that_is_no_instant_is_none(name):
+    assert InstantName.parse(name, LAYOUT_1) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        (f"{T}.compaction", "want the word commit"),
+        (f"{T}.foo", "unknown action 'foo'"),
+        (f"{T}.commit.requested.bak", "unknown action 'bak'"),
+        (f"{T}.", r"or <T>\.<action>$"),
+    ],
+)
+def test_malformed_instant_of_layout_1_is_refused_by_name(name, complaint):
+    with pytest.raises((FileNameError, UnsupportedError), match=complaint):
+        InstantName.parse(name, LAYOUT_1)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +122,7 @@ def test_malformed_instant_is_an_error(name):
         lambda: InstantName(T, Action.COMMIT, State.COMPLETED),
         lambda: InstantName(T, Action.COMMIT, State.INFLIGHT, C),
         lambda: InstantName(T, Action.COMPACTION, State.COMPLETED, C),
+        lambda: InstantName(T, Action.COMMIT, State.COMPLETED, C, LAYOUT_1),
     ],
 )
 def test_instant_that_has_no_name_cannot_be_made(make):

@@ -10,7 +10,9 @@ from lakebed.errors import CorruptError, InvalidError, KeyValueError, SchemaErro
 from lakebed.format.partition_path import (
     DEFAULT_PARTITION,
     PartitionStyle,
+    PartKind,
     escape_path_name,
+    parse_part_kinds,
     parse_partition_path,
     partition_paths,
     unescape_path_name,
@@ -184,3 +186,11 @@ def test_a_single_field_owns_the_slashes_of_an_unencoded_path():
 def test_a_path_that_does_not_fit_the_fields_is_corrupt(path, fields, style, found):
     with pytest.raises(CorruptError, match=found):
         parse_partition_path(path, fields, style)
+
+
+def test_the_parts_of_a_custom_generator_are_known_in_any_case_or_not_at_all():
+    kinds = {"a": PartKind.SIMPLE, "b": PartKind.TIMESTAMP}
+    assert parse_part_kinds("a:simple, b:Timestamp") == kinds
+    assert parse_part_kinds("") == {}
+    assert parse_part_kinds("a") is None
+    assert parse_part_kinds("a:simple,b:moon") is None

@@ -138,7 +138,7 @@ def test_word_and_class_of_a_generator_parse_back(generator):
 
 
 @pytest.mark.parametrize(
-    "text", ["CUSTOM", "GLOBAL_DELETE", "simple", "", "_AVRO", "com.example.SimpleKeyGenerator"]
+    "text", ["CUSTOMISED", "GLOBAL_DELETE", "simple", "", "_AVRO", "com.example.SimpleKeyGenerator"]
 )
 def test_any_other_generator_is_refused_by_name(text):
     with pytest.raises(UnsupportedError, match=repr(text)):
@@ -148,6 +148,8 @@ def test_any_other_generator_is_refused_by_name(text):
 def test_which_generators_make_composite_keys():
     assert KeyGenerator.COMPLEX.is_composite(["a"])
     assert KeyGenerator.NON_PARTITION.is_composite(["a", "b"])
+    assert KeyGenerator.CUSTOM.is_composite(["a", "b"])
+    assert not KeyGenerator.CUSTOM.is_composite(["a"])
     assert not KeyGenerator.NON_PARTITION.is_composite(["a"])
     assert not KeyGenerator.SIMPLE.is_composite(["a"])
     with pytest.raises(InvalidError, match=r"SIMPLE.*one record key field"):

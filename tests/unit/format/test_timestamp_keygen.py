@@ -352,3 +352,22 @@ def test_equal_values_share_one_folder_in_every_encoding():
         "t=1970/01/01",
         "t=1970/01/01",
     ]
+
+
+@pytest.mark.parametrize(
+    ("made", "known"),
+    [
+        (keygen("UNIX_TIMESTAMP", "yyyy"), False),
+        (keygen("UNIX_TIMESTAMP", "yyyy", input_zone="UTC"), False),
+        (keygen("UNIX_TIMESTAMP", "yyyy", output_zone="UTC"), True),
+        (keygen("UNIX_TIMESTAMP", "yyyy", zone="UTC"), True),
+        # A text goes out in the zone that it came in, if no other is asked for.
+        (keygen("DATE_STRING", "yyyy", given="yyyy-MM-dd"), True),
+        (keygen("DATE_STRING", "yyyy", given="yyyy-MM-dd", output_zone="UTC"), False),
+        (keygen("DATE_STRING", "yyyy", given="yyyy-MM-dd", zone="UTC"), True),
+        (keygen("DATE_STRING", "yyyy", given=ISO, output_zone="UTC"), True),
+        (keygen("DATE_STRING", "yyyy", given=f"{ISO},yyyy", output_zone="UTC"), False),
+    ],
+)
+def test_only_named_zones_and_offsets_make_a_folder_the_same_everywhere(made, known):
+    assert made.is_zone_known is known

@@ -26,6 +26,12 @@ UUID = "01234567-ddab-4ae2-99e3-d6143d5759e1"
 DEFAULT = "__HIVE_DEFAULT_PARTITION__"
 HIVE = {"hoodie.datasource.write.hive_style_partitioning": "true"}
 ENCODED = {"hoodie.datasource.write.partitionpath.urlencode": "true"}
+DAYS = {
+    "hoodie.keygen.timebased.timestamp.type": "UNIX_TIMESTAMP",
+    "hoodie.keygen.timebased.output.dateformat": "yyyy/MM/dd",
+}
+MONTHS = {**DAYS, "hoodie.keygen.timebased.output.dateformat": "yyyyMM"}
+UTC = {"hoodie.keygen.timebased.timezone": "UTC"}
 
 
 def config(key="id", partition="", generator="COMPLEX", **others):
@@ -166,7 +172,8 @@ class TestPartitions:
         "settings",
         [
             config(partition="dt", generator="TIMESTAMP"),
-            config(partition="dt:SIMPLE", generator="CUSTOM"),
+            config(partition="dt", generator="CUSTOM"),
+            config(partition="dt", generator="GLOBAL_DELETE"),
             config(partition="dt", generator=""),
             config(
                 partition="dt",
@@ -174,10 +181,50 @@ class TestPartitions:
             ),
             config(partition="dt", **{"hoodie.simple.index.update.partition.path": "false"}),
         ],
-        ids=["timestamp", "custom", "not named", "slashed dates", "rows stay"],
+        ids=["timestamp", "custom", "deletes", "not named", "slashed dates", "rows stay"],
     )
     def test_folders_that_need_not_follow_the_column_are_all_kept(self, settings):
         assert folders_left(settings, "dt = 'a'", ["a", "b"]) == ["a", "b"]
+
+    @pytest.mark.parametrize(
+        ("where", "left"),
+        [
+            ("n = 0", ["1970/01/01"]),
+            ("n IN (1704164645, 86399, -1)", ["1969/12/31", "1970/01/01", "2024/01/02"]),
+            ("n > 0", ["1969/12/31", "1970/01/01", "2024/01/02", "elsewhere"]),
+            ("n IS NULL", ["1969/12/31", "1970/01/01", "2024/01/02", "elsewhere"]),
+            ("n = 86400", []),
+        ],
+    )
+    @pytest.mark.parametrize("generator", ["TIMESTAMP", "CUSTOM"])
+    def test_a_time_is_looked_for_in_the_folder_that_it_becomes(self, generator, where, left):
+        partition = "n:timestamp" if generator == "CUSTOM" else "n"
+        settings = config(partition=partition, generator=generator, **DAYS, **UTC)
+        there = ["1969/12/31", "1970/01/01", "2024/01/02", "elsewhere"]
+        assert folders_left(settings, where, there) == left
+
+    def test_hive_style_and_encoding_are_taken_off_the_folder_of_a_time(self):
+        settings = config(partition="n", generator="TIMESTAMP", **DAYS, **UTC, **HIVE, **ENCODED)
+        there = ["n=1970%2F01%2F01", "n=2024%2F01%2F02", "1970/01/01"]
+        assert folders_left(settings, "n = 0", there) == [there[0], there[2]]
+
+    def test_without_a_zone_no_one_knows_the_folder_of_a_time(self):
+        settings = config(partition="n", generator="TIMESTAMP", **DAYS)
+        assert folders_left(settings, "n = 0", ["1970/01/01", "b"]) == ["1970/01/01", "b"]
+
+    def test_each_part_of_a_custom_generator_prunes_its_own_level(self):
+        settings = config(
+            partition="dt:simple,n:timestamp", generator="CUSTOM", **MONTHS, **UTC, **HIVE
+        )
+        there = ["dt=a/n=197001", "dt=b/n=197001", "dt=a/n=202401"]
+        assert folders_left(settings, "dt = 'a'", there) == [there[0], there[2]]
+        assert folders_left(settings, "n = 7 AND dt >= 'b'", there) == [there[1]]
+        assert folders_left(settings, "n = 7", there) == there[:2]
+
+    def test_a_time_of_several_levels_beside_another_field_prunes_nothing(self):
+        settings = config(partition="dt:simple,n:timestamp", generator="CUSTOM", **DAYS, **UTC)
+        there = ["a/1970/01/01", "b/2024/01/02"]
+        assert folders_left(settings, "n = 7 AND dt = 'a'", there) == there
 
     def test_an_impossible_predicate_leaves_no_slice_and_no_key(self):
         pruned = prune_slices(config(partition="dt"), SCHEMA, "n = 99999999999", [slice_of("a")])
@@ -245,7 +292,7 @@ class TestKeys:
         [
             config("id", **{"hoodie.populate.meta.fields": "false"}),
             config("id", **{"hoodie.meta.fields.mode": "COMMIT_TIME_ONLY"}),
-            config("id", generator="CUSTOM"),
+            config("id", partition="dt:BY_MOON", generator="CUSTOM"),
             config("id", generator=""),
             config(""),
             config("place.x"),

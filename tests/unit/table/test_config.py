@@ -8,7 +8,7 @@ from lakebed.format.record_key import KeyGenerator
 from lakebed.table.config import Layout, TableConfig, TableType
 from lakebed.table.merge_mode import MergeMode
 from lakebed.table.writable import check_writable
-from lakebed.table.writer_index import BucketIndex
+from lakebed.table.writer_index import BucketIndex, ConsistentHashingIndex
 from support.fixtures import files, names
 from support.tables import settle
 
@@ -72,7 +72,7 @@ def test_a_missing_name_is_corrupt(missing):
         ({"hoodie__record__merge__mode": "EVENT_TIME_ORDERING"}, "COMMIT_TIME_ORDERING"),
         ({"hoodie__record__merge__mode": "CUSTOM"}, "CUSTOM"),
         ({"hoodie__compaction__payload__class": "com.example.Mine"}, "CUSTOM"),
-        ({"hoodie__table__partial__update__mode": "IGNORE_DEFAULTS"}, "CUSTOM"),
+        ({"hoodie__table__partial__update__mode": "IGNORE_DEFAULTS"}, "COMMIT_TIME_ORDERING"),
         (
             {
                 "hoodie__compaction__payload__class": (
@@ -99,6 +99,15 @@ def test_the_merge_mode_follows_from_mode_payload_and_ordering(properties, mode)
                 "hoodie__index__type": "BUCKET",
                 "hoodie__bucket__index__num__buckets": "4",
                 "hoodie__index__bucket__engine": "CONSISTENT_HASHING",
+                "hoodie__table__recordkey__fields": "a",
+            },
+            ConsistentHashingIndex(4, ("a",)),
+        ),
+        (
+            {
+                "hoodie__index__type": "BUCKET",
+                "hoodie__bucket__index__num__buckets": "4",
+                "hoodie__index__bucket__engine": "ROUND_ROBIN",
             },
             None,
         ),
@@ -128,8 +137,9 @@ def test_the_index_is_what_a_simple_bucket_index_says(properties, index):
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        ("hoodie.table.metadata.partitions", "files", "metadata table"),
-        ("hoodie.table.cdc.enabled", "TRUE", "change data capture"),
+        ("hoodie.table.metadata.partitions", "files,record_index", "an index \\(record_index\\)"),
+        ("hoodie.table.secondary.indexes.metadata", "x", "indexes of an older Hudi"),
+        ("hoodie.table.metadata.partitions.inflight", "files", "being built \\(files\\)"),
         ("hoodie.populate.meta.fields", "false", "without meta columns"),
         ("hoodie.meta.fields.mode", "COMMIT_TIME_ONLY", "only some meta columns"),
         ("hoodie.table.keygenerator.type", "CUSTOM", "key generator CUSTOM"),

@@ -27,12 +27,13 @@ from lakebed.table.log_reader import slice_sources
 from lakebed.table.log_writer import write_log_run
 from lakebed.table.merge_rule import merge_rule
 from lakebed.table.parquet_source import open_parquet
-from lakebed.table.run_reader import Needs, open_run
+from lakebed.table.run_reader import Needs, open_run, open_runs
 from lakebed.table.slice_reader import read_slice
 from support.runs import (
     RECORD,
     SCHEMA,
     Slice,
+    avro_block,
     block,
     config,
     data_block,
@@ -251,21 +252,82 @@ class TestUnorderedRuns:
         assert pairs(slice_) == {"a": 1, "b": 2}
         assert pairs(slice_, COMMIT_TIME) == {"a": 2, "b": 2}
 
-    def test_a_run_beyond_the_budget_is_refused_by_file_and_size(self, slice_):
-        name = slice_.inline(1, data_block(1, [row(f"{i:04d}", i) for i in range(2000)]))
-        (source,) = slice_sources(slice_.storage, slice_.value, EVENT_TIME, lambda _: True)
-        needs = Needs(tuple(SCHEMA), sort_bytes=10_000)
-        with pytest.raises(UnsupportedError, match=f"{name}.*{source.length} bytes.*10000"):
-            list(open_run(slice_.storage, source, needs).batches)
-        enough = Needs(tuple(SCHEMA))
-        batches = list(open_run(slice_.storage, source, enough).batches)
-        assert sum(batch.num_rows for batch in batches) == 2000
+    def test_a_run_beyond_the_budget_is_sorted_through_temporary_files(self, slice_):
+        noise = np.random.default_rng(3).permutation(2000)
+        rows = [row(f"{i % 500:04d}", int(i)) for i in noise]
+        slice_.inline(1, data_block(1, rows[:1000]), data_block(1, rows[1000:]))
+        sources = slice_sources(slice_.storage, slice_.value, EVENT_TIME, lambda _: True)
+        needs = Needs(tuple(SCHEMA), sort_bytes=2_000, max_rows=100)
+        ((_, run),) = open_runs(slice_.storage, sources, needs)
+        found = pa.Table.from_batches(run.batches)
+        wanted = sorted(rows, key=lambda told: told["id"])
+        assert found.column("v").to_pylist() == [told["v"] for told in wanted]
 
-    def test_a_delete_block_beyond_the_budget_is_refused(self, slice_):
-        slice_.inline(1, delete_block(1, [f"{i:04d}" for i in range(500)], ordered=True))
-        (source,) = slice_sources(slice_.storage, slice_.value, EVENT_TIME, lambda _: True)
-        with pytest.raises(UnsupportedError, match="delete block"):
-            list(open_run(slice_.storage, source, Needs((), sort_bytes=100)).batches)
+    def test_deletes_and_rows_without_order_are_sorted_as_one_run(self, slice_):
+        slice_.inline(1, data_block(1, [row("b", 1), row("a", 1)]), delete_block(1, ["b"]))
+        slice_.inline(2, avro_block(2, [row("c", 2), row("b", 2)]))
+        slice_.inline(3, data_block(3, [row("d", 3)], ordered=True))
+        sources = slice_sources(slice_.storage, slice_.value, EVENT_TIME, lambda _: True)
+        opened = open_runs(slice_.storage, sources, Needs(tuple(SCHEMA)))
+        assert [source.instant for source, _ in opened] == [instant(1), instant(3)]
+        batch = pa.Table.from_batches(opened[0][1].batches).combine_chunks()
+        assert batch.column(RECORD_KEY).to_pylist() == ["a", "b", "b", "b", "c"]
+        assert batch.column(FLAGS).to_pylist() == [0, 0, COMMIT_TIME_DELETE, 0, 0]
+        assert pairs(slice_) == {"a": 1, "b": 2, "c": 2, "d": 3}
+
+
+class TestAvroBlocks:
+    def test_rows_of_avro_and_parquet_blocks_are_merged(self, slice_):
+        slice_.base(1, parquet(with_meta([row("a", 1, 1), row("b", 1, 5), row("c", 1, 1)])))
+        slice_.inline(2, avro_block(2, [row("b", 2, 4), row("a", 2, 2)]))
+        slice_.inline(3, data_block(3, [row("c", 3, 3)]))
+        slice_.inline(4, avro_block(4, [row("c", 4, 2), row("d", 4, 0)], ordered=True))
+        assert pairs(slice_) == {"a": 2, "b": 1, "c": 3, "d": 4}
+        assert pairs(slice_, COMMIT_TIME) == {"a": 2, "b": 2, "c": 4, "d": 4}
+
+    def test_a_partial_avro_block_overlays_the_columns_that_it_has(self, slice_):
+        slice_.base(1, parquet(with_meta([row("a", 1, 1), row("b", 1, 5)])))
+        part = pa.schema([("id", pa.string()), ("ts", pa.int64())])
+        rows = [{"id": "b", "ts": 4}, {"id": "a", "ts": 7}]
+        slice_.inline(2, avro_block(2, rows, schema=part, IS_PARTIAL="true"))
+        assert read(slice_, columns=("id", "v", "ts")) == [row("a", 1, 7), row("b", 1, 5)]
+
+    def test_a_block_marked_as_sorted_that_is_not_is_corrupt(self, slice_):
+        name = slice_.inline(1, avro_block(1, [row("b", 1), row("a", 1)], ordered=True))
+        with pytest.raises(CorruptError, match=f"{name}.*marked as sorted"):
+            pairs(slice_)
+
+    def test_a_block_without_a_schema_is_corrupt(self, slice_):
+        name = slice_.inline(1, block(BlockType.AVRO_DATA, 1, b"x"))
+        with pytest.raises(CorruptError, match=f"{name}.*without a header SCHEMA"):
+            pairs(slice_)
+
+    def test_a_row_that_says_that_it_is_deleted_is(self, slice_):
+        marked_schema = pa.schema([*SCHEMA, ("_hoodie_is_deleted", pa.bool_())])
+        slice_.base(1, parquet(with_meta([row("a", 1, 1), row("b", 1, 5)])))
+        rows = [row("a", 2, 2, _hoodie_is_deleted=True), row("b", 2, 4, _hoodie_is_deleted=True)]
+        slice_.inline(2, avro_block(2, rows, schema=marked_schema))
+        assert pairs(slice_) == {"b": 1}
+
+
+def test_one_writer_that_sorts_and_one_that_does_not_give_the_rows_of_a_map_based_merger(slice_):
+    noise = np.random.default_rng(11)
+    held: dict[str, tuple[int, int]] = {}
+    for number in range(1, 9):
+        keys = [f"k{i:03d}" for i in noise.choice(300, 120, replace=False)]
+        rows = [row(key, number, int(noise.integers(0, 5))) for key in keys]
+        for told in rows:
+            if told["ts"] >= held.get(told["id"], (0, -1))[1]:
+                held[told["id"]] = (number, told["ts"])
+        if number % 3 == 0:
+            slice_.inline(
+                number, data_block(number, sorted(rows, key=lambda r: r["id"]), ordered=True)
+            )
+        elif number % 3 == 1:
+            slice_.inline(number, avro_block(number, rows))
+        else:
+            slice_.inline(number, data_block(number, rows[:60]), avro_block(number, rows[60:]))
+    assert pairs(slice_) == {key: v for key, (v, _) in held.items()}
 
 
 def many(count):

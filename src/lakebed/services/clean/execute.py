@@ -24,6 +24,7 @@ from lakebed.storage.abandoned import delete_abandoned
 from lakebed.storage.storage import Storage
 from lakebed.table.file_group import join_path
 from lakebed.timeline.timeline import WRITE_ACTIONS, TimelineInstant
+from lakebed.write.deferred import find_abandoned
 from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
@@ -89,6 +90,7 @@ def _begin(target: WriteTarget, options: CleanOptions | None) -> tuple[_Work | N
     """Take up a pending clean, or plan one; give also what writes that are over left."""
     with hold_table(target.storage, target.clock, target.commits) as hold:
         stale = find_stale(hold.storage, hold.timeline)
+        stale += find_abandoned(hold.storage, hold.clock.now_ms())
         for pending in hold.timeline.pending(Action.CLEAN):
             if _may_be_under_way(hold, pending):
                 log.info("clean %s is left to the engine that began it", pending.requested)

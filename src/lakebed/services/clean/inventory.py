@@ -39,6 +39,7 @@ class Inventory:
     included; `replaced` gives when, by partition and file id. Slices with a file of
     `kept_names` stay, and so does what was readable at each of `savepoints`. `leftovers` are
     paths of files that are no data. `retained` is what earlier cleans promised to keep.
+    `change_data` are the `.cdc` logs that lie beside base files.
     """
 
     timeline: Timeline
@@ -48,6 +49,7 @@ class Inventory:
     savepoints: tuple[Instant, ...] = ()
     leftovers: tuple[str, ...] = ()
     retained: Instant = ""
+    change_data: tuple[LogFile, ...] = ()
 
 
 def read_inventory(snapshot: Snapshot) -> Inventory:
@@ -55,11 +57,16 @@ def read_inventory(snapshot: Snapshot) -> Inventory:
     timeline = snapshot.timeline
     named = read_named(snapshot)
     visible: list[DataFile] = []
+    change_data: list[LogFile] = []
     leftovers: list[DataFile] = []
-    for file in data_files(snapshot.storage):
+    for file in _all_files(snapshot.storage):
         if is_leftover(timeline, named, file):
             leftovers.append(file)
-        elif timeline.is_committed(file.name.instant):
+        elif not timeline.is_committed(file.name.instant):
+            continue
+        elif isinstance(file, LogFile) and file.is_cdc:
+            change_data.append(file)
+        else:
             visible.append(file)
     completion_of = _completions(snapshot)
     savepoints = tuple(i.requested for i in timeline.select(Action.SAVEPOINT) if i.is_completed)
@@ -74,11 +81,18 @@ def read_inventory(snapshot: Snapshot) -> Inventory:
         savepoints,
         tuple(file.path for file in without_archived(snapshot, leftovers)),
         _retained(snapshot),
+        tuple(change_data),
     )
 
 
 def data_files(storage: Storage) -> Iterator[DataFile]:
-    """List the base and log files of a table; change data belongs to who wrote it."""
+    """List the base and log files of a table; change data is no data of its own."""
+    for file in _all_files(storage):
+        if not (isinstance(file, LogFile) and file.is_cdc):
+            yield file
+
+
+def _all_files(storage: Storage) -> Iterator[DataFile]:
     for entry in table_files(storage):
         partition, _, text = entry.path.rpartition("/")
         name = parse_data_name(text)
@@ -86,8 +100,8 @@ def data_files(storage: Storage) -> Iterator[DataFile]:
             continue
         if isinstance(name, BaseFileName):
             yield BaseFile(partition, name, entry.size)
-        elif not (log := LogFile(partition, name, entry.size)).is_cdc:
-            yield log
+        else:
+            yield LogFile(partition, name, entry.size)
 
 
 def is_leftover(timeline: Timeline, named: NamedBy, file: DataFile) -> bool:

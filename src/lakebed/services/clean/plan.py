@@ -7,13 +7,13 @@ complete, a query that is still running) more is kept.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lakebed.model.instant import Instant, format_instant
 from lakebed.services.clean.inventory import DataFile, Inventory
 from lakebed.services.clean.options import CleanOptions, CleanPolicy
-from lakebed.table.file_group import FileSlice
+from lakebed.table.file_group import FileGroupId, FileSlice
 from lakebed.timeline.timeline import WRITE_ACTIONS, Timeline
 
 _NEVER = "9" * 20
@@ -64,7 +64,9 @@ def plan_clean(
     gone = list(_replaced_versions(inventory, earliest))
     gone += _old_versions(inventory, earliest, keep)
     files: dict[str, set[str]] = defaultdict(set)
-    for path in (*(path for version in gone for path in version.paths), *inventory.leftovers):
+    paths = [path for version in gone for path in version.paths]
+    paths += _change_data(inventory, paths, earliest)
+    for path in (*paths, *inventory.leftovers):
         partition, _, name = path.rpartition("/")
         files[partition].add(name)
     if not files:
@@ -161,6 +163,28 @@ def _replaced_versions(inventory: Inventory, earliest: Instant) -> Iterator[Vers
             until = Version(version.began, min(version.superseded, ended), version.paths)
             if not _is_kept(inventory, until):
                 yield until
+
+
+def _change_data(inventory: Inventory, gone: Iterable[str], earliest: Instant) -> Iterator[str]:
+    """Give the change data that goes with the base files among `gone`.
+
+    Old change data whose base file went without it goes too.
+    """
+    if not inventory.change_data:
+        return
+    paths = frozenset(gone)
+    slices = [slice_ for of in inventory.groups.values() for slice_ in of]
+    bases = {
+        (slice_.group, base.name.instant): base.path in paths
+        for slice_ in slices
+        if (base := slice_.base_file) is not None
+    }
+    for log in inventory.change_data:
+        name = log.name
+        group = FileGroupId(log.partition, name.file_id, name.column_group)
+        goes = bases.get((group, name.instant), name.instant < earliest)
+        if goes and name.encode() not in inventory.kept_names:
+            yield log.path
 
 
 def _is_kept(inventory: Inventory, version: Version) -> bool:

@@ -14,7 +14,7 @@ from lakebed.commit.fence import Fence
 from lakebed.commit.heartbeat import Heartbeat
 from lakebed.commit.hold import END_WAIT_SECONDS, TableHold, hold_table
 from lakebed.commit.rollback import roll_back
-from lakebed.errors import InvalidError, LakebedError
+from lakebed.errors import InvalidError, LakebedError, UnsupportedError
 from lakebed.format.commit_metadata import CommitMetadata, WriteStat
 from lakebed.format.instant_name import Action
 from lakebed.merge.rule import MergeRule
@@ -37,7 +37,7 @@ from lakebed.table.config import TableConfig
 from lakebed.table.merge_rule import merge_rule
 from lakebed.table.properties_file import load_config
 from lakebed.table.snapshot import Snapshot, load_snapshot
-from lakebed.table.writer_index import BucketIndex
+from lakebed.table.writer_index import BucketIndex, ConsistentHashingIndex
 from lakebed.timeline.timeline import TimelineInstant
 from lakebed.write.pipeline import SMALL_BYTES, WriteTarget
 
@@ -100,6 +100,11 @@ def cluster(
 
 
 def _check_table(config: TableConfig) -> None:
+    if isinstance(config.index, ConsistentHashingIndex):
+        raise UnsupportedError(
+            f"table {config.name!r} is written with consistent hashing: this release does not resize "
+            "its buckets; compact it, or let Apache Hudi cluster it"
+        )
     if isinstance(config.index, BucketIndex):
         raise InvalidError(
             f"table {config.name!r} has a bucket index: each bucket is one sorted file group, which "

@@ -17,6 +17,7 @@ from lakebed.services.compaction.merge import CompactionTask, LogCounts, compact
 from lakebed.services.compaction.plan_file import CompactionOperation, CompactionPlan, Kind
 from lakebed.table.config import TableConfig
 from lakebed.table.merge_rule import merge_rule
+from lakebed.table.retained import named_files
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 from lakebed.write.pipeline import SMALL_BYTES, WriteTarget
@@ -71,7 +72,7 @@ def execute_compaction(target: WriteTarget, instant: TimelineInstant | Instant) 
         metadata = _metadata(taken, plan, statuses)
         completion = taken.complete(
             metadata.encode(),
-            [stat.path for stat in metadata.write_stats() if stat.path],
+            list(named_files(metadata)),
             {work.operation.group.partition for work in works},
         )
     done = [work.operation for work in works]

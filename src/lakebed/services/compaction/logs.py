@@ -5,7 +5,7 @@ from lakebed.model.instant import Instant
 from lakebed.services.compaction.plan import LogRun
 from lakebed.storage.storage import Storage
 from lakebed.table.config import TableConfig
-from lakebed.table.parquet_source import open_parquet
+from lakebed.table.run_reader import open_data
 from lakebed.table.run_source import RunKind, RunSource
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline
 
@@ -16,14 +16,7 @@ def run_columns(storage: Storage, source: RunSource) -> frozenset[str] | None:
     """Give the columns of a run that changes some only; None for whole rows, and for deletes."""
     if not source.partial or source.kind is not RunKind.DATA:
         return None
-    with open_parquet(
-        storage,
-        source.path,
-        source.name,
-        offset=source.offset,
-        length=source.length,
-        footer=source.footer,
-    ) as file:
+    with open_data(storage, source) as file:
         return frozenset(file.schema.names) - frozenset(META_COLUMNS)
 
 

@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from lakebed.services.compaction.plan import count_joinable
 from lakebed.services.compaction.plan_file import CompactionOperation, Kind
 from lakebed.storage.storage import Storage
 from lakebed.table.base_file import read_footer
+from lakebed.table.cdc_log import CdcTarget, open_change_log
 from lakebed.table.config import TableConfig
 from lakebed.table.data_writer import DataFileStats, DataFileWriter
 from lakebed.table.file_group import BaseFile, join_path
@@ -86,7 +88,7 @@ def _write_token(work: CompactionTask, task: TaskId) -> str:
 
 def _write_base_file(work: CompactionTask, task: TaskId, sources: list[RunSource]) -> WriteStat:
     """Write the rows that stand as the next base file; without any it has none, as Hudi's."""
-    group = work.operation.group
+    group, base = work.operation.group, work.operation.slice_.base_file
     name = BaseFileName(group.file_id, _write_token(work, task), work.instant).encode()
     path = join_path(group.partition, name)
     merged = read_slice(
@@ -110,7 +112,12 @@ def _write_base_file(work: CompactionTask, task: TaskId, sources: list[RunSource
         partition_path=group.partition,
         task=work.number,
     )
-    with writer:
+    cdc_stats = None
+    with ExitStack() as open_files:
+        open_files.enter_context(writer)
+        changes = open_change_log(_cdc_target(work, task), base, work.rule)
+        if changes is not None:
+            open_files.enter_context(changes)
         for batch in merged:
             writer.write(
                 batch.select(work.schema.names),
@@ -118,10 +125,27 @@ def _write_base_file(work: CompactionTask, task: TaskId, sources: list[RunSource
                 commit_times=batch.column(COMMIT_TIME),
                 commit_seqnos=batch.column(COMMIT_SEQNO),
             )
+            if changes is not None:
+                changes.put(batch)
         work.fence.check()
+        if changes is not None:
+            cdc_stats = changes.close()
         stats = writer.close()
-    work.fence.check_written([path])
-    return _base_stat(work, stats)
+    work.fence.check_written([path, *(cdc_stats or ())])
+    return replace(_base_stat(work, stats), cdc_stats=cdc_stats)
+
+
+def _cdc_target(work: CompactionTask, task: TaskId) -> CdcTarget:
+    return CdcTarget(
+        storage=work.storage,
+        config=work.config,
+        partition=work.operation.group.partition,
+        file_id=work.operation.group.file_id,
+        write_token=_write_token(work, task),
+        instant=work.instant,
+        schema=work.schema,
+        schema_text=work.schema_text,
+    )
 
 
 def _base_stat(work: CompactionTask, stats: DataFileStats) -> WriteStat:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from lakebed.errors import CorruptError, LakebedError
 from lakebed.format.bucket import bucket_of_file_id
+from lakebed.format.instant_name import LAYOUT_1
 from lakebed.format.partition_metadata import PARTITION_METADATA_NAME, PartitionMetadata
 from lakebed.services.verify.findings import Code, Finding, Mend, Severity
 from lakebed.services.verify.inventory import Inventory
@@ -34,6 +35,8 @@ def check_named(inventory: Inventory) -> Iterator[Finding]:
     except CorruptError as error:
         yield Finding(Severity.ERROR, Code.INSTANT_UNREADABLE, str(error), advice=_ADVICE_LOST)
         return
+    # Up to version 6 a later commit may have appended to the log of another.
+    appends = inventory.config.timeline_layout == LAYOUT_1
     for group, files in needed.items():
         if group.file_id in inventory.replaced.get(group.partition, frozenset()):
             continue
@@ -47,7 +50,7 @@ def check_named(inventory: Inventory) -> Iterator[Finding]:
                     path=file.path,
                     advice=_ADVICE_LOST,
                 )
-            elif file.size_bytes and found != file.size_bytes:
+            elif found < file.size_bytes or (0 < file.size_bytes < found and not appends):
                 cut = found < file.size_bytes
                 yield Finding(
                     Severity.ERROR if cut else Severity.WARNING,

@@ -6,6 +6,7 @@ from typing import Final
 
 from lakebed.errors import LakebedError, NotFoundError
 from lakebed.format.heartbeat import HEARTBEAT_FOLDER
+from lakebed.format.instant_name import LAYOUT_1, LAYOUT_2
 from lakebed.format.lock_file import (
     DISK_LOCK_PATH,
     LOCK_FILE_MAX_BYTES,
@@ -19,7 +20,10 @@ from lakebed.services.verify.inventory import Inventory
 from lakebed.timeline.active import load_timeline
 
 _DAY_MS: Final = 86_400_000
-_METADATA_TIMELINE: Final = ".hoodie/metadata/.hoodie/timeline"
+_METADATA_TIMELINES: Final = {
+    LAYOUT_1: ".hoodie/metadata/.hoodie",
+    LAYOUT_2: ".hoodie/metadata/.hoodie/timeline",
+}
 _METADATA_PARTITIONS: Final = "hoodie.table.metadata.partitions"
 _TEMP_FOLDER: Final = ".hoodie/.temp/"
 _INSTANT: Final = re.compile(r"[0-9]{14,20}")
@@ -136,10 +140,11 @@ def check_metadata_table(inventory: Inventory) -> Iterator[Finding]:
     live = inventory.config.properties.get(_METADATA_PARTITIONS, "").strip()
     if not live:
         return
+    folder = _METADATA_TIMELINES[inventory.config.timeline_layout]
     try:
         known = {
             instant.requested: instant.completion or ""
-            for instant in load_timeline(inventory.storage, _METADATA_TIMELINE).instants
+            for instant in load_timeline(inventory.storage, folder).instants
             if instant.is_completed
         }
     except LakebedError as error:
@@ -147,7 +152,7 @@ def check_metadata_table(inventory: Inventory) -> Iterator[Finding]:
             Severity.ERROR,
             Code.METADATA_TABLE,
             f"Apache Hudi's metadata table ({live}): {error}",
-            path=_METADATA_TIMELINE,
+            path=folder,
         )
         return
     if not known:
@@ -156,7 +161,7 @@ def check_metadata_table(inventory: Inventory) -> Iterator[Finding]:
             Code.METADATA_TABLE,
             f"{_METADATA_PARTITIONS}={live}, but there is no metadata table: Apache Hudi finds no "
             "files",
-            path=_METADATA_TIMELINE,
+            path=folder,
             advice="let Apache Hudi build it again, or empty the property",
         )
         return
@@ -173,7 +178,7 @@ def check_metadata_table(inventory: Inventory) -> Iterator[Finding]:
             Code.METADATA_TABLE,
             f"Apache Hudi's metadata table ({live}) lacks {len(missed)} commits, the first is "
             f"{missed[0]}: Hudi does not see what they wrote",
-            path=_METADATA_TIMELINE,
+            path=folder,
             instant=missed[0],
             advice="let Apache Hudi build it again (delete .hoodie/metadata and the property)",
         )

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakebed.errors import CorruptError, LakebedError, UnsupportedError
 from lakebed.format.commit_metadata import CommitMetadata
-from lakebed.format.instant_name import Action, InstantName
+from lakebed.format.instant_name import LAYOUT_1, Action, InstantName
 from lakebed.format.names import BaseFileName, parse_data_name
 from lakebed.format.partition_metadata import is_partition_metadata_name
 from lakebed.services.verify.findings import Code, Coverage, Finding, Severity
@@ -29,6 +29,7 @@ from lakebed.table.retained import named_files
 from lakebed.table.snapshot import CommitCache, Snapshot, table_files
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.archived import read_archived
+from lakebed.timeline.layout import layout_of
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline
 
 _LATEST = "9" * 17
@@ -90,6 +91,8 @@ class Inventory:
     def counts(self, file: BaseFile | LogFile) -> bool:
         """Tell whether a reader of ours takes `file` for data; True where its commit is unreadable."""
         instant = file.name.instant
+        if isinstance(file, LogFile) and self.config.timeline_layout == LAYOUT_1:
+            return True  # named after its slice: its blocks say what counts of it
         if not self.timeline.is_committed(instant):
             return False
         commit = self.timeline.completed(instant)
@@ -101,6 +104,8 @@ class Inventory:
 
     def completion_of(self, instant: str) -> str:
         """Give the completion time of a visible instant."""
+        if self.config.timeline_layout == LAYOUT_1:
+            return instant
         return self.timeline.completion_of(instant) or self.archived.get(instant, _LATEST)
 
     def slices(
@@ -197,13 +202,13 @@ def read_timeline(storage: Storage, folder: str) -> tuple[Timeline | None, list[
     good, findings = [], []
     for name in storage.names(folder):
         try:
-            InstantName.parse(name)
+            InstantName.parse(name, layout_of(folder))
         except (CorruptError, UnsupportedError) as error:
             findings.append(_bad_timeline(error, f"{folder}/{name}"))
         else:
             good.append(name)
     try:
-        return Timeline.parse(good), findings
+        return Timeline.parse(good, layout_of(folder)), findings
     except CorruptError as error:
         return None, [*findings, _bad_timeline(error, folder)]
 

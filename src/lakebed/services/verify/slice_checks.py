@@ -34,7 +34,7 @@ from lakebed.table.log_reader import slice_sources
 from lakebed.table.merge_mode import MergeMode
 from lakebed.table.parquet_source import ParquetFooter, open_parquet
 from lakebed.table.projection import find_columns, shape
-from lakebed.table.run_reader import Needs, open_run, read_run
+from lakebed.table.run_reader import Needs, open_data, open_run, read_run
 from lakebed.table.run_source import RunKind, RunSource
 from lakebed.table.schema import find_field
 from lakebed.timeline.timeline import Timeline
@@ -122,11 +122,9 @@ def _rows_without_key(check: SliceCheck, source: RunSource) -> int:
     if not populated or source.kind is not RunKind.DATA:
         return 0
     try:
-        with open_parquet(
-            check.storage, source.path, source.name, offset=source.offset, length=source.length
-        ) as file:
+        with open_data(check.storage, source) as file:
             if RECORD_KEY not in file.schema.names:
-                return file.num_rows
+                return sum(batch.num_rows for batch in file.read(file.schema.names[:1]))
             return sum(batch.column(0).null_count for batch in file.read([RECORD_KEY]))
     except LakebedError:
         return 0  # it cannot be read at all, which is said already
@@ -159,7 +157,7 @@ def unreadable(error: LakebedError, path: str) -> Finding:
 
 def _check_run(check: SliceCheck, source: RunSource, counts: dict[str, int]) -> Iterator[Finding]:
     footer = None
-    if source.kind is RunKind.DATA or source.length is None:
+    if source.is_parquet:
         footer = source.footer or _footer(check.storage, source)
         counts["footer"] += 1
         yield from _check_footer(check, source, footer)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, cast
 
 from lakebed.errors import InvalidError, LakebedError
-from lakebed.format.instant_name import Action, State
+from lakebed.format.instant_name import LAYOUT_2, Action, State
 from lakebed.format.plans import PlanKind, parse_plan
 from lakebed.model.instant import parse_instant
 from lakebed.services.verify.findings import Code, Finding, Mend, Severity
@@ -39,7 +39,8 @@ def check_states(timeline: Timeline, names: frozenset[str]) -> Iterator[Finding]
     """
     for instant in timeline.instants:
         requested = instant.name_of(State.REQUESTED).encode()
-        if instant.completion is not None and instant.completion <= instant.requested:
+        timed = instant.layout == LAYOUT_2 and instant.completion is not None
+        if timed and (instant.completion or "") <= instant.requested:
             yield Finding(
                 Severity.ERROR,
                 Code.INSTANT_STATES,

@@ -8,6 +8,7 @@ from lakebed.errors import LakebedError
 from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
 from lakebed.model.executor import Executor
+from lakebed.services.verify.change_data import check_change_data
 from lakebed.services.verify.file_checks import (
     check_leftovers,
     check_named,
@@ -107,6 +108,7 @@ def _check_names(inventory: Inventory, clock: Clock) -> Iterator[Finding]:
     )
     yield from check_named(inventory)
     yield from check_leftovers(inventory)
+    yield from check_change_data(inventory)
     yield from check_partitions(inventory)
     yield from check_lock(inventory, now_ms)
     yield from check_disk_lock(inventory, clock)

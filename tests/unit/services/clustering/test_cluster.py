@@ -13,7 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakebed.api.table import Table
-from lakebed.errors import ConflictError, CorruptError, InvalidError, OptionError
+from lakebed.errors import (
+    ConflictError,
+    CorruptError,
+    InvalidError,
+    OptionError,
+    UnsupportedError,
+)
 from lakebed.format.instant_name import Action
 from lakebed.format.meta_columns import FILE_NAME, RECORD_KEY
 from lakebed.format.plans import PlanKind, encode_plan
@@ -421,6 +427,12 @@ def test_a_plan_of_another_engine_is_left_alone_by_writers():
     table.upsert(batch(("new", 1, 1, "elsewhere")))
     assert [i.requested for i in load_timeline(table._storage).pending()] == ["20400101000000000"]
     assert done(table.cluster()).replaced == 5
+
+
+def test_consistent_hashing_is_refused_by_name():
+    table = make(table_type="MERGE_ON_READ", index="consistent_hashing", buckets=2)
+    with pytest.raises(UnsupportedError, match=r"consistent hashing.*does not resize"):
+        table.cluster()
 
 
 def test_a_bucket_index_is_refused_by_name():

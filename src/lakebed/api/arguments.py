@@ -1,0 +1,47 @@
+"""Arguments that a caller gives, checked before anything is read."""
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from lakebed.api.keys import keys_to_table
+from lakebed.errors import InvalidError, SchemaError
+from lakebed.format.meta_columns import META_COLUMNS
+
+
+def checked_columns(columns: Sequence[str] | None, schema: pa.Schema) -> list[str]:
+    """Give the columns to read: those named, or all of the table."""
+    if columns is None:
+        return list(schema.names)
+    if isinstance(columns, str) or not isinstance(columns, Sequence):
+        raise InvalidError(f"columns: want a list of names, found {columns!r}")
+    for name in columns:
+        if name not in schema.names and name not in META_COLUMNS:
+            raise SchemaError(f"no column {name!r}; the table has {', '.join(schema.names)}")
+    if len(set(columns)) != len(columns):
+        raise InvalidError(f"columns: a name comes twice in {', '.join(columns)}")
+    return list(columns)
+
+
+def key_batches(
+    keys: Sequence[object], schema: pa.Schema, names: Sequence[str]
+) -> list[pa.RecordBatch]:
+    """Give keys as a batch of the columns `names`; none where there are no keys."""
+    wanted = pa.schema([schema.field(name) for name in names])
+    batches: list[pa.RecordBatch] = keys_to_table(keys, wanted).combine_chunks().to_batches()
+    return batches
+
+
+def checked_keys(keys: object) -> Sequence[object]:
+    """Refuse what is no list of keys."""
+    texts = (str, bytes, bytearray, memoryview)
+    if isinstance(keys, (*texts, Mapping)) or not isinstance(keys, Sequence):
+        raise InvalidError(f"keys: want a list of keys, found {type(keys).__name__}")
+    return keys
+
+
+def checked_where(where: object) -> str:
+    """Refuse what is no predicate."""
+    if type(where) is not str or not where.strip():
+        raise InvalidError(f"where: want a predicate as text, found {where!r}")
+    return where

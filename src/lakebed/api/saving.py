@@ -1,0 +1,317 @@
+"""One write of `format("lakebed")`: open or make the table, then write what tasks staged.
+
+Planning happens in one process, the rows are staged in others, and the end comes in a third; what
+travels between them is a `Saving`.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+import pyarrow as pa
+
+from lakebed.api.create import default_name, table_properties
+from lakebed.api.engines import Engines
+from lakebed.api.opening import make_table, open_table
+from lakebed.api.services import CHANGEABLE
+from lakebed.api.table import Table
+from lakebed.commit.drop import drop_table, finish_drop
+from lakebed.errors import NotFoundError, OptionError
+from lakebed.format.meta_columns import META_COLUMNS, RECORD_KEY
+from lakebed.format.record_key import KeyGenerator
+from lakebed.index.named import named_index
+from lakebed.model.clock import SystemClock
+from lakebed.model.executor import LocalExecutor, TaskId
+from lakebed.model.options import stored_name
+from lakebed.model.save_options import OPERATION, SaveOptions
+from lakebed.storage.open import open_storage
+from lakebed.storage.storage import Storage
+from lakebed.table.config import TableConfig
+from lakebed.table.properties_file import create_properties, load_config
+from lakebed.table.schema import normalise
+from lakebed.table.snapshot import CommitCache, Snapshot
+from lakebed.timeline.active import ActiveTimeline
+from lakebed.timeline.timeline import Timeline
+from lakebed.write.deferred import DeferredWrite, defer_write, partitions_of
+from lakebed.write.operation import (
+    BULK_INSERT,
+    DELETE,
+    DELETE_PARTITION,
+    INSERT,
+    INSERT_OVERWRITE,
+    INSERT_OVERWRITE_TABLE,
+    OVERWRITE,
+    UPSERT,
+    Operation,
+)
+from lakebed.write.pipeline import Commit, WriteTarget
+from lakebed.write.staging import Segment
+
+log = logging.getLogger(__name__)
+
+_OPERATIONS: Final = {
+    operation.name.lower(): operation
+    for operation in (
+        UPSERT,
+        INSERT,
+        BULK_INSERT,
+        DELETE,
+        INSERT_OVERWRITE,
+        INSERT_OVERWRITE_TABLE,
+        DELETE_PARTITION,
+    )
+}
+_NAME: Final = "hoodie.table.name"
+_TYPE: Final = "hoodie.table.keygenerator.type"
+_CLASS: Final = "hoodie.table.keygenerator.class"
+_PAYLOAD: Final = "hoodie.compaction.payload.class"
+_MODE: Final = "hoodie.record.merge.mode"
+_CDC: Final = "hoodie.table.cdc.enabled"
+_METADATA: Final = "hoodie.metadata.enable"
+_INDEX: Final = "hoodie.index.type"
+_BUCKETS: Final = "hoodie.bucket.index.num.buckets"
+# As Hudi, where the option is not given.
+_DEFAULT_BUCKETS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class StagedRows:
+    """What one task did: the runs that it wrote, or the partitions that its rows are in."""
+
+    segments: tuple[Segment, ...]
+    partitions: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """One write that was planned; it travels to the tasks and to the end."""
+
+    options: SaveOptions
+    operation: Operation
+    config: TableConfig
+    # None where only partitions are named, to be deleted.
+    deferred: DeferredWrite | None = None
+    # What to make the table of, once it is dropped and the rows are staged.
+    remake: Mapping[str, str] | None = None
+    gives_up_indexes: bool = False
+
+    def stage(self, batches: Iterable[pa.RecordBatch], task: TaskId) -> StagedRows:
+        """Stage the rows of one task."""
+        if self.deferred is None:
+            named = bool(self.options.partitions_to_delete)
+            return StagedRows((), frozenset() if named else partitions_of(batches, self.config))
+        kept = (_without_meta(batch, self.config) for batch in batches)
+        return StagedRows(tuple(self.deferred.stage(kept, task)), frozenset())
+
+    def finish(self, staged: Iterable[StagedRows]) -> Commit | None:
+        """Write what the tasks staged in one commit; None where there was nothing to delete."""
+        parts = list(staged)
+        if self.remake is not None:
+            storage = open_storage(self.options.path, self.options.storage_options)
+            drop_table(storage, SystemClock())
+            create_properties(storage, self.remake)
+        table = self.open()
+        if self.deferred is None:
+            found = {partition for part in parts for partition in part.partitions}
+            named = self.options.partitions_to_delete or tuple(sorted(found))
+            return table.delete_partitions(named) if named else None
+        segments = [segment for part in parts for segment in part.segments]
+        commit = table.write_deferred(self.operation, self.deferred, segments)
+        self.give_up()
+        return commit
+
+    def give_up(self) -> None:
+        """Delete what the tasks staged."""
+        if self.deferred is not None:
+            self.deferred.delete()
+
+    def open(self) -> Table:
+        """Open the table that was planned for."""
+        properties = {_METADATA: "false"} if self.gives_up_indexes else None
+        return open_table(
+            None, self.options.path, self.options.storage_options, properties=properties
+        )
+
+
+def begin_saving(given: Mapping[str, str], incoming: pa.Schema, overwrite: bool) -> Saving:
+    """Plan a write: make the table if there is none, and settle how tasks stage rows.
+
+    In mode overwrite a table that is not what the options say is dropped and made anew, but only
+    when all rows are staged.
+    """
+    options, lines = SaveOptions.parse(given)
+    for line in lines:
+        log.info(line)
+    rows = pa.schema([f for f in incoming if f.name not in META_COLUMNS])
+    brings_keys = RECORD_KEY in incoming.names
+    storage = open_storage(options.path, options.storage_options)
+    gives_up = str(given.get(_METADATA, "true")).lower() == "false"
+    if not _exists(storage):
+        _create(storage, options, rows)
+        replaces, changes = False, {}
+    else:
+        replaces = overwrite
+        try:
+            changes = _check_stored(load_config(storage), options.properties)
+        except OptionError:
+            if not overwrite:
+                raise
+            return _remade(storage, options, rows, brings_keys)
+    config = load_config(storage)
+    operation = _operation(options, config, brings_keys, replaces=replaces)
+    saving = Saving(options, operation, config, gives_up_indexes=gives_up)
+    table = saving.open()
+    if changes:
+        table.set_properties(changes)
+    if operation is DELETE_PARTITION:
+        return saving
+    named = None
+    if config.index is None and _INDEX in options.properties:
+        named = named_index(config, _index_word(options.properties), _buckets(options))
+    return replace(saving, deferred=table.defer_write(operation, rows, named))
+
+
+def _remade(storage: Storage, options: SaveOptions, rows: pa.Schema, brings_keys: bool) -> Saving:
+    """Plan a write to a table that takes the place of another one."""
+    properties = _settled(storage, options, rows)
+    config = TableConfig.parse(properties, "the options of this write")
+    # Refuses a delete, which would have nothing to delete from.
+    _operation(options, config, brings_keys, replaces=True)
+    operation = _operation(options, config, brings_keys, replaces=False)
+    commits = CommitCache(ActiveTimeline(storage, config.timeline_path), config.history_path)
+    target = WriteTarget(storage, config, SystemClock(), commits, LocalExecutor())
+    snapshot = Snapshot(storage, config, Timeline(), commits)
+    deferred = defer_write(target, snapshot, operation, rows)
+    return Saving(options, operation, config, deferred, properties)
+
+
+def _exists(storage: Storage) -> bool:
+    try:
+        load_config(storage)
+    except NotFoundError:
+        return False
+    return True
+
+
+def _operation(
+    options: SaveOptions, config: TableConfig, brings_keys: bool, *, replaces: bool
+) -> Operation:
+    """Choose the operation, as Hudi does: rows without a key can only be inserted."""
+    asked = options.operation
+    if asked is None:
+        keyed = bool(config.record_key_fields) or brings_keys
+        asked = "upsert" if keyed else "bulk_insert"
+    operation = _OPERATIONS[asked]
+    if not replaces:
+        return operation
+    if operation in (DELETE, DELETE_PARTITION):
+        raise OptionError(f'option {OPERATION}={asked}: want mode("append"), found "overwrite"')
+    return OVERWRITE  # also for insert_overwrite: Hudi deletes the whole table in this mode
+
+
+def _create(storage: Storage, options: SaveOptions, rows: pa.Schema) -> None:
+    if options.operation in ("delete", "delete_partition"):
+        raise NotFoundError(f"{storage.url}: there is no table here to delete from")
+    settled = _settled(storage, options, rows)
+    if finish_drop(storage):
+        create_properties(storage, settled)
+    else:
+        make_table(storage, settled, Engines(None), SystemClock())
+
+
+def _settled(storage: Storage, options: SaveOptions, rows: pa.Schema) -> dict[str, str]:
+    """Give the properties of a new table."""
+    given = dict(options.properties)
+    named = given.pop(_CLASS, None)
+    if named is not None:
+        given.setdefault(_TYPE, KeyGenerator.parse(named).value)
+    key = options.names("hoodie.table.recordkey.fields")
+    name = given.get(_NAME) or default_name(storage.url)
+    return table_properties(
+        schema=normalise(rows),
+        key=key,
+        ordering=options.names("hoodie.table.ordering.fields"),
+        partition_by=options.names("hoodie.table.partition.fields"),
+        name=name,
+        table_type=given.get("hoodie.table.type", "COPY_ON_WRITE"),
+        index=_index_word(given),
+        buckets=_buckets(options) or _DEFAULT_BUCKETS,
+        layout=given.get("hoodie.table.storage.layout", "default"),
+        table_version=int(given.get("hoodie.table.version", "9")),
+        column_groups={},
+        properties={k: v for k, v in given.items() if k not in _GIVEN_OTHERWISE},
+        makes_keys=not key,
+    )
+
+
+# What goes to `table_properties` under a keyword of its own.
+_GIVEN_OTHERWISE: Final = frozenset(
+    {
+        _NAME,
+        "hoodie.table.type",
+        "hoodie.table.version",
+        "hoodie.table.recordkey.fields",
+        "hoodie.table.partition.fields",
+        "hoodie.table.ordering.fields",
+        "hoodie.table.storage.layout",
+        "hoodie.index.type",
+        "hoodie.bucket.index.num.buckets",
+    }
+)
+
+
+def _buckets(options: SaveOptions) -> int | None:
+    text = options.properties.get(_BUCKETS)
+    if text is not None and not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise OptionError(f"option {_BUCKETS}={text}: want a number")
+    return None if text is None else int(text)
+
+
+def _without_meta(batch: pa.RecordBatch, config: TableConfig) -> pa.RecordBatch:
+    """Drop the meta columns that rows from a read bring; a table without key columns needs one."""
+    kept = {RECORD_KEY} if not config.record_key_fields else set()
+    gone = [n for n in batch.schema.names if n in META_COLUMNS and n not in kept]
+    return batch.drop_columns(gone) if gone else batch
+
+
+def _index_word(given: Mapping[str, str]) -> str:
+    kind = given.get("hoodie.index.type", "SIMPLE").lower()
+    engine = given.get("hoodie.index.bucket.engine", "SIMPLE").upper()
+    return "consistent_hashing" if kind == "bucket" and engine != "SIMPLE" else kind
+
+
+def _check_stored(config: TableConfig, given: Mapping[str, str]) -> dict[str, str]:
+    """Refuse options that contradict the table; give those that it can take over."""
+    changes = {}
+    for name, value in given.items():
+        stored = config.properties.get(stored_name(name))
+        if name.startswith(CHANGEABLE):
+            if (stored or "").lower() != value.lower():
+                changes[name] = value
+        elif not _agrees(config, name, value):
+            raise OptionError(
+                f"option {name}={value} contradicts the table {config.name!r}, which has "
+                f"{'none' if stored is None else stored!r}; leave it out, or write to another path"
+            )
+    return changes
+
+
+def _agrees(config: TableConfig, name: str, value: str) -> bool:
+    before = dict(config.properties)
+    if name == _NAME:
+        return value == config.name
+    if name == _CDC:
+        return before.get(_CDC, "false").lower() == value.lower()
+    if name in (_TYPE, _CLASS):
+        return KeyGenerator.parse(value) is config.key_generator
+    if name == _PAYLOAD:
+        before.pop(_MODE, None)
+    if name == "hoodie.index.type" and config.index is None:
+        return True  # the first write names it
+    after = TableConfig.parse({**before, stored_name(name): value}, "the options of this write")
+    return all(
+        getattr(after, field.name) == getattr(config, field.name)
+        for field in fields(config)
+        if field.name != "properties"
+    )

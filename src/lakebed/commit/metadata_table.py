@@ -1,0 +1,82 @@
+"""Hudi's metadata table, `.hoodie/metadata`: we keep none, so a change of ours retires it.
+
+Its `files` partition is the listing for readers that use it: files that it does not name do not
+exist for them. As Hudi's own writers do when they are told to go without it, the properties
+stop naming it first and its folder is deleted then: whoever dies in between leaves a table that
+every reader lists by itself. Hudi's next writer builds a new one.
+"""
+
+import logging
+
+from lakebed.commit.heartbeat import read_beat
+from lakebed.errors import ConflictError, LockedError, NotFoundError
+from lakebed.format.heartbeat import heartbeat_path
+from lakebed.format.instant_name import Action
+from lakebed.storage.storage import Storage
+from lakebed.table.config import TableConfig
+from lakebed.table.metadata_partitions import BEING_BUILT, LIVE, metadata_partitions
+from lakebed.table.properties_file import update_properties
+from lakebed.timeline.timeline import Timeline
+
+log = logging.getLogger(__name__)
+
+METADATA_FOLDER = ".hoodie/metadata"
+# As long as it is there, somebody still has to delete the rest: it goes last.
+_PROPERTIES = f"{METADATA_FOLDER}/.hoodie/hoodie.properties"
+
+
+def check_indexing(url: str, timeline: Timeline) -> None:
+    """Refuse a table of which Hudi is building an index: it would miss what we write."""
+    for instant in timeline.pending(Action.INDEXING):
+        raise ConflictError(
+            f"{url}: indexing {instant.requested} is pending: Hudi is building an index in the "
+            "metadata table, which would miss our rows; let it finish, or drop the index in Hudi"
+        )
+
+
+def is_of_another_engine(storage: Storage, instant: str) -> bool:
+    """Tell whether the heartbeat of an instant that is alive is not ours: ours say who they are."""
+    return read_beat(storage, heartbeat_path(instant)) is None
+
+
+def refuse_writer(url: str, action: str, instant: str) -> LockedError:
+    """Give the error for another engine's writer, who counts on the metadata table as it was."""
+    return LockedError(
+        f"{url}: {action} {instant} is pending with a heartbeat of another engine, whose writer may "
+        "still use Hudi's metadata table, which we would retire; try again when it has ended"
+    )
+
+
+def must_retire(storage: Storage, config: TableConfig) -> bool:
+    """Tell whether there is a metadata table, or what is left of one that somebody retired."""
+    if metadata_partitions(config) or metadata_partitions(config, BEING_BUILT):
+        return True
+    # Only a table that once had one is worth a look; tables of ours never name it.
+    return LIVE in config.properties and _is_there(storage)
+
+
+def retire(storage: Storage, config: TableConfig) -> TableConfig:
+    """Take the metadata table out of use and delete it; the caller holds the table's lock."""
+    named = metadata_partitions(config)
+    if named or metadata_partitions(config, BEING_BUILT):
+        log.info(
+            "%s: retiring Hudi's metadata table (%s): our commits do not write to it; Hudi's next "
+            "writer builds a new one",
+            storage.url,
+            ", ".join(named),
+        )
+        # Empty, as Hudi leaves them; its index definitions stay as well.
+        config = update_properties(storage, {LIVE: "", BEING_BUILT: ""})
+    for entry in list(storage.list(METADATA_FOLDER)):
+        if entry.path != _PROPERTIES:
+            storage.delete(entry.path)
+    storage.delete(_PROPERTIES)
+    return config
+
+
+def _is_there(storage: Storage) -> bool:
+    try:
+        storage.head(_PROPERTIES)
+    except NotFoundError:
+        return False
+    return True

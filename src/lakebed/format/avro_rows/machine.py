@@ -1,0 +1,61 @@
+"""Who looks at the bytes: the compiled kernel or its plain twin.
+
+Importing numba costs as much as many megabytes in plain Python, so the first bytes of a process
+go through the twin, unless somebody has imported numba already.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from lakebed.format.avro_rows import kernel, twin
+from lakebed.format.avro_rows.sized import kernel as sized_kernel
+from lakebed.format.avro_rows.sized import twin as sized_twin
+from lakebed.format.compiled import is_numba_imported
+
+TWIN_MAX_BYTES = 512 << 10
+"""So many bytes of a process are read or written in plain Python before numba is imported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The functions that look at bytes one by one; see the two modules named kernel."""
+
+    walk: kernel.Walk
+    pack: kernel.Pack
+    gather: sized_kernel.Gather
+    decimals: sized_kernel.Decimals
+
+
+TWIN: Final = Machine(twin.walk, twin.pack, sized_twin.gather, sized_twin.decimals)
+
+
+@cache
+def load_machine() -> Machine:
+    """Load the compiled functions; once per process."""
+    rows, sized = kernel.load_kernels(), sized_kernel.load_kernels()
+    return Machine(rows.walk, rows.pack, sized.gather, sized.decimals)
+
+
+class _Progress:
+    """How many bytes this process has read or written in plain Python."""
+
+    size_bytes = 0
+
+
+def use_kernel(size_bytes: int) -> bool:
+    """Tell whether so many more bytes are worth the kernel, and count them if not."""
+    if is_numba_imported():
+        return True
+    _Progress.size_bytes += size_bytes
+    return _Progress.size_bytes > TWIN_MAX_BYTES
+
+
+def choose_machine(size_bytes: int) -> Machine:
+    """Give the functions for so many more bytes."""
+    return load_machine() if use_kernel(size_bytes) else TWIN
+
+
+def warm_up() -> None:
+    """Load the kernel, before a process is forked into workers."""
+    load_machine()

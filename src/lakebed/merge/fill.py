@@ -1,0 +1,58 @@
+"""Which columns of which versions give way: a class of columns for each pattern of them.
+
+A value that gives way is to the fold what a column that a partial run lacks is: the version
+does not have it. Only repeated keys are looked at.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.format.meta_columns import META_COLUMNS
+from lakebed.merge.arrays import Bytes, Ints, int64_array, to_bools
+from lakebed.merge.rule import Fill
+
+
+def fill_classes(table: pa.Table, rows: Ints, fill: Fill) -> tuple[list[list[str]], Bytes]:
+    """Group the columns by the versions that have them: presence[class, version].
+
+    `rows` are the rows of the versions. Columns that no version lacks are one class, among them
+    always the meta columns.
+    """
+    grouped: dict[bytes, list[str]] = {}
+    places = int64_array(rows)
+    whole = np.ones(len(rows), np.uint8).tobytes()
+    for name in table.column_names:
+        # A row that is about to be written has no commit yet, and must not take the older one's.
+        is_meta = name in META_COLUMNS
+        present = None if is_meta else _present(table.column(name), places, fill)
+        grouped.setdefault(whole if present is None else present, []).append(name)
+    presence = np.frombuffer(b"".join(grouped), np.uint8)
+    return list(grouped.values()), presence.reshape(len(grouped), len(rows)).copy()
+
+
+def stand_in(sources: Ints, winners: Ints) -> Ints:
+    """Let the winner's own value stand where no version had another."""
+    found: Ints = np.where(sources < 0, winners, sources)
+    return found
+
+
+def _present(column: pa.ChunkedArray, places: pa.Int64Array, fill: Fill) -> bytes | None:
+    """Tell of each version by a byte whether its value stands; None if all do."""
+    if fill.marker is None:
+        if column.null_count == 0:
+            return None
+        stands = pc.is_valid(column.take(places))
+    elif pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        marker = pa.scalar(fill.marker, column.type)
+        stands = pc.fill_null(pc.not_equal(column.take(places), marker), True)
+    else:
+        return None
+    return _bytes(stands)
+
+
+def _bytes(stands: pa.ChunkedArray) -> bytes:
+    chunks: Sequence[pa.BooleanArray] = stands.chunks
+    return b"".join(to_bools(chunk).astype(np.uint8).tobytes() for chunk in chunks)

@@ -1,0 +1,62 @@
+"""Change data against commits: `.cdc` logs that are missing, cut, or of nobody.
+
+No row depends on them, but who follows the changes of a table reads them.
+"""
+
+from collections.abc import Iterator
+
+from lakebed.services.verify.findings import Code, Finding, Mend, Severity
+from lakebed.services.verify.inventory import Inventory
+from lakebed.table.file_group import LogFile
+
+_ADVICE = "bring the file back from a copy; queries of the changes of this instant fail without it"
+
+
+def check_change_data(inventory: Inventory) -> Iterator[Finding]:
+    """Find change data that a commit names and that is missing or cut, and what none names.
+
+    It is cleaned together with the base file that it lies beside.
+    """
+    for instant, metadata in inventory.metadata.items():
+        for stat in metadata.write_stats():
+            if (stat.path or "").lstrip("/") in inventory.sizes:
+                for path, size_bytes in (stat.cdc_stats or {}).items():
+                    yield from _check_log(inventory, instant, path.lstrip("/"), size_bytes)
+    pending = {instant.requested for instant in inventory.timeline.pending()}
+    for file in inventory.files:
+        instant = file.name.instant
+        is_cdc = isinstance(file, LogFile) and file.is_cdc
+        over = instant not in pending and instant not in inventory.archived
+        if is_cdc and over and not inventory.counts(file):
+            yield Finding(
+                Severity.NOTE,
+                Code.FILE_LEFTOVER,
+                f"{file.path}: change data of the instant {instant}, of which no commit knows; "
+                "nobody reads it",
+                path=file.path,
+                instant=instant,
+                mend=Mend.DELETE_FILE,
+            )
+
+
+def _check_log(inventory: Inventory, instant: str, path: str, size_bytes: int) -> Iterator[Finding]:
+    found = inventory.sizes.get(path)
+    if found is None:
+        yield Finding(
+            Severity.WARNING,
+            Code.FILE_MISSING,
+            f"{path}: the commit {instant} names it, but it is not there; its changes are lost, "
+            "rows are not",
+            path=path,
+            instant=instant,
+            advice=_ADVICE,
+        )
+    elif found != size_bytes:
+        yield Finding(
+            Severity.WARNING,
+            Code.FILE_SIZE,
+            f"{path}: its commit wrote {size_bytes} bytes of change data, found {found}",
+            path=path,
+            instant=instant,
+            advice=_ADVICE,
+        )

@@ -1,0 +1,37 @@
+"""Which moment of a table, or which of its commits, the options of a read mean."""
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from lakebed.model.instant import resolve_as_of, resolve_since
+from lakebed.model.read_options import ReadOptions
+from lakebed.storage.open import open_storage
+from lakebed.table.changes.commit_range import RangeCommit, commits_between
+from lakebed.table.properties_file import load_config
+from lakebed.table.snapshot import Snapshot, load_snapshot
+
+log = logging.getLogger(__name__)
+
+
+def parsed(given: Mapping[str, str]) -> ReadOptions:
+    """Check the options of a read, and say which of them change nothing."""
+    options, lines = ReadOptions.parse(given)
+    for line in lines:
+        log.info(line)
+    return options
+
+
+def snapshot_of(options: ReadOptions) -> Snapshot:
+    """Give the table as it is, or as it was at the moment that the options name."""
+    storage = open_storage(options.path, options.storage_options)
+    config = load_config(storage)
+    as_of = None if options.as_of is None else resolve_as_of(options.as_of, config.zone)
+    return load_snapshot(storage, config, as_of)
+
+
+def commits_of(options: ReadOptions, snapshot: Snapshot) -> Sequence[RangeCommit]:
+    """Give the commits of the range that the options name."""
+    zone = snapshot.config.zone
+    since = None if options.since is None else resolve_since(options.since, zone)
+    until = None if options.until is None else resolve_as_of(options.until, zone)
+    return commits_between(snapshot, since, until)

@@ -1,0 +1,170 @@
+"""The readers of `format("lakebed")`: one task for a few file slices, Arrow batches to Spark."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import FrameType
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from lakebed.errors import InvalidError, SchemaError
+from lakebed.format.meta_columns import META_FIELDS
+from lakebed.index.scan import Scan, plan_incremental, plan_scan
+from lakebed.model.read_options import ReadOptions
+from lakebed.spark.data_source.changes import CHANGES_SCHEMA, ChangesReader
+from lakebed.spark.data_source.filters import to_predicate
+from lakebed.spark.data_source.moment import commits_of, parsed, snapshot_of
+from lakebed.spark.executor import MAX_TASKS
+from lakebed.spark.schema import arrow_to_spark
+from lakebed.table.conform import conform_array
+from lakebed.table.file_group import FileSlice
+from lakebed.table.snapshot import Snapshot
+
+# Small slices share a task up to about this many bytes: a task costs more than it reads.
+_TASK_BYTES = 32 << 20
+# Spark asks `pushFilters` of a reader only here, and refuses a reader that has it elsewhere while
+# spark.sql.python.filterPushdown.enabled is false. What the reader gives then Spark 4.2 keeps with
+# the DataFrame, and a later query without filters, or another branch of the same query, reads by
+# it: rows would be missing in silence. So it happens only where the user asks for it.
+_PUSHDOWN_WORKER = "data_source_pushdown_filters"
+
+
+def table_schema(given: Mapping[str, str]) -> StructType:
+    """Give the columns of the table, the meta columns first, as Hudi shows them."""
+    options = parsed(given)
+    if options.mode == "cdc":
+        return CHANGES_SCHEMA
+    return arrow_to_spark(_full_schema(snapshot_of(options)))
+
+
+def make_reader(given: Mapping[str, str], schema: StructType) -> DataSourceReader:
+    """Give the reader of a table's columns in `schema`; it takes filters only if it may."""
+    options = parsed(given)
+    if options.mode == "cdc":
+        return ChangesReader(options, schema)
+    takes_filters = options.pushdown and _is_offering_filters()
+    return (PushdownReader if takes_filters else Reader)(options, schema)
+
+
+class Reader(DataSourceReader):
+    """Reads the table as it is when Spark first plans a query of the DataFrame."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._schema = to_arrow_schema(schema, timezone="UTC")
+        snapshot = snapshot_of(options)
+        self._full = _full_schema(snapshot)
+        _check_columns(self._schema, self._full)
+        self._snapshot: Snapshot | None = snapshot
+        self._options = options
+        self._scan = self._plan(options.where)
+        self._scan.predicate()  # one that is not understood shows here
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Give one partition for each task."""
+        scan = self._scan
+        scan.check_readable()
+        # The slices travel with the partitions, and the snapshot with none.
+        return [InputPartition(bundle) for bundle in bundles(scan.slices)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one task."""
+        slices: Sequence[FileSlice] = partition.value or ()
+        return self._rows(slices)
+
+    def _rows(self, slices: Sequence[FileSlice]) -> Iterator[pa.RecordBatch]:
+        predicate = self._scan.predicate()
+        wanted = self._scan.columns_with(predicate)
+        for slice_ in slices:
+            for batch in self._scan.read(slice_, wanted, predicate):
+                yield _exactly(batch, self._schema)
+
+    def _plan(self, where: str | None) -> Scan:
+        snapshot, mode = self._snapshot, self._options.mode
+        assert snapshot is not None
+        names = [_found(self._full, name).name for name in self._schema.names]
+        if mode == "incremental":
+            return plan_incremental(snapshot, commits_of(self._options, snapshot), names, where)
+        return plan_scan(snapshot, names, where, read_optimized=mode == "read_optimized")
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave behind what tasks do not need."""
+        return {**self.__dict__, "_snapshot": None, "_scan": replace(self._scan, slices=())}
+
+
+class PushdownReader(Reader):
+    """The same, where Spark offers its filters."""
+
+    def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802 - Spark's name
+        """Skip files and rows by the filters that are understood; Spark applies all of them."""
+        pushed, own = to_predicate(filters, self._full), self._options.where
+        both = [text for text in (own, pushed) if text is not None]
+        self._scan = self._plan(" AND ".join(f"({text})" for text in both) or None)
+        return filters
+
+
+def bundles(slices: Sequence[FileSlice]) -> list[tuple[FileSlice, ...]]:
+    """Put small slices together, so that there are neither many tiny tasks nor a huge one."""
+    sized = [(sum(file.size_bytes for file in s.files), s) for s in slices]
+    total = sum(size for size, _ in sized)
+    limit = max(_TASK_BYTES, -(-total // MAX_TASKS))
+    found: list[list[FileSlice]] = []
+    room = 0
+    for size, slice_ in sorted(sized, key=lambda item: (-item[0], item[1].group)):
+        if not found or size > room:
+            found.append([])
+            room = limit
+        found[-1].append(slice_)
+        room -= size
+    return [tuple(bundle) for bundle in found]
+
+
+def _full_schema(snapshot: Snapshot) -> pa.Schema:
+    return pa.schema([*META_FIELDS, *snapshot.schema])
+
+
+def _found(full: pa.Schema, name: str) -> pa.Field:
+    near = [field for field in full if field.name.lower() == name.lower()]
+    exact = [field for field in near if field.name == name]
+    if len(exact or near) != 1:
+        raise SchemaError(f"no column {name!r}; the table has {', '.join(full.names)}")
+    return (exact or near)[0]
+
+
+def _check_columns(asked: pa.Schema, full: pa.Schema) -> None:
+    """Refuse a schema of the user's that is not a choice of the table's columns."""
+    if not asked.names:
+        raise InvalidError("schema: want at least one column")
+    for field in asked:
+        held = _found(full, field.name)
+        known = to_arrow_schema(arrow_to_spark(pa.schema([held])), timezone="UTC").field(0)
+        if field.type != known.type:
+            raise SchemaError(
+                f"column {field.name!r}: the table has {known.type}, and the schema asks for "
+                f"{field.type}; cast the column after reading"
+            )
+        if held.nullable and not field.nullable:
+            raise SchemaError(f"column {field.name!r} may be null in the table: want no NOT NULL")
+
+
+def _exactly(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Give exactly the types that Spark wants: it checks the first batch, and trusts the others."""
+    names = {name.lower(): position for position, name in enumerate(batch.schema.names)}
+    columns = []
+    for field in schema:
+        position = batch.schema.get_field_index(field.name)
+        held = batch.column(names[field.name.lower()] if position < 0 else position)
+        columns.append(conform_array(held, field, field.name))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _is_offering_filters() -> bool:
+    """Tell whether the worker that offers filters is asking; a stack of frames tells it."""
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001 - nothing else tells who asks
+    while frame is not None:
+        if _PUSHDOWN_WORKER in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back
+    return False

@@ -1,0 +1,81 @@
+"""The writer of `format("lakebed")`: tasks stage rows, the driver commits them."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from lakebed.errors import LakebedError, UnavailableError
+from lakebed.model.executor import TaskId
+from lakebed.spark.errors import pack_error, unpack_error
+from lakebed.spark.executor import task_id
+
+
+class Save(Protocol):
+    """A planned write, as `lakebed.api.saving` makes them; another layer's, so handed in."""
+
+    def stage(self, batches: Iterable[pa.RecordBatch], task: TaskId) -> Any:
+        """Stage the rows of one task."""
+        ...
+
+    def finish(self, staged: Iterable[Any]) -> object:
+        """Write what the tasks staged, in one commit."""
+        ...
+
+    def give_up(self) -> None:
+        """Delete what the tasks staged."""
+        ...
+
+
+@dataclass
+class Staged(WriterCommitMessage):
+    """What one task did, or the error of ours that it met."""
+
+    rows: Any = None
+    failure: bytes | None = None
+
+
+class Writer(DataSourceArrowWriter):
+    """Stages in tasks, and commits what the tasks that succeeded have told.
+
+    An attempt that failed or ran twice has staged rows that no message names: they never count,
+    and go with the rest.
+    """
+
+    def __init__(self, save: Save) -> None:
+        self._save = save
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        """Stage the rows of one task.
+
+        An error of ours is a fact about the rows, so it goes back as a value: Spark would run the
+        task again to hear the same.
+        """
+        try:
+            return Staged(self._save.stage(iterator, task_id()))
+        except UnavailableError:
+            raise
+        except LakebedError as error:
+            return Staged(failure=pack_error(error))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Write what was staged; Spark calls `abort` if this fails."""
+        staged = [message for message in messages if isinstance(message, Staged)]
+        for message in staged:
+            if message.failure is not None:
+                raise unpack_error(message.failure)
+        if len(staged) != len(messages):
+            raise UnavailableError(
+                f"want what {len(messages)} tasks staged, found {len(staged)}; run the write again"
+            )
+        self._save.finish(message.rows for message in staged)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Delete what was staged."""
+        del messages
+        self._save.give_up()
+
+
+Begin = Callable[[Any, pa.Schema, bool], Save]

@@ -1,0 +1,161 @@
+"""The changes between the rows of an old base file and those of the one that takes its place.
+
+Both come in ascending order of key, each key once, so a window of each is compared at a time. A
+row that nobody touched has the commit time and the sequence number that it had: those decide,
+never its columns. So an update that changes no value is a change, as for Hudi.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.format.cdc import ChangeOp
+from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
+
+_STAMP = (COMMIT_TIME, COMMIT_SEQNO)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Some changes in key order: what happened to each key, its row before and after.
+
+    Rows are structs, null where there is none; None where nobody wants them.
+    """
+
+    keys: pa.StringArray
+    ops: pa.StringArray
+    before: pa.StructArray | None
+    after: pa.StructArray | None
+
+
+class ChangeFinder:
+    """Compares new rows, as they come, with old ones, which it reads as far as it has to.
+
+    Both hold key, commit time and sequence number. Of old rows the columns `before` are wanted,
+    of new ones the columns `after`; none of them where there are no columns. A new row without
+    a commit time is one that is being written.
+    """
+
+    def __init__(
+        self, old: Iterable[pa.RecordBatch], before: pa.Schema | None, after: pa.Schema | None
+    ) -> None:
+        self._old = iter(old)
+        self._before = before
+        self._after = after
+        self._held: pa.RecordBatch | None = None
+
+    def put(self, new: pa.RecordBatch) -> Iterator[Changes]:
+        """Yield the changes up to the last key of `new`, whose keys are above those before."""
+        while new.num_rows:
+            old = self._next_old()
+            if old is None:
+                yield self._written(new, None)
+                return
+            bound = min(_last_key(old), _last_key(new))
+            old_end, new_end = _rows_upto(old, bound), _rows_upto(new, bound)
+            yield from self._compare(old.slice(0, old_end), new.slice(0, new_end))
+            self._held, new = old.slice(old_end), new.slice(new_end)
+
+    def finish(self) -> Iterator[Changes]:
+        """Yield the changes behind the last new key: what is left of the old rows is gone."""
+        while (old := self._next_old()) is not None:
+            self._held = None
+            yield self._gone(old)
+
+    def _next_old(self) -> pa.RecordBatch | None:
+        if self._held is None or self._held.num_rows == 0:
+            self._held = next((batch for batch in self._old if batch.num_rows), None)
+        return self._held
+
+    def _compare(self, old: pa.RecordBatch, new: pa.RecordBatch) -> Iterator[Changes]:
+        """Compare two windows over the same keys."""
+        at = pc.index_in(new.column(RECORD_KEY), value_set=old.column(RECORD_KEY))
+        gone = np.ones(old.num_rows, np.bool_)
+        gone[at.drop_null().to_numpy()] = False
+        changed = pc.invert(_is_same(old, new, at))
+        parts = []
+        if changed.true_count:
+            parts.append(self._written(new.filter(changed), old.take(at.filter(changed))))
+        if gone.any():
+            parts.append(self._gone(old.filter(pa.array(gone))))
+        if parts:
+            yield parts[0] if len(parts) == 1 else _in_key_order(parts)
+
+    def _written(self, new: pa.RecordBatch, old: pa.RecordBatch | None) -> Changes:
+        """Tell what new rows are, of which `old` are the versions before, null where there is none."""
+        if old is None:
+            old = _nulls(new.num_rows, [RECORD_KEY, *(self._before or ())])
+        there = pc.is_valid(old.column(RECORD_KEY))
+        return Changes(
+            new.column(RECORD_KEY),
+            pc.if_else(there, ChangeOp.UPDATE.value, ChangeOp.INSERT.value),
+            _images(old, self._before, pc.invert(there)),
+            _images(new, self._after),
+        )
+
+    def _gone(self, old: pa.RecordBatch) -> Changes:
+        after = None if self._after is None else pa.nulls(old.num_rows, pa.struct(self._after))
+        return Changes(
+            old.column(RECORD_KEY),
+            pa.repeat(pa.scalar(ChangeOp.DELETE.value), old.num_rows),
+            _images(old, self._before),
+            after,
+        )
+
+
+def _is_same(old: pa.RecordBatch, new: pa.RecordBatch, at: pa.Int32Array) -> pa.BooleanArray:
+    """Tell of each new row whether the old row `at` that place is the same, untouched."""
+    equal = [pc.equal(new.column(name), old.column(name).take(at)) for name in _STAMP]
+    return pc.fill_null(pc.and_(*equal), False)
+
+
+def _images(
+    rows: pa.RecordBatch, schema: pa.Schema | None, nulls: pa.BooleanArray | None = None
+) -> pa.StructArray | None:
+    """Give rows as structs, null where `nulls` says so."""
+    if schema is None:
+        return None
+    columns = [rows.column(name) for name in schema.names]
+    return pa.StructArray.from_arrays(columns, fields=list(schema), mask=nulls)
+
+
+def _nulls(rows: int, fields: Iterable[pa.Field | str]) -> pa.RecordBatch:
+    columns = {
+        f if isinstance(f, str) else f.name: pa.nulls(
+            rows, pa.string() if isinstance(f, str) else f.type
+        )
+        for f in fields
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _in_key_order(parts: list[Changes]) -> Changes:
+    keys = pa.concat_arrays([part.keys for part in parts])
+    order = pc.sort_indices(keys)
+
+    def joined(arrays: list[pa.StructArray | None]) -> pa.StructArray | None:
+        there = [array for array in arrays if array is not None]
+        return pa.concat_arrays(there).take(order) if there else None
+
+    return Changes(
+        keys.take(order),
+        pa.concat_arrays([part.ops for part in parts]).take(order),
+        joined([part.before for part in parts]),
+        joined([part.after for part in parts]),
+    )
+
+
+def _last_key(batch: pa.RecordBatch) -> str:
+    key: str = batch.column(RECORD_KEY)[-1].as_py()
+    return key
+
+
+def _rows_upto(batch: pa.RecordBatch, bound: str) -> int:
+    """Count the rows with keys up to and including `bound`."""
+    keys = batch.column(RECORD_KEY)
+    # Code points compare as the bytes of UTF-8 do.
+    return bisect_right(range(batch.num_rows), bound, key=lambda row: keys[row].as_py())

@@ -1,0 +1,119 @@
+"""Read the change data that a writer left beside a base file: a `.cdc` log, or Parquet.
+
+What its records hold is said by their schema, not by the table's properties, which may have
+changed since.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakebed.errors import CorruptError
+from lakebed.format.cdc import AFTER, BEFORE, KEY, OP, LoggingMode
+from lakebed.format.log_block import BlockType, CorruptSpan, HeaderKey
+from lakebed.format.log_scan import scan_blocks
+from lakebed.format.names import NativeLogName, parse_data_name
+from lakebed.storage.storage import Storage
+from lakebed.table.parquet_source import READ_ROWS, reading
+from lakebed.table.projection import shape
+from lakebed.table.run_reader import open_data
+from lakebed.table.run_source import RunKind, RunSource
+
+
+@dataclass(frozen=True, slots=True)
+class CdcRecords:
+    """Some records of change data: those columns that their mode has, the others None."""
+
+    ops: pa.StringArray
+    keys: pa.StringArray | None
+    before: pa.StructArray | None
+    after: pa.StructArray | None
+
+
+@dataclass(frozen=True, slots=True)
+class CdcFile:
+    """One file of change data: its parts, and what every record of them says."""
+
+    path: str
+    mode: LoggingMode
+    parts: tuple[RunSource, ...]
+
+    def read(self, storage: Storage, row: pa.Schema, buffer_bytes: int) -> Iterator[CdcRecords]:
+        """Yield the records; images have the columns `row`, null where they were not there."""
+        for part in self.parts:
+            with open_data(storage, part) as file:
+                for batch in file.read(
+                    self.mode.fields, buffer_bytes=buffer_bytes, max_rows=READ_ROWS
+                ):
+                    with reading(part.name):
+                        yield _records(batch, row)
+
+
+def open_cdc_file(storage: Storage, path: str) -> CdcFile:
+    """Look at the headers of a file of change data; NotFoundError if it is gone."""
+    what = f"change data {path!r}"
+    name = parse_data_name(path.rpartition("/")[2])
+    if name is None:
+        raise CorruptError(f"{what}: a commit names it, but that is no name of change data")
+    if isinstance(name, NativeLogName):
+        parts = [RunSource(path, RunKind.DATA, name.instant, ordered=False)]
+    else:
+        parts = list(_blocks(storage, path, name.instant, what))
+    modes = set()
+    for part in parts:
+        with open_data(storage, part) as file:
+            modes.add(_mode(file.schema, what))
+    if len(modes) > 1:
+        raise CorruptError(f"{what}: want one mode in a file, found {', '.join(sorted(modes))}")
+    # Without blocks nothing changed, which every mode can say.
+    mode = modes.pop() if modes else LoggingMode.DATA_BEFORE_AFTER
+    return CdcFile(path, mode, tuple(parts))
+
+
+def _blocks(storage: Storage, path: str, instant: str, what: str) -> Iterator[RunSource]:
+    with storage.open_read(path) as file:
+        for place in scan_blocks(lambda at, length: file.read_at(length, at), file.size(), what):
+            where = f"{what}, block at byte {place.offset}"
+            if isinstance(place, CorruptSpan):
+                raise CorruptError(f"{where}: no whole block ({place.reason}); changes are missing")
+            schema = place.headers.get(HeaderKey.SCHEMA)
+            if place.type is not BlockType.CDC_DATA or schema is None:
+                raise CorruptError(
+                    f"{where}: want a CDC block with a header SCHEMA, found {place.type.name}"
+                )
+            yield RunSource(
+                path,
+                RunKind.DATA,
+                instant,
+                ordered=False,
+                offset=place.content_offset,
+                length=place.content_length,
+                avro_schema=schema,
+            )
+
+
+def _mode(schema: pa.Schema, what: str) -> LoggingMode:
+    names = set(schema.names)
+    for mode in reversed(LoggingMode):
+        if names >= set(mode.fields):
+            return mode
+    raise CorruptError(f"{what}: columns {', '.join(schema.names)} are those of no change record")
+
+
+def _records(batch: pa.RecordBatch, row: pa.Schema) -> CdcRecords:
+    there = set(batch.schema.names)
+    return CdcRecords(
+        batch.column(OP),
+        batch.column(KEY) if KEY in there else None,
+        _image(batch.column(BEFORE), row) if BEFORE in there else None,
+        _image(batch.column(AFTER), row) if AFTER in there else None,
+    )
+
+
+def _image(column: pa.StructArray, row: pa.Schema) -> pa.StructArray:
+    """Fit logged rows to the table's columns of now."""
+    names = [field.name for field in column.type]
+    flat = pa.RecordBatch.from_arrays(column.flatten(), names=names)
+    fitted = shape(flat, row)
+    return pa.StructArray.from_arrays(fitted.columns, fields=list(row), mask=column.is_null())

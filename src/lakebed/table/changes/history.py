@@ -1,0 +1,117 @@
+"""File groups as they were: the slice of a group when a given commit had just been completed."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from lakebed.errors import UnsupportedError
+from lakebed.format.instant_name import Action
+from lakebed.model.instant import Instant
+from lakebed.table.changes.commit_range import RangeCommit, archived_commits
+from lakebed.table.changes.named import DataFile, lost_file, named_data_files
+from lakebed.table.file_group import FileGroupId, FileSlice, build_slices, latest_slice
+from lakebed.table.snapshot import Snapshot
+from lakebed.timeline.archived import read_completions
+
+
+@dataclass(frozen=True, slots=True)
+class PastSlice:
+    """A slice of the past, None where the group held nothing, and a file of it that is gone."""
+
+    slice_: FileSlice | None
+    lost: str | None = None
+
+
+@dataclass(frozen=True)
+class GroupHistory:
+    """All files that the `groups` ever had, as far as commits and storage know of them.
+
+    A file that a commit names and cleaning has taken stays in its slice, so that the slice is
+    known to be incomplete. `commits` are those of the range; archived ones are among them.
+    """
+
+    snapshot: Snapshot
+    commits: Collection[RangeCommit]
+    groups: frozenset[FileGroupId]
+
+    def slice_at(self, group: FileGroupId, completion: Instant, *, inclusive: bool) -> PastSlice:
+        """Give the slice of `group` after or before the commit that completed at `completion`."""
+        found = self._build(group, self._files.get(group, {}), completion, inclusive)
+        if self._is_doubtful(found):
+            files = {**self._files.get(group, {}), **self._in_archive.get(group, {})}
+            found = self._build(group, files, completion, inclusive)
+        if found is None:
+            return PastSlice(None)
+        return PastSlice(found, lost_file(found, self._sizes))
+
+    def _build(
+        self, group: FileGroupId, files: dict[str, DataFile], completion: Instant, inclusive: bool
+    ) -> FileSlice | None:
+        if group.column_group:
+            raise UnsupportedError(
+                f"file group {group}: column groups are not read by this release"
+            )
+        then = [file for file in files.values() if self._is_then(file, completion, inclusive)]
+        return latest_slice(build_slices(group, then, self._slicing_time))
+
+    def _is_then(self, file: DataFile, completion: Instant, inclusive: bool) -> bool:
+        done = self._completion_of(file.name.instant)
+        return done < completion or (inclusive and done == completion)
+
+    def _is_doubtful(self, found: FileSlice | None) -> bool:
+        """Tell whether files that nothing but the archive knows of may belong to a slice.
+
+        Cleaning takes the oldest slices of a group first, so what is there is the newest of its
+        time, unless a savepoint kept it while later ones went.
+        """
+        if self.snapshot.timeline.first_active is None or not self._completions:
+            return False
+        if found is None or found.base_file is None:
+            return True
+        archived = self.snapshot.timeline.is_archived(found.base_file.name.instant)
+        return archived and bool(self.snapshot.timeline.select(Action.SAVEPOINT))
+
+    def _completion_of(self, instant: Instant) -> Instant:
+        """Give when a commit was completed; one of which nobody knows was before all others."""
+        active = self.snapshot.timeline.completion_of(instant)
+        return active or self._completions.get(instant, "")
+
+    def _slicing_time(self, instant: Instant) -> Instant:
+        return self._completions.get(instant) or self.snapshot.completion_of(instant)
+
+    @cached_property
+    def _completions(self) -> dict[Instant, Instant]:
+        """Give the completion times of archived commits."""
+        folder = self.snapshot.config.history_path
+        return read_completions(self.snapshot.storage, folder)
+
+    @cached_property
+    def _sizes(self) -> dict[str, int]:
+        return {file.path: file.size_bytes for file in self.snapshot.files}
+
+    @cached_property
+    def _files(self) -> dict[FileGroupId, dict[str, DataFile]]:
+        found: dict[FileGroupId, dict[str, DataFile]] = defaultdict(dict)
+        self._add(found, self.snapshot.files)
+        for instant in self.snapshot.timeline.commits:
+            metadata = self.snapshot.commits.read(instant)
+            self._add(found, named_data_files(instant.requested, metadata))
+        for commit in self.commits:
+            self._add(found, named_data_files(commit.requested, commit.metadata))
+        return found
+
+    @cached_property
+    def _in_archive(self) -> dict[FileGroupId, dict[str, DataFile]]:
+        found: dict[FileGroupId, dict[str, DataFile]] = defaultdict(dict)
+        for requested, _, metadata in archived_commits(self.snapshot):
+            self._add(found, named_data_files(requested, metadata))
+        return found
+
+    def _add(
+        self, found: dict[FileGroupId, dict[str, DataFile]], files: Iterable[DataFile]
+    ) -> None:
+        for file in files:
+            group = FileGroupId(file.partition, file.name.file_id, file.name.column_group)
+            if group in self.groups:
+                found[group][file.path] = file

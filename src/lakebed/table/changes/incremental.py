@@ -1,0 +1,65 @@
+"""Which slices hold the rows that commits wrote.
+
+As in Hudi 1.x (MergeOnReadIncrementalRelationV2): of the files that the commits of the range
+name, table services included, the newest slice of each file group that none of them replaced.
+Logs are merged among themselves and with a base file of the range only. So an update
+that lost against an older row is shown, unless a compaction of the range has settled it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from lakebed.errors import UnsupportedError
+from lakebed.storage.storage import Storage
+from lakebed.table.changes.commit_range import RangeCommit
+from lakebed.table.changes.named import DataFile, check_there, named_data_files
+from lakebed.table.file_group import FileSlice, build_slices, group_files, latest_slice
+
+
+def incremental_slices(storage: Storage, commits: Sequence[RangeCommit]) -> tuple[FileSlice, ...]:
+    """Give the slices to read; rows of other commits in them do not count.
+
+    InvalidError if a file of one is gone.
+    """
+    completions = {commit.requested: commit.completion for commit in commits}
+    replaced = replaced_at(commits)
+    files = {
+        file.path: file
+        for commit in commits
+        for file in named_data_files(commit.requested, commit.metadata)
+    }
+    found: list[FileSlice] = []
+    for group, members in sorted(group_files(files.values()).items()):
+        if group.column_group:
+            raise UnsupportedError(f"{members[0].path}: column groups are not read by this release")
+        if (group.partition, group.file_id) in replaced:
+            continue
+        slice_ = latest_slice(build_slices(group, members, completions.__getitem__))
+        if slice_ is not None:
+            found.append(slice_)
+    sizes = present_sizes(storage, (file for slice_ in found for file in slice_.files))
+    check_there(found, sizes, f"changes from {commits[0].completion} on" if commits else "changes")
+    return tuple(found)
+
+
+def replaced_at(commits: Iterable[RangeCommit]) -> Mapping[tuple[str, str], str]:
+    """Say when file groups, by partition and file id, were replaced."""
+    return {
+        (partition, file_id): commit.completion
+        for commit in commits
+        for partition, ids in (commit.metadata.partition_to_replace_file_ids or {}).items()
+        for file_id in ids
+    }
+
+
+def present_sizes(storage: Storage, files: Iterable[DataFile]) -> dict[str, int]:
+    """Look for the files in their folders; give the sizes of those that are there."""
+    folders: dict[str, set[str]] = defaultdict(set)
+    for file in files:
+        folders[file.partition].add(file.path)
+    return {
+        entry.path: entry.size
+        for folder, wanted in folders.items()
+        for entry in storage.list_names(folder)[1]
+        if entry.path in wanted
+    }

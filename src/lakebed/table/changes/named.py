@@ -1,0 +1,65 @@
+"""The data files that commits name, and whether they are still there."""
+
+from collections.abc import Iterable, Iterator
+
+from lakebed.errors import CorruptError, InvalidError, UnsupportedError
+from lakebed.format.commit_metadata import CommitMetadata
+from lakebed.format.names import BaseFileName, parse_data_name
+from lakebed.model.instant import Instant
+from lakebed.table.file_group import BaseFile, FileSlice, LogFile
+
+DataFile = BaseFile | LogFile
+
+
+def named_data_files(requested: Instant, metadata: CommitMetadata) -> Iterator[DataFile]:
+    """Give the files that a commit names, with the sizes that it says (0 where it does not)."""
+    for stat in metadata.write_stats():
+        if not stat.path:
+            continue
+        path = stat.path.lstrip("/")
+        partition, _, text = path.rpartition("/")
+        name = parse_data_name(text)
+        if name is None:
+            raise CorruptError(
+                f"commit {requested} names {path!r}, which is no name of a data file"
+            )
+        if name.instant != requested:
+            raise UnsupportedError(
+                f"{path}: written by commit {requested} while buckets were resized; the changes of "
+                "that time cannot be read: read them from a later moment on, or a snapshot"
+            )
+        size = stat.file_size_in_bytes or 0
+        if isinstance(name, BaseFileName):
+            yield BaseFile(partition, name, size)
+        else:
+            yield LogFile(partition, name, size)
+
+
+def lost_file(slice_: FileSlice, sizes: dict[str, int]) -> str | None:
+    """Name a file of the slice that is not there any more; CorruptError for one that was cut."""
+    for file in slice_.files:
+        found = sizes.get(file.path)
+        if found is None:
+            return file.path
+        if found < file.size_bytes:
+            raise CorruptError(
+                f"{file.path}: its commit wrote {file.size_bytes} bytes, found {found}; it was "
+                "cut, and rows are missing"
+            )
+    return None
+
+
+def check_there(slices: Iterable[FileSlice], sizes: dict[str, int], what: str) -> None:
+    """Refuse a read of which a file is gone."""
+    for slice_ in slices:
+        lost = lost_file(slice_, sizes)
+        if lost is not None:
+            raise gone(what, lost)
+
+
+def gone(what: str, lost: str) -> InvalidError:
+    """Make the refusal of a read that needs the file `lost`."""
+    return InvalidError(
+        f"{what}: {lost} is not there any more: cleaned away since, or lost; begin at a later "
+        "moment, or read a snapshot (cleaning keeps more with hoodie.clean.commits.retained)"
+    )

@@ -1,0 +1,117 @@
+"""What each commit of a range did to each file group: the slice before it and the one after.
+
+A commit's changes are the difference of the two, whatever it wrote: a new base file, logs, or
+nothing because it replaced the group. Commits follow each other by completion time, as readers
+saw them happen. A `.cdc` file of the commit spares the comparison.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakebed.model.instant import Instant
+from lakebed.table.changes.commit_range import RangeCommit
+from lakebed.table.changes.history import GroupHistory, PastSlice
+from lakebed.table.changes.incremental import replaced_at
+from lakebed.table.changes.named import gone, named_data_files
+from lakebed.table.file_group import FileGroupId, FileSlice
+from lakebed.table.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeStep:
+    """What one commit did to one file group.
+
+    `cdc_files` are the paths of its change data, without which no file of the slices is lost.
+    """
+
+    instant: Instant
+    before: PastSlice
+    after: PastSlice
+    cdc_files: tuple[str, ...] = ()
+
+    @property
+    def lost(self) -> str | None:
+        """Name a file of its slices that is gone: then only change data tells what happened."""
+        return self.before.lost or self.after.lost
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChanges:
+    """The commits that touched one file group, in the order of their completion."""
+
+    group: FileGroupId
+    steps: tuple[ChangeStep, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Give about how much there is to read."""
+        return sum(file.size_bytes for slice_ in self._slices for file in slice_.files)
+
+    @property
+    def needs_merge(self) -> bool:
+        """Tell whether a slice of it is more than a base file."""
+        return any(slice_.needs_merge for slice_ in self._slices)
+
+    @property
+    def _slices(self) -> list[FileSlice]:
+        pasts = [past for step in self.steps for past in (step.before, step.after)]
+        return [past.slice_ for past in pasts if past.slice_ is not None]
+
+
+def plan_group_changes(
+    snapshot: Snapshot, commits: Sequence[RangeCommit]
+) -> tuple[GroupChanges, ...]:
+    """Say what the commits of a range did, file group by file group.
+
+    InvalidError if files are gone that are needed to know.
+    """
+    touched: dict[FileGroupId, list[RangeCommit]] = defaultdict(list)
+    for commit in commits:
+        if not commit.is_service:
+            for group in sorted(_groups_of(commit)):
+                touched[group].append(commit)
+    history = GroupHistory(snapshot, commits, frozenset(touched))
+    ends = replaced_at(commits)
+    return tuple(
+        GroupChanges(
+            group,
+            tuple(
+                _step(history, group, commit, ends.get((group.partition, group.file_id)))
+                for commit in of
+            ),
+        )
+        for group, of in sorted(touched.items())
+    )
+
+
+def _groups_of(commit: RangeCommit) -> set[FileGroupId]:
+    written = {
+        FileGroupId(file.partition, file.name.file_id, file.name.column_group)
+        for file in named_data_files(commit.requested, commit.metadata)
+    }
+    ended = commit.metadata.partition_to_replace_file_ids or {}
+    return written | {
+        FileGroupId(partition, file_id) for partition, ids in ended.items() for file_id in ids
+    }
+
+
+def _step(
+    history: GroupHistory, group: FileGroupId, commit: RangeCommit, ended: Instant | None
+) -> ChangeStep:
+    nothing = PastSlice(None)
+    # A group that was replaced holds nothing from then on, whatever is written to it.
+    over = ended is not None and ended < commit.completion
+    before = nothing if over else history.slice_at(group, commit.completion, inclusive=False)
+    ends_here = ended is not None and ended <= commit.completion
+    after = nothing if ends_here else history.slice_at(group, commit.completion, inclusive=True)
+    cdc_files = tuple(
+        path.lstrip("/")
+        for stat in commit.metadata.partition_to_write_stats.get(group.partition, ())
+        if stat.file_id == group.file_id
+        for path in (stat.cdc_stats or {})
+    )
+    step = ChangeStep(commit.requested, before, after, cdc_files)
+    if step.lost is not None and not cdc_files:
+        raise gone(f"changes of {commit.requested}", step.lost)
+    return step

@@ -1,0 +1,190 @@
+"""The changes of one file group, as rows: what happened, when, the row before and after.
+
+From change data that holds both rows as it is; otherwise by comparing the slice before a commit
+with the one after, both in order of key. Where the slice before is gone, change data that
+holds it is completed from the slice after.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.errors import NotFoundError, UnsupportedError
+from lakebed.format.cdc import AFTER, BEFORE, OP, TS_MS, ChangeOp, LoggingMode
+from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
+from lakebed.merge.rule import MergeRule
+from lakebed.storage.storage import Storage
+from lakebed.table.base_file import read_footer
+from lakebed.table.cdc_changes import ChangeFinder
+from lakebed.table.changes.cdc_file import CdcFile, open_cdc_file
+from lakebed.table.changes.named import gone
+from lakebed.table.changes.plan import ChangeStep, GroupChanges
+from lakebed.table.changes.touched_keys import touched_keys
+from lakebed.table.config import TableConfig
+from lakebed.table.file_group import FileSlice
+from lakebed.table.key_filter import KeyFilter
+from lakebed.table.slice_reader import read_slice
+from lakebed.timeline.timeline import Timeline
+
+_STAMPS = (RECORD_KEY, COMMIT_TIME, COMMIT_SEQNO)
+
+
+def change_schema(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
+    """Give the schema of change rows, with `columns` of the table before and after."""
+    row = pa.struct(_row(schema, columns))
+    return pa.schema(
+        [
+            pa.field(OP, pa.string(), nullable=False),
+            pa.field(TS_MS, pa.string(), nullable=False),
+            pa.field(BEFORE, row),
+            pa.field(AFTER, row),
+        ]
+    )
+
+
+def _row(schema: pa.Schema, columns: Sequence[str]) -> list[pa.Field]:
+    # A row that is not there has no values.
+    return [schema.field(name).with_nullable(True) for name in columns]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeReader:
+    """Reads the changes of file groups of one table; it travels to workers."""
+
+    storage: Storage
+    config: TableConfig
+    schema: pa.Schema
+    columns: tuple[str, ...]
+    rule: MergeRule
+    timeline: Timeline
+
+    @property
+    def change_schema(self) -> pa.Schema:
+        """Give the schema of the rows."""
+        return change_schema(self.schema, self.columns)
+
+    def read(self, changes: GroupChanges) -> Iterator[pa.RecordBatch]:
+        """Yield the changes of one file group, commit by commit as they were completed."""
+        for step in changes.steps:
+            for ops, before, after in self._changes(step):
+                if len(ops):
+                    yield self._batch(step.instant, ops, before, after)
+
+    def _batch(
+        self, instant: str, ops: pa.Array, before: pa.Array | None, after: pa.Array | None
+    ) -> pa.RecordBatch:
+        schema = self.change_schema
+        none = pa.nulls(len(ops), schema.field(BEFORE).type)
+        times = pa.repeat(pa.scalar(instant), len(ops))
+        sides = [none if side is None else side for side in (before, after)]
+        return pa.RecordBatch.from_arrays([ops, times, *sides], schema=schema)
+
+    def _changes(
+        self, step: ChangeStep
+    ) -> Iterator[tuple[pa.Array, pa.Array | None, pa.Array | None]]:
+        logged = self._logged(step)
+        if logged is not None and all(file.mode.has_after for file in logged):
+            for file in logged:
+                for records in file.read(self.storage, self._images, self._buffer_bytes):
+                    yield records.ops, records.before, records.after
+        elif step.lost is None:
+            yield from self._compared(step)
+        elif (
+            logged is not None
+            and step.after.lost is None
+            and all(file.mode is LoggingMode.DATA_BEFORE for file in logged)
+        ):
+            for file in logged:
+                yield from self._completed(step, file)
+        else:
+            raise gone(f"changes of {step.instant}", step.lost)
+
+    def _logged(self, step: ChangeStep) -> list[CdcFile] | None:
+        """Open the change data of a commit; None where there is none any more."""
+        try:
+            return [open_cdc_file(self.storage, path) for path in step.cdc_files] or None
+        except NotFoundError:
+            return None
+
+    def _compared(
+        self, step: ChangeStep
+    ) -> Iterator[tuple[pa.Array, pa.Array | None, pa.Array | None]]:
+        before, after = step.before.slice_, step.after.slice_
+        keys = None
+        if before is not None and after is not None:
+            visible = self.timeline.is_committed
+            keys = touched_keys(self.storage, before, after, self.config, visible)
+        both = before is not None and after is not None
+        finder = ChangeFinder(self._rows(before, keys, by_key=both), self._images, self._images)
+        for rows in self._rows(after, keys, by_key=both):
+            for found in finder.put(rows):
+                yield found.ops, found.before, found.after
+        for found in finder.finish():
+            yield found.ops, found.before, found.after
+
+    def _completed(
+        self, step: ChangeStep, file: CdcFile
+    ) -> Iterator[tuple[pa.Array, pa.Array | None, pa.Array | None]]:
+        """Give logged rows before a change their rows after it, a batch of keys at a time."""
+        for records in file.read(self.storage, self._images, self._buffer_bytes):
+            assert records.keys is not None, "this mode logs keys"
+            keys = KeyFilter.of(keys=records.keys.to_pylist())
+            found = pa.Table.from_batches(
+                self._rows(step.after.slice_, keys, by_key=True),
+                pa.schema([*self._stamps, *self._images]),
+            ).combine_chunks()
+            images = pa.StructArray.from_arrays(
+                [_one(found.column(name)) for name in self.columns], fields=list(self._images)
+            )
+            at = pc.index_in(records.keys, value_set=_one(found.column(RECORD_KEY)))
+            gone_ = pc.equal(records.ops, ChangeOp.DELETE.value)
+            after = images.take(pc.if_else(gone_, pa.scalar(None, at.type), at))
+            yield records.ops, records.before, after
+
+    def _rows(
+        self, slice_: FileSlice | None, keys: KeyFilter | None, *, by_key: bool
+    ) -> Iterator[pa.RecordBatch]:
+        if slice_ is None:
+            return
+        count = 0
+        for batch in read_slice(
+            self.storage,
+            slice_,
+            self.config,
+            self.schema,
+            [*_STAMPS, *self.columns],
+            self.rule,
+            self.timeline.is_committed,
+            key_filter=keys,
+            buffer_bytes=self._buffer_bytes,
+            by_key=by_key,
+        ):
+            count += batch.num_rows
+            yield batch
+        if by_key and keys is None and slice_.base_file is not None and not slice_.needs_merge:
+            path = slice_.base_file.path
+            there = read_footer(self.storage, path).num_rows
+            if there != count:
+                raise UnsupportedError(
+                    f"{path}: a key comes more than once ({there} rows, {count} keys); what "
+                    "happened to such rows cannot be told: read snapshots, or incrementally"
+                )
+
+    @property
+    def _buffer_bytes(self) -> int:
+        return self.config.read_buffer_bytes
+
+    @property
+    def _images(self) -> pa.Schema:
+        return pa.schema(_row(self.schema, self.columns))
+
+    @property
+    def _stamps(self) -> list[pa.Field]:
+        return [pa.field(name, pa.string()) for name in _STAMPS]
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    found = column.combine_chunks()
+    return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found

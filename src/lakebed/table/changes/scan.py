@@ -1,0 +1,55 @@
+"""What one read of changes touches: the file groups, and what each commit did to them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakebed.merge.rule import Merger, MergeRule
+from lakebed.table.changes.commit_range import RangeCommit
+from lakebed.table.changes.plan import GroupChanges, plan_group_changes
+from lakebed.table.changes.reader import ChangeReader
+from lakebed.table.merge_rule import merge_rule
+from lakebed.table.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeScan:
+    """The file groups to read, and what reads one; it travels to workers."""
+
+    reader: ChangeReader
+    groups: tuple[GroupChanges, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Give the columns: op, ts_ms, before and after."""
+        return self.reader.change_schema
+
+    def read(self, group: GroupChanges) -> Iterator[pa.RecordBatch]:
+        """Yield the changes of one file group."""
+        return self.reader.read(group)
+
+
+def plan_changes(
+    snapshot: Snapshot,
+    commits: Sequence[RangeCommit],
+    columns: Sequence[str],
+    merger: Merger | None = None,
+) -> ChangeScan:
+    """Settle what a read of the changes of `commits` touches.
+
+    `columns` are those of the rows before and after. InvalidError if files are gone that are
+    needed to know what happened.
+    """
+    groups = plan_group_changes(snapshot, commits)
+    # A merger of somebody's own is only asked for where rows must be merged.
+    merges = any(group.needs_merge for group in groups)
+    reader = ChangeReader(
+        snapshot.storage,
+        snapshot.config,
+        snapshot.schema,
+        tuple(columns),
+        merge_rule(snapshot.config, merger) if merges else MergeRule(),
+        snapshot.timeline,
+    )
+    return ChangeScan(reader, groups)

@@ -1,0 +1,53 @@
+"""The keys that a commit's logs touched: all else in their slice is as it was.
+
+Of a large slice with a small log on top only these keys are then read, once before and once
+after the log.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.storage.storage import Storage
+from lakebed.table.config import TableConfig
+from lakebed.table.file_group import FileSlice
+from lakebed.table.key_filter import KeyFilter
+from lakebed.table.log_reader import slice_sources
+from lakebed.table.run_reader import Needs, read_run
+
+MAX_TOUCHED_KEYS = 100_000
+"""With more of them the whole slice is read."""
+
+
+def touched_keys(
+    storage: Storage,
+    before: FileSlice,
+    after: FileSlice,
+    config: TableConfig,
+    is_visible: Callable[[str], bool],
+) -> KeyFilter | None:
+    """Give the keys in which two slices can differ; None if they are not known, or too many.
+
+    They are known where one is the other and some logs.
+    """
+    if before.base_file != after.base_file or not set(before.log_files) < set(after.log_files):
+        return None
+    logs = tuple(log for log in after.log_files if log not in before.log_files)
+    sources = slice_sources(
+        storage, replace(after, base_file=None, log_files=logs), config, is_visible
+    )
+    needs = Needs(
+        (),
+        delete_marker=config.delete_marker,
+        buffer_bytes=config.read_buffer_bytes,
+    )
+    found = pa.array([], pa.string())
+    for source in sources:
+        for batch in read_run(storage, source, needs):
+            found = pc.unique(pa.concat_arrays([found, batch.column(RECORD_KEY)]))
+            if len(found) > MAX_TOUCHED_KEYS:
+                return None
+    return KeyFilter.of(keys=found.to_pylist())

@@ -1,0 +1,121 @@
+"""Tell whether something was lost with the bytes of a log that are no whole block.
+
+A writer that dies or fails in the middle of a block leaves such bytes, and on a file system
+with appends the next try goes on behind them. Hudi's readers pass over them. So do we, but only
+where the commits tell that the whole blocks hold all that was written: a file that was damaged
+later looks the same, and its rows would be gone without a word.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from lakebed.errors import CorruptError, LakebedError
+from lakebed.format.delete_columns import decode_deletes
+from lakebed.format.instant_name import LAYOUT_1
+from lakebed.format.log_block import BlockType, CorruptSpan, HeaderKey
+from lakebed.format.log_scan import BlockPlace
+from lakebed.storage.storage import Storage
+from lakebed.table.config import TableConfig
+from lakebed.table.file_group import LogFile
+from lakebed.table.parquet_source import open_parquet
+from lakebed.table.snapshot import Snapshot, load_snapshot
+
+log = logging.getLogger(__name__)
+
+_COUNT = slice(4, 8)
+_MAX_DELETE_BYTES = 512 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class TornLog:
+    """A log file with stretches that are no block, and the blocks beside them."""
+
+    file: LogFile
+    spans: tuple[CorruptSpan, ...]
+    blocks: tuple[BlockPlace, ...]
+
+    @classmethod
+    def of(cls, file: LogFile, places: Iterable[BlockPlace | CorruptSpan]) -> Self | None:
+        """Give the log as torn; None if it is whole."""
+        places = list(places)
+        spans = tuple(place for place in places if isinstance(place, CorruptSpan))
+        blocks = tuple(place for place in places if isinstance(place, BlockPlace))
+        return cls(file, spans, blocks) if spans else None
+
+
+def check_torn(storage: Storage, config: TableConfig, torn: TornLog) -> None:
+    """Pass with a warning if the whole blocks hold all that the commits wrote; else refuse."""
+    span = torn.spans[0]
+    where = (
+        f"log file {torn.file.path!r}, block at byte {span.offset}: {span.size_bytes} bytes are no "
+        f"whole block ({span.reason})"
+    )
+    way_out = (
+        f"bring the file back from a copy, or roll back the instant {torn.file.name.instant} that "
+        "wrote it"
+    )
+    snapshot = load_snapshot(storage, config)
+    wanted = _written(snapshot, torn.file)
+    if not wanted and _is_of_nobody(snapshot, torn.file):
+        log.warning("%s; its writer never completed, so the file is passed over", where)
+        return
+    if not wanted:
+        raise CorruptError(f"{where}, and no commit on the timeline says what it held: {way_out}")
+    found = _whole(storage, torn)
+    for instant, rows in wanted.items():
+        if found[instant] < rows:
+            raise CorruptError(
+                f"{where}: the instant {instant} wrote {rows} rows and deletes, found "
+                f"{found[instant]}: {way_out}"
+            )
+    log.warning("%s; the blocks beside it hold all that was committed, so it is passed over", where)
+
+
+def _is_of_nobody(snapshot: Snapshot, file: LogFile) -> bool:
+    """Tell whether no commit can have written to a file that none on the timeline names.
+
+    Up to table version 6 a log is named after its slice, so its name counts although its writer
+    died. All that was ever written to a slice of the active timeline is on the timeline too.
+    """
+    first = snapshot.timeline.first_active
+    layout_1 = snapshot.config.timeline_layout == LAYOUT_1
+    return layout_1 and first is not None and file.name.instant >= first
+
+
+def _written(snapshot: Snapshot, file: LogFile) -> Mapping[str, int]:
+    """Give how many rows and deletes each commit says it wrote to the file."""
+    written: Counter[str] = Counter()
+    for instant in snapshot.timeline.commits:
+        for stat in snapshot.commits.read(instant).write_stats():
+            if (stat.path or "").lstrip("/") == file.path:
+                written[instant.requested] += (stat.num_writes or 0) + (stat.num_deletes or 0)
+    return written
+
+
+def _whole(storage: Storage, torn: TornLog) -> Counter[str]:
+    """Count the rows and deletes of the whole blocks, by the instant that wrote them."""
+    found: Counter[str] = Counter()
+    for block in torn.blocks:
+        instant = block.headers.get(HeaderKey.INSTANT_TIME)
+        if instant is not None:
+            found[instant] += _rows(storage, torn.file.path, block)
+    return found
+
+
+def _rows(storage: Storage, path: str, block: BlockPlace) -> int:
+    what = f"log file {path!r}, block content at byte {block.content_offset}"
+    start, length = block.content_offset, block.content_length
+    try:
+        if block.type is BlockType.PARQUET_DATA:
+            with open_parquet(storage, path, what, offset=start, length=length) as file:
+                return file.num_rows
+        if block.type is BlockType.AVRO_DATA and length >= _COUNT.stop:
+            return int.from_bytes(storage.read_range(path, start, _COUNT.stop)[_COUNT], "big")
+        if block.type is BlockType.DELETE and length <= _MAX_DELETE_BYTES:
+            return len(decode_deletes(storage.read_range(path, start, length), [], what).keys)
+    except LakebedError:
+        return 0  # whoever reads it says what is wrong
+    return 0

@@ -1,0 +1,34 @@
+"""Which layout a timeline has: its place says it.
+
+Layout 1 (table versions up to 6) keeps its instants in `.hoodie` itself, whatever
+`hoodie.timeline.path` says; layout 2 in a folder below it. Table properties that would make
+the two look alike are refused where they are read.
+"""
+
+import re
+from typing import Final
+
+from lakebed.format.instant_name import LAYOUT_1, LAYOUT_2
+from lakebed.storage.storage import Storage
+
+METADATA_FOLDER: Final = ".hoodie"
+
+_ARCHIVE_NAME: Final = re.compile(r"\.commits_\.archive\.[0-9]+(?:_.*)?")
+
+
+def layout_of(folder: str) -> int:
+    """Give the layout of the timeline in `folder`, a path below the table.
+
+    >>> layout_of(".hoodie"), layout_of(".hoodie/timeline")
+    (1, 2)
+    """
+    return LAYOUT_1 if folder.rpartition("/")[2] == METADATA_FOLDER else LAYOUT_2
+
+
+def has_archive(storage: Storage, folder: str) -> bool:
+    """Tell whether instants of a timeline of layout 1 were archived in `folder`.
+
+    They lie in inline logs, `.commits_.archive.<n>_<token>`, which nobody needs who reads a
+    table: nothing that they say changes a snapshot.
+    """
+    return any(_ARCHIVE_NAME.fullmatch(name) for name in storage.names(folder))

@@ -1,0 +1,167 @@
+"""Rows that are staged before their write has begun.
+
+Spark's data source hands out rows to tasks first and calls the driver once, at the end; nobody
+could hold the table's lock, or keep an instant alive, in between. So tasks stage their rows under
+a name of their own (`.hoodie/.temp/lakebed/deferred/<milliseconds>-<uuid>-...`, where no reader
+looks, and which no other writer takes for its own), by what the table says at that time. When the
+write begins it looks whether that still holds, and takes the runs over.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from lakebed.commit.fence import Fence
+from lakebed.commit.rollback import TEMP_FOLDER
+from lakebed.errors import ConflictError, SchemaError, UnsupportedError
+from lakebed.format.bucket import bucket_of_file_id
+from lakebed.index.bucket import BucketPlace
+from lakebed.index.guest import default_index
+from lakebed.model.executor import TaskId
+from lakebed.storage.storage import Storage
+from lakebed.table.config import TableConfig
+from lakebed.table.merge_rule import merge_rule
+from lakebed.table.partitions import partition_column
+from lakebed.table.snapshot import Snapshot
+from lakebed.table.writer_index import BucketIndex, SimpleIndex, WriterIndex
+from lakebed.write.operation import Operation
+from lakebed.write.pipeline import Source, WriteTarget
+from lakebed.write.spec import WriteSpec, settle_columns
+from lakebed.write.staging import LogPolicy, Segment, Staged, stage_runs
+
+_FOLDER: Final = "deferred"
+_NAME: Final = re.compile(r"(?P<ms>[0-9]{10,16})-")
+ABANDONED_MS: Final = 7 * 24 * 3600 * 1000
+"""From this age on the rows of a write that never began are given up; no job runs that long."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeferredWrite:
+    """One write to come: what its tasks need to stage rows. It travels to them."""
+
+    spec: WriteSpec
+    incoming: pa.Schema
+    # The index, where the caller named one for a table that does not say it.
+    named: WriterIndex | None = None
+
+    def stage(self, batches: Iterable[pa.RecordBatch], task: TaskId) -> list[Segment]:
+        """Write the rows of one task as sorted runs."""
+        staged = stage_runs(batches, self.spec, task, LogPolicy(direct=False))
+        return [segment for segment in staged if isinstance(segment, Segment)]
+
+    def source(self, segments: Iterable[Segment]) -> Source:
+        """Give the staged rows as the source of a write; it may be tried again."""
+        held = list(segments)
+
+        def stage(spec: WriteSpec, snapshot: Snapshot) -> Iterator[Staged]:
+            del snapshot
+            self._check_same(spec)
+            return (_settled(segment, spec) for segment in held)
+
+        return Source(self.incoming, stage, repeatable=True)
+
+    def delete(self) -> None:
+        """Delete every run of the write, those of tasks that failed or ran twice included."""
+        folder, _, prefix = self.spec.instant.rpartition("/")
+        for name in self.spec.storage.names(f"{TEMP_FOLDER}/{folder}"):
+            if name.startswith(prefix):
+                self.spec.storage.delete(f"{TEMP_FOLDER}/{folder}/{name}")
+
+    def _check_same(self, spec: WriteSpec) -> None:
+        """Refuse to begin where the rows were staged for a table that is another one by now."""
+        if _facts(spec) != _facts(self.spec):
+            raise ConflictError(
+                f"{spec.storage.url}: the table's columns, keys or index changed while the rows were "
+                "staged; run the write again"
+            )
+
+
+def defer_write(
+    target: WriteTarget,
+    snapshot: Snapshot,
+    operation: Operation,
+    incoming: pa.Schema,
+    named: WriterIndex | None = None,
+) -> DeferredWrite:
+    """Settle what tasks need to stage rows of `incoming`; touches nothing."""
+    index = snapshot.config.index or named or default_index(snapshot)
+    if not isinstance(index, (BucketIndex, SimpleIndex)):
+        raise UnsupportedError(
+            f"table {snapshot.config.name!r} is written with {index}: format lakebed cannot place rows "
+            "there; call lakebed.open_table(spark, path) and its upsert or insert"
+        )
+    config = snapshot.config
+    columns = settle_columns(config, operation, snapshot.schema, incoming)
+    name = f"{_FOLDER}/{target.clock.now_ms()}-{target.clock.new_uuid()}"
+    spec = WriteSpec(
+        storage=target.storage,
+        config=config,
+        index=index,
+        rule=merge_rule(config, target.merger),
+        operation=operation,
+        schema=columns.staged,
+        table_schema=columns.table,
+        table_schema_text=columns.table_text,
+        instant=name,
+        fence=Fence(target.storage, name, ""),
+        file_ids={},
+        seed=target.clock.new_uuid(),
+        timeline=snapshot.timeline,
+        markers=columns.markers,
+    )
+    return DeferredWrite(spec, incoming, named)
+
+
+def partitions_of(batches: Iterable[pa.RecordBatch], config: TableConfig) -> frozenset[str]:
+    """Give the partitions that rows are in."""
+    found: set[str] = set()
+    for batch in batches:
+        missing = [name for name in config.partition_fields if name not in batch.schema.names]
+        if missing:
+            raise SchemaError(
+                f"partition column {missing[0]!r} is missing; the input has "
+                f"{', '.join(batch.schema.names)}"
+            )
+        found.update(partition_column(batch, config).unique().to_pylist())
+    return frozenset(found)
+
+
+def find_abandoned(storage: Storage, now_ms: int) -> list[str]:
+    """List runs of writes that were staged so long ago that they will never begin."""
+    folder = f"{TEMP_FOLDER}/{_FOLDER}"
+    found = []
+    for name in storage.names(folder):
+        age = _NAME.match(name)
+        if age is not None and int(age["ms"]) < now_ms - ABANDONED_MS:
+            found.append(f"{folder}/{name}")
+    return found
+
+
+def _facts(spec: WriteSpec) -> tuple[object, ...]:
+    """Give all that the staged runs follow from."""
+    config = spec.config
+    return (
+        spec.schema,
+        spec.table_schema_text,
+        spec.markers,
+        spec.index,
+        spec.rule,
+        spec.operation,
+        config.record_key_fields,
+        config.key_generator,
+        config.partition_fields,
+        config.partition_style,
+        config.timestamp_keygen,
+    )
+
+
+def _settled(segment: Segment, spec: WriteSpec) -> Segment:
+    """Give a staged run the file group that the write has for its bucket."""
+    if not isinstance(spec.index, BucketIndex):
+        return segment
+    bucket = bucket_of_file_id(segment.file_id)
+    assert bucket is not None, segment.file_id
+    return segment.moved_to(spec.file_id(BucketPlace(segment.partition, bucket)))

@@ -1,0 +1,69 @@
+"""The data source itself: everything is done by `lakebed.spark.data_source` and `lakebed.api`.
+
+Spark imports this at the first use of any Python data source, so nothing heavy is imported before
+somebody means this one.
+"""
+
+from typing import Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+
+class DefaultSource(DataSource):
+    """A Lakebed or Apache Hudi table, for batch reads and writes."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Give the name of the format."""
+        return "lakebed"
+
+    def schema(self) -> StructType:
+        """Give the columns of the table, the meta columns first."""
+        from lakebed.spark.data_source.reader import table_schema  # noqa: PLC0415 - see above
+
+        return table_schema(self.options)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Give what reads the columns of `schema`."""
+        from lakebed.spark.data_source.reader import make_reader  # noqa: PLC0415 - see above
+
+        return make_reader(self.options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Give what writes rows of `schema`; the table is made if there is none."""
+        from lakebed.api.saving import begin_saving  # noqa: PLC0415 - see above
+        from lakebed.spark.data_source.writer import Writer  # noqa: PLC0415 - see above
+        from lakebed.spark.schema import spark_to_arrow  # noqa: PLC0415 - see above
+
+        return Writer(begin_saving(self.options, spark_to_arrow(schema), overwrite))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Refuse: streams are not in this release."""
+        del schema
+        raise self._no_streams(
+            "read increments in a loop: option hoodie.datasource.query.type=incremental"
+        )
+
+    def simpleStreamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's name
+        """Refuse: streams are not in this release."""
+        return self.streamReader(schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """Refuse: streams are not in this release."""
+        del schema, overwrite
+        raise self._no_streams(
+            "write each batch: writeStream.foreachBatch(lambda df, _: "
+            'df.write.format("lakebed").options(...).mode("append").save(path))'
+        )
+
+    def _no_streams(self, instead: str) -> Exception:
+        from lakebed.errors import UnsupportedError  # noqa: PLC0415 - see above
+
+        return UnsupportedError(f"format lakebed has no streams in this release; {instead}")

@@ -1,0 +1,307 @@
+"""Reads of a range of time: which commits count, what their rows are, what is refused."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakebed.api.table import Table
+from lakebed.errors import CorruptError, InvalidError, SchemaError, UnsupportedError
+from lakebed.format.instant_name import Action, InstantName, State
+from lakebed.model.instant import parse_instant
+from lakebed.storage.storage import Storage
+from support.services_machine import ARCHIVES, BY_HAND
+from support.tables import SCHEMA, batch, make, reopen
+
+COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
+OLD = "hoodie.clean.commits.retained"
+AT_ONCE = {"lakebed.clean.min.age.seconds": "0", OLD: "1"}
+
+
+def new(table_type: str, **changes: Any) -> Table:
+    """Make a table of one file group and one partition, without services by themselves."""
+    arguments = {"ordering": ("ts",), "buckets": 1, "properties": BY_HAND}
+    return make(table_type=table_type, **{**arguments, **changes})
+
+
+def write(table: Table, *rows: tuple[str, int, int]) -> str:
+    """Upsert (id, v, ts) and give the commit's completion time."""
+    table.upsert(batch(*((*row, "p") for row in rows)))
+    return last(table)
+
+
+def last(table: Table) -> str:
+    """Give the greatest completion time."""
+    return max(table.history()["completion_time"].to_pylist())
+
+
+def seen(table: Table, **arguments: Any) -> list[tuple[str, int]]:
+    """Read incrementally; give key and value of each row in order."""
+    rows = table.read(["id", "v"], **arguments).read_all().to_pylist()
+    return sorted((row["id"], row["v"]) for row in rows)
+
+
+def changes(table: Table, **arguments: Any) -> list[tuple[str, Any, Any]]:
+    """Read change data; give op and the values before and after, commit by commit, in order."""
+    rows = table.read(["id", "v"], mode="cdc", **arguments).read_all().to_pylist()
+    rows.sort(key=lambda row: (row["ts_ms"], row["op"], str(row["before"]), str(row["after"])))
+    return [
+        (row["op"], *(side and (side["id"], side["v"]) for side in (row["before"], row["after"])))
+        for row in rows
+    ]
+
+
+def delete(table: Table, *keys: str) -> str:
+    table.delete([{"id": key, "dt": "p"} for key in keys])
+    return last(table)
+
+
+@pytest.fixture(params=[COW, MOR])
+def table(request: pytest.FixtureRequest) -> Table:
+    """Give an empty table of each type."""
+    return new(request.param)
+
+
+def test_a_range_begins_after_since_and_ends_with_until(table: Table):
+    one = write(table, ("a", 1, 1), ("b", 1, 1))
+    two = write(table, ("a", 2, 2))
+    three = write(table, ("c", 3, 1))
+    assert seen(table, since=one) == [("a", 2), ("c", 3)]
+    assert seen(table, since=one, until=two) == [("a", 2)]
+    assert seen(table, until=one) == [("a", 1), ("b", 1)]
+    assert seen(table, since=two, until=two) == []
+    assert seen(table, since=three) == []
+    assert seen(table, since="earliest") == [("a", 2), ("b", 1), ("c", 3)]
+    assert changes(table, since=one) == [("u", ("a", 1), ("a", 2)), ("i", None, ("c", 3))]
+    assert changes(table, since=two, until=two) == []
+
+
+def test_a_moment_comes_as_text_or_as_a_datetime(table: Table):
+    one = write(table, ("a", 1, 1))
+    write(table, ("b", 2, 1))
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=parse_instant(one, "UTC"))
+    assert seen(table, since=moment) == [("b", 2)]
+    text = moment.isoformat(sep=" ", timespec="milliseconds")
+    assert seen(table, since=text) == [("b", 2)]
+    assert seen(table, until=text) == [("a", 1)]
+    assert seen(table, since="2000-01-01") == [("a", 1), ("b", 2)]
+
+
+def test_deletes_are_no_rows_but_changes(table: Table):
+    one = write(table, ("a", 1, 1), ("b", 1, 1))
+    delete(table, "a", "never there")
+    assert seen(table, since=one) == []
+    assert changes(table, since=one) == [("d", ("a", 1), None)]
+
+
+def test_a_late_row_changes_nothing(table: Table):
+    one = write(table, ("a", 1, 5))
+    write(table, ("a", 2, 4), ("b", 2, 4))
+    assert changes(table, since=one) == [("i", None, ("b", 2))]
+    # Of logs only those of the range are merged, as in Hudi.
+    stale = [("a", 2)] if table.config.table_type == MOR else []
+    assert seen(table, since=one) == [*stale, ("b", 2)]
+
+
+def test_an_update_that_changes_no_value_is_an_update(table: Table):
+    one = write(table, ("a", 1, 1))
+    write(table, ("a", 1, 1))
+    assert changes(table, since=one) == [("u", ("a", 1), ("a", 1))]
+
+
+def test_what_is_overwritten_is_deleted_and_what_comes_instead_inserted(table: Table):
+    one = write(table, ("a", 1, 1), ("b", 1, 1))
+    table.insert_overwrite(batch(("a", 9, 0, "p")))
+    two = last(table)
+    table.delete_partitions(["p"])
+    assert changes(table, since=one, until=two) == [
+        ("d", ("a", 1), None),
+        ("d", ("b", 1), None),
+        ("i", None, ("a", 9)),
+    ]
+    assert changes(table, since=two) == [("d", ("a", 9), None)]
+    assert seen(table, since=one, until=two) == [("a", 9)]
+    assert seen(table, since=one) == []
+
+
+def test_services_change_nothing():
+    table = new(MOR)
+    one = write(table, ("a", 1, 1), ("b", 1, 5))
+    two = write(table, ("a", 2, 2), ("b", 2, 4))
+    table.compact("full")
+    three = last(table)
+    assert three > two
+    assert seen(table, since=two) == []
+    assert changes(table, since=two) == []
+    assert changes(table, since=one) == [("u", ("a", 1), ("a", 2))]
+    # The compaction has settled that the row of b lost.
+    assert seen(table, since=one) == [("a", 2)]
+    write(table, ("b", 3, 3))
+    # Rows of no commit of the range do not take part, as in Hudi 1.2.0.
+    assert seen(table, since=two) == [("b", 3)]
+    assert changes(table, since=two) == []
+
+
+def test_clustering_changes_nothing():
+    apart = {**BY_HAND, "hoodie.parquet.small.file.limit": "0"}
+    table = new(COW, index="simple", properties=apart)
+    one = write(table, ("a", 1, 1))
+    write(table, ("b", 2, 1))
+    before = changes(table)
+    assert table.cluster() is not None
+    assert changes(table) == before
+    assert seen(table, since=one) == [("b", 2)]
+    assert changes(table, since=one) == [("i", None, ("b", 2))]
+
+
+def test_changed_columns_come_in_whole_rows():
+    table = new(MOR)
+    one = write(table, ("a", 1, 1), ("b", 1, 1))
+    table.update_columns(pa.table({"id": ["a"], "dt": ["p"], "v": [7], "ts": [2]}))
+    assert table.read(since=one).read_all().to_pylist() == [{"id": "a", "v": 7, "ts": 2, "dt": "p"}]
+    assert changes(table, since=one) == [("u", ("a", 1), ("a", 7))]
+
+
+def test_rows_have_the_columns_of_now(table: Table):
+    write(table, ("a", 1, 1))
+    grown = SCHEMA.append(pa.field("note", pa.string()))
+    table.upsert(pa.table([["a"], [2], [2], ["p"], ["new"]], schema=grown))
+    [_, second] = table.read(["note"], mode="cdc").read_all().to_pylist()
+    assert (second["before"], second["after"]) == ({"note": None}, {"note": "new"})
+
+
+def rename_completion(storage: Storage, requested: str, completion: str) -> None:
+    """Let an instant be completed at another time."""
+    for name in list(storage.names(".hoodie/timeline")):
+        parsed = InstantName.parse(name)
+        if parsed and parsed.requested == requested and parsed.state is State.COMPLETED:
+            later = InstantName(requested, Action.DELTACOMMIT, State.COMPLETED, completion)
+            data = storage.read(f".hoodie/timeline/{name}")
+            storage.put(f".hoodie/timeline/{later.encode()}", data)
+            storage.delete(f".hoodie/timeline/{name}")
+
+
+def test_of_writers_that_overlap_the_one_that_ended_last_changed_the_table_last():
+    table = new(MOR, ordering=())
+    zero = write(table, ("a", 0, 0), ("b", 0, 0))
+    write(table, ("a", 1, 1), ("b", 1, 1))
+    slow = max(table.history()["instant"].to_pylist())
+    two = write(table, ("a", 2, 2))
+    end = str(int(two) + 5)
+    rename_completion(table._storage, slow, end)
+    table = reopen(table._storage)
+    # It began first, so its row of a was never seen.
+    assert changes(table, since=zero, until=two) == [("u", ("a", 0), ("a", 2))]
+    assert changes(table, since=two) == [("u", ("b", 0), ("b", 1))]
+    assert seen(table, since=two, until=end) == [("a", 1), ("b", 1)]
+    assert seen(table, since=zero) == [("a", 2), ("b", 1)]
+
+
+def test_changes_whose_files_are_gone_are_refused_by_name(table: Table):
+    one = write(table, ("a", 1, 1))
+    two = write(table, ("a", 2, 2))
+    if table.config.table_type == MOR:
+        table.compact("full")
+    three = write(table, ("a", 3, 3))
+    four = write(table, ("a", 4, 4))
+    assert table.clean(options=AT_ONCE) is not None
+    assert seen(table, since=one) == [("a", 4)]
+    assert seen(table, since="earliest") == [("a", 4)]
+    with pytest.raises(InvalidError, match=r"not there any more.*begin at a later moment"):
+        seen(table, since=one, until=two)
+    with pytest.raises(InvalidError, match="not there any more: cleaned away"):
+        changes(table, since=one)
+    assert changes(table, since=three, until=four) == [("u", ("a", 3), ("a", 4))]
+
+
+def test_archived_commits_count(table: Table):
+    ends = [write(table, ("a", n, n), (f"k{n}", n, n)) for n in range(8)]
+    if table.config.table_type == COW:
+        assert table.clean(options=AT_ONCE) is not None
+    assert table.archive(options=ARCHIVES) is not None
+    assert table.history()["archived"].to_pylist().count(True) == 6
+    keys = [(f"k{n}", n) for n in range(8)]
+    assert seen(table, since="earliest") == [("a", 7), *keys]
+    assert seen(table, since=ends[1])[1:] == keys[2:]
+    if table.config.table_type == COW:
+        with pytest.raises(InvalidError, match="not there any more"):
+            changes(table, since=ends[1])
+        # What was there before is known from the archive alone.
+        with pytest.raises(InvalidError, match="not there any more"):
+            changes(table, since=ends[4], until=ends[5])
+    else:
+        inserted = [("i", None, (f"k{n}", n)) for n in range(8)]
+        first, *updated = [("u", ("a", n - 1), ("a", n)) for n in range(8)]
+        assert first
+        assert sorted(changes(table)) == sorted(
+            [*inserted, ("i", None, ("a", 0)), *updated], key=str
+        )
+    assert changes(table, since=ends[6]) == [
+        ("i", None, ("k7", 7)),
+        ("u", ("a", 6), ("a", 7)),
+    ]
+
+
+def test_a_log_that_was_cut_is_no_shorter_range():
+    table = new(MOR)
+    one = write(table, ("a", 1, 1))
+    write(table, ("a", 2, 2))
+    [path] = [f["path"] for f in table.files().to_pylist() if f["level"] == "L0"][-1:]
+    storage = table._storage
+    storage.put(path, storage.read(path)[:-20])
+    for mode in ("snapshot", "cdc"):
+        with pytest.raises(CorruptError, match="it was cut, and rows are missing"):
+            reopen(storage).read(since=one, mode=mode)
+
+
+def test_a_key_that_comes_twice_in_a_base_file_is_refused():
+    table = new(COW)
+    one = write(table, ("a", 1, 1), ("b", 1, 1))
+    write(table, ("a", 2, 2))
+    [file] = table.files().to_pylist()
+    doubled = table.read(
+        ["_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key", *SCHEMA.names]
+    ).read_all()
+    sink = pa.BufferOutputStream()
+    padded = doubled.replace_schema_metadata({"so that it is": "long enough" * 500})
+    pq.write_table(pa.concat_tables([padded, padded]), sink)
+    table._storage.put(file["path"], sink.getvalue().to_pybytes())
+    with pytest.raises(UnsupportedError, match="a key comes more than once"):
+        changes(reopen(table._storage), since=one)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"since": "2024-01-02", "until": "2024-01-01"}, InvalidError, "is after until"),
+        ({"since": "yesterday"}, InvalidError, "want an instant of 14 or 17 digits"),
+        ({"since": "000", "as_of": "2024-01-01"}, InvalidError, "as_of: a moment"),
+        ({"mode": "cdc", "as_of": "2024-01-01"}, InvalidError, "as_of: a moment"),
+        ({"since": "000", "mode": "read_optimized"}, InvalidError, "base files alone"),
+        ({"mode": "cdc", "where": "v > 1"}, UnsupportedError, "filter the change rows"),
+        ({"mode": "cdc", "columns": ["_hoodie_record_key"]}, InvalidError, "without meta columns"),
+        ({"since": "000", "columns": ["nope"]}, SchemaError, "no column 'nope'"),
+        ({"mode": "incremental"}, UnsupportedError, "want one of snapshot, read_optimized, cdc"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    arguments: dict[str, Any], error: type[Exception], text: str
+):
+    table = new(COW)
+    write(table, ("a", 1, 1))
+    with pytest.raises(error, match=text):
+        table.read(**arguments)
+
+
+def test_a_predicate_leaves_rows_out(table: Table):
+    one = write(table, ("a", 1, 1), ("b", 1, 1))
+    write(table, ("a", 2, 2), ("b", 3, 2), ("c", 4, 1))
+    assert seen(table, since=one, where="v > 2 and id < 'c'") == [("b", 3)]
+    assert seen(table, since=one, where="id = 'a'") == [("a", 2)]
+
+
+def test_an_empty_table_has_no_changes(table: Table):
+    assert seen(table, since="000") == []
+    assert changes(table) == []

@@ -1,0 +1,315 @@
+"""A write of `format("lakebed")` as its three processes see it: plan, stage, finish."""
+
+import pickle
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakebed
+from lakebed.api.saving import Saving, StagedRows, begin_saving
+from lakebed.commit.drop import MARK_PATH
+from lakebed.errors import (
+    ConflictError,
+    KeyValueError,
+    NotFoundError,
+    OptionError,
+    SchemaError,
+    UnsupportedError,
+)
+from lakebed.model.clock import SystemClock
+from lakebed.model.executor import TaskId
+from lakebed.services.clean.sweep import find_stale
+from lakebed.storage.open import open_storage
+from lakebed.table.properties_file import load_config
+from lakebed.table.snapshot import load_snapshot
+from lakebed.write.deferred import ABANDONED_MS, find_abandoned
+
+KEYED = {
+    "hoodie.table.name": "trips",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.precombine.field": "ts",
+    "hoodie.datasource.write.partitionpath.field": "city",
+}
+MOR = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "3"}
+KEYLESS = {"hoodie.table.name": "trips", "hoodie.datasource.write.partitionpath.field": "city"}
+Row = tuple[str, int, str, float]
+
+
+@pytest.fixture
+def path(tmp_path: Any) -> str:
+    return str(tmp_path / "table")
+
+
+def table_of(rows: Iterable[Row]) -> pa.Table:
+    names = ["id", "ts", "city", "fare"]
+    return pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+
+
+FIRST = [("a", 1, "oslo", 1.0), ("b", 1, "oslo", 2.0), ("c", 1, "kyiv", 3.0)]
+SECOND = [("b", 2, "oslo", 20.0), ("d", 2, "kyiv", 4.0)]
+
+
+def stage(saving: Saving, *parts: pa.Table) -> list[StagedRows]:
+    """Let one task each stage its part, in a process of its own."""
+    return [
+        pickle.loads(pickle.dumps(saving)).stage(part.to_batches(), TaskId(number, 7, 10 + number))
+        for number, part in enumerate(parts)
+    ]
+
+
+def save(path: str, rows: pa.Table, overwrite: bool = False, **options: str) -> None:
+    given = {"path": path, **{k.replace("__", "."): v for k, v in options.items()}}
+    saving = begin_saving(given, rows.schema, overwrite)
+    pickle.loads(pickle.dumps(saving)).finish(stage(saving, rows))
+
+
+def put(path: str, rows: pa.Table, options: dict[str, str], overwrite: bool = False) -> None:
+    save(path, rows, overwrite, **options)
+
+
+def read(path: str, *columns: str) -> list[tuple[Any, ...]]:
+    names = columns or ("id", "ts", "city", "fare")
+    rows = lakebed.open_table(None, path).read(columns=list(names)).read_all()
+    return sorted(tuple(row.values()) for row in rows.to_pylist())
+
+
+def staged_files(path: str) -> list[str]:
+    return [entry.path for entry in open_storage(path).list(".hoodie/.temp")]
+
+
+@pytest.mark.parametrize("more", [{}, MOR, BUCKETS, {**MOR, **BUCKETS}])
+def test_upserts_of_several_tasks_are_one_commit_each(path, more):
+    put(path, table_of(FIRST), {**KEYED, **more})
+    saving = begin_saving({"path": path, **KEYED}, table_of(SECOND).schema, overwrite=False)
+    parts = stage(saving, table_of(SECOND[:1]), table_of(SECOND[1:]))
+    assert read(path) == sorted(FIRST)
+    saving.finish(parts)
+    assert read(path) == sorted([FIRST[0], FIRST[2], *SECOND])
+    assert lakebed.open_table(None, path).history().num_rows == 2
+    assert staged_files(path) == []
+
+
+def test_a_new_table_is_what_hudi_would_make(path):
+    put(path, table_of(FIRST), KEYED)
+    config = lakebed.open_table(None, path).config
+    assert (config.name, config.table_type, config.layout) == ("trips", "COPY_ON_WRITE", "default")
+    assert (config.record_key_fields, config.ordering_fields) == (("id",), ("ts",))
+    assert config.partition_fields == ("city",)
+    assert config.properties["hoodie.index.type"] == "SIMPLE"
+    assert config.properties["hoodie.table.keygenerator.type"] == "SIMPLE"
+
+
+def test_an_attempt_that_no_message_names_does_not_count(path):
+    put(path, table_of(FIRST), KEYED)
+    saving = begin_saving({"path": path, **KEYED}, table_of(SECOND).schema, overwrite=False)
+    batches = table_of(SECOND).to_batches()
+    saving.stage(batches, TaskId(0, 7, 1))
+    counted = saving.stage(batches, TaskId(0, 7, 2))
+    saving.finish([counted])
+    assert read(path) == sorted([FIRST[0], FIRST[2], *SECOND])
+    assert staged_files(path) == []
+
+
+def test_a_write_that_is_given_up_leaves_the_table_as_it_was(path):
+    put(path, table_of(FIRST), KEYED)
+    saving = begin_saving({"path": path, **KEYED}, table_of(SECOND).schema, overwrite=False)
+    stage(saving, table_of(SECOND))
+    assert staged_files(path)
+    saving.give_up()
+    assert staged_files(path) == []
+    assert read(path) == sorted(FIRST)
+
+
+@pytest.mark.parametrize("more", [{}, BUCKETS])
+def test_others_may_write_and_clean_between_staging_and_the_end(path, more):
+    put(path, table_of(FIRST), {**KEYED, **more})
+    saving = begin_saving({"path": path, **KEYED}, table_of(SECOND).schema, overwrite=False)
+    parts = stage(saving, table_of(SECOND))
+    table = lakebed.open_table(None, path)
+    table.insert_overwrite(table_of([("e", 5, "oslo", 5.0)]))
+    table.clean()
+    saving.finish(parts)
+    assert read(path) == sorted([("e", 5, "oslo", 5.0), FIRST[2], *SECOND])
+
+
+def test_a_table_whose_columns_changed_meanwhile_refuses_the_staged_rows(path):
+    narrow = table_of(FIRST).set_column(3, "fare", pa.array([1.0, 2.0, 3.0], pa.float32()))
+    put(path, narrow, KEYED)
+    saving = begin_saving({"path": path, **KEYED}, narrow.schema, overwrite=False)
+    parts = stage(saving, narrow)
+    lakebed.open_table(None, path).upsert(table_of(SECOND))
+    with pytest.raises(ConflictError, match="changed while the rows were staged"):
+        saving.finish(parts)
+
+
+def test_staged_runs_of_a_write_that_never_began_go_after_a_week(path):
+    put(path, table_of(FIRST), KEYED)
+    saving = begin_saving({"path": path, **KEYED}, table_of(SECOND).schema, overwrite=False)
+    stage(saving, table_of(SECOND))
+    storage, now = open_storage(path), SystemClock().now_ms()
+    assert find_abandoned(storage, now) == []
+    assert find_abandoned(storage, now + ABANDONED_MS + 60_000) == staged_files(path)
+    timeline = load_snapshot(storage, load_config(storage)).timeline
+    assert find_stale(storage, timeline) == []
+
+
+def test_overwrite_replaces_rows_and_columns_in_one_commit(path):
+    put(path, table_of(FIRST), KEYED)
+    other = pa.table({"id": [1], "ts": ["x"], "city": ["rome"]})
+    put(path, other, KEYED, overwrite=True)
+    assert read(path, "id", "ts", "city") == [(1, "x", "rome")]
+    table = lakebed.open_table(None, path)
+    assert table.schema.names == ["id", "ts", "city"]
+    first = table.history().column("instant").to_pylist()[-1]
+    assert table.read(as_of=first).read_all().num_rows == 3
+
+
+def test_overwrite_with_another_key_or_type_makes_another_table(path):
+    put(path, table_of(FIRST), KEYED)
+    other = {"hoodie.table.name": "rides", "hoodie.datasource.write.recordkey.field": "fare", **MOR}
+    saving = begin_saving({"path": path, **other}, table_of(SECOND).schema, overwrite=True)
+    parts = stage(saving, table_of(SECOND))
+    assert read(path) == sorted(FIRST)
+    saving.finish(parts)
+    assert read(path) == sorted(SECOND)
+    table = lakebed.open_table(None, path)
+    assert (table.name, table.config.table_type) == ("rides", "MERGE_ON_READ")
+    assert (table.config.record_key_fields, table.config.ordering_fields) == (("fare",), ())
+    assert table.history().num_rows == 1
+    assert staged_files(path) == []
+
+
+def test_a_drop_that_died_half_way_leaves_no_table_and_is_finished_by_the_next(path):
+    put(path, table_of(FIRST), KEYED)
+    storage = open_storage(path)
+    storage.put(MARK_PATH, b"")
+    storage.delete(".hoodie/hoodie.properties")
+    with pytest.raises(NotFoundError):
+        read(path)
+    put(path, table_of(SECOND), KEYLESS)
+    assert read(path) == sorted(SECOND)
+    assert lakebed.open_table(None, path).history().num_rows == 1
+
+
+def test_insert_overwrite_replaces_the_partitions_of_the_rows(path):
+    put(path, table_of(FIRST), KEYED)
+    operation = {"hoodie.datasource.write.operation": "insert_overwrite"}
+    put(path, table_of([("z", 9, "oslo", 9.0)]), {**KEYED, **operation})
+    assert read(path) == [("c", 1, "kyiv", 3.0), ("z", 9, "oslo", 9.0)]
+
+
+def test_delete_takes_rows_or_keys(path):
+    put(path, table_of(FIRST), KEYED)
+    operation = {"hoodie.datasource.write.operation": "delete"}
+    put(path, table_of(FIRST[:1]), {**KEYED, **operation})
+    put(path, pa.table({"id": ["c", "no"], "city": ["kyiv", "kyiv"]}), operation)
+    assert read(path) == FIRST[1:2]
+
+
+def test_partitions_go_by_name_or_by_the_rows_in_them(path):
+    put(path, table_of([*FIRST, ("r", 1, "rome", 0.0)]), KEYED)
+    operation = {"hoodie.datasource.write.operation": "delete_partition"}
+    put(path, pa.table({"city": ["kyiv", "kyiv", "none"]}), operation)
+    assert {row[2] for row in read(path)} == {"oslo", "rome"}
+    named = {"hoodie.datasource.write.partitions.to.delete": "oslo"}
+    put(path, pa.table({"any": [1]}), {**operation, **named})
+    assert {row[2] for row in read(path)} == {"rome"}
+
+
+def test_a_table_without_a_record_key_makes_its_keys_and_finds_them_again(path):
+    rows = table_of([*FIRST, FIRST[0]])
+    put(path, rows, KEYLESS)
+    assert read(path) == sorted([*FIRST, FIRST[0]])
+    meta = ["_hoodie_record_key", "_hoodie_commit_time", "id", "ts", "city", "fare"]
+    table = lakebed.open_table(None, path)
+    assert table.config.record_key_fields == ()
+    found = table.read(columns=meta, where="id = 'b'").read_all()
+    fare = pa.array([200.0])
+    put(path, found.set_column(5, "fare", fare), KEYLESS)
+    assert read(path) == sorted([*FIRST[:1], ("b", 1, "oslo", 200.0), FIRST[2], FIRST[0]])
+    gone = table.read(columns=meta, where="id = 'a'").read_all().slice(0, 1)
+    put(path, gone, {**KEYLESS, "hoodie.datasource.write.operation": "delete"})
+    assert read(path) == sorted([FIRST[0], ("b", 1, "oslo", 200.0), FIRST[2]])
+    put(path, table_of(FIRST[:1]), KEYLESS)
+    assert len(read(path)) == 4
+
+
+def test_a_delete_without_the_key_that_the_table_made_is_refused(path):
+    put(path, table_of(FIRST), KEYLESS)
+    with pytest.raises(KeyValueError, match="_hoodie_record_key"):
+        put(path, table_of(FIRST[:1]), {"hoodie.datasource.write.operation": "delete"})
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("hoodie.table.name", "other"),
+        ("hoodie.datasource.write.recordkey.field", "fare"),
+        ("hoodie.datasource.write.precombine.field", "fare"),
+        ("hoodie.datasource.write.partitionpath.field", "id"),
+        ("hoodie.datasource.write.table.type", "MERGE_ON_READ"),
+        ("hoodie.datasource.write.hive_style_partitioning", "true"),
+        ("hoodie.datasource.write.keygenerator.type", "COMPLEX"),
+        ("hoodie.record.merge.mode", "COMMIT_TIME_ORDERING"),
+        ("hoodie.index.type", "GLOBAL_SIMPLE"),
+        ("hoodie.table.cdc.enabled", "true"),
+    ],
+)
+def test_an_option_that_contradicts_the_table_is_refused_by_name(path, option, value):
+    put(path, table_of(FIRST), KEYED)
+    with pytest.raises(OptionError, match=rf"{value} contradicts the table 'trips'"):
+        put(path, table_of(SECOND), {option: value})
+    assert read(path) == sorted(FIRST)
+
+
+def test_options_that_say_what_the_table_says_pass_in_any_spelling(path):
+    put(path, table_of(FIRST), KEYED)
+    same = {
+        "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
+        "hoodie.datasource.write.table.type": "copy_on_write",
+        "hoodie.write.record.merge.mode": "event_time_ordering",
+        "hoodie.datasource.write.hive_style_partitioning": "False",
+        "hoodie.index.type": "BLOOM",
+        "hoodie.table.cdc.enabled": "false",
+        "hoodie.datasource.write.table.name": "trips",
+    }
+    put(path, table_of(SECOND), {**KEYED, **same})
+    assert len(read(path)) == 4
+
+
+def test_a_setting_of_the_services_is_taken_over_by_the_table(path):
+    put(path, table_of(FIRST), {**KEYED, "hoodie.clean.automatic": "false"})
+    assert lakebed.open_table(None, path).config.properties["hoodie.clean.automatic"] == "false"
+    put(path, table_of(SECOND), {"hoodie.clean.automatic": "true"})
+    assert lakebed.open_table(None, path).config.properties["hoodie.clean.automatic"] == "true"
+
+
+def test_deleting_from_nothing_makes_no_table(path):
+    with pytest.raises(NotFoundError, match="no table here"):
+        put(path, table_of(FIRST), {**KEYED, "hoodie.datasource.write.operation": "delete"})
+    with pytest.raises(NotFoundError):
+        lakebed.open_table(None, path)
+
+
+def test_deletes_go_with_append_only(path):
+    put(path, table_of(FIRST), KEYED)
+    options = {"hoodie.datasource.write.operation": "delete"}
+    with pytest.raises(OptionError, match=r'want mode\("append"\)'):
+        put(path, table_of(FIRST), options, overwrite=True)
+
+
+def test_rows_that_do_not_fit_are_refused_before_anything_is_staged(path):
+    put(path, table_of(FIRST), KEYED)
+    with pytest.raises(SchemaError, match="'fare' is missing"):
+        put(path, table_of(SECOND).drop_columns(["fare"]), {})
+    with pytest.raises(SchemaError, match=r"no column 'uuid'"):
+        put(path + "2", table_of(FIRST), {"hoodie.datasource.write.recordkey.field": "uuid"})
+
+
+def test_an_index_that_rows_cannot_be_staged_for_is_refused_by_name(path):
+    engine = {"hoodie.index.bucket.engine": "CONSISTENT_HASHING"}
+    with pytest.raises(UnsupportedError, match=r"open_table\(spark, path\)"):
+        put(path, table_of(FIRST), {**KEYED, **MOR, **BUCKETS, **engine})

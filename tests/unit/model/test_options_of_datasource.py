@@ -1,0 +1,138 @@
+"""Options of `format("lakebed")`: what a job that comes from Hudi brings along."""
+
+import pytest
+
+from lakebed.errors import InvalidError, OptionError
+from lakebed.model.datasource_options import ALL_OPTIONS, STORED_NAMES, check_read, check_write
+from lakebed.model.hudi_options import HUDI_OPTIONS
+from lakebed.model.options import TABLE_OPTIONS, Fate
+from lakebed.model.read_options import ReadOptions
+from lakebed.model.save_options import SaveOptions
+
+QUERY = "hoodie.datasource.query.type"
+BEGIN = "hoodie.datasource.read.begin.instanttime"
+
+
+def read(**options: str) -> ReadOptions:
+    given = {name.replace("__", "."): value for name, value in options.items()}
+    return ReadOptions.parse({"path": "t", **given})[0]
+
+
+def save(given: dict[str, str]) -> SaveOptions:
+    return SaveOptions.parse({"path": "t", **given})[0]
+
+
+def test_many_of_hudis_options_are_known_each_once():
+    assert len([name for name in ALL_OPTIONS if name.startswith("hoodie.")]) > 450
+    listed = [option.name for option in (*HUDI_OPTIONS, *TABLE_OPTIONS)]
+    assert len(set(listed)) == len(listed)
+
+
+def test_every_other_name_of_a_property_is_an_option_whose_property_exists():
+    for name, stored in STORED_NAMES.items():
+        assert name in ALL_OPTIONS
+        assert stored in ALL_OPTIONS
+
+
+@pytest.mark.parametrize("option", ALL_OPTIONS.values(), ids=lambda option: option.name)
+def test_every_option_is_taken_with_a_line_or_refused_by_name(option):
+    value = (*option.values, "1")[0]
+    for check in (check_read, check_write):
+        try:
+            lines = check({option.name: value})
+        except OptionError as error:
+            lines = [str(error)]
+        assert all(
+            option.name in line or STORED_NAMES.get(option.name, "?") in line for line in lines
+        )
+        assert lines == [] or option.fate is not Fate.HONOURED or option.name in STORED_NAMES
+
+
+def test_an_option_that_only_makes_hudi_faster_says_that_it_changes_nothing():
+    [line] = check_write({"hoodie.memory.merge.max.size": "1g"})
+    assert line.startswith("option hoodie.memory.merge.max.size=1g changes nothing here")
+    assert check_read({"hoodie.memory.merge.max.size": "1g"}) == [line]
+
+
+def test_a_read_takes_the_options_of_a_write_and_a_write_those_of_a_read():
+    assert check_read({"hoodie.datasource.write.recordkey.field": "id"}) == []
+    assert check_write({QUERY: "snapshot", "as.of.instant": "20240101000000000"}) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"hoodie.datasource.write.recordkey": "id"},
+            "did you mean hoodie.datasource.write.record",
+        ),
+        ({"header": "true"}, "unknown option 'header'"),
+        ({"hoodie.datasource.hive_sync.enable": "true"}, "want false .no catalogue is synced"),
+        ({"hoodie.precommit.validators": "x"}, "cannot be given: check the rows"),
+        ({"hoodie.index.type": "HBASE"}, "want SIMPLE or GLOBAL_SIMPLE or BLOOM"),
+        ({"hoodie.datasource.write.table.type": "COW"}, "want COPY_ON_WRITE"),
+        (
+            {"hoodie.table.name": "a", "hoodie.datasource.write.table.name": "b"},
+            "say the same thing in two ways",
+        ),
+    ],
+)
+def test_what_a_write_cannot_honour_is_refused_by_name(given, message):
+    with pytest.raises(OptionError, match=message):
+        save(given)
+
+
+def test_options_of_a_write_become_the_properties_of_a_table():
+    options = save(
+        {
+            "hoodie.datasource.write.recordkey.field": "a, b",
+            "hoodie.datasource.write.precombine.field": "ts",
+            "hoodie.datasource.write.operation": "BULK_INSERT",
+            "hoodie.index.type": "global_bloom",
+            "hoodie.bloom.index.update.partition.path": "False",
+            "hoodie.upsert.shuffle.parallelism": "2",
+            "lakebed.storage.endpoint": "http://localhost:9000",
+        }
+    )
+    assert options.operation == "bulk_insert"
+    assert options.names("hoodie.table.recordkey.fields") == ("a", "b")
+    assert options.properties == {
+        "hoodie.table.recordkey.fields": "a, b",
+        "hoodie.table.ordering.fields": "ts",
+        "hoodie.index.type": "GLOBAL_SIMPLE",
+        "hoodie.simple.index.update.partition.path": "false",
+    }
+    assert options.storage_options == {"endpoint": "http://localhost:9000"}
+
+
+def test_query_types_have_hudis_names():
+    assert read().mode == "snapshot"
+    assert read(hoodie__datasource__view__type="realtime").mode == "snapshot"
+    assert read(**{QUERY: "READ_OPTIMIZED"}).mode == "read_optimized"
+    increment = read(**{QUERY: "incremental", BEGIN: "000"})
+    assert (increment.mode, increment.since) == ("incremental", "earliest")
+    cdc = {"hoodie.datasource.query.incremental.format": "cdc"}
+    assert read(**{QUERY: "incremental", BEGIN: "0", **cdc}).mode == "cdc"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({QUERY: "incremental"}, f"want {BEGIN} with it"),
+        ({BEGIN: "0"}, "does not go with"),
+        ({QUERY: "incremental", BEGIN: "0", "as.of.instant": "1"}, "as.of.instant does not go"),
+        ({QUERY: "fast"}, "want snapshot or read_optimized or incremental"),
+        ({"hoodie.datasource.merge.type": "skip_merge"}, "rows twice"),
+        ({"as.of.instnat": "1"}, "did you mean as.of.instant"),
+    ],
+)
+def test_what_a_read_cannot_honour_is_refused_by_name(given, message):
+    with pytest.raises(OptionError, match=message):
+        read(**given)
+
+
+def test_a_path_is_wanted_and_only_one():
+    with pytest.raises(InvalidError, match="CREATE TEMPORARY VIEW"):
+        ReadOptions.parse({})
+    with pytest.raises(InvalidError, match="several paths"):
+        ReadOptions.parse({"paths": '["a","b"]'})
