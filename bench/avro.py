@@ -2,7 +2,7 @@
 
     .venv/bin/python bench/avro.py --rows 200000
 
-Prints one JSON object. A block has the five meta columns and twelve more: a key `user_id:…,id:…`,
+Prints one JSON object. A block has the five meta columns and thirteen more: a key `user_id:…,id:…`,
 four texts, two longs, two doubles, a boolean, a date, a timestamp and a decimal. The other side
 calls fastavro's schemaless reader or writer for each record and makes an Arrow table of the dicts, or
 dicts of the table. Both begin and end with the same bytes and the same columns. The kernel is compiled before

@@ -56,7 +56,9 @@ def rows(options: Iterable[Option]) -> list[str]:
 
 def text() -> str:
     """Spell the page."""
-    named = {option.name for part in (TABLE_OPTIONS, READ_OPTIONS, WRITE_OPTIONS) for option in part}
+    named = {
+        option.name for part in (TABLE_OPTIONS, READ_OPTIONS, WRITE_OPTIONS) for option in part
+    }
     others = [option for option in HUDI_OPTIONS if option.name not in named]
     parts = (
         (TABLE, TABLE_OPTIONS),

@@ -5,8 +5,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import rule, run_state_machine_as_test
+from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
+from lakebed.format.cdc import ENABLED, LOGGING_MODE, LoggingMode
 from support.lsm_machine import shapes_of
 from support.services_machine import STEPS, ServicesMachine
 
@@ -15,7 +16,16 @@ KINDS += [("COPY_ON_WRITE", "global_simple")]
 
 
 class ChangesMachine(ServicesMachine):
-    """Reads changes after every step, and from every commit on at the end."""
+    """Reads changes after every step, and from every commit on at the end.
+
+    Some tables log them, in one way or another.
+    """
+
+    @initialize(data=st.data())
+    def create(self, data: st.DataObject) -> None:
+        mode = data.draw(st.sampled_from([None, *LoggingMode]), label="logging")
+        self.more = {ENABLED: "true", LOGGING_MODE: mode} if mode else {}
+        super().create(data)
 
     @rule(data=st.data())
     def act(self, data: st.DataObject) -> None:
@@ -40,7 +50,7 @@ def test_changes_lead_from_one_state_to_the_next(table_type: str, index: str):
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=settings().max_examples // 100,
+            max_examples=settings().max_examples * 3 // 100,
             stateful_step_count=len(STEPS),
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

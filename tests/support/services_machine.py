@@ -105,6 +105,8 @@ class ServicesMachine(LsmMachine):
 
     concurrency = st.sampled_from(sorted(CONCURRENCY))
     inline = st.sampled_from([False, False, True])
+    # What the table is created with beside what is drawn.
+    more: Mapping[str, str] = {}
 
     @initialize(data=st.data())
     def create(self, data: st.DataObject) -> None:
@@ -134,7 +136,7 @@ class ServicesMachine(LsmMachine):
             self.mode = "optimistic"
         self.model = ServicedTable(shape, non_blocking=self.mode == "non_blocking")
         own = {**INLINE, "lakebed.compaction.mode": self.inline_mode} if self.is_inline else BY_HAND
-        properties = {**own, "hoodie.write.concurrency.mode": CONCURRENCY[self.mode]}
+        properties = {**own, **self.more, "hoodie.write.concurrency.mode": CONCURRENCY[self.mode]}
         if shape.index != "bucket":
             # With 0 every write makes file groups, so that there is something to cluster.
             properties["hoodie.parquet.small.file.limit"] = self.small_limit

@@ -8,7 +8,7 @@
 The frame is parsed here so that no length is believed before the bytes are there. The
 schema inside the file is foreign as well: it is rebuilt from the words of Avro that Hudi
 uses, and refused where it could make a decoder run without end (a type that holds
-itself, an array of values of no bytes).
+itself, an array of values of no bytes, types of types of many values without bytes).
 """
 
 import functools
@@ -31,6 +31,11 @@ Record: TypeAlias = "dict[str, object]"
 MAGIC: Final = b"Obj\x01"
 _SYNC_SIZE: Final = 16
 _MAX_INFLATED: Final = 1 << 27
+_MAX_INFLATED_FREELY: Final = 1 << 22
+_MAX_RATIO: Final = 64
+"""How many times its size a large record may inflate: values take far more memory than bytes."""
+_MAX_FREE_VALUES: Final = 32
+"""How many values a record may hold beyond one for each of its bytes; Hudi's have 3 at most."""
 _MAX_SCHEMA_DEPTH: Final = 32
 _PRIMITIVES: Final = frozenset(
     {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
@@ -151,6 +156,7 @@ class _Cleaner:
 
     def __init__(self) -> None:
         self._empty: dict[str, bool] = {}  # named types that are complete: do they take no bytes
+        self._free: dict[str, int] = {}  # how many values they give beyond one for each byte
         self._open: set[str] = set()
 
     def clean(self, schema: object, space: str, depth: int) -> Schema:
@@ -196,6 +202,9 @@ class _Cleaner:
             )
         self._open.discard(name)
         self._empty[name] = all(self._takes_no_bytes(field["type"]) for field in clean)
+        self._free[name] = 1 + sum(self._free_values(field["type"]) for field in clean)
+        if self._free[name] > _MAX_FREE_VALUES:
+            raise ValueError(f"the type {name} holds more than {_MAX_FREE_VALUES} free values")
         return {"type": "record", "name": name, "fields": clean}
 
     def _reference(self, given: str, space: str) -> str:
@@ -203,6 +212,14 @@ class _Cleaner:
         if name not in self._empty:
             raise ValueError(f"the type {name} is unknown, or holds itself")
         return name
+
+    def _free_values(self, schema: object) -> int:
+        if isinstance(schema, list):
+            # The branch takes a byte.
+            return max([self._free_values(branch) - 1 for branch in schema], default=0)
+        if isinstance(schema, dict):
+            return self._free[str(schema["name"])] if schema["type"] == "record" else 0
+        return 1 if schema == "null" else self._free.get(str(schema), 0)
 
     def _takes_no_bytes(self, schema: object) -> bool:
         if isinstance(schema, dict):
@@ -224,13 +241,15 @@ def _inflate(body: bytes, codec: bytes, what: str) -> bytes:
     if codec != b"deflate":
         raise UnsupportedError(f"{what}: codec {codec[:20]!r}, want null or deflate")
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+    most = min(_MAX_INFLATED, max(_MAX_INFLATED_FREELY, _MAX_RATIO * len(body)))
     try:
-        plain = inflater.decompress(body, _MAX_INFLATED)
+        plain = inflater.decompress(body, most)
     except zlib.error as error:
         raise CorruptError(f"{what}: the record does not inflate: {error}") from error
     # Some writers leave the checksum of zlib's own frame behind the stream; Java skips it too.
     if not inflater.eof:
         raise CorruptError(
-            f"{what}: want one whole deflate stream of at most {_MAX_INFLATED} bytes"
+            f"{what}: want one whole deflate stream of at most {most} bytes, found {len(body)} bytes"
+            " that hold more or are cut"
         )
     return plain

@@ -220,5 +220,7 @@ def _scan(
         where=where,
         slices=tuple(pruned.slices),
         key_filter=pruned.key_filter,
-        rule=merge_rule(snapshot.config, merger) if merges else MergeRule(),
+        rule=merge_rule(snapshot.config, merger, schema_text=snapshot.schema_text)
+        if merges
+        else MergeRule(),
     )

@@ -127,7 +127,7 @@ TABLE_OPTIONS: tuple[Option, ...] = (
         "hoodie.logfile.data.block.format",
         _H,
         ("parquet", "avro"),
-        "parquet unless given; up to table version 9",
+        "parquet unless given, avro where an ordering column is text; up to table version 9",
     ),
     Option("write.distribution-mode", _H, ("none", "hash"), "without it chosen by size"),
     Option(

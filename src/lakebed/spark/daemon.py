@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.daemon import manager
 
+from lakebed.format.avro_rows import machine
 from lakebed.format.bucket import warm_up
 from lakebed.index import scan
 from lakebed.merge import tree
@@ -19,5 +20,6 @@ WARMED = (np, pa, file_groups, scan, staging)
 if __name__ == "__main__":
     warm_up()
     tree.warm_up()
+    machine.warm_up()
     pa.array([0])  # the first such call imports pandas
     manager()

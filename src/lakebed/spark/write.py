@@ -38,5 +38,5 @@ def _policy(spec: WriteSpec) -> LogPolicy:
     """
     mode = spec.config.distribution_mode
     alike = spec.operation.kind is Kind.DELETE or bool(spec.rule.ordering_fields)
-    direct = alike and spec.rule.merger is None and not spec.is_partial and mode != "hash"
+    direct = alike and spec.rule.is_associative and not spec.is_partial and mode != "hash"
     return LogPolicy(spec.appends_logs and direct, 0 if mode == "none" else MIN_LOG_ROWS)

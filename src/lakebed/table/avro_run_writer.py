@@ -1,6 +1,5 @@
 """Write one sorted run as the records of an Avro block."""
 
-import struct
 from types import TracebackType
 from typing import Self
 
@@ -14,14 +13,6 @@ from lakebed.table.run_writer import KeyOrder
 
 # What is encoded at once: the kernel works on whole columns, the stream takes the bytes.
 _ENCODE_ROWS = 16_384
-
-
-_CONTENT_VERSION = 3
-
-
-def block_head(rows: int) -> bytes:
-    """Give what stands before the records in the content of an Avro block."""
-    return struct.pack(">ii", _CONTENT_VERSION, rows)
 
 
 class AvroRunWriter:

@@ -4,13 +4,13 @@ import zlib
 
 import pyarrow as pa
 
+from lakebed.format.avro_rows.block import encode_head
 from lakebed.format.delete_columns import encode_deletes
 from lakebed.format.log_block import BlockType, HeaderKey, LogBlock, encode_block, encode_frame
 from lakebed.format.names import InlineLogName
 from lakebed.format.order_mark import mark_ordered
 from lakebed.storage.spool import Spool
 from lakebed.storage.storage import WriteStream
-from lakebed.table.avro_run_writer import block_head
 from lakebed.table.data_writer import DataFileWriter
 from lakebed.table.file_group import join_path
 from lakebed.table.log_target import Deletes, LogFileStats, LogTarget, Rows
@@ -144,7 +144,7 @@ class InlineLog:
         target = self._target
         content_length = self._writer.close().size_bytes
         schema = mark_ordered(target.row_schema) if target.avro else target.row_schema
-        before = block_head(self._rows) if target.avro else b""
+        before = encode_head(self._rows) if target.avro else b""
         head, tail = encode_frame(
             BlockType.AVRO_DATA if target.avro else BlockType.PARQUET_DATA,
             self._headers(schema) | target.row_headers,

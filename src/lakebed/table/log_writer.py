@@ -114,7 +114,7 @@ def write_log_run(
         ordering=ordering,
         partial=partial,
         compacted=compacted,
-        avro=writes_avro(config),
+        avro=_writes_avro(config, ordering),
     )
     log: _Log = NativeLog(target) if config.version >= _NATIVE_VERSION else InlineLog(target)
     order = KeyOrder(target.place)
@@ -129,9 +129,13 @@ def write_log_run(
         raise
 
 
-def writes_avro(config: TableConfig) -> bool:
-    """Tell whether rows of logs go to Avro blocks; Parquet unless asked for."""
-    return config.properties.get(_BLOCK_FORMAT, "parquet").strip().lower() == "avro"
+def _writes_avro(config: TableConfig, ordering: tuple[pa.Field, ...]) -> bool:
+    """Tell whether rows of logs go to Avro blocks; to Parquet ones unless asked for.
+
+    Hudi 1.2.0 merges Parquet blocks wrongly where rows are ordered by a text.
+    """
+    asked = config.properties.get(_BLOCK_FORMAT, "").strip().lower()
+    return asked == "avro" or (not asked and any(f.type == pa.string() for f in ordering))
 
 
 def _ordering_fields(config: TableConfig, table_schema: str) -> tuple[pa.Field, ...]:

@@ -9,7 +9,7 @@ import mmap
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from lakebed.errors import CorruptError, SchemaError, UnavailableError, UnsupportedError
 from lakebed.format.parquet_statistics import ChunkStatistics, parse_statistics
 from lakebed.storage.storage import Storage
+from lakebed.table.page_limits import KnownPages, PageLimits, read_footer_bytes
 
 BUFFER_BYTES = 10 << 20
 """How much of one run is held in memory by default."""
@@ -87,12 +88,13 @@ class ParquetFooter:
     key_values: Mapping[str, str]
     schema: pa.Schema
     columns: HeldColumns | None = None
+    pages: KnownPages = field(default_factory=KnownPages, repr=False, compare=False)
 
 
 class ParquetSource:
     """An open Parquet file, or block; `open_parquet` makes one."""
 
-    __slots__ = ("_files", "_footer", "_forget", "_input", "_remote", "_what", "footer")
+    __slots__ = ("_files", "_footer", "_forget", "_input", "_limits", "_remote", "_what", "footer")
 
     def __init__(
         self,
@@ -111,6 +113,7 @@ class ParquetSource:
         self._forget = forget
         self.footer = self._read_footer() if footer is None else footer
         self._footer = self.footer.metadata
+        self._limits = PageLimits(what, source, self._footer, self.footer.pages, remote)
 
     def _read_footer(self) -> ParquetFooter:
         with reading(self._what):
@@ -144,11 +147,7 @@ class ParquetSource:
     def statistics(self, columns: Collection[str]) -> list[Mapping[str, ChunkStatistics]]:
         """Give what the footer says of these columns, for each row group."""
         with reading(self._what):
-            size = self._input.size()
-            length = int.from_bytes(self._input.read_at(8, size - 8)[:4], "little")
-            if length > size - 8:
-                raise CorruptError(f"{self._what}: a footer of {length} bytes in {size}")
-            footer = self._input.read_at(length, size - 8 - length)
+            footer = read_footer_bytes(self._input, self._what)
         return parse_statistics(footer, columns, self._what)
 
     def row_groups_with(
@@ -162,7 +161,8 @@ class ParquetSource:
         for group in groups:
             with reading(self._what):
                 rows = self._footer.row_group(group).num_rows
-                if rows > MAX_BATCH_ROWS or holds(self._chunk(column, group)):
+                most = min(MAX_BATCH_ROWS, self._limits.most_rows(group, [column]))
+                if rows > most or holds(self._chunk(column, group)):
                     found.append(group)
         return found
 
@@ -225,15 +225,15 @@ class ParquetSource:
         # itself, in small batches, and what comes out of it tells how much the others may be.
         first, rest = groups[:1], groups[1:]
         row_bytes = 1.0
-        for batch in file.iter_batches(
-            min(rows, max_rows, _SAMPLE_ROWS), row_groups=first, columns=columns
-        ):
+        rows = min(rows, max_rows, _SAMPLE_ROWS, self._limits.most_rows(first[0], columns))
+        for batch in file.iter_batches(rows, row_groups=first, columns=columns):
             row_bytes = max(row_bytes, batch.nbytes / max(1, batch.num_rows))
             yield batch
         sizes = {g: max(sizes[g], self._footer.row_group(g).num_rows * row_bytes) for g in rest}
         rows = batch_rows or min(max_rows, _batch_rows(buffer_bytes, row_bytes))
         for window in _windows(rest, sizes, window_bytes):
-            yield from file.iter_batches(rows, row_groups=window, columns=columns)
+            most = min(self._limits.most_rows(group, columns) for group in window)
+            yield from file.iter_batches(min(rows, most), row_groups=window, columns=columns)
 
     def _read_counts(self, groups: list[int], batch_rows: int) -> Iterator[pa.RecordBatch]:
         # Without columns pyarrow gives no rows at all; their number is still an answer.

@@ -167,7 +167,12 @@ def _read_data(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa
         fields = needs.all_fields
         if source.partial:
             present = list(file.schema)
-            fields = [field for field in fields if find_field(present, field.name) is not None]
+            # A file without keys is refused below, whatever else it lacks.
+            fields = [
+                field
+                for field in fields
+                if field.name == RECORD_KEY or find_field(present, field.name) is not None
+            ]
         target = pa.schema(fields)
         # Hudi takes no row of a base file for a delete, whatever its columns say.
         markers = [] if source.is_base else _markers(file, needs)
@@ -193,7 +198,7 @@ def _read_batches(
         return
     known = keys is not None and needs.virtual_key is None
     groups = keys.row_groups(file, source.name) if keys is not None and known else None
-    if keys is None or not keys.is_few or not source.ordered:
+    if keys is None or not keys.is_few or not source.ordered or RECORD_KEY not in columns:
         yield from file.read(
             columns, buffer_bytes=needs.buffer_bytes, max_rows=needs.max_rows, row_groups=groups
         )

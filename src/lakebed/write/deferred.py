@@ -100,7 +100,7 @@ def defer_write(
         storage=target.storage,
         config=config,
         index=index,
-        rule=merge_rule(config, target.merger),
+        rule=merge_rule(config, target.merger, schema_text=snapshot.schema_text),
         operation=operation,
         schema=columns.staged,
         table_schema=columns.table,

@@ -84,7 +84,10 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
     if write.old is not None:
         footer = read_footer(spec.storage, write.old.path)
         old_rows = footer.num_rows
-        runs = [_old_run(write, footer), *(_with_carried(run) for run in runs)]
+        old = _old_run(write, footer)
+        came = [_with_carried(run) for run in runs]
+        # Rows that came together fill each other before they meet the old ones, as in Hudi.
+        runs = [old, *came] if spec.rule.fill is None else [*came, replace(old, yields=True)]
         fields = [*(pa.field(carried, pa.string()) for carried in _CARRIED), *fields]
     # A delete that carries an ordering value may meet an older row that comes later still: on
     # a merge-on-read table it stays, as a log on top of the new base file.

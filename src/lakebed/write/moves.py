@@ -144,7 +144,7 @@ def _needs_rows(spec: WriteSpec, places: _Places) -> Mask:
 
     Of several places on a merge-on-read table, some may be of keys that logs have deleted.
     """
-    if spec.rule.merger is not None:
+    if not spec.rule.is_associative:
         return np.zeros_like(places.found)
     asked = bool(spec.rule.ordering_fields) or spec.is_partial
     on_read = spec.config.table_type is TableType.MERGE_ON_READ
@@ -162,10 +162,10 @@ def _homes(rows: pa.RecordBatch, gone: Mask, spec: WriteSpec) -> pa.StringArray:
 
 
 def _refuse_merger(spec: WriteSpec, rows: pa.RecordBatch, moving: Numbers) -> None:
-    if moving.size and spec.rule.merger is not None:
+    if moving.size and not spec.rule.is_associative:
         key = rows.column(RECORD_KEY)[int(moving[0])].as_py()
         raise UnsupportedError(
-            f"key {key!r} changes its partition, which a merger of your own cannot follow; "
+            f"key {key!r} changes its partition, which a merger of your own, or one that fills columns, cannot follow; "
             "create the table with hoodie.simple.index.update.partition.path=false"
         )
 

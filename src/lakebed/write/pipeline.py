@@ -264,7 +264,7 @@ def _spec(
         storage=transaction.storage,
         config=config,
         index=index,
-        rule=merge_rule(config, target.merger),
+        rule=merge_rule(config, target.merger, schema_text=transaction.snapshot.schema_text),
         operation=operation,
         schema=columns.staged,
         table_schema=columns.table,

@@ -340,7 +340,7 @@ READS: list[tuple[dict[str, Any], type[LakebedError], str]] = [
     ({"where": "v = id"}, UnsupportedError, "comparing int64 with string"),
     ({"where": "upper(id) = 'A'"}, UnsupportedError, r"UPPER\(id\) is not understood"),
     ({"mode": "x"}, UnsupportedError, "mode='x'"),
-    ({"since": "2024-01-01"}, UnsupportedError, "since"),
+    ({"since": "2024-01-01", "as_of": "2024-01-02"}, InvalidError, "since"),
 ]
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from lakebed.api.table import Table
 from lakebed.errors import CorruptError, InvalidError, SchemaError, UnsupportedError
+from lakebed.format.cdc import ENABLED, LOGGING_MODE, LoggingMode
 from lakebed.format.instant_name import Action, InstantName, State
 from lakebed.model.instant import parse_instant
 from lakebed.storage.storage import Storage
@@ -159,9 +160,9 @@ def test_clustering_changes_nothing():
 def test_changed_columns_come_in_whole_rows():
     table = new(MOR)
     one = write(table, ("a", 1, 1), ("b", 1, 1))
-    table.update_columns(pa.table({"id": ["a"], "dt": ["p"], "v": [7], "ts": [2]}))
-    assert table.read(since=one).read_all().to_pylist() == [{"id": "a", "v": 7, "ts": 2, "dt": "p"}]
-    assert changes(table, since=one) == [("u", ("a", 1), ("a", 7))]
+    table.update_columns(pa.table({"id": ["a"], "dt": ["p"], "ts": [2]}))
+    assert table.read(since=one).read_all().to_pylist() == [{"id": "a", "v": 1, "ts": 2, "dt": "p"}]
+    assert changes(table, since=one) == [("u", ("a", 1), ("a", 1))]
 
 
 def test_rows_have_the_columns_of_now(table: Table):
@@ -230,7 +231,7 @@ def test_archived_commits_count(table: Table):
             changes(table, since=ends[1])
         # What was there before is known from the archive alone.
         with pytest.raises(InvalidError, match="not there any more"):
-            changes(table, since=ends[4], until=ends[5])
+            changes(table, since=ends[5], until=ends[6])
     else:
         inserted = [("i", None, (f"k{n}", n)) for n in range(8)]
         first, *updated = [("u", ("a", n - 1), ("a", n)) for n in range(8)]
@@ -242,6 +243,68 @@ def test_archived_commits_count(table: Table):
         ("i", None, ("k7", 7)),
         ("u", ("a", 6), ("a", 7)),
     ]
+
+
+def logged(mode: LoggingMode, version: int) -> tuple[Table, str]:
+    """Make a table that logs changes, and tell when its first commit was completed."""
+    own = {**BY_HAND, ENABLED: "true", LOGGING_MODE: mode}
+    table = new(COW, properties=own, table_version=version)
+    one = write(table, ("a", 1, 1), ("b", 1, 1), ("c", 1, 5))
+    write(table, ("a", 2, 2), ("c", 2, 4), ("d", 2, 2))
+    delete(table, "b")
+    return table, one
+
+
+LOGGED = [("i", None, ("d", 2)), ("u", ("a", 1), ("a", 2)), ("d", ("b", 1), None)]
+
+
+@pytest.mark.parametrize("version", [9, 10])
+@pytest.mark.parametrize("mode", list(LoggingMode))
+def test_changes_are_the_same_however_they_are_logged(mode: LoggingMode, version: int):
+    table, one = logged(mode, version)
+    storage = table._storage
+    assert changes(table, since=one) == LOGGED
+    first = min(table.history()["instant"].to_pylist())
+    paths = [entry.path for entry in storage.list("p")]
+    assert len([path for path in paths if "cdc" in path]) == 2
+    for path in paths:
+        if path.endswith(f"_{first}.parquet"):
+            storage.delete(path)
+    table = reopen(storage)
+    if mode is LoggingMode.OP_KEY_ONLY:
+        with pytest.raises(InvalidError, match="not there any more"):
+            changes(table, since=one)
+    else:
+        assert changes(table, since=one) == LOGGED
+    for path in paths:
+        if "cdc" in path:
+            storage.delete(path)
+    with pytest.raises(InvalidError, match="not there any more"):
+        changes(reopen(storage), since=one)
+
+
+@pytest.mark.parametrize("version", [9, 10])
+def test_change_data_that_is_gone_is_made_good_by_the_base_files(version: int):
+    table, one = logged(LoggingMode.DATA_BEFORE_AFTER, version)
+    for entry in list(table._storage.list("p")):
+        if "cdc" in entry.path:
+            table._storage.delete(entry.path)
+    assert changes(reopen(table._storage), since=one) == LOGGED
+
+
+@pytest.mark.parametrize("version", [9, 10])
+def test_change_data_that_was_cut_is_refused(version: int):
+    table, one = logged(LoggingMode.DATA_BEFORE_AFTER, version)
+    storage = table._storage
+    path = next(entry.path for entry in storage.list("p") if "cdc" in entry.path)
+    whole = storage.read(path)
+    for length in range(1, len(whole)):
+        storage.put(path, whole[:length])
+        with pytest.raises(CorruptError, match="cdc"):
+            changes(table, since=one)
+    storage.put(path, b"")
+    with pytest.raises(CorruptError, match="cdc"):
+        changes(table, since=one)
 
 
 def test_a_log_that_was_cut_is_no_shorter_range():

@@ -175,3 +175,28 @@ def test_full_name_joins_the_namespace_once():
     assert full_name({"name": "a.B", "namespace": "c"}) == "a.B"
     assert full_name({"name": "B", "namespace": "a"}) == "a.B"
     assert full_name({"name": "B"}) == "B"
+
+
+def test_records_of_records_of_nothing_are_refused_before_they_double_without_end():
+    inner = record(name="R0")
+    for number in range(1, 31):
+        inner = record(inner, f"R{number - 1}", name=f"R{number}")
+    with pytest.raises(CorruptError, match="more than 32 free values"):
+        decode_record(container(inner, b""), "f")
+
+
+def test_many_fields_of_nothing_in_each_item_of_an_array_are_refused():
+    item = record(*["null"] * 1000, name="Item")
+    with pytest.raises(CorruptError, match="free values"):
+        decode_record(container(record({"type": "array", "items": ["null", item]}), b"\x00"), "f")
+
+
+def test_bomb_of_a_few_kilobytes_is_refused_before_it_becomes_millions_of_values():
+    item = record("int", name="Item")
+    body = encode_long(32 << 20) + bytes(32 << 20) + b"\x00"
+    data = container(
+        record({"type": "array", "items": item}), zlib.compress(body, 9, wbits=-15), b"deflate"
+    )
+    assert len(data) < 40_000
+    with pytest.raises(CorruptError, match=r"f: .*at most 4194304 bytes"):
+        decode_record(data, "f")

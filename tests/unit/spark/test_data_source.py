@@ -1,8 +1,7 @@
-"""Parts of the data source that need no session: filters, change rows as JSON, tasks."""
+"""Parts of the data source that need no session: filters, tasks, what streams are told."""
 
 import datetime as dt
 import decimal
-import json
 import pickle
 from typing import Any
 
@@ -30,7 +29,6 @@ from lakebed.errors import InvalidError, LakebedError, UnsupportedError
 from lakebed.format.names import BaseFileName
 from lakebed.model.executor import TaskId
 from lakebed.spark.data_source.filters import to_predicate
-from lakebed.spark.data_source.json_text import changes_to_json
 from lakebed.spark.data_source.reader import Reader, bundles, make_reader, table_schema
 from lakebed.spark.data_source.writer import Staged, Writer
 from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice
@@ -113,63 +111,6 @@ def test_a_filter_keeps_the_rows_that_spark_keeps(one, rows):
 def test_a_filter_without_a_sure_spelling_is_left_to_spark(one):
     assert to_predicate([one], ROWS.schema) is None
     assert kept(one, GreaterThan(("num",), 1)) == [1, 3]
-
-
-def test_rows_before_and_after_are_json_with_every_value_in_it():
-    place = pa.struct([("x", pa.int32()), ("tags", pa.list_(pa.string()))])
-    kind = pa.struct(
-        [
-            ("id", pa.int64()),
-            ("text", pa.string()),
-            ("real", pa.float64()),
-            ("yes", pa.bool_()),
-            ("numbers", pa.list_(pa.int32())),
-            ("counts", pa.map_(pa.string(), pa.float64())),
-            ("day", pa.date32()),
-            ("at", pa.timestamp("us", "UTC")),
-            ("price", pa.decimal128(5, 2)),
-            ("place", place),
-        ]
-    )
-    row: dict[str, Any] = {
-        "id": 7,
-        "text": 'q"\\\n\x01é湖',
-        "real": 19.1,
-        "yes": True,
-        "numbers": [1, None, 3],
-        "counts": [("k", 1.5), ("n", None)],
-        "day": dt.date(1970, 1, 3),
-        "at": dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC),
-        "price": decimal.Decimal("1.50"),
-        "place": {"x": None, "tags": ["a"]},
-    }
-    empty = dict.fromkeys(row) | {"id": 8, "numbers": [], "counts": [], "real": float("inf")}
-    batch = pa.record_batch(
-        {
-            "op": pa.array(["i", "u", "d"]),
-            "before": pa.array([None, row, empty], kind),
-            "after": pa.array([row, empty, None], kind),
-        }
-    )
-    for part in (batch, batch.slice(1)):
-        texts = changes_to_json(part, ["op", "before", "after"]).to_pylist()
-        assert texts[-1]["after"] is None
-        full, none = json.loads(texts[-2]["before"] or texts[-2]["after"]), json.loads(texts[-1]["before"])  # fmt: skip
-        assert full == {
-            "id": 7, "text": 'q"\\\n\x01é湖', "real": 19.1, "yes": True, "numbers": [1, None, 3],
-            "counts": {"k": 1.5, "n": None}, "day": 2, "at": 1_000_000, "price": 1.5,
-            "place": {"x": None, "tags": ["a"]},
-        }  # fmt: skip
-        assert none == dict.fromkeys(row) | {
-            "id": 8, "numbers": [], "counts": {}, "real": "Infinity",
-        }  # fmt: skip
-    assert changes_to_json(batch, ["before"]).column(0)[0].as_py() is None
-
-
-def test_a_type_without_a_text_is_refused_by_name():
-    batch = pa.record_batch({"before": pa.array([{"b": b"1"}])})
-    with pytest.raises(UnsupportedError, match=r"'before\.b' of type binary"):
-        changes_to_json(batch, ["before"])
 
 
 def slice_of(number: int, size: int) -> FileSlice:

@@ -110,7 +110,7 @@ def _tasks(taken: Claim, plan: CompactionPlan, merger: Merger | None) -> list[Co
     """Give a task for each file group that is still there, the largest first."""
     snapshot, config = taken.snapshot, taken.config
     replaced = snapshot.replaced
-    rule = merge_rule(config, merger)
+    rule = merge_rule(config, merger, schema_text=snapshot.schema_text)
     _check_joins(plan, config, merger)
     schema = snapshot.schema
     text = snapshot.schema_text or arrow_to_avro(schema, config.name)
@@ -138,10 +138,10 @@ def _tasks(taken: Claim, plan: CompactionPlan, merger: Merger | None) -> list[Co
 
 def _check_joins(plan: CompactionPlan, config: TableConfig, merger: Merger | None) -> None:
     joins = any(operation.kind is Kind.LOG for operation in plan.operations)
-    if joins and merger is not None:
+    if joins and (merger is not None or config.fill is not None):
         raise InvalidError(
-            f"table {config.name!r} is merged by a merger of your own: logs can only be merged with "
-            "their base file (mode full); roll the plan back"
+            f"table {config.name!r} is merged by a merger of your own, or by one that fills columns: "
+            "logs can only be merged with their base file (mode full); roll the plan back"
         )
 
 

@@ -91,7 +91,11 @@ def schedule_compaction(
             return None
         if force and mode is Mode.LOG:
             chosen = replace(chosen, blocks_threshold=2)
-        joins = config.merge_mode is not MergeMode.CUSTOM and target.merger is None
+        joins = (
+            target.merger is None
+            and config.fill is None
+            and config.merge_mode is not MergeMode.CUSTOM
+        )
         operations = bound_io(_operations(hold, mode, chosen, joins=joins), chosen)
         if not operations:
             return None

@@ -9,8 +9,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lakebed.errors import SchemaError
 from lakebed.model.read_options import ReadOptions
-from lakebed.spark.data_source.json_text import changes_to_json
 from lakebed.spark.data_source.moment import commits_of, snapshot_of
+from lakebed.table.changes.json_text import changes_to_json
 from lakebed.table.changes.scan import plan_changes
 
 CHANGES_SCHEMA = StructType(
@@ -44,8 +44,11 @@ class ChangesReader(DataSourceReader):
         return iter(()) if partition.value is None else self._rows(partition)
 
     def _rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        schema = pa.schema([pa.field(name, pa.string()) for name in self._names])
         for batch in self._scan.read(partition.value):
-            yield changes_to_json(batch, self._names)
+            texts = changes_to_json(batch)
+            columns = [texts.column(name) for name in self._names]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def __getstate__(self) -> dict[str, object]:
         """Leave behind what tasks do not need."""

@@ -1,6 +1,6 @@
 """The writer of `format("lakebed")`: tasks stage rows, the driver commits them."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -76,6 +76,3 @@ class Writer(DataSourceArrowWriter):
         """Delete what was staged."""
         del messages
         self._save.give_up()
-
-
-Begin = Callable[[Any, pa.Schema, bool], Save]

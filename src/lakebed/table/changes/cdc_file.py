@@ -17,6 +17,7 @@ from lakebed.format.names import NativeLogName, parse_data_name
 from lakebed.storage.storage import Storage
 from lakebed.table.parquet_source import READ_ROWS, reading
 from lakebed.table.projection import shape
+from lakebed.table.retained import NamedFile
 from lakebed.table.run_reader import open_data
 from lakebed.table.run_source import RunKind, RunSource
 
@@ -50,9 +51,16 @@ class CdcFile:
                         yield _records(batch, row)
 
 
-def open_cdc_file(storage: Storage, path: str) -> CdcFile:
+def open_cdc_file(storage: Storage, named: NamedFile) -> CdcFile:
     """Look at the headers of a file of change data; NotFoundError if it is gone."""
+    path = named.path
     what = f"change data {path!r}"
+    found = storage.head(path).size
+    # A log that lost whole blocks at its end looks whole.
+    if found < named.size_bytes:
+        raise CorruptError(
+            f"{what}: its commit wrote {named.size_bytes} bytes, found {found}; it was cut"
+        )
     name = parse_data_name(path.rpartition("/")[2])
     if name is None:
         raise CorruptError(f"{what}: a commit names it, but that is no name of change data")

@@ -15,6 +15,7 @@ from lakebed.table.changes.history import GroupHistory, PastSlice
 from lakebed.table.changes.incremental import replaced_at
 from lakebed.table.changes.named import gone, named_data_files
 from lakebed.table.file_group import FileGroupId, FileSlice
+from lakebed.table.retained import NamedFile
 from lakebed.table.snapshot import Snapshot
 
 
@@ -22,13 +23,13 @@ from lakebed.table.snapshot import Snapshot
 class ChangeStep:
     """What one commit did to one file group.
 
-    `cdc_files` are the paths of its change data, without which no file of the slices is lost.
+    `cdc_files` is its change data; where there is none, no file of the slices is lost.
     """
 
     instant: Instant
     before: PastSlice
     after: PastSlice
-    cdc_files: tuple[str, ...] = ()
+    cdc_files: tuple[NamedFile, ...] = ()
 
     @property
     def lost(self) -> str | None:
@@ -106,10 +107,10 @@ def _step(
     ends_here = ended is not None and ended <= commit.completion
     after = nothing if ends_here else history.slice_at(group, commit.completion, inclusive=True)
     cdc_files = tuple(
-        path.lstrip("/")
+        NamedFile(path.lstrip("/"), size_bytes)
         for stat in commit.metadata.partition_to_write_stats.get(group.partition, ())
         if stat.file_id == group.file_id
-        for path in (stat.cdc_stats or {})
+        for path, size_bytes in (stat.cdc_stats or {}).items()
     )
     step = ChangeStep(commit.requested, before, after, cdc_files)
     if step.lost is not None and not cdc_files:

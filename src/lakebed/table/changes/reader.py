@@ -104,7 +104,7 @@ class ChangeReader:
     def _logged(self, step: ChangeStep) -> list[CdcFile] | None:
         """Open the change data of a commit; None where there is none any more."""
         try:
-            return [open_cdc_file(self.storage, path) for path in step.cdc_files] or None
+            return [open_cdc_file(self.storage, file) for file in step.cdc_files] or None
         except NotFoundError:
             return None
 

@@ -49,7 +49,9 @@ def plan_changes(
         snapshot.config,
         snapshot.schema,
         tuple(columns),
-        merge_rule(snapshot.config, merger) if merges else MergeRule(),
+        merge_rule(snapshot.config, merger, schema_text=snapshot.schema_text)
+        if merges
+        else MergeRule(),
         snapshot.timeline,
     )
     return ChangeScan(reader, groups)

@@ -1,0 +1,170 @@
+"""Logs cut at every byte of their last block: refused by name, or nothing was lost."""
+
+import functools
+import logging
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pytest
+
+from lakebed.errors import CorruptError
+from lakebed.format.log_block import BlockType
+from lakebed.format.log_scan import BlockPlace, scan_blocks
+from lakebed.storage.storage import Storage
+from lakebed.table.file_group import FileSlice
+from lakebed.table.merge_rule import merge_rule
+from lakebed.table.slice_reader import read_slice
+from lakebed.table.snapshot import Snapshot, load_snapshot
+from support.fixtures import files
+from support.tables import copy_of, make, reopen
+from support.version_6 import as_version_6
+
+SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64()), ("ts", pa.int64())])
+
+
+@dataclass(frozen=True)
+class Log:
+    """A log of a table in memory, and the slice that it belongs to."""
+
+    storage: Storage
+    snapshot: Snapshot
+    slice_: FileSlice
+    path: str
+    data: bytes
+    last: BlockPlace
+
+    def read(self):
+        """Read its slice as of when the log was whole: no listing tells that it is shorter."""
+        snapshot = self.snapshot
+        batches = read_slice(
+            self.storage,
+            self.slice_,
+            snapshot.config,
+            snapshot.schema,
+            snapshot.schema.names,
+            merge_rule(snapshot.config),
+            snapshot.timeline.is_committed,
+        )
+        return [row for batch in batches for row in batch.to_pylist()]
+
+    def read_table(self):
+        return sorted(map(repr, reopen(self.storage).read().read_all().to_pylist()))
+
+
+def blocks_of(data):
+    return [
+        place
+        for place in scan_blocks(lambda at, length: data[at : at + length], len(data), "f")
+        if isinstance(place, BlockPlace)
+    ]
+
+
+def find_log(storage, kind):
+    """Find a log in which a block of `kind` is the last one."""
+    snapshot = load_snapshot(storage, reopen(storage).config)
+    for slice_ in snapshot.slices:
+        for log in slice_.log_files:
+            data = storage.read(log.path)
+            blocks = blocks_of(data)
+            if blocks and blocks[-1].type is kind and blocks[-1].end == len(data):
+                return Log(storage, snapshot, slice_, log.path, data, blocks[-1])
+    raise AssertionError(f"no log with a last block {kind}")
+
+
+def ours(block_format, kind):
+    table = make(
+        schema=SCHEMA,
+        table_type="MERGE_ON_READ",
+        ordering=("ts",),
+        partition_by=(),
+        buckets=1,
+        properties={"hoodie.logfile.data.block.format": block_format},
+    )
+    rows = [{"id": f"k{i}", "v": i, "ts": 1} for i in range(5)]
+    table.bulk_insert(pa.Table.from_pylist(rows, SCHEMA))
+    if kind is BlockType.DELETE:
+        table.delete([{"id": "k1"}])
+    else:
+        table.upsert(pa.Table.from_pylist([{**rows[0], "ts": 2}], SCHEMA))
+    return table._storage
+
+
+AVRO, PARQUET, DELETE = BlockType.AVRO_DATA, BlockType.PARQUET_DATA, BlockType.DELETE
+LOGS = {
+    "Avro of Hudi": lambda: find_log(copy_of(files("mor9_bucket_avro")), AVRO),
+    "Avro of Hudi, version 8": lambda: find_log(copy_of(files("mor8_bucket_avro")), AVRO),
+    "Parquet of Hudi": lambda: find_log(copy_of(files("mor9_bucket_parquet")), PARQUET),
+    "deletes of Hudi": lambda: find_log(copy_of(files("mor9_isdeleted")), DELETE),
+    "Avro of ours": lambda: find_log(ours("avro", AVRO), AVRO),
+    "Parquet of ours": lambda: find_log(ours("parquet", PARQUET), PARQUET),
+    "deletes of ours": lambda: find_log(ours("parquet", DELETE), DELETE),
+    "Avro, table version 6": lambda: find_log(as_version_6(ours("avro", AVRO)), AVRO),
+    "deletes, table version 6": lambda: find_log(as_version_6(ours("avro", DELETE)), DELETE),
+}
+
+
+@pytest.fixture(params=LOGS)
+def log(request):
+    return _log(request.param)
+
+
+@functools.cache
+def _log(name):
+    return LOGS[name]()
+
+
+@pytest.fixture(autouse=True)
+def whole_again(request):
+    yield
+    if "log" in request.fixturenames:
+        log = request.getfixturevalue("log")
+        log.storage.put(log.path, log.data)
+
+
+def test_cut_at_every_byte_of_its_last_block_a_log_is_corrupt_and_named(log):
+    assert log.read()
+    for cut in range(log.last.offset + 1, log.last.end):
+        log.storage.put(log.path, log.data[:cut])
+        with pytest.raises(CorruptError, match="roll back the instant") as caught:
+            log.read()
+        assert log.path in str(caught.value)
+        assert f"byte {log.last.offset}:" in str(caught.value)
+
+
+def test_with_zeros_for_every_rest_of_its_last_block_a_log_is_corrupt_and_named(log):
+    for cut in range(log.last.offset + 1, log.last.end, 7):
+        # The end of a block is zeros itself.
+        if (torn := log.data[:cut].ljust(len(log.data), b"\0")) == log.data:
+            continue
+        log.storage.put(log.path, torn)
+        with pytest.raises(CorruptError) as caught:
+            log.read_table()
+        assert log.path in str(caught.value)
+
+
+def test_a_table_whose_log_was_cut_is_corrupt_at_the_end_of_a_block_too(log):
+    start, end = log.last.offset, log.last.end
+    for cut in (*range(start, min(start + 40, end), 8), *range(end - 20, end, 3)):
+        log.storage.put(log.path, log.data[:cut])
+        with pytest.raises(CorruptError) as caught:
+            log.read_table()
+        assert log.path in str(caught.value)
+
+
+def test_a_block_that_a_writer_did_not_end_is_passed_over_where_the_rest_is_all(log, caplog):
+    before = log.read()
+    last = log.data[log.last.offset :]
+    for cut in range(1, len(last)):
+        log.storage.put(log.path, log.data + last[:cut])
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            assert log.read() == before
+        assert "passed over" in caplog.text
+
+
+def test_a_torn_block_before_the_one_that_repeats_it_is_passed_over(log):
+    before = log.read_table()
+    last = log.data[log.last.offset :]
+    for cut in range(len(last) // 8, len(last), len(last) // 8):
+        log.storage.put(log.path, log.data[: log.last.offset] + last[:cut] + last)
+        assert log.read_table() == before
