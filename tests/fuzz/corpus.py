@@ -28,8 +28,14 @@ _UNREAD = (".crc", ".hoodie_partition_metadata", ".inflight")
 _UNREAD_FOLDERS = (".hoodie/metadata/", ".hoodie/.locks/", ".hoodie/.temp/", ".hoodie/.heartbeat/")
 _CDC = {"hoodie.table.cdc.enabled": "true"}
 _OURS: dict[str, dict[str, Any]] = {
-    "ours_v8_avro": {"table_version": 8, "properties": {"hoodie.logfile.data.block.format": "avro"}},
-    "ours_v9_avro": {"table_version": 9, "properties": {"hoodie.logfile.data.block.format": "avro"}},
+    "ours_v8_avro": {
+        "table_version": 8,
+        "properties": {"hoodie.logfile.data.block.format": "avro"},
+    },
+    "ours_v9_avro": {
+        "table_version": 9,
+        "properties": {"hoodie.logfile.data.block.format": "avro"},
+    },
     "ours_v9_parquet": {"table_version": 9},
     "ours_v9_cdc": {"table_version": 9, "properties": _CDC},
     "ours_v10": {"table_version": 10},

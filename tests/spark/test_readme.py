@@ -8,7 +8,9 @@ ROWS = "SELECT 1L AS user_id, {id}L AS id, timestamp'2026-01-0{id} 00:00:00' AS 
 
 
 def test_the_example_of_the_readme_runs(spark, tmp_path, capsys):
-    code, moved, upkeep = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    code, moved, upkeep = re.findall(
+        r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
+    )
     frame = spark.sql(f"{ROWS.format(id=1, amount=5)} UNION ALL {ROWS.format(id=2, amount=50)}")
     frame = frame.selectExpr("user_id", "id", "ts", "CAST(amount AS DECIMAL(12, 2)) AS amount")
     names = {"df": frame, "more": frame.selectExpr("user_id", "id + 2 AS id", "ts", "amount")}
