@@ -9,7 +9,7 @@ export SPARK_LOCAL_IP := 127.0.0.1
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo check test units faults spark cluster interop soak bench docs lock clean
+.PHONY: help setup java demo check test units faults fuzz spark cluster interop soak bench docs lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -36,13 +36,16 @@ check: setup ## format, lint, types, layers, spelling
 	$(BIN)/lint-imports
 	$(BIN)/codespell
 
-test: check units faults spark ## everything but interop and soak
+test: check units faults fuzz spark ## everything but interop and soak
 
 units: setup ## unit, property, golden and meta tests
 	$(PYTEST) -n 2 --dist loadfile tests/unit tests/property tests/golden tests/meta --doctest-modules src/lakebed
 
 faults: setup ## a crash at every storage operation, schedules, processes, kills
 	$(PYTEST) -n 2 tests/fault tests/soak
+
+fuzz: setup ## thousands of damaged files, read in processes of their own
+	$(PYTEST) --timeout 1800 tests/fuzz
 
 spark: java setup ## local[2], a standalone cluster, Spark Connect
 	$(PYTEST) -p no:randomly tests/spark
@@ -57,7 +60,7 @@ $(HUDI_VENV)/.ready: requirements/hudi.txt
 	@touch $@
 
 soak: java setup ## the long runs
-	LAKEBED_HYPOTHESIS=soak LAKEBED_SOAK=1 LAKEBED_SCHEDULES=20000 $(PYTEST) -n 2 --timeout 7200 tests/property tests/fault tests/soak
+	LAKEBED_HYPOTHESIS=soak LAKEBED_SOAK=1 LAKEBED_SCHEDULES=20000 LAKEBED_MUTATED=20000 $(PYTEST) -n 2 --timeout 7200 tests/property tests/fault tests/soak tests/fuzz
 
 bench: java setup $(HUDI_VENV)/.ready ## measure against Apache Hudi; figures go to docs/benchmarks.md
 	$(BIN)/python bench/run.py

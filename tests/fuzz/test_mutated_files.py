@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
@@ -33,41 +34,39 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return made
 
 
-def run_worker(folder: Path, first: int, count: int) -> Iterator[str]:
+def run_worker(folder: Path, first: int, count: int, module: str = "fuzz.worker") -> Iterator[str]:
     """Run `count` cases from `first` on, every WORKERS-th; yield what was wrong.
 
     A worker that dies is followed by another one, which goes on behind the case that killed it.
     """
     while count > 0:
-        done, trouble, last = _run_once(folder, first, count)
+        done, trouble, last = _run_once(folder, first, count, module)
         yield from trouble
         if last is None:
             return
         yield last
+        if not done:
+            return  # it does not even begin
         first, count = first + done * WORKERS, count - done
 
 
-def _run_once(folder: Path, first: int, count: int) -> tuple[int, list[str], str | None]:
+def _run_once(
+    folder: Path, first: int, count: int, module: str
+) -> tuple[int, list[str], str | None]:
     """Give how many cases were begun, what was wrong, and what killed the process, if any did."""
-    command = [
-        sys.executable,
-        "-m",
-        "fuzz.worker",
-        str(folder),
-        str(first),
-        str(count),
-        str(WORKERS),
-    ]
+    command = [sys.executable, "-m", module, *map(str, (folder, first, count, WORKERS))]
     path = os.pathsep.join([str(TESTS), str(TESTS.parent / "src")])
-    with subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-    ) as process:
+    with (
+        TemporaryFile("w+") as errors,
+        subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+        ) as process,
+    ):
         assert process.stdout is not None
-        assert process.stderr is not None
         case: dict[str, Any] = {}
         begun, trouble = 0, []
         for line in process.stdout:
@@ -79,11 +78,11 @@ def _run_once(folder: Path, first: int, count: int) -> tuple[int, list[str], str
             elif "done" in said:
                 if said["peak_kb"] > PEAK_KB:
                     trouble.append(f"a worker took {said['peak_kb']} KB of memory")
-                process.wait()
                 return begun, trouble, None
-        errors = process.stderr.read()
-        process.wait()
-        return begun, trouble, f"{case}: the process died, {process.returncode}: {errors[-2000:]}"
+        code = process.wait()
+        errors.seek(0)
+        last = f"{case}: the process died, {code}: {errors.read()[-2000:]}"
+        return begun, trouble, last
 
 
 def test_every_damaged_file_is_refused_by_name_or_read_as_it_was(folders: list[Path]):
@@ -94,3 +93,14 @@ def test_every_damaged_file_is_refused_by_name_or_read_as_it_was(folders: list[P
         )
         trouble = [what for part in found for what in part]
     assert not trouble, f"{len(trouble)} of {CASES}:\n" + "\n".join(trouble[:20])
+
+
+def test_a_file_that_kills_its_process_is_named_and_the_others_are_read_all_the_same(
+    tmp_path: Path,
+):
+    trouble = list(run_worker(tmp_path, 0, 6, "fuzz.dying_worker"))
+    assert len(trouble) == 2
+    assert "file 4" in trouble[0]
+    assert "died, -6" in trouble[0]
+    assert "took too long" in trouble[1]
+    assert "file 8" in trouble[1]

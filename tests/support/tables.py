@@ -13,6 +13,7 @@ from lakebed.api.engines import Engines
 from lakebed.api.opening import make_table
 from lakebed.api.table import Table
 from lakebed.errors import NotFoundError
+from lakebed.format.avro_rows.block import read_avro_block
 from lakebed.format.bucket import bucket_of_file_id, key_buckets
 from lakebed.format.commit_metadata import CommitMetadata
 from lakebed.format.delete_columns import decode_deletes
@@ -208,6 +209,10 @@ def log_runs(storage: Storage, log: LogFile, table: Table) -> list[KeyRun]:
             names = config.ordering_fields if ordered else ()
             types = [schema.field(name).type for name in names]
             runs.append((what, decode_deletes(block.content, types, what).keys))
+        elif block.type is BlockType.AVRO_DATA:
+            schema_text = block.headers[HeaderKey.SCHEMA]
+            assert is_marked_ordered(schema_text), what
+            runs.append((what, _avro_keys(block.content, schema_text, what)))
         else:
             assert block.type is BlockType.PARQUET_DATA
             file = pq.ParquetFile(io.BytesIO(block.content))
@@ -215,6 +220,17 @@ def log_runs(storage: Storage, log: LogFile, table: Table) -> list[KeyRun]:
             runs.append((what, file.read([RECORD_KEY]).column(0).combine_chunks()))
     assert runs, log.path
     return runs
+
+
+def _avro_keys(content: bytes, schema_text: str, what: str) -> pa.Array:
+    batches = read_avro_block(
+        lambda at, length: content[at : at + length],
+        len(content),
+        schema_text,
+        [RECORD_KEY],
+        what=what,
+    )
+    return pa.concat_arrays([batch.column(0) for batch in batches])
 
 
 def _marks(file: pq.ParquetFile) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Arguments that a caller gives, checked before anything is read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -27,9 +27,21 @@ def key_batches(
     keys: Sequence[object], schema: pa.Schema, names: Sequence[str]
 ) -> list[pa.RecordBatch]:
     """Give keys as a batch of the columns `names`; none where there are no keys."""
-    wanted = pa.schema([schema.field(name) for name in names])
+    wanted = key_schema(schema, names)
     batches: list[pa.RecordBatch] = keys_to_table(keys, wanted).combine_chunks().to_batches()
     return batches
+
+
+def key_schema(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
+    """Give the columns by which the table's properties say that rows are found."""
+    wanted = list(names)
+    for name in wanted:
+        if name not in schema.names:
+            raise SchemaError(
+                f"key column {name!r}, as hoodie.properties names it: want one of the table's "
+                f"columns, found {', '.join(schema.names) or 'none, as nothing was written yet'}"
+            )
+    return pa.schema([schema.field(name) for name in wanted])
 
 
 def checked_keys(keys: object) -> Sequence[object]:

@@ -7,7 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakebed.api.arguments import checked_columns, checked_keys, checked_where, key_batches
+from lakebed.api.arguments import (
+    checked_columns,
+    checked_keys,
+    checked_where,
+    key_batches,
+    key_schema,
+)
 from lakebed.api.engines import Engines
 from lakebed.api.keys import keys_to_table
 from lakebed.api.layers import Layers, layers_of
@@ -400,7 +406,7 @@ class Table(TableServices):
         """Give the keys of the rows that fulfil `where` when the write begins, under its lock."""
         snapshot = self._snapshot(None)
         names = dict.fromkeys((*self._config.record_key_fields, *self._config.partition_fields))
-        schema = pa.schema([snapshot.schema.field(name) for name in names])
+        schema = key_schema(snapshot.schema, names)
 
         def scan(snapshot: Snapshot) -> Scan:
             return plan_scan(snapshot, list(names), where, self._merger)
@@ -413,7 +419,7 @@ class Table(TableServices):
         """Make a table of keys that were given as dicts."""
         schema = self._snapshot(None).schema
         names = dict.fromkeys(delete_fields(self._config))
-        return keys_to_table(keys, pa.schema([schema.field(name) for name in names]))
+        return keys_to_table(keys, key_schema(schema, names))
 
     def _partition_path(self, given: str | Mapping[str, object]) -> str:
         if isinstance(given, str):
@@ -428,7 +434,7 @@ class Table(TableServices):
             )
         if not fields:
             return ""  # a table without partitions is one
-        row = keys_to_table([given], pa.schema([schema.field(name) for name in fields]))
+        row = keys_to_table([given], key_schema(schema, fields))
         batch = row.combine_chunks().to_batches()[0]
         return str(partition_column(batch, self._config)[0])
 

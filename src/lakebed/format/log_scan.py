@@ -34,6 +34,8 @@ _FRAME_SIZE: Final = 4 + 4 + 4 + 8 + 4 + 8
 _READ_AHEAD: Final = 32 << 10
 """Most schemas fit; a small file comes in one read."""
 _SEARCH_STEP: Final = 1 << 20
+MAX_HEADER_BYTES: Final = 64 << 20
+"""How long the text of a header may be: schemas and record positions are far shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +175,15 @@ def _parse_headers(cursor: "_Cursor", count: int) -> dict[HeaderKey, str]:
     headers: dict[HeaderKey, str] = {}
     for _ in range(count):  # each takes bytes, so a count that is too large runs into the end
         key = cursor.int32()
-        text = cursor.take(cursor.int32())
+        length = cursor.int32()
         if key not in HeaderKey.__members__.values():
             raise UnsupportedError(f"{cursor.name}: unknown header key {key}")
+        if length > MAX_HEADER_BYTES and length <= cursor.end - cursor.at:
+            raise UnsupportedError(
+                f"{cursor.name}: header {HeaderKey(key).name} of {length} bytes, want at most "
+                f"{MAX_HEADER_BYTES}"
+            )
+        text = cursor.take(length)
         try:
             headers[HeaderKey(key)] = text.decode()
         except UnicodeDecodeError as error:

@@ -81,6 +81,14 @@ class PageSizes:
     long_dictionary: int
 
 
+def read_footer_bytes(read_at: ReadAt, size: int, what: str) -> bytes:
+    """Read the footer of a Parquet file of `size` bytes as it lies there."""
+    length = int.from_bytes(read_at(size - 8, 8)[:4], "little") if size > 8 else size
+    if length > size - 8:
+        raise CorruptError(f"{what}: a footer of {length} bytes in {size}")
+    return read_at(size - 8 - length, length)
+
+
 def parse_chunks(footer: bytes, what: str) -> list[list[ColumnChunk]]:
     """Give the column chunks of each row group."""
     try:
@@ -112,6 +120,13 @@ def chunks_of(chunks: Collection[ColumnChunk], columns: Collection[str]) -> Iter
     """Give those of the `columns` whose pages are worth a look."""
     wanted = frozenset(columns)
     return (chunk for chunk in chunks if chunk.column in wanted and chunk.may_burst)
+
+
+def check_pages(read_at: ReadAt, size: int, columns: Collection[str], what: str) -> None:
+    """Refuse a file of `size` bytes with pages of these columns that are too large to unpack."""
+    for group in parse_chunks(read_footer_bytes(read_at, size, what), what):
+        for chunk in chunks_of(group, columns):
+            measure_pages(read_at, size, chunk, what)
 
 
 def measure_pages(read_at: ReadAt, size: int, chunk: ColumnChunk, what: str) -> PageSizes:

@@ -41,15 +41,12 @@ def stand_in(sources: Ints, winners: Ints) -> Ints:
 
 def _present(column: pa.ChunkedArray, places: pa.Int64Array, fill: Fill) -> bytes | None:
     """Tell of each version by a byte whether its value stands; None if all do."""
-    if fill.marker is None:
-        if column.null_count == 0:
-            return None
-        stands = pc.is_valid(column.take(places))
-    elif pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        marker = pa.scalar(fill.marker, column.type)
-        stands = pc.fill_null(pc.not_equal(column.take(places), marker), True)
-    else:
+    if fill.marker is None and column.null_count == 0:
+        return None  # without looking at the versions
+    gives_way = fill.gives_way(column.take(places))
+    if gives_way is None:
         return None
+    stands = pc.invert(gives_way)
     return _bytes(stands)
 
 

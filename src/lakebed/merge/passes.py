@@ -29,7 +29,7 @@ def merge_in_passes(
     `spill` writes batches of `schema` and the flags behind it, and gives the run that reads them
     back; it reads all of them before it returns. Only neighbours are merged beforehand, the newest
     first: they are the smallest. Partial runs are not: what they lack can only be told from
-    what is older; nor is one that yields. More of them than `max_fan_in` are all read at once.
+    what is older; nor is one that yields or repeats. More of them than `max_fan_in` are all read at once.
     """
     if max_fan_in < 2:
         raise InvalidError(f"merge: want a fan-in of at least 2, found {max_fan_in}")
@@ -61,7 +61,7 @@ def _merge_pass(
 
 
 def _is_apart(run: Run) -> bool:
-    return run.partial or run.yields
+    return run.partial or run.yields or run.repeats
 
 
 def _merge_group(runs: list[Run], rule: MergeRule, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

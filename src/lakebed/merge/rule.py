@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 # A user's own merge: (older, newer), aligned by key and of one schema, to the merged rows.
 Merger = Callable[[pa.RecordBatch, pa.RecordBatch], pa.RecordBatch]
@@ -18,6 +19,15 @@ class Fill:
     """
 
     marker: str | None = None
+
+    def gives_way(self, column: pa.Array | pa.ChunkedArray) -> pa.BooleanArray | None:
+        """Tell of each value whether it gives way; None if none of the column's does."""
+        if self.marker is None:
+            return pc.is_null(column) if column.null_count else None
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            return None
+        marker = pa.scalar(self.marker, column.type)
+        return pc.fill_null(pc.equal(column, marker), False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,9 +31,13 @@ class Run:
     A run that `yields` comes last although it is the oldest: it wins only by a greater ordering
     value, never over a delete without one. That is how Hudi reads a base file: logs are folded
     first, and what is left of them meets the base file once.
+
+    A run that `repeats` may hold a key several times, and each of these rows is one for itself: it
+    meets the versions of the other runs alone. Hudi's `insert` makes such base files.
     """
 
     name: str
     batches: Iterable[pa.RecordBatch]
     partial: bool = False
     yields: bool = False
+    repeats: bool = False

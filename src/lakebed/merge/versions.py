@@ -23,13 +23,15 @@ class Part:
     """Some rows of one run in the schema of the merge, their flags if any is set.
 
     `lacks` names the columns, null here, for which older versions keep their value. Rows that
-    `yields` come last and win only by a greater ordering value.
+    `yields` come last and win only by a greater ordering value. Of rows that `repeats` each stands
+    for itself.
     """
 
     rows: pa.RecordBatch
     flags: Bytes | None = None
     lacks: frozenset[str] = frozenset()
     yields: bool = False
+    repeats: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ def to_part(batch: pa.RecordBatch, schema: pa.Schema, run: Run) -> Part:
         raise CorruptError(f"{what}: want a record key in every row, found {nulls} rows with none")
     rows = pa.RecordBatch.from_arrays(columns, schema=schema)
     lacking = frozenset(lacks) if run.partial else frozenset()
-    return Part(rows, _flags(batch, what), lacking, run.yields)
+    return Part(rows, _flags(batch, what), lacking, run.yields, run.repeats)
 
 
 def check_rule(rule: MergeRule, schema: pa.Schema) -> None:

@@ -6,6 +6,7 @@ bring a smaller key, so the window can be ordered and given out.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from lakebed.errors import CorruptError
 from lakebed.format.meta_columns import RECORD_KEY
 from lakebed.merge import tree
 from lakebed.merge.arrays import int64_array, key_bytes
+from lakebed.merge.repeated import set_apart
 from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import DELETED, FLAGS, Run
 from lakebed.merge.tree import Keys, order_keys
@@ -31,7 +33,9 @@ MAX_ROWS = 64 << 10
 def merge_runs(
     runs: Sequence[Run], rule: MergeRule, schema: pa.Schema, *, keep_deletes: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of all runs, oldest run first, in ascending key order, each key once.
+    """Yield the rows of all runs, oldest run first, in ascending key order.
+
+    Each key comes once, but for what `Run.repeats` says.
 
     The batches have the columns of `schema`. Deleted keys are left out, unless `keep_deletes`:
     then the flags are the last column, and a deleted key has its ordering values and else nulls.
@@ -149,7 +153,8 @@ class _Cursor:
         flags = None if part.flags is None else part.flags[start:end]
         if flags is not None and not flags.any():
             flags = None
-        return Part(part.rows.slice(start, end - start), flags, part.lacks, part.yields)
+        rows = part.rows.slice(start, end - start)
+        return replace(part, rows=rows, flags=flags)
 
 
 def _pass_through(
@@ -183,6 +188,7 @@ def _merge_window(
         raise _find_descending(window, order.descends)
     if not fold:
         return every_version(parts, order)
+    order = set_apart(order, [(part.rows.num_rows, part.repeats) for part in parts])
     return resolve(parts, order, rule, keep_deletes=keep_deletes, kernel=kernel)
 
 

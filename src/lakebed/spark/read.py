@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from lakebed.errors import InvalidError, UnsupportedError
-from lakebed.format.meta_columns import COMMIT_TIME, RECORD_KEY
+from lakebed.format.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY
 from lakebed.index.scan import Scan
 from lakebed.spark.executor import over_numbers, spread
 from lakebed.spark.schema import arrow_to_spark
@@ -44,13 +44,17 @@ _NATIVE_OPTIONS = {
 def read_frame(spark: SparkSession, scan: Scan) -> DataFrame:
     """Give the rows of `scan` (meta columns may be among its columns)."""
     scan.check_readable()
-    plain = [s for s in scan.slices if not s.needs_merge and is_native(scan.storage, s)]
-    others = [s for s in scan.slices if s not in plain]
     predicate = _understood(scan)
     # A batch without columns would lose its rows on the way to Spark.
     wanted = scan.columns_with(predicate) or [RECORD_KEY]
     if scan.where is not None and predicate is None:
         wanted = scan.full_schema.names
+    # Some releases of Hudi put meta columns into files of tables that have none.
+    hidden = not scan.config.has_meta_columns and not set(wanted).isdisjoint(META_COLUMNS)
+    plain = [
+        s for s in scan.slices if not s.needs_merge and not hidden and is_native(scan.storage, s)
+    ]
+    others = [s for s in scan.slices if s not in plain]
     schema = pa.schema([scan.full_schema.field(name) for name in wanted])
     frames = []
     if plain:

@@ -1,20 +1,23 @@
 """The changes between the rows of an old base file and those of the one that takes its place.
 
 Both come in ascending order of key, each key once, so a window of each is compared at a time. A
-row that nobody touched has the commit time and the sequence number that it had: those decide,
-never its columns. So an update that changes no value is a change, as for Hudi.
+row that nobody touched has the commit time and the sequence number that it had: those decide. So
+an update that changes no value is a change, as for Hudi. Only where a row that loses can give
+the one that stands a value are columns compared as well.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakebed.errors import UnsupportedError
 from lakebed.format.cdc import ChangeOp
 from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
+from lakebed.merge.equal import equal_values
 
 _STAMP = (COMMIT_TIME, COMMIT_SEQNO)
 
@@ -37,13 +40,19 @@ class ChangeFinder:
 
     Both hold key, commit time and sequence number. Of old rows the columns `before` are wanted,
     of new ones the columns `after`; none of them where there are no columns. A new row without
-    a commit time is one that is being written.
+    a commit time is one that is being written. The columns `compared`, which both hold, may
+    differ although the commit is the same.
     """
 
     def __init__(
-        self, old: Iterable[pa.RecordBatch], before: pa.Schema | None, after: pa.Schema | None
+        self,
+        old: Iterable[pa.RecordBatch],
+        before: pa.Schema | None,
+        after: pa.Schema | None,
+        compared: Sequence[str] = (),
     ) -> None:
         self._old = iter(old)
+        self._compared = compared
         self._before = before
         self._after = after
         self._held: pa.RecordBatch | None = None
@@ -76,7 +85,7 @@ class ChangeFinder:
         at = pc.index_in(new.column(RECORD_KEY), value_set=old.column(RECORD_KEY))
         gone = np.ones(old.num_rows, np.bool_)
         gone[at.drop_null().to_numpy()] = False
-        changed = pc.invert(_is_same(old, new, at))
+        changed = pc.invert(_is_same(old, new, at, self._compared))
         parts = []
         if changed.true_count:
             parts.append(self._written(new.filter(changed), old.take(at.filter(changed))))
@@ -107,10 +116,36 @@ class ChangeFinder:
         )
 
 
-def _is_same(old: pa.RecordBatch, new: pa.RecordBatch, at: pa.Int32Array) -> pa.BooleanArray:
+def each_once(batches: Iterable[pa.RecordBatch], what: str) -> Iterator[pa.RecordBatch]:
+    """Pass batches in order of key on; refuse a key that comes twice: which row became which?"""
+    last: str | None = None
+    for batch in batches:
+        keys = batch.column(RECORD_KEY)
+        again = pc.equal(keys.slice(0, max(0, len(keys) - 1)), keys.slice(1))
+        if len(keys) and last == keys[0].as_py():
+            raise _twice(what, last)
+        if pc.any(again, min_count=0).as_py():
+            raise _twice(what, keys[pc.index(again, pa.scalar(True)).as_py()].as_py())
+        last = keys[-1].as_py() if len(keys) else last
+        yield batch
+
+
+def _twice(what: str, key: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{what}: a key comes more than once, {key!r}, and what happens to such rows cannot be "
+        "told: read snapshots, or incrementally; before a write that logs changes delete the key"
+    )
+
+
+def _is_same(
+    old: pa.RecordBatch, new: pa.RecordBatch, at: pa.Int32Array, compared: Sequence[str]
+) -> pa.BooleanArray:
     """Tell of each new row whether the old row `at` that place is the same, untouched."""
     equal = [pc.equal(new.column(name), old.column(name).take(at)) for name in _STAMP]
-    return pc.fill_null(pc.and_(*equal), False)
+    same = pc.fill_null(pc.and_(*equal), False)
+    for name in compared:
+        same = pc.and_(same, equal_values(old.column(name).take(at), new.column(name)))
+    return same
 
 
 def _images(

@@ -34,7 +34,7 @@ from lakebed.merge.rule import MergeRule
 from lakebed.merge.window import merge_runs
 from lakebed.storage.storage import Storage
 from lakebed.table.base_file import read_footer
-from lakebed.table.cdc_changes import ChangeFinder, Changes
+from lakebed.table.cdc_changes import ChangeFinder, Changes, each_once
 from lakebed.table.config import TableConfig
 from lakebed.table.conform import conform_array
 from lakebed.table.file_group import BaseFile, join_path
@@ -185,7 +185,7 @@ def _old_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the old base file in key order, each key once.
 
-    Another writer's file may be in any order and hold a key twice.
+    Another writer's file may be in any order; one that holds a key twice is refused.
     """
     footer = read_footer(target.storage, old.path)
     stamps = [pa.field(name, pa.string()) for name in (COMMIT_TIME, COMMIT_SEQNO)]
@@ -200,7 +200,8 @@ def _old_rows(
         old.path, RunKind.DATA, old.name.instant, ordered=footer.is_ordered, is_base=True
     )
     run = open_run(target.storage, source, needs)
-    return merge_runs([run], MergeRule(rule.ordering_fields), pa.schema(needs.all_fields))
+    rows_of = merge_runs([run], MergeRule(rule.ordering_fields), pa.schema(needs.all_fields))
+    return each_once(rows_of, source.name)
 
 
 def _record_schema(mode: LoggingMode, schema: pa.Schema) -> pa.Schema:

@@ -12,7 +12,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakebed.errors import CorruptError
-from lakebed.format.parquet_pages import ColumnChunk, chunks_of, measure_pages, parse_chunks
+from lakebed.format.parquet_pages import (
+    ColumnChunk,
+    chunks_of,
+    measure_pages,
+    parse_chunks,
+    read_footer_bytes,
+)
 
 MAX_BATCH_BYTES = 64 << 20
 """How much the long values of a batch may take."""
@@ -45,7 +51,8 @@ class PageLimits:
         Raises UnsupportedError for a page that is too large to be unpacked.
         """
         if self.known.chunks is None:
-            self.known.chunks = parse_chunks(self._footer(), self.what)
+            footer = read_footer_bytes(self._read_at, self.source.size(), self.what)
+            self.known.chunks = parse_chunks(footer, self.what)
         if group >= len(self.known.chunks):
             raise CorruptError(f"{self.what}: no row group {group} in its footer")
         row_bytes = sum(
@@ -78,19 +85,6 @@ class PageLimits:
     def _read_at(self, offset: int, length: int) -> bytes:
         data: bytes = self.source.read_at(length, offset)
         return data
-
-    def _footer(self) -> bytes:
-        return read_footer_bytes(self.source, self.what)
-
-
-def read_footer_bytes(source: pa.NativeFile, what: str) -> bytes:
-    """Read the footer of a Parquet file as it lies there."""
-    size = source.size()
-    length = int.from_bytes(source.read_at(8, size - 8)[:4], "little")
-    if length > size - 8:
-        raise CorruptError(f"{what}: a footer of {length} bytes in {size}")
-    footer: bytes = source.read_at(length, size - 8 - length)
-    return footer
 
 
 def _grows(chunk: ColumnChunk) -> bool:

@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakebed.errors import CorruptError, SchemaError, UnavailableError, UnsupportedError
+from lakebed.format.parquet_pages import read_footer_bytes
 from lakebed.format.parquet_statistics import ChunkStatistics, parse_statistics
 from lakebed.storage.storage import Storage
-from lakebed.table.page_limits import KnownPages, PageLimits, read_footer_bytes
+from lakebed.table.page_limits import KnownPages, PageLimits
 
 BUFFER_BYTES = 10 << 20
 """How much of one run is held in memory by default."""
@@ -147,7 +148,9 @@ class ParquetSource:
     def statistics(self, columns: Collection[str]) -> list[Mapping[str, ChunkStatistics]]:
         """Give what the footer says of these columns, for each row group."""
         with reading(self._what):
-            footer = read_footer_bytes(self._input, self._what)
+            footer = read_footer_bytes(
+                lambda at, length: self._input.read_at(length, at), self._input.size(), self._what
+            )
         return parse_statistics(footer, columns, self._what)
 
     def row_groups_with(

@@ -87,7 +87,7 @@ def open_run(storage: Storage, source: RunSource, needs: Needs) -> Run:
     batches = read_run(storage, source, needs)
     if not source.ordered:
         batches = sort_batches(batches, None, source.name, sort_bytes=needs.sort_bytes)
-    return Run(source.name, batches, source.partial)
+    return Run(source.name, batches, source.partial, repeats=source.is_base)
 
 
 def open_runs(

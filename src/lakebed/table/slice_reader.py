@@ -61,7 +61,7 @@ def read_slice(
 
     A slice without logs gives its base file as it lies, but for what `row_groups` rules out,
     and `rule` is not asked. Else, or if it is to be `by_key`, rows come in ascending order of
-    key, each key once. `is_visible` tells which instants count. `sources` are the runs of the
+    key, each key once unless its base file holds it several times. `is_visible` tells which instants count. `sources` are the runs of the
     slice, if the caller has them already. Memory is bounded by runs times `buffer_bytes`; runs
     without order are sorted in a bound of their own.
     """

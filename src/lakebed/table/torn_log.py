@@ -64,6 +64,10 @@ def check_torn(storage: Storage, config: TableConfig, torn: TornLog) -> None:
         return
     if not wanted:
         raise CorruptError(f"{where}, and no commit on the timeline says what it held: {way_out}")
+    if _is_older_than_timeline(snapshot, torn.file):
+        raise CorruptError(
+            f"{where}, and commits that are archived may have written to the file too: {way_out}"
+        )
     found = _whole(storage, torn)
     for instant, rows in wanted.items():
         if found[instant] < rows:
@@ -83,6 +87,13 @@ def _is_of_nobody(snapshot: Snapshot, file: LogFile) -> bool:
     first = snapshot.timeline.first_active
     layout_1 = snapshot.config.timeline_layout == LAYOUT_1
     return layout_1 and first is not None and file.name.instant >= first
+
+
+def _is_older_than_timeline(snapshot: Snapshot, file: LogFile) -> bool:
+    """Tell whether a log of many commits, as version 6 has, may have some that are archived."""
+    first = snapshot.timeline.first_active
+    layout_1 = snapshot.config.timeline_layout == LAYOUT_1
+    return layout_1 and first is not None and file.name.instant < first
 
 
 def _written(snapshot: Snapshot, file: LogFile) -> Mapping[str, int]:

@@ -26,6 +26,8 @@ def check_writable(config: TableConfig, *, gives_up_indexes: bool = False) -> No
     buckets = isinstance(config.index, BucketIndex)
     meta = properties.get("hoodie.meta.fields.mode", "ALL").upper()
     slashed = "hoodie.datasource.write.slash.separated.date.partitioning"
+    by_type, by_class = "hoodie.table.keygenerator.type", "hoodie.table.keygenerator.class"
+    generator = by_type if properties.get(by_type) else by_class
     refusals = {
         "table version 6 is read only here; upgrade it with Apache Hudi 1.x, whose next write does "
         "that (hoodie.write.auto.upgrade=true), or its procedure upgrade_table": (
@@ -41,7 +43,7 @@ def check_writable(config: TableConfig, *, gives_up_indexes: bool = False) -> No
             populate == "false"
         ),
         f"it keeps only some meta columns (hoodie.meta.fields.mode={meta})": meta != "ALL",
-        f"its key generator {properties.get('hoodie.table.keygenerator.type')} is unknown": (
+        f"its key generator {properties.get(generator)} is unknown ({generator})": (
             config.key_generator is None
         ),
         "it has no record key fields, so its keys cannot be hashed to buckets": (

@@ -29,6 +29,7 @@ from lakebed.errors import (
     NotFoundError,
     UnsupportedError,
 )
+from lakebed.format.parquet_pages import check_pages
 from lakebed.model.instant import Instant
 from lakebed.storage.storage import Storage
 from lakebed.timeline.timeline import COMMIT_ACTIONS
@@ -264,6 +265,14 @@ def _read_file(
             pq.ParquetFile(source, pre_buffer=False) as parquet,
         ):
             _check_schema(file, parquet.schema_arrow, content)
+            # Elsewhere each page would cost a request.
+            if storage.local_path(file.path) is not None:
+                check_pages(
+                    lambda at, length: source.read_at(length, at),
+                    source.size(),
+                    [*_TIMES, *content, "version"],
+                    f"archived {file.path}",
+                )
             for batch in _sorted_batches(parquet, [*_TIMES, *content, "version"]):
                 yield from _parse_rows(file, batch, content)
     # pyarrow tells of bad pages, footers and text by its own errors, OSError or ValueError.

@@ -1,17 +1,20 @@
 """Second stage of a write: merge the runs of one file group into its base file, or into one log."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial, reduce
 from itertools import count
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakebed.format.commit_metadata import NO_PREVIOUS_COMMIT, WriteStat
-from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
+from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, OUR_PREFIX, RECORD_KEY
 from lakebed.format.names import BaseFileName
 from lakebed.index.rings import ensure_ring
 from lakebed.merge.passes import merge_in_passes
+from lakebed.merge.rule import Fill
 from lakebed.merge.run import DELETED, FLAGS, OPEN, Run
 from lakebed.model.executor import TaskId
 from lakebed.table.base_file import BaseFileFooter, read_footer
@@ -32,6 +35,9 @@ from lakebed.write.status import NOTHING_COMPACTED, WriteStatus
 
 # What a row that was written before brings along, and a new row does not have yet.
 _CARRIED = (COMMIT_TIME, COMMIT_SEQNO)
+# Where values give way: a column that a late row fills if it may have filled others, so that the
+# row becomes one of this commit although it won, as in Hudi.
+_FILLED = f"{OUR_PREFIX}filled"
 
 
 def write_file_group(write: FileGroupWrite, task: TaskId) -> WriteStatus:
@@ -87,7 +93,15 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
         old = _old_run(write, footer)
         came = [_with_carried(run) for run in runs]
         # Rows that came together fill each other before they meet the old ones, as in Hudi.
-        runs = [old, *came] if spec.rule.fill is None else [*came, replace(old, yields=True)]
+        if (fill := spec.rule.fill) is None:
+            runs = [old, *came]
+        else:
+            fills = [
+                _with_filled(run, lambda rows: pa.repeat("yes", rows.num_rows)) for run in came
+            ]
+            old = _with_filled(old, partial(_gives_way, schema=spec.table_schema, fill=fill))
+            runs = [*fills, replace(old, yields=True)]
+            fields.append(pa.field(_FILLED, pa.string()))
         fields = [*(pa.field(carried, pa.string()) for carried in _CARRIED), *fields]
     # A delete that carries an ordering value may meet an older row that comes later still: on
     # a merge-on-read table it stays, as a log on top of the new base file.
@@ -106,7 +120,7 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
     with ExitStack() as open_files:
         open_files.enter_context(writer)
         changes = _change_log(write, task, open_files)
-        for batch in _merged(write, task, runs, pa.schema(fields)):
+        for batch in map(_restamped, _merged(write, task, runs, pa.schema(fields))):
             live = _append(writer, batch, write)
             if changes is not None:
                 changes.put(live)
@@ -189,6 +203,33 @@ def _with_carried(run: Run) -> Run:
             yield pa.RecordBatch.from_arrays([*nulls, *batch.columns], schema=schema)
 
     return replace(run, batches=batches())
+
+
+def _with_filled(run: Run, told: Callable[[pa.RecordBatch], pa.StringArray]) -> Run:
+    """Give rows a column that says whether a value of theirs gives way."""
+    field = pa.field(_FILLED, pa.string())
+    return replace(run, batches=(rows.append_column(field, told(rows)) for rows in run.batches))
+
+
+def _gives_way(rows: pa.RecordBatch, schema: pa.Schema, fill: Fill) -> pa.StringArray:
+    """Give what gives way where another value of the row does, elsewhere what does not."""
+    masks = [
+        mask for field in schema if (mask := fill.gives_way(rows.column(field.name))) is not None
+    ]
+    if not masks:
+        return pa.repeat("no", rows.num_rows)
+    return pc.if_else(reduce(pc.or_, masks), pa.scalar(fill.marker, pa.string()), "no")
+
+
+def _restamped(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Make rows that were filled rows of this commit."""
+    if _FILLED not in batch.schema.names:
+        return batch
+    filled = pc.fill_null(pc.equal(batch.column(_FILLED), "yes"), False)
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    for name in _CARRIED:
+        columns[name] = pc.if_else(filled, pa.scalar(None, pa.string()), columns[name])
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=batch.schema)
 
 
 def _append(writer: DataFileWriter, batch: pa.RecordBatch, write: FileGroupWrite) -> pa.RecordBatch:

@@ -157,3 +157,15 @@ def test_a_table_without_partitions_is_one(partition):
     table.upsert(given((1, 1, "a"), (2, 2, "b")))
     table.delete_partitions([partition])
     assert user_rows(table) == {}
+
+
+def test_a_key_column_that_the_table_lacks_is_named(tmp_path):
+    table = lakebed.create_table(None, str(tmp_path), SCHEMA, key="id")
+    path = tmp_path / ".hoodie" / "hoodie.properties"
+    text = path.read_text().replace("recordkey.fields=id", "recordkey.fields=ie")
+    path.write_text(text)
+    table = lakebed.open_table(None, str(tmp_path))
+    with pytest.raises(SchemaError, match=r"key column 'ie'.*want one of the table's.*found id, "):
+        table.lookup([{"ie": "a"}])
+    with pytest.raises(SchemaError, match="key column 'ie'"):
+        table.delete([{"ie": "a"}])

@@ -218,3 +218,13 @@ def test_an_ordering_value_that_the_column_cannot_hold_is_corrupt(storage):
     slice_.native(1, LogKind.DELETES, deletes_table([("b", 1)]).set_column(1, "ts", [["text"]]))
     with pytest.raises(CorruptError, match=r"deletes\.parquet.*'ts'.*want int64, got string"):
         read(slice_)
+
+
+def test_a_partial_log_without_record_keys_is_refused_by_name(storage):
+    slice_ = Slice(storage)
+    slice_.base(0, parquet(with_meta(ROWS), marked(True)))
+    keyless = with_meta(ROWS).drop_columns(["_hoodie_record_key"])
+    content = parquet(keyless, marked(True))
+    slice_.inline(1, block(BlockType.PARQUET_DATA, 1, content, SCHEMA=RECORD, IS_PARTIAL="true"))
+    with pytest.raises(UnsupportedError, match=r"log\.1_0-0-0.*rows without a record key"):
+        read(slice_)

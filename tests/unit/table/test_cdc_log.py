@@ -272,15 +272,21 @@ def test_many_changes_are_several_blocks_of_one_log(monkeypatch: pytest.MonkeyPa
     ]
 
 
-def test_an_old_base_file_in_any_order_with_a_key_twice_is_compared_as_it_is_read():
+@pytest.mark.parametrize("twice", [False, True])
+def test_an_old_base_file_in_any_order_is_compared_unless_a_key_comes_twice(twice: bool):
     storage = memory_storage()
     name = BaseFileName(FILE_ID, "0-0-0", OLD)
     base = BaseFile("p", name, 0)
-    rows = stamped(("c", OLD, 3), ("a", OLD, 1), ("a", OLD, 2))
+    rows = stamped(("c", OLD, 3), ("a", OLD, 2), *([("a", OLD, 1)] if twice else ()))
     with storage.open_write(base.path) as sink:
         pq.write_table(pa.Table.from_batches([rows]), sink)
     log = open_change_log(target(storage), base, MergeRule())
     assert log is not None
+    if twice:
+        with pytest.raises(UnsupportedError, match="a key comes more than once, 'a'"):
+            log.put(stamped(("a", None, 9)))
+        log.abort()
+        return
     log.put(stamped(("a", None, 9)))
     [path] = log.close()
     assert [(r["op"], r["before"]["v"]) for r in cdc_records(storage, path)] == [

@@ -310,6 +310,18 @@ class TestAvroBlocks:
         assert pairs(slice_) == {"b": 1}
 
 
+def test_a_table_without_meta_columns_is_merged_by_the_keys_that_its_rows_spell(slice_):
+    bare = config(populate_meta_fields="false")
+    null = dict.fromkeys(META_COLUMNS)
+    slice_.base(1, parquet(with_meta([row("b", 1, 1, **null), row("a", 1, 5, **null)])))
+    slice_.inline(2, avro_block(2, [row("a", 2, 4, **null), row("b", 2, 4, **null)]))
+    found = read(slice_, bare, columns=(RECORD_KEY, "id", "v"))
+    assert found == [
+        {RECORD_KEY: None, "id": "a", "v": 1},
+        {RECORD_KEY: None, "id": "b", "v": 2},
+    ]
+
+
 def test_one_writer_that_sorts_and_one_that_does_not_give_the_rows_of_a_map_based_merger(slice_):
     noise = np.random.default_rng(11)
     held: dict[str, tuple[int, int]] = {}

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import CorruptError
-from lakebed.format.log_block import BlockType
+from lakebed.format.log_block import BlockType, HeaderKey
 from lakebed.format.log_scan import BlockPlace, scan_blocks
 from lakebed.storage.storage import Storage
 from lakebed.table.file_group import FileSlice
@@ -16,7 +16,7 @@ from lakebed.table.merge_rule import merge_rule
 from lakebed.table.slice_reader import read_slice
 from lakebed.table.snapshot import Snapshot, load_snapshot
 from support.fixtures import files
-from support.tables import copy_of, make, reopen
+from support.tables import contents, copy_of, make, reopen
 from support.version_6 import as_version_6
 
 SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64()), ("ts", pa.int64())])
@@ -92,7 +92,6 @@ def ours(block_format, kind):
 AVRO, PARQUET, DELETE = BlockType.AVRO_DATA, BlockType.PARQUET_DATA, BlockType.DELETE
 LOGS = {
     "Avro of Hudi": lambda: find_log(copy_of(files("mor9_bucket_avro")), AVRO),
-    "Avro of Hudi, version 8": lambda: find_log(copy_of(files("mor8_bucket_avro")), AVRO),
     "Parquet of Hudi": lambda: find_log(copy_of(files("mor9_bucket_parquet")), PARQUET),
     "deletes of Hudi": lambda: find_log(copy_of(files("mor9_isdeleted")), DELETE),
     "Avro of ours": lambda: find_log(ours("avro", AVRO), AVRO),
@@ -103,22 +102,16 @@ LOGS = {
 }
 
 
-@pytest.fixture(params=LOGS)
-def log(request):
-    return _log(request.param)
-
-
 @functools.cache
-def _log(name):
+def made(name):
     return LOGS[name]()
 
 
-@pytest.fixture(autouse=True)
-def whole_again(request):
-    yield
-    if "log" in request.fixturenames:
-        log = request.getfixturevalue("log")
-        log.storage.put(log.path, log.data)
+@pytest.fixture(params=LOGS)
+def log(request):
+    found = made(request.param)
+    yield found
+    found.storage.put(found.path, found.data)
 
 
 def test_cut_at_every_byte_of_its_last_block_a_log_is_corrupt_and_named(log):
@@ -132,7 +125,7 @@ def test_cut_at_every_byte_of_its_last_block_a_log_is_corrupt_and_named(log):
 
 
 def test_with_zeros_for_every_rest_of_its_last_block_a_log_is_corrupt_and_named(log):
-    for cut in range(log.last.offset + 1, log.last.end, 7):
+    for cut in range(log.last.offset + 1, log.last.end, 53):
         # The end of a block is zeros itself.
         if (torn := log.data[:cut].ljust(len(log.data), b"\0")) == log.data:
             continue
@@ -154,7 +147,7 @@ def test_a_table_whose_log_was_cut_is_corrupt_at_the_end_of_a_block_too(log):
 def test_a_block_that_a_writer_did_not_end_is_passed_over_where_the_rest_is_all(log, caplog):
     before = log.read()
     last = log.data[log.last.offset :]
-    for cut in range(1, len(last)):
+    for cut in (*range(1, 40, 3), *range(40, len(last), 211), len(last) - 1):
         log.storage.put(log.path, log.data + last[:cut])
         caplog.clear()
         with caplog.at_level(logging.WARNING):
@@ -168,3 +161,39 @@ def test_a_torn_block_before_the_one_that_repeats_it_is_passed_over(log):
     for cut in range(len(last) // 8, len(last), len(last) // 8):
         log.storage.put(log.path, log.data[: log.last.offset] + last[:cut] + last)
         assert log.read_table() == before
+
+
+def test_what_an_archived_commit_wrote_to_a_log_of_many_is_not_passed_over():
+    table = make(
+        schema=SCHEMA,
+        table_type="MERGE_ON_READ",
+        partition_by=(),
+        buckets=1,
+        properties={"hoodie.logfile.data.block.format": "avro"},
+    )
+    table.bulk_insert(pa.Table.from_pylist([{"id": "k1", "v": 1, "ts": 1}], SCHEMA))
+    commits = [
+        table.upsert(pa.Table.from_pylist([{"id": key, "v": 2, "ts": 2}], SCHEMA))
+        for key in ("k1", "k2")
+    ]
+    storage = as_version_6(table._storage)
+    one, other = sorted(path for path in contents(storage) if ".log." in path)
+    storage.put(one, storage.read(one) + storage.read(other))
+    storage.delete(other)
+    told = f".hoodie/{commits[1].instant}.deltacommit"
+    storage.put(told, storage.read(told).replace(other.encode(), one.encode()))
+    data = storage.read(one)
+    assert [block.headers[HeaderKey.INSTANT_TIME] for block in blocks_of(data)] == [
+        commit.instant for commit in commits
+    ]
+    whole = sorted(map(repr, reopen(storage).read().read_all().to_pylist()))
+    assert "'v': 2" in whole[0]
+
+    # As after archiving, which leaves the newest commits only.
+    for path in contents(storage):
+        if path.startswith(".hoodie/2") and commits[1].instant not in path:
+            storage.delete(path)
+    assert sorted(map(repr, reopen(storage).read().read_all().to_pylist())) == whole
+    storage.put(one, b"#HUDX#" + data[6:])
+    with pytest.raises(CorruptError, match="commits that are archived may have written"):
+        reopen(storage).read().read_all()

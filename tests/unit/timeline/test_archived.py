@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakebed.errors import CorruptError, InvalidError, LakebedError, UnsupportedError
+from lakebed.format import parquet_pages
 from lakebed.storage.local import LocalStorage
 from lakebed.timeline.active import load_timeline
 from lakebed.timeline.archived import (
@@ -347,3 +348,14 @@ def test_text_that_is_not_utf8_is_corrupt(archive):
     archive.publish()
     with pytest.raises(CorruptError, match=name):
         archive.read()
+
+
+def test_a_page_that_is_too_large_to_unpack_is_refused_by_name(tmp_path, monkeypatch):
+    archive = Archive(tmp_path)
+    archive.add(row(1, metadata=bytes(100_000)))
+    assert len(list(read_archived(archive.storage))) == 1
+    monkeypatch.setattr(parquet_pages, "MAX_PAGE_BYTES", 99_999)
+    with pytest.raises(
+        UnsupportedError, match=r"archived .*_0\.parquet, column 'metadata': a page"
+    ):
+        list(read_archived(archive.storage))

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebed.errors import NotFoundError, UnsupportedError
+from lakebed.errors import NotFoundError
 from lakebed.format.cdc import AFTER, BEFORE, OP, TS_MS, ChangeOp, LoggingMode
 from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
 from lakebed.merge.rule import MergeRule
 from lakebed.storage.storage import Storage
-from lakebed.table.base_file import read_footer
-from lakebed.table.cdc_changes import ChangeFinder
+from lakebed.table.cdc_changes import ChangeFinder, each_once
 from lakebed.table.changes.cdc_file import CdcFile, open_cdc_file
 from lakebed.table.changes.named import gone
 from lakebed.table.changes.plan import ChangeStep, GroupChanges
@@ -117,7 +116,13 @@ class ChangeReader:
             visible = self.timeline.is_committed
             keys = touched_keys(self.storage, before, after, self.config, visible)
         both = before is not None and after is not None
-        finder = ChangeFinder(self._rows(before, keys, by_key=both), self._images, self._images)
+        # In logs a row that loses by its ordering value may still give the one that stands the
+        # columns that it lacks, and the commit stays that of the latter.
+        by_order = after is not None and after.needs_merge and bool(self.rule.ordering_fields)
+        compared = self.columns if by_order else ()
+        finder = ChangeFinder(
+            self._rows(before, keys, by_key=both), self._images, self._images, compared
+        )
         for rows in self._rows(after, keys, by_key=both):
             for found in finder.put(rows):
                 yield found.ops, found.before, found.after
@@ -148,8 +153,7 @@ class ChangeReader:
     ) -> Iterator[pa.RecordBatch]:
         if slice_ is None:
             return
-        count = 0
-        for batch in read_slice(
+        rows = read_slice(
             self.storage,
             slice_,
             self.config,
@@ -160,17 +164,8 @@ class ChangeReader:
             key_filter=keys,
             buffer_bytes=self._buffer_bytes,
             by_key=by_key,
-        ):
-            count += batch.num_rows
-            yield batch
-        if by_key and keys is None and slice_.base_file is not None and not slice_.needs_merge:
-            path = slice_.base_file.path
-            there = read_footer(self.storage, path).num_rows
-            if there != count:
-                raise UnsupportedError(
-                    f"{path}: a key comes more than once ({there} rows, {count} keys); what "
-                    "happened to such rows cannot be told: read snapshots, or incrementally"
-                )
+        )
+        yield from each_once(rows, f"file group {slice_.group.file_id}") if by_key else rows
 
     @property
     def _buffer_bytes(self) -> int:

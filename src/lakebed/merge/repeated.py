@@ -1,0 +1,36 @@
+"""Rows of one run that have their key in common, and each stand for themselves."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lakebed.merge.tree import Order
+
+
+def set_apart(order: Order, parts: Sequence[tuple[int, bool]]) -> Order:
+    """Give each row of a key that a part repeats the other versions of the key for itself.
+
+    `parts` says how many rows each part has, and whether it repeats. The key then comes as
+    often as there are such rows, in their order.
+    """
+    rows, repeats = np.array([rows for rows, _ in parts]), [flag for _, flag in parts]
+    if not any(repeats) or order.starts.all():
+        return order
+    own = np.repeat(repeats, rows)[order.positions]
+    if not (own[1:] & own[:-1] & ~order.starts[1:]).any():
+        return order
+    key = np.cumsum(order.starts) - 1
+    copies = np.maximum(np.bincount(key, own).astype(np.int64), 1)
+    before = np.cumsum(own)
+    # Of its key, which of the rows for themselves it is.
+    turn = before - 1 - (before - own)[order.starts][key]
+    times = np.where(own, 1, copies[key])
+    at = np.repeat(np.arange(len(key)), times)
+    copy = np.arange(len(at)) - np.repeat(np.cumsum(times) - times, times)
+    copy = np.where(own[at], turn[at], copy)
+    # Stable: versions of a key stay in their order.
+    sorted_ = np.lexsort((copy, key[at]))
+    at, copy = at[sorted_], copy[sorted_]
+    starts = np.ones(len(at), np.bool_)
+    starts[1:] = (key[at][1:] != key[at][:-1]) | (copy[1:] != copy[:-1])
+    return Order(order.positions[at], starts)
