@@ -51,7 +51,6 @@ class ColumnChunk:
     values: int
     offset: int
     compressed_bytes: int
-    plain_bytes: int
 
     @property
     def column(self) -> str:
@@ -112,7 +111,6 @@ def _parse_chunk(chunk: Struct) -> ColumnChunk:
         as_number(held[5]),
         dictionary if 0 < dictionary < start else start,
         as_number(held[7]),
-        as_number(held[6]),
     )
 
 

@@ -117,12 +117,12 @@ class ChangeFinder:
 
 
 def each_once(batches: Iterable[pa.RecordBatch], what: str) -> Iterator[pa.RecordBatch]:
-    """Pass batches in order of key on; refuse a key that comes twice: which row became which?"""
+    """Pass batches in order of key on; refuse a key that comes twice: none tells its rows apart."""
     last: str | None = None
     for batch in batches:
         keys = batch.column(RECORD_KEY)
         again = pc.equal(keys.slice(0, max(0, len(keys) - 1)), keys.slice(1))
-        if len(keys) and last == keys[0].as_py():
+        if last is not None and len(keys) and last == keys[0].as_py():
             raise _twice(what, last)
         if pc.any(again, min_count=0).as_py():
             raise _twice(what, keys[pc.index(again, pa.scalar(True)).as_py()].as_py())

@@ -56,7 +56,8 @@ class DataFileWriter:
     (from `path` if not given), the bare file id in a log. `metadata` adds to the footer, and
     goes before what the writer would say itself. A `task` number must not come twice in an
     instant: sequence numbers hold it. With `avro_schema`, which holds the meta fields too, the
-    rows become the records of an Avro block instead of a Parquet file.
+    rows become the records of an Avro block instead of a Parquet file. A base file that takes the
+    place of another writer's `may_repeat` keys, as that one did.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class DataFileWriter:
         row_group_rows: int = ROW_GROUP_ROWS,
         row_group_bytes: int = ROW_GROUP_BYTES,
         avro_schema: str | None = None,
+        may_repeat: bool = False,
     ) -> None:
         self._path = path
         self._schema = schema
@@ -95,6 +97,7 @@ class DataFileWriter:
             {FOOTER_AVRO_SCHEMA: avro, **bloom, **(metadata or {})},
             row_group_rows=row_group_rows,
             row_group_bytes=row_group_bytes,
+            may_repeat=may_repeat,
         )
 
     def write(

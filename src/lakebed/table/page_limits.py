@@ -1,7 +1,7 @@
 """How many rows of a Parquet file may be unpacked at once, whatever its footer says of itself.
 
-Elsewhere than on a local disk a look at page headers costs requests: there only those chunks are
-looked at of which the footer itself says that they grow a lot.
+Elsewhere than on a local disk a look at page headers costs requests: there only those row groups
+are looked at of which the footer itself says that they are much larger than the whole file.
 """
 
 from collections.abc import Sequence
@@ -50,17 +50,22 @@ class PageLimits:
 
         Raises UnsupportedError for a page that is too large to be unpacked.
         """
+        if self.remote and not self._grows(group):
+            return MAX_BATCH_BYTES
         if self.known.chunks is None:
             footer = read_footer_bytes(self._read_at, self.source.size(), self.what)
             self.known.chunks = parse_chunks(footer, self.what)
         if group >= len(self.known.chunks):
             raise CorruptError(f"{self.what}: no row group {group} in its footer")
         row_bytes = sum(
-            self._row_bytes(group, chunk)
-            for chunk in chunks_of(self.known.chunks[group], columns)
-            if not self.remote or _grows(chunk)
+            self._row_bytes(group, chunk) for chunk in chunks_of(self.known.chunks[group], columns)
         )
         return max(1, int(MAX_BATCH_BYTES / max(1.0, row_bytes)))
+
+    def _grows(self, group: int) -> bool:
+        plain_bytes: int = self.metadata.row_group(group).total_byte_size
+        file_bytes: int = self.source.size()
+        return plain_bytes > max(_REMOTE_BYTES, _REMOTE_RATIO * file_bytes)
 
     def _row_bytes(self, group: int, chunk: ColumnChunk) -> float:
         place = (group, chunk.path)
@@ -85,7 +90,3 @@ class PageLimits:
     def _read_at(self, offset: int, length: int) -> bytes:
         data: bytes = self.source.read_at(length, offset)
         return data
-
-
-def _grows(chunk: ColumnChunk) -> bool:
-    return chunk.plain_bytes > max(_REMOTE_BYTES, _REMOTE_RATIO * chunk.compressed_bytes)

@@ -37,10 +37,15 @@ _ROW_GROUPS_AHEAD = 1
 
 
 class KeyOrder:
-    """The keys of a run so far; each must be above the one before it."""
+    """The keys of a run so far; each must be above the one before it.
 
-    def __init__(self, name: str) -> None:
+    With `may_repeat` it may be the same again.
+    """
+
+    def __init__(self, name: str, *, may_repeat: bool = False) -> None:
         self._name = name
+        self._rises = pc.greater_equal if may_repeat else pc.greater
+        self._may_repeat = may_repeat
         self.min_key: str | None = None
         self.max_key: str | None = None
 
@@ -49,12 +54,14 @@ class KeyOrder:
         if keys.null_count:
             raise KeyValueError(f"{self._name}: want a record key in each row, got null")
         first = keys[0].as_py()
-        if self.max_key is not None and first <= self.max_key:
+        if self.max_key is not None and (
+            first < self.max_key or (first == self.max_key and not self._may_repeat)
+        ):
             raise InvalidError(
                 f"{self._name}: want record keys above {self.max_key!r}, got {first!r}"
             )
         # Arrow compares strings by their bytes, which is the order that the file promises.
-        rising = pc.greater(keys.slice(1), keys.slice(0, len(keys) - 1))
+        rising = self._rises(keys.slice(1), keys.slice(0, len(keys) - 1))
         if pc.all(rising, min_count=0).as_py() is False:
             at = pc.index(rising, pa.scalar(False)).as_py() + 1
             before, found = keys[at - 1].as_py(), keys[at].as_py()
@@ -99,7 +106,8 @@ class RunWriter:
     are known to repeat. As a context manager it closes on success and aborts on an
     exception. A thread encodes row groups while the caller reads and merges the next;
     memory is bounded by a few row groups, whatever the size of the file. A row group that
-    could not be encoded is the error of a later `write`, or of `close`.
+    could not be encoded is the error of a later `write`, or of `close`. Keys ascend, each once
+    unless they `may_repeat`.
     """
 
     def __init__(
@@ -111,6 +119,7 @@ class RunWriter:
         *,
         row_group_rows: int = ROW_GROUP_ROWS,
         row_group_bytes: int = ROW_GROUP_BYTES,
+        may_repeat: bool = False,
     ) -> None:
         self._stream = stream
         self._path = path
@@ -118,7 +127,7 @@ class RunWriter:
         self._metadata = metadata
         self._max_rows = row_group_rows
         self._max_bytes = row_group_bytes
-        self._order = KeyOrder(path)
+        self._order = KeyOrder(path, may_repeat=may_repeat)
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
         self._pending_bytes = 0

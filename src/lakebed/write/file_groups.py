@@ -115,6 +115,7 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
         instant=spec.instant,
         partition_path=write.partition,
         task=write.number,
+        may_repeat=write.old is not None,
     )
     cdc_stats: dict[str, int] | None = None
     with ExitStack() as open_files:

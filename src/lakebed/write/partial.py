@@ -125,6 +125,8 @@ def _join(write: PartialWrite, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
         spec.rule,
         spec.timeline.is_committed,
         key_filter=key_filter,
+        # Another writer's base file may be in any order.
+        by_key=True,
     )
     columns = [field.with_nullable(True) for field in spec.table_schema]
     fields = [

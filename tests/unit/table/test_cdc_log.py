@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakebed.errors import UnavailableError
+from lakebed.errors import UnavailableError, UnsupportedError
 from lakebed.format.avro_schema import arrow_to_avro
 from lakebed.format.cdc import LoggingMode, cdc_schema
 from lakebed.format.log_block import HeaderKey

@@ -34,13 +34,15 @@ def unsorted() -> Slice:
     return slice_
 
 
-def test_a_base_file_without_order_gives_each_key_once_in_order(unsorted):
+def test_a_base_file_without_order_gives_all_its_rows_in_order(unsorted):
     assert keyed(unsorted, by_key=False) == [("c", 1), ("a", 2), ("c", 3), ("b", 4)]
-    assert keyed(unsorted, by_key=True) == [("a", 2), ("b", 4), ("c", 1)]
-    assert keyed(unsorted, by_key=True, rule=MergeRule()) == [("a", 2), ("b", 4), ("c", 3)]
+    for rule in (MergeRule(("ts",)), MergeRule()):
+        found = keyed(unsorted, by_key=True, rule=rule)
+        # Hudi shows a key that comes twice in a base file twice.
+        assert found == [("a", 2), ("b", 4), ("c", 1), ("c", 3)]
 
 
-def test_without_columns_a_row_of_each_key_is_counted(unsorted):
+def test_without_columns_every_row_is_counted(unsorted):
     batches = read_slice(
         unsorted.storage,
         unsorted.value,
@@ -51,7 +53,7 @@ def test_without_columns_a_row_of_each_key_is_counted(unsorted):
         lambda _: True,
         by_key=True,
     )
-    assert [(batch.num_columns, batch.num_rows) for batch in batches] == [(0, 3)]
+    assert [(batch.num_columns, batch.num_rows) for batch in batches] == [(0, 4)]
 
 
 def test_a_slice_without_a_base_file_has_no_rows():

@@ -111,6 +111,7 @@ def _write_base_file(work: CompactionTask, task: TaskId, sources: list[RunSource
         instant=work.instant,
         partition_path=group.partition,
         task=work.number,
+        may_repeat=base is not None,
     )
     cdc_stats = None
     with ExitStack() as open_files:
