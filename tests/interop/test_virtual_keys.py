@@ -11,7 +11,9 @@ from lakebed.errors import UnsupportedError
 
 pytestmark = pytest.mark.interop
 
-SCHEMA = pa.schema([("id", pa.string()), ("n", pa.int64()), ("ts", pa.int64()), ("dt", pa.string())])
+SCHEMA = pa.schema(
+    [("id", pa.string()), ("n", pa.int64()), ("ts", pa.int64()), ("dt", pa.string())]
+)
 
 
 @pytest.mark.parametrize("blocks", ["avro", "parquet"])

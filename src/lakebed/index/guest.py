@@ -100,5 +100,6 @@ def _compare(what: str, path: str, stored: pa.Array, ours: pa.Array) -> None:
 def _ask(snapshot: Snapshot, reason: str, how: str) -> InvalidError:
     return InvalidError(
         f"table {snapshot.config.name!r} does not say which index its writer uses, and {reason}; "
-        f"name it at the first write: {how}"
+        f"name it at the first write: {how}, as arguments of upsert or insert, or as options "
+        "(hoodie.index.type, hoodie.bucket.index.num.buckets) of format lakebed"
     )

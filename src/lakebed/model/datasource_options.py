@@ -16,6 +16,7 @@ STORAGE_PREFIX: Final = "lakebed.storage."
 """Options with this prefix go to the object store: `lakebed.storage.endpoint`, ..."""
 
 _FLAG: Final = ("true", "false")
+_ONCE: Final = "rows of one key that meet in a file are merged, also those of an insert"
 _H, _I, _R = Fate.HONOURED, Fate.INFORMATION, Fate.REFUSED
 
 READ_OPTIONS: Final[tuple[Option, ...]] = (
@@ -159,8 +160,8 @@ WRITE_OPTIONS: Final[tuple[Option, ...]] = (
     Option("hoodie.bloom.index.update.partition.path", _H, _FLAG, "with GLOBAL_BLOOM"),
     Option("hoodie.combine.before.upsert", _H, ("true",), "a key comes once in a file"),
     Option("hoodie.combine.before.delete", _I, _FLAG),
-    Option("hoodie.combine.before.insert", _I, _FLAG, "a key comes once in a file"),
-    Option("hoodie.merge.allow.duplicate.on.inserts", _I, _FLAG, "a key comes once in a file"),
+    Option("hoodie.combine.before.insert", _H, ("true",), _ONCE),
+    Option("hoodie.merge.allow.duplicate.on.inserts", _H, ("false",), _ONCE),
     Option("hoodie.datasource.write.insert.drop.duplicates", _H, ("false",), "use upsert"),
     Option("hoodie.datasource.insert.dup.policy", _H, ("none",), "use upsert"),
     Option(

@@ -67,9 +67,10 @@ def path_of(options: Mapping[str, str]) -> str:
     if "paths" in options:
         raise InvalidError("a lakebed table is one folder: want load(path), found several paths")
     path = options.get("path")
-    if not path:
+    # Spark puts the owner there where a table of its catalogue is made, whose options get lost later.
+    if not path or "owner" in options:
         raise InvalidError(
-            "format lakebed: want the path of a table, found none: load(path), save(path) or "
+            "format lakebed: want the path of a table with each read and write: load(path), save(path) or "
             "OPTIONS (path '...'). CREATE TABLE ... USING lakebed does not hand its options to a "
             "Python data source: use CREATE TEMPORARY VIEW ... USING lakebed OPTIONS (path '...'), "
             "or add WITH (path='...') to each statement"
