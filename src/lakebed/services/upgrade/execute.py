@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from lakebed.commit.hold import TableHold, hold_table
 from lakebed.errors import ConflictError, InvalidError, UnsupportedError
+from lakebed.format.cdc import logging_mode
 from lakebed.format.instant_name import Action
 from lakebed.services.clean.execute import clean
 from lakebed.services.clean.inventory import read_inventory
@@ -90,7 +91,7 @@ def downgrade(
 
     From 10 to 9 every file group with native logs is compacted, and older slices are cleaned
     away: what the table was before can no longer be read as of then. Refused if a savepoint
-    keeps native logs.
+    keeps native logs, or if change data lies in native files.
     """
     config = load_config(target.storage)
     if to_version is not None and to_version > config.version:
@@ -109,6 +110,7 @@ def _convert(
     if not plan.changes:
         return _describe(plan, 0, 0, dry_run=dry_run)
     _check_savepoints(snapshot, plan)
+    _check_change_data(snapshot, plan)
     if dry_run:
         # Compacting makes more files superfluous: all logs that are native now.
         native = native_logs(target.storage) if plan.drops_native_logs else []
@@ -187,6 +189,18 @@ def _check_savepoints(snapshot: Snapshot, plan: Conversion) -> None:
                         f"slice, which version {plan.to_version} does not have; delete the savepoint "
                         "first"
                     )
+
+
+def _check_change_data(snapshot: Snapshot, plan: Conversion) -> None:
+    """Refuse native change data: it stays beside its base file, and commits name it."""
+    if not plan.drops_native_logs or logging_mode(snapshot.config.properties) is None:
+        return
+    for path in native_logs(snapshot.storage):
+        if path.endswith(".cdc.parquet"):
+            raise UnsupportedError(
+                f"{snapshot.storage.url}: it holds change data in the native file {path}, which "
+                f"version {plan.to_version} does not have; stay at {plan.from_version}"
+            )
 
 
 def _check_ready(hold: TableHold, to_version: int | None, layout: str | None) -> Conversion:

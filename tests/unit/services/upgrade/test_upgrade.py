@@ -163,6 +163,21 @@ def test_pending_compactions_are_finished_and_other_pending_instants_refused():
     assert timeline_of(table).pending() == ()
 
 
+def test_change_data_in_native_files_is_in_the_way_of_a_downgrade():
+    table = make(
+        table_type="COPY_ON_WRITE",
+        table_version=10,
+        layout="default",
+        properties={"hoodie.table.cdc.enabled": "true"},
+    )
+    table.upsert(batch(("a", 1, 1, "p")))
+    assert table.downgrade(9, dry_run=True).to_version == 9, "a new file group logs no change"
+    table.upsert(batch(("a", 2, 2, "p")))
+    with pytest.raises(UnsupportedError, match=r"change data in the native file .*\.cdc\.parquet"):
+        table.downgrade(9)
+    assert table.config.version == 10
+
+
 def test_a_savepoint_that_keeps_native_logs_is_in_the_way_of_a_downgrade():
     table = written("MERGE_ON_READ", 10, "lsm_tree")
     made = savepoint(target_of(table))
