@@ -124,7 +124,9 @@ def ordering(version: Version, rule: MergeRule) -> list[tuple[int, Any]]:
 def meet(old: dict[str, Any], new: dict[str, Any], fill: Fill | None) -> dict[str, Any]:
     """Fold one newer version in, as the definition says it."""
     barrier = (old["flags"] | new["flags"]) & BARRIER
-    if new["yields"]:
+    if new["flags"] & DELETED and old["flags"] & DELETED and old["flags"] & OPEN:
+        new_wins = False
+    elif new["yields"]:
         new_wins = not old["flags"] & OPEN and new["ord"] > old["ord"]
     else:
         new_wins = new["flags"] & BARRIER or old["flags"] & OPEN or new["ord"] >= old["ord"]

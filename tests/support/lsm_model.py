@@ -91,7 +91,12 @@ class Version:
 
 
 def fold(old: Version, new: Version) -> Version:
-    """Give what stands of two versions; without ordering columns the newer wins."""
+    """Give what stands of two versions; without ordering columns the newer wins.
+
+    Of two deletes the older one stays if it has no ordering value, as in Hudi.
+    """
+    if old.deleted and old.by_key and new.deleted:
+        return old
     new_wins = new.by_key or old.by_key or new.order >= old.order
     winner, loser = (new, old) if new_wins else (old, new)
     if winner.deleted or loser.deleted or not winner.partial:
@@ -229,7 +234,10 @@ class ModelTable:
         if self.shape.index == "bucket" or not (self.shape.on_read and self.shape.ordering):
             return False
         held = self.versions.get(ident)
-        touched = ident in self.patched or (held is not None and held[0].deleted)
+        # Under a global index a partition that ends takes a key's row along, but not the delete
+        # of its older row in another partition.
+        deleted = held[0].deleted if held else self.shape.is_global and ident in self.seen
+        touched = ident in self.patched or deleted
         return touched and order < self.highest.get(ident, ())
 
     def drop(self, partitions: Iterable[str] | None) -> None:

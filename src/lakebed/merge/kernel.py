@@ -269,7 +269,9 @@ def _fold_versions(  # noqa: C901, PLR0912 - one loop, as above
                 sources[cls, key] = row if there else -1
             continue
         yielding = yields[parts[new]] != 0
-        wins = not yielding
+        # Of two deletes the older one stays if it has no ordering value.
+        stays = deleted and results[key] & 5 == 5
+        wins = not yielding and not stays
         if results[key] & 4 == 0 and (yielding or flags[new] & 2 == 0):
             for field in range(fields):
                 if ranks[field, new] != ranks[field, held]:

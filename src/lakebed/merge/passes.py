@@ -65,7 +65,9 @@ def _is_apart(run: Run) -> bool:
 
 
 def _merge_group(runs: list[Run], rule: MergeRule, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    if rule.is_associative:
+    # A delete without an ordering value stays when one that has it follows. With what came after
+    # the second merged into it beforehand, a row that should beat the first would be lost.
+    if rule.is_associative and not rule.ordering_fields:
         return merge_runs(runs, rule, schema, keep_deletes=True)
     # All versions go on, oldest first.
     return order_runs(runs, rule, schema)

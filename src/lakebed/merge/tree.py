@@ -114,7 +114,8 @@ def order_keys(runs: Sequence[Sequence[Keys]], *, kernel: bool) -> Order:
 def fold_versions(versions: Versions, *, kernel: bool) -> Folded:
     """Fold the versions of each key, oldest to newest.
 
-    The newer wins if it is a barrier, if the older is open, or if its ranks are not less. The
+    The newer wins if it is a barrier, if the older is open, or if its ranks are not less; but a
+    delete that is open stays when another delete follows, as in Hudi. The
     winner brings the columns that its part has, the loser those that the winner lacks; nothing
     comes from a deleted version, and a deleted winner has none. What the winner carries of
     flags stays, and a barrier of either. A version that yields wins only if its ranks are greater

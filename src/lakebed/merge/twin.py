@@ -100,7 +100,9 @@ class _Version:
 
     def meet(self, new: "_Version") -> "_Version":
         """Fold a newer version in; give the one that stands."""
-        if new.yields:
+        if new.flags & DELETED and self.flags & DELETED and self.flags & OPEN:
+            new_wins = False
+        elif new.yields:
             new_wins = not self.flags & OPEN and new.ordering > self.ordering
         else:
             new_wins = bool(

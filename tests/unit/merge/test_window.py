@@ -113,6 +113,19 @@ def test_what_replaced_a_barrier_stays_one():
     assert found == [("k", 1, "new", BARRIER)]
 
 
+def test_a_delete_without_ordering_value_stays_when_one_that_has_it_follows():
+    base = Run("base", [batch(("k", 5, "old"))], yields=True)
+    deletes = [
+        Run("a", [batch(("k", None, None), flags=[COMMIT_TIME_DELETE])]),
+        Run("b", [batch(("k", 3, None), flags=[DELETED])]),
+    ]
+    rule = MergeRule(("ts",))
+    assert merged(*deletes, rule=rule, keep_deletes=True) == [("k", None, None, COMMIT_TIME_DELETE)]
+    assert merged(*deletes, base, rule=rule) == []
+    again = Run("c", [batch(("k", 2, "again"))])
+    assert merged(*deletes, again, rule=rule) == [("k", 2, "again")]
+
+
 def test_a_single_run_has_its_deletes_dropped():
     run = Run("a", [batch(("a", 1, "x"), ("b", 1, "y"), ("c", 1, "z"), flags=[1, 0, OPEN])])
     assert merged(run) == [("b", 1, "y"), ("c", 1, "z")]
