@@ -5,26 +5,23 @@ dead clustering for long, and leaves nothing of it behind.
 """
 
 import functools
-from collections.abc import Callable
-from typing import Any, Literal
 
 import pytest
 
 from lakebed.api.table import Table
-from lakebed.errors import ConflictError, UnavailableError
+from lakebed.errors import ConflictError
 from lakebed.format.instant_name import Action
 from lakebed.model.clock import ManualClock
 from lakebed.storage.objects import memory_storage
 from lakebed.storage.storage import Storage
 from lakebed.timeline.active import load_timeline
-from support.faulty import FaultyStorage, SimulatedCrash
+from support.crash_points import When, Work
 from support.tables import (
     Rows,
     batch,
     check_files,
     check_no_leftovers,
     contents,
-    copy_of,
     make,
     reopen,
     rows_of,
@@ -42,13 +39,12 @@ PROPERTIES = {
 # Two files of each partition.
 OPTIONS = {"hoodie.clustering.plan.strategy.target.file.max.bytes": "200"}
 LATER = batch(("a", 9, 9, "p"), ("z", 9, 9, "p"), ("C", 9, 9, "q"))
-When = Literal["before", "after"]
 KINDS = ["COPY_ON_WRITE", "MERGE_ON_READ"]
 
 
 @functools.cache
-def facts(kind: str) -> tuple[dict[str, bytes], Rows, tuple[str, ...]]:
-    """Give the objects of a table worth clustering, its rows, and the operations of a clustering."""
+def facts(kind: str) -> tuple[Work, Rows]:
+    """Give the clustering of a table that is worth it, and the table's rows."""
     storage = memory_storage()
     table = make(
         storage,
@@ -63,10 +59,7 @@ def facts(kind: str) -> tuple[dict[str, bytes], Rows, tuple[str, ...]]:
         table.bulk_insert(batch(*rows))
     table.upsert(batch(("a", 2, 2, "p"), ("C", 2, 2, "q")))
     table.delete([{"id": "b", "dt": "p"}])
-    objects = contents(storage)
-    dry = FaultyStorage(copy_of(objects))
-    act(dry)
-    return objects, user_rows(table), tuple(dry.ops)
+    return Work.of(contents(storage), act), user_rows(table)
 
 
 def act(storage: Storage) -> None:
@@ -98,21 +91,15 @@ def recover(table: Table, rows: Rows, what: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_case_writes_several_files(kind: str):
-    _, _, ops = facts(kind)
-    assert sum(op.startswith("close ") for op in ops) >= 4
+    work, _ = facts(kind)
+    assert sum(op.startswith("close ") for op in work.ops) >= 4
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_after_a_crash_behind_any_change_rows_stay_and_the_next_writer_goes_on(kind: str):
-    objects, rows, ops = facts(kind)
+    work, rows = facts(kind)
     completed = []
-    for n, op in enumerate(ops, 1):
-        if not op.startswith(EFFECTS):
-            continue
-        storage = copy_of(objects)
-        what = f"crash after operation {n}, {op}"
-        with pytest.raises(SimulatedCrash):
-            act(FaultyStorage(storage, n, "after"))
+    for storage, what in work.crashes(work.points("after", EFFECTS)):
         assert user_rows(reopen(storage)) == rows, what
         last = load_timeline(storage).commits[-1]
         completed.append(last.plan_action is Action.CLUSTERING)
@@ -123,11 +110,8 @@ def test_after_a_crash_behind_any_change_rows_stay_and_the_next_writer_goes_on(k
 
 
 def test_a_dead_clustering_is_in_the_way_until_its_heartbeat_runs_out():
-    objects, rows, ops = facts("MERGE_ON_READ")
-    storage = copy_of(objects)
-    at = next(n for n, op in enumerate(ops, 1) if op.startswith("close "))
-    with pytest.raises(SimulatedCrash):
-        act(FaultyStorage(storage, at, "after"))
+    work, rows = facts("MERGE_ON_READ")
+    storage, _ = next(work.crashes(work.points("after", ("close ",))))
     with pytest.raises(ConflictError, match=r"in the clustering \d+, which is pending"):
         next_process(storage, START + 1000, knows=False).upsert(LATER)
     assert user_rows(reopen(storage)) == rows
@@ -135,51 +119,25 @@ def test_a_dead_clustering_is_in_the_way_until_its_heartbeat_runs_out():
 
 
 def test_clustering_again_after_a_crash_finishes_the_work():
-    objects, rows, ops = facts("MERGE_ON_READ")
-    for n, op in enumerate(ops, 1):
-        if not op.startswith(("put", "close")):
-            continue
-        storage = copy_of(objects)
-        with pytest.raises(SimulatedCrash):
-            act(FaultyStorage(storage, n, "after"))
+    work, rows = facts("MERGE_ON_READ")
+    for storage, what in work.crashes(work.points("after", ("put", "close"))):
         table = next_process(storage)
         table.cluster()
         found = rows_of(reopen(storage))
-        assert found.keys() == rows.keys(), op
-        assert len({row["_hoodie_file_name"] for row in found.values()}) == 2, op
+        assert found.keys() == rows.keys(), what
+        assert len({row["_hoodie_file_name"] for row in found.values()}) == 2, what
         check_no_leftovers(storage)
-
-
-class Silent(FaultyStorage):
-    """Does not answer one operation; the process lives on."""
-
-    def run(self, op: str, act: Callable[[], Any]) -> Any:
-        with self._lock:
-            self.ops.append(op)
-            fails = len(self.ops) == self.fail_at
-        if fails and self.when == "before":
-            raise UnavailableError(f"no answer: {op}")
-        result = act()
-        if fails:
-            raise UnavailableError(f"answer lost: {op}")
-        return result
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_an_operation_without_an_answer_fails_the_call_or_changes_nothing(kind: str, when: When):
-    objects, rows, ops = facts(kind)
-    failed = 0
-    for n, op in enumerate(ops, 1):
-        if n % 5 and not op.startswith(EFFECTS):
-            continue  # enough of the reads, which are many and alike
-        storage = copy_of(objects)
-        what = f"no answer {when} operation {n}, {op}"
-        try:
-            act(Silent(storage, n, when))
-        except UnavailableError:
-            failed += 1
+    work, rows = facts(kind)
+    failures = 0
+    # A fifth is enough of the reads, which are many and alike.
+    for storage, what, failed in work.outages(work.points(when, EFFECTS, every=5)):
+        failures += failed
         assert user_rows(reopen(storage)) == rows, what
         # Also a writer that does not know that the process is over.
         recover(next_process(storage, knows=False), rows, what)
-    assert failed > 3
+    assert failures > 3

@@ -7,7 +7,7 @@ the next write works and leaves nothing of the dead one behind.
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -18,7 +18,8 @@ from lakebed.model.clock import ManualClock
 from lakebed.storage.objects import memory_storage
 from lakebed.storage.storage import Storage
 from lakebed.table.properties_file import load_config
-from support.faulty import FaultyStorage, SimulatedCrash
+from support.crash_points import When, Work
+from support.faulty import Silent
 from support.tables import (
     SCHEMA,
     Rows,
@@ -34,7 +35,6 @@ from support.tables import (
 )
 
 START = 1_700_000_000_000
-When = Literal["before", "after"]
 FIRST = batch(("a", 1, 1, "p"), ("b", 1, 1, "p"), ("c", 1, 1, "p"), ("d", 1, 1, "q"))
 CHANGES = batch(("a", 2, 2, "p"), ("e", 2, 2, "p"), ("d", 2, 0, "q"))
 NEW_PARTITIONS = batch(("a", 3, 3, "r"), ("f", 3, 3, "s"), ("b", 3, 3, "p"))
@@ -120,17 +120,14 @@ def state(storage: Storage) -> State_:
 
 
 @functools.cache
-def facts(name: str) -> tuple[dict[str, bytes], State_, State_, tuple[str, ...]]:
-    """Give the objects at the start, the state before and after, and the operations."""
+def facts(name: str) -> tuple[Work, State_, State_]:
+    """Give the work, and the state before and after it."""
     case = CASES[name]
     start = memory_storage()
     case.prepare(start)
-    objects = contents(start)
-    dry = FaultyStorage(copy_of(objects))
-    case.act(dry)
-    before, after = state(start), state(dry.inner)
-    check_no_leftovers(dry.inner)
-    return objects, before, after, tuple(dry.ops)
+    work = Work.of(contents(start), case.act)
+    check_no_leftovers(work.done)
+    return work, state(start), state(work.done)
 
 
 def completed(storage: Storage) -> int:
@@ -162,23 +159,18 @@ def recover(storage: Storage, now: State_, what: str) -> None:
 
 def test_the_cases_do_what_their_names_say():
     for name in CASES:
-        _, before, after, ops = facts(name)
+        work, before, after = facts(name)
         assert (before != after) or name == "insert nothing"
-        assert len(ops) >= 2
-    assert sum(len(facts(name)[3]) for name in CASES) > 150
+        assert len(work.ops) >= 2
+    assert sum(len(facts(name)[0].ops) for name in CASES) > 150
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("name", CASES)
 def test_after_a_crash_at_any_operation_the_table_is_whole(name: str, when: When):
-    objects, before, after, ops = facts(name)
-    for n, op in enumerate(ops, 1):
-        storage = copy_of(objects)
-        commits = completed(storage)
-        faulty = FaultyStorage(storage, n, when)
-        with pytest.raises(SimulatedCrash):
-            CASES[name].act(faulty)
-        what = f"crash {when} operation {n}, {op}"
+    work, before, after = facts(name)
+    commits = completed(copy_of(work.objects))
+    for storage, what in work.crashes(work.points(when)):
         now = state(storage)
         assert now in (before, after), what
         if name != "create":
@@ -186,48 +178,24 @@ def test_after_a_crash_at_any_operation_the_table_is_whole(name: str, when: When
         recover(storage, now, what)
 
 
-class FlakyStorage(FaultyStorage):
-    """Does not answer operation `fail_at` and the `length - 1` after it; the process lives on."""
-
-    def __init__(self, inner: Storage, fail_at: int, when: When, length: int) -> None:
-        super().__init__(inner, fail_at, when)
-        self.length = length
-
-    def run(self, op: str, act: Callable[[], Any]) -> Any:
-        with self._lock:
-            self.ops.append(op)
-            fails = self.fail_at <= len(self.ops) < self.fail_at + self.length
-        if fails and self.when == "before":
-            raise UnavailableError(f"no answer: {op}")
-        result = act()
-        if fails:
-            raise UnavailableError(f"answer lost: {op}")
-        return result
-
-
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("name", CASES)
 def test_one_operation_without_an_answer_fails_the_call_or_changes_nothing(name: str, when: When):
-    objects, before, after, ops = facts(name)
-    failed = 0
-    for n, op in enumerate(ops, 1):
-        storage = copy_of(objects)
-        what = f"no answer {when} operation {n}, {op}"
-        try:
-            CASES[name].act(FlakyStorage(storage, n, when, 1))
-        except UnavailableError:
-            failed += 1
-            now = state(storage)
+    work, before, after = facts(name)
+    failures = 0
+    for storage, what, failed in work.outages(work.points(when)):
+        failures += failed
+        now = state(storage)
+        if failed:
             lost = name == "create" and when == "after"
             assert now == before or (lost and now == after), what
             check_no_leftovers(storage)
         else:
             # Temporary runs may stay when the sweep fails; the next write takes them.
-            now = state(storage)
             assert now == after, what
         recover(storage, now, what)
-    assert failed > 0
-    assert name == "create" or failed < len(ops), "the sweep after a commit must not fail it"
+    assert failures > 0
+    assert name == "create" or failures < len(work.ops), "the sweep after a commit must not fail it"
 
 
 @pytest.mark.parametrize("length", [2, 1_000_000])
@@ -236,35 +204,28 @@ def test_one_operation_without_an_answer_fails_the_call_or_changes_nothing(name:
 def test_after_an_outage_of_several_operations_the_table_is_whole(
     name: str, when: When, length: int
 ):
-    objects, before, after, ops = facts(name)
-    for n, op in list(enumerate(ops, 1))[length % 2 :: 2]:
-        storage = copy_of(objects)
-        what = f"outage of {length} {when} operation {n}, {op}"
-        try:
-            CASES[name].act(FlakyStorage(storage, n, when, length))
-        except LakebedError:
-            now = state(storage)
-            assert now in (before, after), what
-        else:
-            now = state(storage)
-            assert now == after, what
+    work, before, after = facts(name)
+    points = work.points(when)[length % 2 :: 2]
+    for storage, what, failed in work.outages(points, length, refused=LakebedError):
+        now = state(storage)
+        assert now in ((before, after) if failed else (after,)), what
         recover(storage, now, what)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "create"])
 def test_a_commit_whose_answer_is_lost_is_not_taken_back(name: str):
-    objects, _, after, ops = facts(name)
-    storage = copy_of(objects)
-    CASES[name].act(FlakyStorage(storage, commit_operation(ops), "after", 1))
+    work, _, after = facts(name)
+    storage = copy_of(work.objects)
+    work.act(Silent(storage, commit_operation(work.ops), "after"))
     assert state(storage) == after
     check_no_leftovers(storage)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "create"])
 def test_a_commit_in_doubt_is_left_to_the_timeline(name: str):
-    objects, _, after, ops = facts(name)
-    storage = copy_of(objects)
+    work, _, after = facts(name)
+    storage = copy_of(work.objects)
     with pytest.raises(UnavailableError):
-        CASES[name].act(FlakyStorage(storage, commit_operation(ops), "after", 2))
+        work.act(Silent(storage, commit_operation(work.ops), "after", 2))
     assert state(storage) == after, "it had taken effect, so its rows are there"
     recover(storage, after, name)

@@ -7,16 +7,15 @@ leaves nothing of the dead one behind.
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from lakebed.errors import UnavailableError
 from lakebed.model.clock import ManualClock
 from lakebed.storage.objects import memory_storage
 from lakebed.storage.storage import Storage
-from support.faulty import FaultyStorage, SimulatedCrash
+from support.crash_points import Work
 from support.lsm_machine import memory_of
 from support.tables import (
     SCHEMA,
@@ -32,7 +31,6 @@ from support.tables import (
 )
 
 START = 1_700_000_000_000
-When = Literal["before", "after"]
 Act = Callable[[Any], object]
 FIRST = batch(("a", 1, 1, "p"), ("b", 1, 1, "p"), ("c", 1, 1, "q"), ("d", 1, 9, "q"))
 CHANGES = batch(("a", 2, 2, "p"), ("e", 2, 2, "p"), ("d", 2, 0, "q"), ("f", 2, 2, "r"))
@@ -132,14 +130,12 @@ def prepared(kind: str) -> dict[str, bytes]:
 
 
 @functools.cache
-def facts(case: Case) -> tuple[Rows, Rows, tuple[str, ...]]:
-    """Give the rows before and after, and the storage operations between."""
-    storage = copy_of(prepared(case.kind))
-    before = user_rows(reopen(storage))
-    dry = FaultyStorage(storage)
-    act(case, dry)
-    check_no_leftovers(storage)
-    return before, user_rows(reopen(storage)), tuple(dry.ops)
+def facts(case: Case) -> tuple[Work, Rows, Rows]:
+    """Give the work, and the rows before and after it."""
+    objects = prepared(case.kind)
+    work = Work.of(objects, functools.partial(act, case))
+    check_no_leftovers(work.done)
+    return work, user_rows(reopen(copy_of(objects))), user_rows(reopen(work.done))
 
 
 def recover(storage: Storage, rows: Rows, what: str) -> None:
@@ -154,24 +150,17 @@ def recover(storage: Storage, rows: Rows, what: str) -> None:
 
 def test_every_operation_changes_the_table():
     for case in CASES:
-        before, after, ops = facts(case)
+        work, before, after = facts(case)
         assert before != after, case
-        assert sum(op.startswith(EFFECTS) for op in ops) >= 3, case
+        assert len(work.points("after", EFFECTS)) >= 3, case
 
 
 @pytest.mark.parametrize("case", CASES, ids=named)
 def test_after_a_crash_at_any_operation_the_table_is_whole(case: Case):
-    before, after, ops = facts(case)
+    work, before, after = facts(case)
     seen = []
     # A crash before an operation, or at a read, leaves what the last one with an effect left.
-    points: list[tuple[int, When]] = [(1, "before")]
-    points += [(n, "after") for n, op in enumerate(ops, 1) if op.startswith(EFFECTS)]
-    for n, when in points:
-        op = ops[n - 1]
-        storage = copy_of(prepared(case.kind))
-        with pytest.raises(SimulatedCrash):
-            act(case, FaultyStorage(storage, n, when))
-        what = f"crash {when} operation {n}, {op}"
+    for storage, what in work.crashes([(1, "before"), *work.points("after", EFFECTS)]):
         now = user_rows(reopen(storage))
         assert now in (before, after), what
         seen.append(now == after)
@@ -181,34 +170,13 @@ def test_after_a_crash_at_any_operation_the_table_is_whole(case: Case):
     assert not seen[0]
 
 
-class Silent(FaultyStorage):
-    """Does not answer one operation; the process lives on."""
-
-    def run(self, op: str, act: Callable[[], Any]) -> Any:
-        with self._lock:
-            self.ops.append(op)
-            fails = len(self.ops) == self.fail_at
-        if fails and self.when == "before":
-            raise UnavailableError(f"no answer: {op}")
-        result = act()
-        if fails:
-            raise UnavailableError(f"answer lost: {op}")
-        return result
-
-
 @pytest.mark.parametrize("case", CASES, ids=named)
 def test_an_operation_without_an_answer_fails_the_call_or_changes_nothing(case: Case):
-    before, after, ops = facts(case)
-    for n, op in enumerate(ops, 1):
-        if n % 7 and not op.startswith(EFFECTS):
-            continue  # enough of the reads, which are many and alike
-        when: When = "before" if n % 2 else "after"
-        storage = copy_of(prepared(case.kind))
-        what = f"no answer {when} operation {n}, {op}"
-        try:
-            act(case, Silent(storage, n, when))
-        except UnavailableError:
-            assert user_rows(reopen(storage)) == before, what
+    work, before, after = facts(case)
+    # A seventh is enough of the reads, which are many and alike.
+    points = [point for point in work.points("before", EFFECTS, every=7) if point[0] % 2]
+    points += [point for point in work.points("after", EFFECTS, every=7) if point[0] % 2 == 0]
+    for storage, what, failed in work.outages(points):
+        assert user_rows(reopen(storage)) == (before if failed else after), what
+        if failed:
             check_no_leftovers(storage)
-        else:
-            assert user_rows(reopen(storage)) == after, what

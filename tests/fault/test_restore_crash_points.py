@@ -8,13 +8,13 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
 from lakebed.api.table import Table
 from lakebed.commit.hold import hold_table
-from lakebed.errors import NotFoundError, UnavailableError
+from lakebed.errors import NotFoundError
 from lakebed.format.instant_name import Action
 from lakebed.model.clock import ManualClock
 from lakebed.services.compaction.execute import execute_compaction
@@ -31,11 +31,10 @@ from lakebed.table.snapshot import load_snapshot
 from lakebed.timeline.active import load_timeline
 from lakebed.timeline.timeline import WRITE_ACTIONS
 from lakebed.write.pipeline import WriteTarget
-from support.faulty import FaultyStorage, SimulatedCrash
+from support.crash_points import When, Work
 from support.tables import Rows, batch, contents, copy_of, make, reopen, user_rows
 
-CHANGES = {"put", "put_if_absent", "put_if_unchanged", "delete", "open_write", "close"}
-When = Literal["before", "after"]
+CHANGES = ("put ", "put_if_absent ", "put_if_unchanged ", "delete ", "open_write ", "close ")
 START = 1_700_000_000_000
 FIRST = batch(("a", 1, 1, "p"), ("b", 1, 1, "p"), ("d", 1, 1, "q"))
 SECOND = batch(("a", 2, 2, "p"), ("e", 2, 2, "r"))
@@ -107,15 +106,13 @@ ROLLBACKS = {
 
 
 @functools.cache
-def facts(kind: str, name: str) -> tuple[dict[str, bytes], Rows, Rows, tuple[str, ...]]:
-    """Give the objects at the start, the rows before and after, and the operations."""
+def facts(kind: str, name: str) -> tuple[Work, Rows, Rows]:
+    """Give the work, and the rows before and after it."""
     case = ALL[kind][name]
     start = memory_storage()
     case.prepare(start)
-    objects = contents(start)
-    dry = FaultyStorage(copy_of(objects))
-    case.act(dry)
-    return objects, user_rows(opened(start)), user_rows(opened(dry.inner)), tuple(dry.ops)
+    work = Work.of(contents(start), case.act)
+    return work, user_rows(opened(start)), user_rows(opened(work.done))
 
 
 def crashes(kind: str, name: str) -> Iterator[tuple[Storage, str]]:
@@ -123,14 +120,10 @@ def crashes(kind: str, name: str) -> Iterator[tuple[Storage, str]]:
 
     A crash at one that only reads leaves what the change before it left.
     """
-    objects, _, _, ops = facts(kind, name)
-    yield copy_of(objects), "crash before anything"
-    for number, op in enumerate(ops, 1):
-        if op.partition(" ")[0] in CHANGES and "/.locks/" not in op:
-            storage = copy_of(objects)
-            with pytest.raises(SimulatedCrash):
-                ALL[kind][name].act(FaultyStorage(storage, number, "after"))
-            yield storage, f"crash after operation {number}, {op}"
+    work, _, _ = facts(kind, name)
+    yield copy_of(work.objects), "crash before anything"
+    changes = work.points("after", CHANGES)
+    yield from work.crashes(at for at in changes if "/.locks/" not in work.ops[at[0] - 1])
 
 
 def check_writable(storage: Storage, rows: Rows, what: str) -> None:
@@ -149,7 +142,7 @@ def check_writable(storage: Storage, rows: Rows, what: str) -> None:
 
 @pytest.mark.parametrize("name", ROLLBACKS)
 def test_a_rollback_that_died_reads_as_before_or_after_and_is_finished(name: str):
-    _, before, after, _ = facts("rollback", name)
+    _, before, after = facts("rollback", name)
     seen = set()
     for storage, what in crashes("rollback", name):
         now = user_rows(opened(storage))
@@ -167,8 +160,8 @@ def test_a_rollback_that_died_reads_as_before_or_after_and_is_finished(name: str
 
 @pytest.mark.parametrize("name", ROLLBACKS)
 def test_a_rollback_that_died_can_be_called_again(name: str):
-    objects, _, after, _ = facts("rollback", name)
-    instant = last(copy_of(objects))
+    work, _, after = facts("rollback", name)
+    instant = last(copy_of(work.objects))
     for storage, what in crashes("rollback", name):
         # Where it had begun it is finished first, and then there is nothing to roll back.
         with contextlib.suppress(NotFoundError):
@@ -191,7 +184,7 @@ SAVEPOINTS = {
 
 @pytest.mark.parametrize("name", SAVEPOINTS)
 def test_a_savepoint_is_there_whole_or_not_at_all(name: str):
-    _, before, _, _ = facts("savepoint", name)
+    _, before, _ = facts("savepoint", name)
     for storage, what in crashes("savepoint", name):
         assert user_rows(opened(storage)) == before, what
         found = savepoints(load_snapshot(storage, load_config(storage)))
@@ -223,8 +216,8 @@ RESTORES = {"restore": Case(restorable, lambda s: restore(target(s), saved_insta
 
 
 def test_a_restore_that_died_is_finished_when_it_is_called_again_or_by_the_next_writer():
-    objects, before, after, _ = facts("restore", "restore")
-    start = copy_of(objects)
+    work, before, after = facts("restore", "restore")
+    start = copy_of(work.objects)
     commits = [i.requested for i in load_timeline(start).commits]
     kept = saved_instant(start)
     moments = [user_rows(opened(start), i) for i in commits if i >= kept]
@@ -254,7 +247,7 @@ MOVES = {
 
 @pytest.mark.parametrize("name", MOVES)
 def test_a_table_is_of_the_old_version_or_of_the_new_one(name: str):
-    _, before, after, _ = facts("move", name)
+    _, before, after = facts("move", name)
     assert before == after
     move, end = (upgrade, 10) if name == "upgrade" else (downgrade, 9)
     versions = set()
@@ -272,20 +265,6 @@ def test_a_table_is_of_the_old_version_or_of_the_new_one(name: str):
     assert len(versions) == 2
 
 
-class OneLost(FaultyStorage):
-    """Does not answer one operation; the process lives on."""
-
-    def run(self, op: str, act: Callable[[], Any]) -> Any:
-        self.ops.append(op)
-        fails = len(self.ops) == self.fail_at
-        if fails and self.when == "before":
-            raise UnavailableError(f"no answer: {op}")
-        result = act()
-        if fails:
-            raise UnavailableError(f"answer lost: {op}")
-        return result
-
-
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(
     ("kind", "name"),
@@ -294,16 +273,11 @@ class OneLost(FaultyStorage):
 def test_one_answer_that_is_lost_fails_the_call_or_changes_nothing(
     kind: str, name: str, when: When
 ):
-    objects, before, after, ops = facts(kind, name)
-    failed = 0
-    for number, op in enumerate(ops, 1):
-        storage = copy_of(objects)
-        what = f"no answer {when} operation {number}, {op}"
-        try:
-            ALL[kind][name].act(OneLost(storage, number, when))
-        except UnavailableError:
-            failed += 1
-        else:
+    work, before, after = facts(kind, name)
+    failures = 0
+    for storage, what, failed in work.outages(work.points(when)):
+        failures += failed
+        if not failed:
             assert user_rows(opened(storage)) == after, what
             continue
         if kind != "restore":
@@ -311,7 +285,7 @@ def test_one_answer_that_is_lost_fails_the_call_or_changes_nothing(
         elif load_timeline(storage).pending(Action.RESTORE):
             restore(target(storage), saved_instant(storage))
             assert user_rows(opened(storage)) == after, what
-    assert failed > 0
+    assert failures > 0
 
 
 ALL = {"rollback": ROLLBACKS, "savepoint": SAVEPOINTS, "restore": RESTORES, "move": MOVES}

@@ -6,7 +6,6 @@ the properties name it, it is whole and no commit came that it does not know.
 
 import functools
 from collections.abc import Callable
-from typing import Literal
 
 import pytest
 
@@ -17,7 +16,7 @@ from lakebed.storage.storage import Storage
 from lakebed.table.metadata_partitions import BEING_BUILT, LIVE, metadata_partitions
 from lakebed.table.properties_file import load_config
 from lakebed.timeline.active import load_timeline
-from support.faulty import FaultyStorage, SimulatedCrash
+from support.crash_points import When, Work
 from support.fixtures import files
 from support.tables import copy_of, one_thread
 
@@ -63,21 +62,14 @@ ACTS = {"upsert": upsert, "rollback": rollback}
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("act", ACTS)
-def test_a_crash_leaves_the_metadata_table_whole_or_unnamed(
-    act: str, when: Literal["before", "after"]
-):
-    work = ACTS[act]
-    dry = FaultyStorage(copy_of(small()))
-    work(dry)
-    done = rows_of(dry.inner)
-    points = [n for n, op in enumerate(dry.ops, 1) if op.startswith(EFFECTS)]
+def test_a_crash_leaves_the_metadata_table_whole_or_unnamed(act: str, when: When):
+    work = Work.of(small(), ACTS[act])
+    done = rows_of(work.done)
+    points = work.points(when, EFFECTS)
     assert len(points) > 10
-    for n in points:
-        storage = copy_of(small())
-        with pytest.raises(SimulatedCrash):
-            work(FaultyStorage(storage, n, when))
-        check_reader(storage, f"{when} {n}: {dry.ops[n - 1]}")
-        check_recovery(storage, work, done)
+    for storage, what in work.crashes(points):
+        check_reader(storage, what)
+        check_recovery(storage, ACTS[act], done)
 
 
 def check_reader(storage: Storage, what: str) -> None:

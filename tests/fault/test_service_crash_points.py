@@ -8,14 +8,15 @@ archiving, rollback of completed instants, savepoints and restore on table versi
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
 from lakebed.api.table import Table
-from lakebed.errors import ConflictError, InvalidError, LakebedError, UnavailableError
+from lakebed.errors import ConflictError, InvalidError, LakebedError
 from lakebed.format.names import parse_data_name
 from lakebed.model.clock import ManualClock
 from lakebed.model.executor import LocalExecutor
@@ -26,11 +27,11 @@ from lakebed.storage.storage import Storage
 from lakebed.table.properties_file import load_config
 from lakebed.table.retained import named_files
 from lakebed.timeline.active import load_timeline
+from support.crash_points import Point, Work
 from support.faulty import FaultyStorage, SimulatedCrash
 from support.figures import FIGURE
 from support.tables import Rows, batch, contents, copy_of, make, reopen, user_rows
 
-When = Literal["before", "after"]
 Act = Callable[[Table], object]
 START = 1_700_000_000_000
 NOW = START + 7_200_000
@@ -152,11 +153,10 @@ def next_process(storage: Storage) -> Table:
 class Facts:
     """A case without any fault."""
 
-    objects: dict[str, bytes]
+    work: Work
     before: Rows
     after: Rows
     past: dict[str, Rows]
-    ops: tuple[str, ...]
 
 
 @functools.cache
@@ -174,40 +174,8 @@ def facts(name: str) -> Facts:
         past[instant] = user_rows(table)
         clock.ms += 1_200_000
     case.prepare(table)
-    objects = contents(storage)
-    dry = FaultyStorage(copy_of(objects))
-    case.act(first_process(dry))
-    after = user_rows(reopen(dry.inner))
-    return Facts(objects, user_rows(reopen(storage)), after, past, tuple(dry.ops))
-
-
-class Silent(FaultyStorage):
-    """Does not answer one operation; the process lives on."""
-
-    def run(self, op: str, act: Callable[[], Any]) -> Any:
-        with self._lock:
-            self.ops.append(op)
-            fails = len(self.ops) == self.fail_at
-        if fails and self.when == "before":
-            raise UnavailableError(f"no answer: {op}")
-        result = act()
-        if fails:
-            raise UnavailableError(f"answer lost: {op}")
-        return result
-
-
-def faults(ops: tuple[str, ...]) -> Iterator[tuple[type[FaultyStorage], int, When]]:
-    """Give each fault that leaves something of its own.
-
-    A crash before an operation, or at a read, leaves what the last one with an effect left.
-    """
-    yield FaultyStorage, 1, "before"
-    for number, op in enumerate(ops, 1):
-        if op.startswith(EFFECTS):
-            yield FaultyStorage, number, "after"
-            yield Silent, number, "after"
-        if op.startswith(EFFECTS) or number % 7 == 0:
-            yield Silent, number, "before"
+    work = Work.of(contents(storage), lambda given: case.act(first_process(given)))
+    return Facts(work, user_rows(reopen(storage)), user_rows(reopen(work.done)), past)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -215,15 +183,12 @@ def test_whatever_fails_the_rows_are_whole_and_the_next_one_ends_it(
     name: str, record_property: Callable[[str, object], None]
 ):
     case, known = CASES[name], facts(name)
-    crashed = silent = 0
-    for kind, number, when in faults(known.ops):
-        storage = copy_of(known.objects)
-        what = f"{kind.__name__} {when} operation {number}, {known.ops[number - 1]}"
-        dies = kind is FaultyStorage
-        stops = pytest.raises(SimulatedCrash) if dies else contextlib.suppress(LakebedError)
-        with stops:
-            case.act(first_process(kind(storage, number, when)))
-        crashed, silent = crashed + dies, silent + (not dies)
+    work = known.work
+    # A crash before an operation, or at a read, leaves what the last one with an effect left.
+    crashes: list[Point] = [(1, "before"), *work.points("after", EFFECTS)]
+    silences = work.points("after", EFFECTS) + work.points("before", EFFECTS, every=7)
+    outages = work.outages(silences, refused=LakebedError)
+    for storage, what, *_ in itertools.chain(work.crashes(crashes), outages):
         try:
             recover(case, known, storage)
         except BaseException as error:
@@ -231,7 +196,8 @@ def test_whatever_fails_the_rows_are_whole_and_the_next_one_ends_it(
             raise
     record_property(
         FIGURE,
-        f"{name}: {len(known.ops)} storage operations, {crashed} crashes, {silent} lost answers",
+        f"{name}: {len(work.ops)} storage operations, {len(crashes)} crashes, "
+        f"{len(silences)} lost answers",
     )
 
 
@@ -279,14 +245,14 @@ def check_nothing_left(storage: Storage) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_a_case_does_what_it_is_named_after_and_leaves_a_sound_table(name: str):
     case, known = CASES[name], facts(name)
-    effects = sum(op.startswith(EFFECTS) for op in known.ops)
-    assert effects >= 3, known.ops
-    made = " ".join(op for op in known.ops if op.startswith(("put", "close")))
+    ops = known.work.ops
+    assert len(known.work.points("after", EFFECTS)) >= 3, ops
+    made = " ".join(op for op in ops if op.startswith(("put", "close")))
     for word, sign in (("compaction", "compaction"), ("archiving", "history"), ("clean", ".clean")):
         assert word not in name or sign in made, made
     changes = name.startswith(("write", "overwrite"))
     assert (known.before != known.after) is changes
-    storage = copy_of(known.objects)
+    storage = copy_of(known.work.objects)
     case.act(first_process(storage))
     assert load_config(storage).version == (
         10 if name == "upgrade" else load_config(storage).version

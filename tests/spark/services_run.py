@@ -43,7 +43,7 @@ def loaded(path: str, service: str) -> lakebed.Table:
         ordering="ts",
         partition_by="region",
         index="simple" if clusters else "bucket",
-        buckets=1 if clusters else 2,
+        buckets=None if clusters else 2,
         table_type="COPY_ON_WRITE" if clusters else "MERGE_ON_READ",
         properties={"hoodie.parquet.small.file.limit": "0"} if clusters else {},
     )

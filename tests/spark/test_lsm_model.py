@@ -41,7 +41,7 @@ class SparkMachine(LsmMachine):
             partition_by=shape.partition_by,
             table_type=shape.table_type,
             index=shape.index,
-            buckets=shape.buckets,
+            buckets=shape.buckets if shape.index == "bucket" else None,
             layout=shape.layout,
             table_version=shape.version,
         )

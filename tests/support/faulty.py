@@ -7,6 +7,7 @@ from typing import Literal, Self, TypeVar
 
 import pyarrow as pa
 
+from lakebed.errors import UnavailableError
 from lakebed.storage.storage import Entry, Names, Storage, WriteStream
 
 T = TypeVar("T")
@@ -23,14 +24,6 @@ class FaultyStorage:
     of a write stream. `when` says whether the one that crashes takes effect. After the
     crash every call raises, and streams that were open stay as a dead process leaves
     them: neither closed nor aborted. `ops` names the operations that were begun.
-
-        dry = FaultyStorage(memory_storage())
-        work(dry)
-        for n in range(1, len(dry.ops) + 1):
-            faulty = FaultyStorage(inner := memory_storage(), n, "before")
-            with pytest.raises(SimulatedCrash):
-                work(faulty)
-            check_and_recover(inner)
     """
 
     def __init__(
@@ -116,6 +109,27 @@ class FaultyStorage:
 
     def open_read(self, path: str) -> pa.NativeFile:
         return self.run(f"open_read {path}", lambda: self.inner.open_read(path))
+
+
+class Silent(FaultyStorage):
+    """Does not answer operation `fail_at` and the `length - 1` after it; the process lives on."""
+
+    def __init__(
+        self, inner: Storage, fail_at: int, when: Literal["before", "after"], length: int = 1
+    ) -> None:
+        super().__init__(inner, fail_at, when)
+        self._length = length
+
+    def run(self, op: str, act: Callable[[], T]) -> T:
+        with self._lock:
+            self.ops.append(op)
+            fails = self.fail_at <= len(self.ops) < self.fail_at + self._length
+        if fails and self.when == "before":
+            raise UnavailableError(f"no answer: {op}")
+        result = act()
+        if fails:
+            raise UnavailableError(f"answer lost: {op}")
+        return result
 
 
 class FaultyStream:

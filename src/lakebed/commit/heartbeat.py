@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
-from lakebed.errors import ConflictError, InvalidError, LakebedError, NotFoundError
+from lakebed.errors import ConflictError, LakebedError, NotFoundError
 from lakebed.format.heartbeat import HEARTBEAT_MAX_BYTES, Beat, heartbeat_path
 from lakebed.model.clock import Clock
 from lakebed.storage.storage import Storage
+from lakebed.table.property_values import option_number
 
 log = logging.getLogger(__name__)
 
@@ -31,11 +32,10 @@ class Pulse:
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Self:
         """Take both from a table's properties."""
-        texts = properties.get(_INTERVAL, "60000"), properties.get(_MISSES, "2")
-        for name, text in zip((_INTERVAL, _MISSES), texts, strict=True):
-            if not (text.isascii() and text.isdigit() and 0 < int(text) < 10**9):
-                raise InvalidError(f"{name}={text!r}: want a number above 0")
-        return cls(int(texts[0]), int(texts[1]))
+        return cls(
+            option_number(properties, _INTERVAL, 60_000, least=1),
+            option_number(properties, _MISSES, 2, least=1),
+        )
 
     @property
     def expiry_ms(self) -> int:

@@ -18,6 +18,7 @@ from lakebed.format.lock_file import DISK_LOCK_PATH
 from lakebed.model.clock import Clock
 from lakebed.storage.paths import parse_location
 from lakebed.storage.storage import Storage
+from lakebed.table.property_values import option_number
 
 GUARD_PATH = ".hoodie/.locks/lakebed.lock"
 _POLL_SECONDS = 0.05
@@ -103,9 +104,9 @@ class LockOptions:
         options = cls(
             provider=_provider(properties),
             folder=_folder(properties),
-            expire_minutes=_number(properties, _EXPIRE, default.expire_minutes),
-            validity_seconds=_number(properties, _VALIDITY, default.validity_seconds),
-            renew_seconds=_number(properties, _RENEW, default.renew_seconds),
+            expire_minutes=option_number(properties, _EXPIRE, default.expire_minutes),
+            validity_seconds=option_number(properties, _VALIDITY, default.validity_seconds),
+            renew_seconds=option_number(properties, _RENEW, default.renew_seconds),
         )
         validity, renew = options.validity_seconds, options.renew_seconds
         if renew < 1 or validity < 10 * renew:
@@ -165,12 +166,3 @@ def _folder(properties: Mapping[str, str]) -> str:
     if not absolute or scheme != "file" or authority not in ("", "localhost"):
         raise OptionError(f"option {_FOLDER}={text}: want a full path on a local disk")
     return f"/{path}"
-
-
-def _number(properties: Mapping[str, str], name: str, default: int) -> int:
-    text = properties.get(name, "").strip()
-    if not text:
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) <= 9):
-        raise OptionError(f"option {name}={text}: want a whole number")
-    return int(text)

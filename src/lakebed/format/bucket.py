@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 
 from lakebed.errors import InvalidError
 from lakebed.format import kernel
+from lakebed.format.compiled import is_numba_imported
 from lakebed.format.record_key import EMPTY_PART, NULL_PART
 
 # The kernel saves about 3 ns a byte. Below this many bytes numpy is done before numba is imported,
@@ -146,7 +147,7 @@ def list_hashes(texts: Sequence[Texts]) -> Hashes:
         raise InvalidError(f"bucket hash: want columns of {rows} rows, found other lengths")
     hashes = np.ones(rows, dtype=np.int32)
     size = sum(int(offsets[-1] - offsets[0]) for _, offsets in flat)
-    enough = WARM_KERNEL_MIN_BYTES if kernel.is_numba_imported() else KERNEL_MIN_BYTES
+    enough = WARM_KERNEL_MIN_BYTES if is_numba_imported() else KERNEL_MIN_BYTES
     fold = kernel.load_fold() if size >= enough else fold_numpy
     for data, offsets in flat:
         fold(data, offsets, hashes)

@@ -25,6 +25,20 @@ def is_numba_imported() -> bool:
     return "numba" in sys.modules
 
 
+class PlainFirst:
+    """Keeps the first work of a process in plain Python: importing numba costs as much as `most`."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def use_kernel(self, amount: int) -> bool:
+        """Tell whether so much more work is worth the kernel, and count it if not."""
+        if is_numba_imported():
+            return True
+        self._left -= amount
+        return self._left < 0
+
+
 def load_compiled(source: str, compile_: Callable[[bool], _Kernel]) -> _Kernel:
     """Give what `compile_(cached)` gives, from the cache if it can be used.
 

@@ -10,14 +10,9 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from lakebed.format import compiled
+from lakebed.format.compiled import load_compiled
 
 Fold = Callable[[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int32]], None]
-
-
-def is_numba_imported() -> bool:
-    """Tell whether this process has paid for numba already, here or elsewhere."""
-    return compiled.is_numba_imported()
 
 
 @cache
@@ -28,7 +23,7 @@ def load_fold() -> Fold:
     hash to `31 * hash + Java's String.hashCode(text)` in 32 bits. The offsets must rise and stay
     inside the bytes: nothing checks them.
     """
-    return compiled.load_compiled(__file__, _compile)
+    return load_compiled(__file__, _compile)
 
 
 def _compile(cached: bool) -> Fold:

@@ -22,6 +22,7 @@ from lakebed.storage.storage import Storage
 from lakebed.table.config import TableConfig
 from lakebed.table.file_group import FileSlice
 from lakebed.table.log_reader import slice_sources
+from lakebed.table.property_values import flag
 from lakebed.table.run_reader import Needs, open_run
 
 # The column that says where a key is: numbers of file slices, joined by commas.
@@ -37,7 +38,7 @@ Numbers = npt.NDArray[np.int64]
 
 def moves_rows(config: TableConfig) -> bool:
     """Tell whether a row whose partition changed moves there; else it stays where it was."""
-    return config.properties.get(_UPDATE_PARTITION, "true").strip().lower() == "true"
+    return flag(config.properties, _UPDATE_PARTITION, default=True)
 
 
 def new_file_id(partition: str, number: int, seed: str) -> str:

@@ -4,20 +4,20 @@ A join of the two is then one of small batches: a key that both streams hold is 
 Memory is a batch of each.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 
-class _Stream:
-    """The batches of one stream, and what is left of the one at hand."""
+class SortedRows:
+    """The batches of one stream, and what is left of the one at hand; before the first, `none`."""
 
-    __slots__ = ("_batches", "_held", "_key", "_none")
+    __slots__ = ("_batches", "_held", "_key")
 
     def __init__(self, batches: Iterator[pa.RecordBatch], key: str, none: pa.RecordBatch) -> None:
         self._batches = batches
-        self._held = self._none = none
+        self._held = none
         self._key = key
 
     def last_key(self) -> str | None:
@@ -33,11 +33,15 @@ class _Stream:
     def take(self, bound: str | None) -> pa.RecordBatch:
         """Give what is at hand up to `bound`, and all of it without one."""
         held = self._held
-        count = held.num_rows
-        if bound is not None and count:
-            count = pc.sum(pc.less_equal(held.column(self._key), bound)).as_py()
+        count = held.num_rows if bound is None else rows_upto(held.column(self._key), bound)
         self._held = held.slice(count)
-        return held.slice(0, count) if count else self._none
+        return held.slice(0, count)
+
+
+def rows_upto(keys: pa.StringArray, bound: str) -> int:
+    """Count the ascending keys up to and including `bound`."""
+    # Code points compare as the bytes of UTF-8 do.
+    return bisect_right(range(len(keys)), bound, key=lambda row: keys[row].as_py())
 
 
 def align(
@@ -48,13 +52,12 @@ def align(
     Both have the columns of `schema` and each key once, in ascending order of its bytes.
     """
     empty = pa.RecordBatch.from_pylist([], schema=schema)
-    left, right = _Stream(one, key, empty), _Stream(other, key, empty)
+    left, right = SortedRows(one, key, empty), SortedRows(other, key, empty)
     while True:
         ends = [left.last_key(), right.last_key()]
         known = [end for end in ends if end is not None]
         if not known:
             return
-        # What one stream has beyond the other's batch may still meet its next one. Python orders
-        # text as its UTF-8 bytes are ordered.
+        # What one stream has beyond the other's batch may still meet its next one.
         bound = min(known) if len(known) == len(ends) else None
         yield left.take(bound), right.take(bound)

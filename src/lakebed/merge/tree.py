@@ -11,13 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lakebed.format.compiled import is_numba_imported
+from lakebed.format.compiled import PlainFirst
 from lakebed.merge import twin
 from lakebed.merge.arrays import Bytes, Ints
 from lakebed.merge.kernel import load_kernels
 
-# So many rows of a process are merged in plain Python before numba is imported: about 0.1 s.
-TWIN_MAX_ROWS = 50_000
 # The kernel looks at 8 bytes at any byte of a key, and at the 8 behind it.
 _PADDING = np.zeros(24, np.uint8)
 
@@ -80,18 +78,8 @@ class Folded:
     flags: Bytes
 
 
-class _Progress:
-    """How many rows this process has merged in plain Python."""
-
-    rows = 0
-
-
-def use_kernel(rows: int) -> bool:
-    """Tell whether `rows` more rows are worth the kernel, and count them if not."""
-    if is_numba_imported():
-        return True
-    _Progress.rows += rows
-    return _Progress.rows > TWIN_MAX_ROWS
+# So many rows of a process are merged in plain Python before numba is imported: about 0.1 s.
+use_kernel = PlainFirst(50_000).use_kernel
 
 
 def warm_up() -> None:

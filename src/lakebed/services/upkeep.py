@@ -20,6 +20,7 @@ from lakebed.services.compaction.execute import execute_compaction, pending_comp
 from lakebed.services.compaction.options import Mode
 from lakebed.services.compaction.schedule import schedule_compaction
 from lakebed.table.config import TableType
+from lakebed.table.property_values import option_number
 from lakebed.table.snapshot import load_snapshot
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 from lakebed.write.pipeline import WriteTarget
@@ -58,15 +59,12 @@ class Upkeep:
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Self:
         """Take it from a table's properties."""
-        every = properties.get(_CLEAN_EVERY, "5").strip()
-        if not (every.isascii() and every.isdigit() and 0 < int(every) < 10**6):
-            raise OptionError(f"option {_CLEAN_EVERY}={every}: want a number above 0")
         return cls(
             _flag(properties, _COMPACT, default=False),
             _flag(properties, _SCHEDULE, default=False),
             Mode.parse(properties.get(_MODE, "").strip().lower() or Mode.HYBRID),
             _flag(properties, _CLEAN, default=True),
-            int(every),
+            option_number(properties, _CLEAN_EVERY, 5, least=1, most=10**6 - 1),
             _flag(properties, _ARCHIVE, default=True),
         )
 

@@ -6,7 +6,6 @@ an update that changes no value is a change, as for Hudi. Only where a row that 
 the one that stands a value are columns compared as well.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 from lakebed.errors import UnsupportedError
 from lakebed.format.cdc import ChangeOp
 from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
+from lakebed.merge.align import SortedRows, rows_upto
 from lakebed.merge.equal import equal_values
 
 _STAMP = (COMMIT_TIME, COMMIT_SEQNO)
@@ -51,34 +51,28 @@ class ChangeFinder:
         after: pa.Schema | None,
         compared: Sequence[str] = (),
     ) -> None:
-        self._old = iter(old)
+        self._old = SortedRows(iter(old), RECORD_KEY, _nulls(0, [RECORD_KEY]))
         self._compared = compared
         self._before = before
         self._after = after
-        self._held: pa.RecordBatch | None = None
 
     def put(self, new: pa.RecordBatch) -> Iterator[Changes]:
         """Yield the changes up to the last key of `new`, whose keys are above those before."""
         while new.num_rows:
-            old = self._next_old()
-            if old is None:
+            last = self._old.last_key()
+            if last is None:
                 yield self._written(new, None)
                 return
-            bound = min(_last_key(old), _last_key(new))
-            old_end, new_end = _rows_upto(old, bound), _rows_upto(new, bound)
-            yield from self._compare(old.slice(0, old_end), new.slice(0, new_end))
-            self._held, new = old.slice(old_end), new.slice(new_end)
+            keys = new.column(RECORD_KEY)
+            bound = min(last, keys[-1].as_py())
+            end = rows_upto(keys, bound)
+            yield from self._compare(self._old.take(bound), new.slice(0, end))
+            new = new.slice(end)
 
     def finish(self) -> Iterator[Changes]:
         """Yield the changes behind the last new key: what is left of the old rows is gone."""
-        while (old := self._next_old()) is not None:
-            self._held = None
-            yield self._gone(old)
-
-    def _next_old(self) -> pa.RecordBatch | None:
-        if self._held is None or self._held.num_rows == 0:
-            self._held = next((batch for batch in self._old if batch.num_rows), None)
-        return self._held
+        while self._old.last_key() is not None:
+            yield self._gone(self._old.take(None))
 
     def _compare(self, old: pa.RecordBatch, new: pa.RecordBatch) -> Iterator[Changes]:
         """Compare two windows over the same keys."""
@@ -182,15 +176,3 @@ def _in_key_order(parts: list[Changes]) -> Changes:
         joined([part.before for part in parts]),
         joined([part.after for part in parts]),
     )
-
-
-def _last_key(batch: pa.RecordBatch) -> str:
-    key: str = batch.column(RECORD_KEY)[-1].as_py()
-    return key
-
-
-def _rows_upto(batch: pa.RecordBatch, bound: str) -> int:
-    """Count the rows with keys up to and including `bound`."""
-    keys = batch.column(RECORD_KEY)
-    # Code points compare as the bytes of UTF-8 do.
-    return bisect_right(range(batch.num_rows), bound, key=lambda row: keys[row].as_py())

@@ -5,10 +5,10 @@ file. A rewrite that changed nothing has a log too, without records: Hudi's read
 refuse a rewritten base file that has none.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -38,6 +38,7 @@ from lakebed.table.cdc_changes import ChangeFinder, Changes, each_once
 from lakebed.table.config import TableConfig
 from lakebed.table.conform import conform_array
 from lakebed.table.file_group import BaseFile, join_path
+from lakebed.table.new_run import NewFile
 from lakebed.table.run_reader import Needs, open_run
 from lakebed.table.run_source import RunKind, RunSource
 from lakebed.table.run_writer import ParquetSink
@@ -68,22 +69,12 @@ class CdcTarget:
     schema_text: str
 
 
-class _Log(Protocol):
+class _Log(NewFile, ABC):
     """The two kinds of log: both show nothing before `close`."""
 
-    path: str
-
+    @abstractmethod
     def put(self, records: pa.RecordBatch) -> None:
         """Append records."""
-        ...
-
-    def close(self) -> int:
-        """Make the log visible and give its size."""
-        ...
-
-    def abort(self) -> None:
-        """Leave nothing."""
-        ...
 
 
 class ChangeLog:
@@ -104,7 +95,6 @@ class ChangeLog:
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
         self._started = False
-        self._done = False
         native = target.config.version >= _NATIVE_VERSION
         self._log: _Log = (
             _NativeCdc(target, self._schema, text) if native else _InlineCdc(target, text)
@@ -122,25 +112,16 @@ class ChangeLog:
         self._take(self._finder.finish())
         if self._pending or not self._started:
             self._flush()
-        size_bytes = self._log.close()
-        self._done = True
-        return {self._log.path: size_bytes}
+        return {self._log.path: self._log.close()}
 
     def abort(self) -> None:
         """Leave nothing. After `close` this does nothing."""
-        if not self._done:
-            self._done = True
-            self._log.abort()
+        self._log.abort()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.abort()
 
     def _take(self, found: Iterator[Changes]) -> None:
@@ -222,15 +203,15 @@ def _empty(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
 
 
-class _InlineCdc:
+class _InlineCdc(_Log):
     """A log of CDC blocks."""
 
     def __init__(self, target: CdcTarget, schema_text: str) -> None:
         name = InlineLogName(target.file_id, target.instant, _VERSION, target.write_token, cdc=True)
-        self.path = join_path(target.partition, name.encode())
+        path = join_path(target.partition, name.encode())
+        super().__init__(target.storage.open_write(path), path)
         self._schema_text = schema_text
         self._headers = {HeaderKey.INSTANT_TIME: target.instant, HeaderKey.SCHEMA: schema_text}
-        self._stream = target.storage.open_write(self.path)
 
     def put(self, records: pa.RecordBatch) -> None:
         """Append a block."""
@@ -243,29 +224,19 @@ class _InlineCdc:
         for part in (head, before, content, tail):
             self._stream.write(part)
 
-    def close(self) -> int:
-        """Make the log visible and give its size."""
-        size_bytes = self._stream.tell()
-        self._stream.close()
-        return size_bytes
 
-    def abort(self) -> None:
-        """Leave nothing."""
-        self._stream.abort()
-
-
-class _NativeCdc:
+class _NativeCdc(_Log):
     """A Parquet file of the same records."""
 
     def __init__(self, target: CdcTarget, schema: pa.Schema, schema_text: str) -> None:
         name = NativeLogName(
             target.file_id, target.write_token, target.instant, _VERSION, LogKind.CDC
         )
-        self.path = join_path(target.partition, name.encode())
+        path = join_path(target.partition, name.encode())
         self._schema = storage_schema(pa.schema([_optional(field) for field in schema]))
         footer = LogFooter(FOOTER_KINDS[LogKind.CDC], target.instant, schema_text)
         self._footer = {FOOTER_AVRO_SCHEMA: schema_text, **encode_log_footer(footer)}
-        self._stream = target.storage.open_write(self.path)
+        super().__init__(target.storage.open_write(path), path)
         self._sink = ParquetSink(self._stream)
         self._writer = pq.ParquetWriter(
             self._sink, self._schema, compression="zstd", compression_level=1, store_schema=False
@@ -279,18 +250,10 @@ class _NativeCdc:
         ]
         self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
-    def close(self) -> int:
-        """Write the footer, make the file visible and give its size."""
+    def _end(self) -> None:
         self._writer.add_key_value_metadata(self._footer)
         self._writer.close()
-        size_bytes = self._stream.tell()
-        self._stream.close()
-        return size_bytes
 
-    def abort(self) -> None:
-        """Leave nothing."""
+    def _drop(self) -> None:
         self._sink.discard()
-        try:
-            self._writer.close()
-        finally:
-            self._stream.abort()
+        self._writer.close()

@@ -5,7 +5,6 @@ Columns are the five meta columns and then the table's in their storage types.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 import pyarrow as pa
@@ -25,6 +24,7 @@ from lakebed.format.meta_columns import (
 from lakebed.storage.storage import WriteStream
 from lakebed.table.avro_run_writer import AvroRunWriter
 from lakebed.table.conform import conform, conform_array
+from lakebed.table.new_run import NewRun
 from lakebed.table.run_writer import ROW_GROUP_BYTES, ROW_GROUP_ROWS, RunWriter
 from lakebed.table.schema import storage_schema
 
@@ -84,7 +84,7 @@ class DataFileWriter:
         self._partition_path = partition_path
         self._file_name = path.rpartition("/")[2] if file_name is None else file_name
         self._task = task
-        self._run: RunWriter | AvroRunWriter
+        self._run: NewRun
         if avro_schema is not None:
             self._run = AvroRunWriter(stream, path, avro_schema)
             return
@@ -161,10 +161,5 @@ class DataFileWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._run.__exit__(kind, error, trace)
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        self._run.__exit__(kind, *error)

@@ -24,7 +24,7 @@ from lakebed.table.inline_log import InlineLog
 from lakebed.table.log_target import Deletes, LogFileStats, LogTarget, Rows
 from lakebed.table.merge_mode import MergeMode
 from lakebed.table.native_log import NativeLog
-from lakebed.table.run_writer import KeyOrder
+from lakebed.table.new_run import KeyOrder
 from lakebed.table.schema import storage_type
 
 __all__ = ["LogFileStats", "write_log_run"]

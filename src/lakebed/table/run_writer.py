@@ -7,14 +7,11 @@ describes footer, encodings and the choices behind them.
 from collections import deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
-from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakebed.errors import InvalidError, KeyValueError
 from lakebed.format.footer import (
     FOOTER_CALENDAR,
     FOOTER_IS_ORDERED,
@@ -26,6 +23,7 @@ from lakebed.format.footer import (
 )
 from lakebed.format.meta_columns import COMMIT_SEQNO, META_COLUMNS, RECORD_KEY
 from lakebed.storage.storage import WriteStream
+from lakebed.table.new_run import NewRun
 
 ROW_GROUP_ROWS = 16_384
 ROW_GROUP_BYTES = 8 * 1024 * 1024
@@ -34,41 +32,6 @@ ROW_GROUP_BYTES = 8 * 1024 * 1024
 _DICTIONARY_RATIO = 0.4
 _SORTED_TEXT_COLUMNS = (RECORD_KEY, COMMIT_SEQNO)
 _ROW_GROUPS_AHEAD = 1
-
-
-class KeyOrder:
-    """The keys of a run so far; each must be above the one before it.
-
-    With `may_repeat` it may be the same again.
-    """
-
-    def __init__(self, name: str, *, may_repeat: bool = False) -> None:
-        self._name = name
-        self._rises = pc.greater_equal if may_repeat else pc.greater
-        self._may_repeat = may_repeat
-        self.min_key: str | None = None
-        self.max_key: str | None = None
-
-    def check(self, keys: pa.StringArray) -> None:
-        """Take the next keys, one or more; InvalidError names the first that is out of order."""
-        if keys.null_count:
-            raise KeyValueError(f"{self._name}: want a record key in each row, got null")
-        first = keys[0].as_py()
-        if self.max_key is not None and (
-            first < self.max_key or (first == self.max_key and not self._may_repeat)
-        ):
-            raise InvalidError(
-                f"{self._name}: want record keys above {self.max_key!r}, got {first!r}"
-            )
-        # Arrow compares strings by their bytes, which is the order that the file promises.
-        rising = self._rises(keys.slice(1), keys.slice(0, len(keys) - 1))
-        if pc.all(rising, min_count=0).as_py() is False:
-            at = pc.index(rising, pa.scalar(False)).as_py() + 1
-            before, found = keys[at - 1].as_py(), keys[at].as_py()
-            raise InvalidError(f"{self._name}: want record keys above {before!r}, got {found!r}")
-        if self.min_key is None:
-            self.min_key = first
-        self.max_key = keys[-1].as_py()
 
 
 class ParquetSink:
@@ -99,15 +62,13 @@ class ParquetSink:
         self._discarding = True
 
 
-class RunWriter:
-    """Writes one run to `stream`, which it then owns: `close` publishes it, `abort` drops it.
+class RunWriter(NewRun):
+    """Writes one run as Parquet.
 
     `schema` holds a column `_hoodie_record_key`; a dictionary column is one whose values
-    are known to repeat. As a context manager it closes on success and aborts on an
-    exception. A thread encodes row groups while the caller reads and merges the next;
+    are known to repeat. A thread encodes row groups while the caller reads and merges the next;
     memory is bounded by a few row groups, whatever the size of the file. A row group that
-    could not be encoded is the error of a later `write`, or of `close`. Keys ascend, each once
-    unless they `may_repeat`.
+    could not be encoded is the error of a later `write`, or of `close`.
     """
 
     def __init__(
@@ -121,46 +82,21 @@ class RunWriter:
         row_group_bytes: int = ROW_GROUP_BYTES,
         may_repeat: bool = False,
     ) -> None:
-        self._stream = stream
-        self._path = path
+        super().__init__(stream, path, may_repeat=may_repeat)
         self._schema = schema
         self._metadata = metadata
         self._max_rows = row_group_rows
         self._max_bytes = row_group_bytes
-        self._order = KeyOrder(path, may_repeat=may_repeat)
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
         self._pending_bytes = 0
-        self._rows = 0
         self._first_keys: list[str] = []
         self._sink = ParquetSink(stream)
         self._writer: pq.ParquetWriter | None = None
         self._encoder = ThreadPoolExecutor(1, thread_name_prefix="lakebed-encode")
         self._encoding: deque[Future[None]] = deque()
-        self._size_bytes: int | None = None
-        self._aborted = False
 
-    @property
-    def rows(self) -> int:
-        """How many rows were taken so far."""
-        return self._rows
-
-    @property
-    def min_key(self) -> str | None:
-        """The first key taken; None before it."""
-        return self._order.min_key
-
-    @property
-    def max_key(self) -> str | None:
-        """The last key taken so far; None before the first."""
-        return self._order.max_key
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows of exactly the run's schema, with keys above those before."""
-        if not batch.num_rows:
-            return
-        self._order.check(batch.column(RECORD_KEY))
-        self._rows += batch.num_rows
+    def _append(self, batch: pa.RecordBatch) -> None:
         # pyarrow makes a row group of every call, so rows are gathered here.
         row_bytes = max(1, batch.nbytes // batch.num_rows)
         start = 0
@@ -208,12 +144,7 @@ class RunWriter:
             store_schema=False,
         )
 
-    def close(self) -> int:
-        """Write the footer, publish the stream and give its size. Closing twice gives the same."""
-        if self._size_bytes is not None:
-            return self._size_bytes
-        if self._aborted:
-            raise InvalidError(f"{self._path}: close after abort")
+    def _end(self) -> None:
         if self._pending:
             self._flush()
         while self._encoding:
@@ -223,11 +154,7 @@ class RunWriter:
             self._writer = self._open([])
         self._writer.add_key_value_metadata(self._footer())
         self._writer.close()
-        size_bytes = self._stream.tell()
-        self._stream.close()
-        self._size_bytes = size_bytes
         pa.default_memory_pool().release_unused()
-        return size_bytes
 
     def _footer(self) -> dict[str, str]:
         footer = {FOOTER_IS_ORDERED: "true", **FOOTER_CALENDAR, **self._metadata}
@@ -238,37 +165,12 @@ class RunWriter:
             footer[FOOTER_ROW_GROUP_KEYS] = keys
         return footer
 
-    def abort(self) -> None:
-        """Drop everything written. After `close`, or the second time, this does nothing."""
-        if self._size_bytes is not None or self._aborted:
-            return
-        self._aborted = True
+    def _drop(self) -> None:
         self._sink.discard()
         self._pending = []
         self._encoder.shutdown(cancel_futures=True)
-        try:
-            if self._writer is not None:
-                self._writer.close()
-        finally:
-            self._stream.abort()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if kind is not None or self._aborted:
-            self.abort()
-            return
-        try:
-            self.close()
-        except BaseException:
-            self.abort()
-            raise
+        if self._writer is not None:
+            self._writer.close()
 
 
 def _repeating_leaves(table: pa.Table) -> list[str]:

@@ -21,12 +21,12 @@ from lakebed.storage.storage import Storage
 from lakebed.table.config import TableConfig
 from lakebed.table.file_group import LogFile
 from lakebed.table.parquet_source import open_parquet
+from lakebed.table.run_reader import MAX_DELETE_BYTES
 from lakebed.table.snapshot import Snapshot, load_snapshot
 
 log = logging.getLogger(__name__)
 
 _COUNT = slice(4, 8)
-_MAX_DELETE_BYTES = 512 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def _rows(storage: Storage, path: str, block: BlockPlace) -> int:
                 return file.num_rows
         if block.type is BlockType.AVRO_DATA and length >= _COUNT.stop:
             return int.from_bytes(storage.read_range(path, start, _COUNT.stop)[_COUNT], "big")
-        if block.type is BlockType.DELETE and length <= _MAX_DELETE_BYTES:
+        if block.type is BlockType.DELETE and length <= MAX_DELETE_BYTES:
             return len(decode_deletes(storage.read_range(path, start, length), [], what).keys)
     except LakebedError:
         return 0  # whoever reads it says what is wrong

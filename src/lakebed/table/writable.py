@@ -21,7 +21,6 @@ def check_writable(config: TableConfig, *, gives_up_indexes: bool = False) -> No
     properties = config.properties
     indexes = ", ".join(asked_indexes(config))
     unready = ", ".join(metadata_partitions(config, BEING_BUILT))
-    populate = properties.get("hoodie.populate.meta.fields", "true").lower()
     blocking = config.concurrency is not ConcurrencyMode.NON_BLOCKING
     buckets = isinstance(config.index, BucketIndex)
     meta = properties.get("hoodie.meta.fields.mode", "ALL").upper()
@@ -40,7 +39,7 @@ def check_writable(config: TableConfig, *, gives_up_indexes: bool = False) -> No
             unready != "" and not gives_up_indexes
         ),
         "it is kept without meta columns (hoodie.populate.meta.fields=false)": (
-            populate == "false"
+            not config.has_meta_columns
         ),
         f"it keeps only some meta columns (hoodie.meta.fields.mode={meta})": meta != "ALL",
         f"its key generator {properties.get(generator)} is unknown ({generator})": (

@@ -12,7 +12,6 @@ from itertools import count
 
 import pyarrow as pa
 
-from lakebed.errors import InvalidError
 from lakebed.format.meta_columns import RECORD_KEY
 from lakebed.index.simple import new_file_id
 from lakebed.merge.passes import merge_in_passes
@@ -21,6 +20,7 @@ from lakebed.model.executor import Executor, TaskId
 from lakebed.table.base_file import read_footer
 from lakebed.table.config import TableConfig
 from lakebed.table.file_group import BaseFile, FileSlice
+from lakebed.table.property_values import LARGE, option_number
 from lakebed.write.operation import BULK_INSERT
 from lakebed.write.spec import WriteSpec
 from lakebed.write.staging import Segment, read_segment, spill_batches, spill_run
@@ -45,19 +45,12 @@ class FileSizes:
     @classmethod
     def of(cls, config: TableConfig) -> "FileSizes":
         """Take the sizes from the table's properties."""
+        known = config.properties
+        small, full = "hoodie.parquet.small.file.limit", "hoodie.parquet.max.file.size"
         return cls(
-            _size(config, "hoodie.parquet.small.file.limit", SMALL_FILE_LIMIT, least=0),
-            _size(config, "hoodie.parquet.max.file.size", MAX_FILE_SIZE, least=1),
+            option_number(known, small, SMALL_FILE_LIMIT, most=LARGE),
+            option_number(known, full, MAX_FILE_SIZE, least=1, most=LARGE),
         )
-
-
-def _size(config: TableConfig, name: str, default: int, least: int) -> int:
-    text = config.properties.get(name, "").strip()
-    if not text:
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) <= 18) or int(text) < least:
-        raise InvalidError(f"{name}={text!r}: want a number of bytes from {least} on")
-    return int(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from lakebed.table.config import ConcurrencyMode, TableConfig
 from lakebed.table.file_group import FileSlice
 from lakebed.table.merge_rule import merge_rule
 from lakebed.table.properties_file import update_properties
+from lakebed.table.property_values import option_number
 from lakebed.table.snapshot import CommitCache, Snapshot
 from lakebed.table.writer_index import (
     BucketIndex,
@@ -115,10 +116,7 @@ class Commit:
 
 def conflict_retries(config: TableConfig) -> int:
     """Give how often a write that another overtook is tried again by itself."""
-    text = config.properties.get(_RETRIES, "0").strip()
-    if not (text.isascii() and text.isdigit() and len(text) < 6):
-        raise InvalidError(f"{_RETRIES}={text!r}: want a number of tries")
-    return int(text)
+    return option_number(config.properties, _RETRIES, 0, most=10**5 - 1)
 
 
 def execute_write(

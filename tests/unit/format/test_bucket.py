@@ -18,6 +18,7 @@ from lakebed.format.bucket import (
     split_composite_keys,
     warm_up,
 )
+from lakebed.format.compiled import is_numba_imported
 from lakebed.format.record_key import join_key_texts
 
 
@@ -260,5 +261,5 @@ def test_a_file_id_is_made_of_a_bucket_and_a_uuid_only():
 
 def test_warming_up_leaves_the_kernel_loaded():
     warm_up()
-    assert kernel.is_numba_imported()
+    assert is_numba_imported()
     assert kernel.load_fold.cache_info().currsize == 1

@@ -23,7 +23,7 @@ from lakebed.table.config import TableConfig
 from lakebed.table.data_writer import DataFileWriter
 from lakebed.table.file_group import BaseFile
 from support.cdc import cdc_blocks, cdc_paths, cdc_records
-from support.faulty import FaultyStorage, SimulatedCrash
+from support.crash_points import Work
 
 OLD, NOW = "20240101000000000", "20240101000000009"
 FILE_ID = "00000000-0000-4000-8000-000000000001-0"
@@ -313,10 +313,6 @@ def test_what_is_not_closed_leaves_nothing(version: int):
 
 @pytest.mark.parametrize("version", [9, 10])
 def test_a_log_that_fails_at_its_end_leaves_nothing(version: int):
-    dry = FaultyStorage(memory_storage())
-    rewrite(dry, config(version))
-    for n in range(1, len(dry.ops) + 1):
-        storage = memory_storage()
-        with pytest.raises(SimulatedCrash):
-            rewrite(FaultyStorage(storage, n, "before"), config(version))
-        assert cdc_paths(storage) == []
+    work = Work.of({}, lambda given: rewrite(given, config(version)))
+    for storage, what in work.crashes(work.points("before")):
+        assert cdc_paths(storage) == [], what

@@ -15,6 +15,7 @@ from lakebed.format.footer import MAX_ROW_GROUP_KEYS_CHARS, encode_row_group_key
 from lakebed.format.meta_columns import FILE_NAME, META_COLUMNS, RECORD_KEY
 from lakebed.storage.objects import memory_storage
 from lakebed.storage.streams import NewObject
+from lakebed.table.avro_run_writer import AvroRunWriter
 from lakebed.table.data_writer import DataFileWriter
 from lakebed.table.run_writer import RunWriter
 
@@ -170,6 +171,42 @@ def test_an_aborted_file_is_not_closed_by_the_end_of_its_block():
     assert stream.events == ["dropped"]
     with pytest.raises(InvalidError, match="close after abort"):
         out.close()
+
+
+def test_a_file_that_cannot_be_closed_at_the_end_of_its_block_is_dropped():
+    stream = Buffer(fail_after=0)
+    with pytest.raises(UnavailableError, match="the disk is gone"), writer(stream) as out:
+        put(out, 0, 10)
+    assert stream.events == ["dropped"]
+    assert not encoders()
+    with pytest.raises(InvalidError, match="close after abort"):
+        out.close()
+
+
+AVRO = json.dumps(
+    {"type": "record", "name": "r", "fields": [{"name": RECORD_KEY, "type": "string"}]}
+)
+KEYS = pa.schema([pa.field(RECORD_KEY, pa.string(), nullable=False)])
+
+
+@pytest.mark.parametrize(
+    "open_run",
+    [lambda at: RunWriter(at, "x", KEYS, {}), lambda at: AvroRunWriter(at, "x", AVRO)],
+    ids=["Parquet", "Avro"],
+)
+def test_a_run_is_published_once_and_then_stays(open_run):
+    stream = Buffer()
+    with open_run(stream) as out:
+        out.write(pa.record_batch([[]], schema=KEYS))
+        assert (out.rows, out.min_key, out.max_key) == (0, None, None)
+        out.write(pa.record_batch([["a", "b"]], schema=KEYS))
+        with pytest.raises(InvalidError, match="x: want record keys above 'b', got 'b'"):
+            out.write(pa.record_batch([["b"]], schema=KEYS))
+        assert (out.rows, out.min_key, out.max_key) == (2, "a", "b")
+    size_bytes = len(stream.data.getvalue())
+    out.abort()
+    assert out.close() == out.close() == size_bytes > 0
+    assert stream.events == ["published"]
 
 
 def test_rows_are_counted_while_they_come():

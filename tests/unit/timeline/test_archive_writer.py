@@ -18,9 +18,9 @@ from lakebed.timeline.archived import (
     read_manifest,
     read_version,
 )
-from support.faulty import FaultyStorage, SimulatedCrash
+from support.crash_points import Work
 from support.fixtures import unpack
-from support.tables import contents, copy_of
+from support.tables import contents
 
 ROWS = st.lists(
     st.tuples(
@@ -194,22 +194,17 @@ def test_after_a_crash_at_any_operation_the_archive_is_whole_and_work_goes_on(wh
     start = memory_storage()
     for number in range(3):
         append(start, number)
-    objects = contents(start)
 
     def act(storage):
         append(storage, 3, 4)
         merge_levels(storage, merge_files=2)
         clean_archive(storage, keep=1)
 
-    dry = FaultyStorage(copy_of(objects))
-    act(dry)
-    for n, op in enumerate(dry.ops, 1):
-        storage = copy_of(objects)
-        with pytest.raises(SimulatedCrash):
-            act(FaultyStorage(storage, n, when))
+    work = Work.of(contents(start), act)
+    for storage, what in work.crashes(work.points(when)):
         found = requested(storage)
-        assert found in ([at(i) for i in range(3)], [at(i) for i in range(5)]), op
+        assert found in ([at(i) for i in range(3)], [at(i) for i in range(5)]), what
         act(storage)
-        assert requested(storage) == [at(i) for i in range(5)], op
+        assert requested(storage) == [at(i) for i in range(5)], what
         listed = {file.name for file in read_manifest(storage)}
-        assert names(storage) == {*listed, "_version_", f"manifest_{read_version(storage)}"}, op
+        assert names(storage) == {*listed, "_version_", f"manifest_{read_version(storage)}"}, what

@@ -21,14 +21,10 @@ are int64 throughout: numba makes floats of int64 and uint64. Importing it is sl
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from lakebed.format.compiled import load_compiled
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -52,21 +48,8 @@ Walk = Callable[[Bytes, Ints, Ints, Bytes, Ints, Ints, Ints, Ints, Ints, Ints], 
 Pack = Callable[[Ints, Ints, Bytes, Bytes, Words, Bytes, Words, Ints, Ints, Ints], int]
 
 
-@dataclass(frozen=True, slots=True)
-class Kernels:
-    """The two compiled functions; see `_walk` and `_pack`."""
-
-    walk: Walk
-    pack: Pack
-
-
-@cache
-def load_kernels() -> Kernels:
-    """Compile the kernels, or load them from the cache; once per process."""
-    return load_compiled(__file__, _compile)
-
-
-def _compile(cached: bool) -> Kernels:
+def compile_kernels(cached: bool) -> tuple[Walk, Pack]:
+    """Compile `_walk` and `_pack`; for `load_compiled`."""
     import numba as nb  # noqa: PLC0415 - see the module's docstring
 
     data = nb.types.Array(nb.uint8, 1, "C", readonly=True)
@@ -75,7 +58,7 @@ def _compile(cached: bool) -> Kernels:
     ints, code, flags, number = nb.int64[::1], nb.int64[:, ::1], nb.uint8[::1], nb.int64
     walk = number(data, code, ints, flags, ints, ints, ints, ints, code, ints)
     pack = number(code, ints, flags, data, words, flags, out_words, ints, code, ints)
-    return Kernels(
+    return (
         nb.njit(walk, cache=cached, nogil=True)(_walk),
         nb.njit(pack, cache=cached, nogil=True)(_pack),
     )

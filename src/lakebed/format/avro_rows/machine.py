@@ -11,10 +11,7 @@ from typing import Final
 from lakebed.format.avro_rows import kernel, twin
 from lakebed.format.avro_rows.sized import kernel as sized_kernel
 from lakebed.format.avro_rows.sized import twin as sized_twin
-from lakebed.format.compiled import is_numba_imported
-
-TWIN_MAX_BYTES = 512 << 10
-"""So many bytes of a process are read or written in plain Python before numba is imported."""
+from lakebed.format.compiled import PlainFirst, load_compiled
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +29,14 @@ TWIN: Final = Machine(twin.walk, twin.pack, sized_twin.gather, sized_twin.decima
 
 @cache
 def load_machine() -> Machine:
-    """Load the compiled functions; once per process."""
-    rows, sized = kernel.load_kernels(), sized_kernel.load_kernels()
-    return Machine(rows.walk, rows.pack, sized.gather, sized.decimals)
+    """Compile the functions, or load them from the cache; once per process."""
+    rows = load_compiled(kernel.__file__, kernel.compile_kernels)
+    sized = load_compiled(sized_kernel.__file__, sized_kernel.compile_kernels)
+    return Machine(*rows, *sized)
 
 
-class _Progress:
-    """How many bytes this process has read or written in plain Python."""
-
-    size_bytes = 0
-
-
-def use_kernel(size_bytes: int) -> bool:
-    """Tell whether so many more bytes are worth the kernel, and count them if not."""
-    if is_numba_imported():
-        return True
-    _Progress.size_bytes += size_bytes
-    return _Progress.size_bytes > TWIN_MAX_BYTES
+# So many bytes of a process are read or written in plain Python before numba is imported.
+use_kernel = PlainFirst(512 << 10).use_kernel
 
 
 def choose_machine(size_bytes: int) -> Machine:

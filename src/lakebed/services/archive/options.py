@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from lakebed.errors import OptionError
-from lakebed.services.clean.options import CleanOptions, number
+from lakebed.services.clean.options import CleanOptions
+from lakebed.table.property_values import option_number
 
 _MIN: Final = ("hoodie.keep.min.commits",)
 _MAX: Final = ("hoodie.keep.max.commits",)
@@ -32,8 +33,8 @@ class ArchiveOptions:
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Self:
         """Take them from a table's properties, or from those with a call's own on top."""
-        least = number(properties, _MIN, 20, least=1)
-        most = number(properties, _MAX, 30 if least < 30 else least + 10, least=1)
+        least = option_number(properties, _MIN, 20, least=1)
+        most = option_number(properties, _MAX, 30 if least < 30 else least + 10, least=1)
         if most <= least:
             raise OptionError(
                 f"option {_MAX[0]}={most}: want more than {_MIN[0]}, which is {least}"
@@ -41,7 +42,7 @@ class ArchiveOptions:
         return cls(
             least,
             most,
-            number(properties, _MERGE, 10, least=2),
-            number(properties, _DELTAS, 5, least=1),
+            option_number(properties, _MERGE, 10, least=2),
+            option_number(properties, _DELTAS, 5, least=1),
             CleanOptions.of(properties),
         )

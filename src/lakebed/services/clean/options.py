@@ -1,11 +1,12 @@
 """What cleaning keeps, by Hudi's option names and with Hudi's defaults."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Self
 
 from lakebed.errors import OptionError
+from lakebed.table.property_values import given, option_number
 
 _POLICY: Final = ("hoodie.clean.policy", "hoodie.cleaner.policy")
 _COMMITS: Final = ("hoodie.clean.commits.retained", "hoodie.cleaner.commits.retained")
@@ -54,23 +55,8 @@ class CleanOptions:
             ) from None
         return cls(
             policy,
-            number(properties, _COMMITS, 10, least=1),
-            number(properties, _HOURS, 24, least=1),
-            number(properties, _VERSIONS, 3, least=1),
-            number(properties, _MIN_AGE, 300, least=0),
+            option_number(properties, _COMMITS, 10, least=1),
+            option_number(properties, _HOURS, 24, least=1),
+            option_number(properties, _VERSIONS, 3, least=1),
+            option_number(properties, _MIN_AGE, 300, least=0),
         )
-
-
-def given(properties: Mapping[str, str], names: Iterable[str]) -> str:
-    """Give the value under the first of `names` that has one, else nothing."""
-    return next(filter(None, (properties.get(name, "").strip() for name in names)), "")
-
-
-def number(properties: Mapping[str, str], names: tuple[str, ...], default: int, least: int) -> int:
-    """Give a whole number of at least `least`, or raise OptionError that says so."""
-    text = given(properties, names)
-    if not text:
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) >= least):
-        raise OptionError(f"option {names[0]}={text}: want a number from {least} on")
-    return int(text)

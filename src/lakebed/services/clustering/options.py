@@ -2,15 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Self
 
-from lakebed.errors import OptionError
+from lakebed.table.property_values import LARGE, option_number
 
 _STRATEGY = "hoodie.clustering.plan.strategy."
 _TARGET = f"{_STRATEGY}target.file.max.bytes"
 _SMALL = f"{_STRATEGY}small.file.limit"
 _GROUPS = f"{_STRATEGY}max.num.groups"
 _GROUP_BYTES = f"{_STRATEGY}max.bytes.per.group"
+
+_number = partial(option_number, most=LARGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +35,7 @@ class ClusteringOptions:
         default = cls()
         return cls(
             _number(properties, _TARGET, default.target_bytes, least=1),
-            _number(properties, _SMALL, default.small_limit, least=0),
+            _number(properties, _SMALL, default.small_limit),
             _number(properties, _GROUPS, default.max_groups, least=1),
             _number(properties, _GROUP_BYTES, default.group_bytes, least=1),
         )
-
-
-def _number(properties: Mapping[str, str], name: str, default: int, *, least: int) -> int:
-    text = properties.get(name, "").strip()
-    if not text:
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) <= 18) or int(text) < least:
-        raise OptionError(f"option {name}={text}: want a whole number from {least} on")
-    return int(text)

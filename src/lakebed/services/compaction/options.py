@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Self
 
 from lakebed.errors import OptionError
+from lakebed.table.property_values import LARGE, option_number
 
 _STRATEGY = "hoodie.compact.inline.trigger.strategy"
 _COMMITS = "hoodie.compact.inline.max.delta.commits"
@@ -15,6 +17,8 @@ _LOG_COUNT = "hoodie.compaction.logfile.num.threshold"
 _BLOCKS = "hoodie.log.compaction.blocks.threshold"
 _TARGET_IO = "hoodie.compaction.target.io"
 _RATIO = "lakebed.compaction.log.ratio"
+
+_number = partial(option_number, most=LARGE)
 
 
 class Trigger(StrEnum):
@@ -79,15 +83,6 @@ def _trigger(properties: Mapping[str, str]) -> Trigger:
     if text and text not in Trigger.__members__:
         raise OptionError(f"option {_STRATEGY}={text}: want {' or '.join(Trigger)}")
     return Trigger(text) if text else Trigger.NUM_COMMITS
-
-
-def _number(properties: Mapping[str, str], name: str, default: int) -> int:
-    text = properties.get(name, "").strip()
-    if not text:
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise OptionError(f"option {name}={text}: want a whole number")
-    return int(text)
 
 
 def _ratio(properties: Mapping[str, str], default: float) -> float:

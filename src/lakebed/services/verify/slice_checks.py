@@ -44,7 +44,6 @@ _META = tuple(field for field in META_FIELDS if field.name in (PARTITION_PATH, F
 _BUFFER_BYTES = 2 << 20
 
 
-_POPULATE = "hoodie.populate.meta.fields"
 _ALONE = TaskId(0, 0, 0)
 _UNREAD = frozenset({Code.FILE_UNREADABLE, Code.FILE_MISSING, Code.FILE_UNSUPPORTED})
 
@@ -118,8 +117,7 @@ def _check_apart(check: SliceCheck, error: LakebedError) -> Checked:
 
 def _rows_without_key(check: SliceCheck, source: RunSource) -> int:
     """Count rows that no reader can merge or find, in a table whose rows have keys."""
-    populated = check.config.properties.get(_POPULATE, "true").strip().lower() != "false"
-    if not populated or source.kind is not RunKind.DATA:
+    if not check.config.has_meta_columns or source.kind is not RunKind.DATA:
         return 0
     try:
         with open_data(check.storage, source) as file:

@@ -2,11 +2,10 @@
 
 import contextlib
 import functools
-from typing import Literal
 
 import pytest
 
-from lakebed.errors import InvalidError, LakebedError, UnavailableError
+from lakebed.errors import InvalidError, LakebedError
 from lakebed.format.instant_name import Action, InstantName
 from lakebed.format.names import parse_data_name
 from lakebed.model.clock import ManualClock
@@ -18,14 +17,13 @@ from lakebed.storage.objects import memory_storage
 from lakebed.storage.storage import Storage
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.archived import read_archived, read_manifest
-from support.faulty import FaultyStorage, SimulatedCrash
+from support.crash_points import When, Work
 from support.tables import batch, contents, copy_of, make, reopen, user_rows
 
 CLEAN = CleanOptions(commits_retained=2, min_age_seconds=0)
 BY_HAND = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
 OPTIONS = ArchiveOptions(4, 6, merge_files=2, clean=CLEAN)
 START = 1_700_000_000_000
-When = Literal["before", "after"]
 
 
 def filled(count: int = 8, **changes):
@@ -198,10 +196,7 @@ def facts():
     old = next(p for p in contents(storage) if commits[-1] in p and p.startswith("p/"))
     first = ActiveTimeline(storage).load().first_active
     storage.put(f"p/late-0_7-7-7_{int(first) + 1}.parquet", storage.read(old))
-    objects = contents(storage)
-    dry = FaultyStorage(copy_of(objects))
-    act(dry)
-    return objects, commits, user_rows(reopen(storage)), tuple(dry.ops)
+    return Work.of(contents(storage), act), commits, user_rows(reopen(storage))
 
 
 def act(storage: Storage):
@@ -209,7 +204,7 @@ def act(storage: Storage):
 
 
 def check(storage: Storage, what: str) -> None:
-    _, commits, rows, _ = facts()
+    _, commits, rows = facts()
     assert user_rows(reopen(storage)) == rows, what
     words = {str(action) for action in (Action.COMMIT, Action.REPLACECOMMIT)}
     seen = {requested for requested, action in archived(storage) if action in words}
@@ -234,55 +229,26 @@ def recover(storage: Storage, what: str) -> None:
 
 
 def test_the_case_archives_merges_and_deletes():
-    objects, _, _, ops = facts()
-    storage = copy_of(objects)
-    done = act(storage)
+    work, _, _ = facts()
+    done = act(copy_of(work.objects))
     assert done.archived >= 5
     assert done.merged_levels == 1
     assert done.deleted_files == 1
-    assert len(ops) > 40
-
-
-def steps(ops: tuple[str, ...], when: When) -> list[tuple[int, str]]:
-    """Number the operations; after one that changes nothing all is as before the next."""
-    changes = ("put", "delete", "close")
-    numbered = enumerate(ops, 1)
-    return [(n, op) for n, op in numbered if when == "before" or op.startswith(changes)]
+    assert len(work.ops) > 40
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_after_a_crash_at_any_operation_the_table_is_whole_and_the_next_finishes(when: When):
-    objects, _, _, ops = facts()
-    for n, op in steps(ops, when):
-        storage = copy_of(objects)
-        with pytest.raises(SimulatedCrash):
-            act(FaultyStorage(storage, n, when))
-        recover(storage, f"crash {when} operation {n}, {op}")
-
-
-class Flaky(FaultyStorage):
-    """Does not answer one operation; the process lives on."""
-
-    def run(self, op, act):
-        with self._lock:
-            self.ops.append(op)
-            fails = len(self.ops) == self.fail_at
-        if fails and self.when == "before":
-            raise UnavailableError(f"no answer: {op}")
-        result = act()
-        if fails:
-            raise UnavailableError(f"answer lost: {op}")
-        return result
+    work, _, _ = facts()
+    for storage, what in work.crashes(work.steps(when)):
+        recover(storage, what)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_after_an_operation_without_an_answer_the_next_archiving_finishes(when: When):
-    objects, _, _, ops = facts()
-    for n, op in steps(ops, when):
-        storage = copy_of(objects)
-        with contextlib.suppress(LakebedError):
-            act(Flaky(storage, n, when))
-        recover(storage, f"no answer {when} operation {n}, {op}")
+    work, _, _ = facts()
+    for storage, what, _ in work.outages(work.steps(when), refused=LakebedError):
+        recover(storage, what)
 
 
 def test_what_was_the_newest_a_moment_ago_is_not_lost_to_a_query():

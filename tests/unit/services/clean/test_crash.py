@@ -1,25 +1,22 @@
 """A crash or an outage at every storage operation of a clean: rows stay, and the next finishes."""
 
-import contextlib
 import functools
-from typing import Literal
 
 import pytest
 
-from lakebed.errors import LakebedError, UnavailableError
+from lakebed.errors import LakebedError
 from lakebed.format.names import parse_data_name
 from lakebed.model.clock import ManualClock
 from lakebed.services.clean.execute import clean
 from lakebed.services.clean.options import CleanOptions
 from lakebed.storage.objects import memory_storage
 from lakebed.storage.storage import Storage
-from support.faulty import FaultyStorage, SimulatedCrash
+from support.crash_points import When, Work
 from support.tables import batch, check_no_leftovers, contents, copy_of, make, reopen, user_rows
 
 BY_HAND = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
 OPTIONS = CleanOptions(commits_retained=2, min_age_seconds=0)
 START = 1_700_000_000_000
-When = Literal["before", "after"]
 
 
 def clock() -> ManualClock:
@@ -28,7 +25,7 @@ def clock() -> ManualClock:
 
 @functools.cache
 def facts():
-    """Give the objects at the start, the commits with their rows, the files left, the operations."""
+    """Give the clean, the commits with their rows, and the files left."""
     storage = memory_storage()
     table = make(storage, clock(), buckets=1, properties=BY_HAND)
     commits = {}
@@ -43,10 +40,8 @@ def facts():
     first = min(commits)
     storage.put(f"p/late-0_7-7-7_{int(first) + 1}.parquet", b"left over")
     storage.put(f".hoodie/.heartbeat/{first}", b"")
-    objects = contents(storage)
-    dry = FaultyStorage(copy_of(objects))
-    act(dry)
-    return objects, commits, data_files(dry.inner), tuple(dry.ops)
+    work = Work.of(contents(storage), act)
+    return work, commits, data_files(work.done)
 
 
 def act(storage: Storage):
@@ -60,7 +55,7 @@ def data_files(storage: Storage) -> set[str]:
 
 def check_readable(storage: Storage, what: str) -> None:
     """Every moment reads as it was or is refused, and the newest two are there."""
-    _, commits, _, _ = facts()
+    _, commits, _ = facts()
     table = reopen(storage)
     newest = sorted(commits)[-2:]
     assert user_rows(table) == commits[newest[-1]], what
@@ -72,7 +67,7 @@ def check_readable(storage: Storage, what: str) -> None:
 
 
 def recover(storage: Storage, what: str) -> None:
-    _, _, left, _ = facts()
+    _, _, left = facts()
     check_readable(storage, what)
     act(storage)
     assert data_files(storage) == left, what
@@ -84,59 +79,31 @@ def recover(storage: Storage, what: str) -> None:
 
 
 def test_the_case_deletes_versions_groups_and_leftovers():
-    objects, _, left, ops = facts()
-    gone = data_files(copy_of(objects)) - left
+    work, _, left = facts()
+    gone = data_files(copy_of(work.objects)) - left
     assert {path.partition("/")[0] for path in gone} == {"p", "q"}
     assert any("late" in path for path in gone)
     assert len(gone) >= 8
-    assert len(ops) > 30
-
-
-def steps(ops: tuple[str, ...], when: When) -> list[tuple[int, str]]:
-    """Number the operations; after one that changes nothing all is as before the next."""
-    changes = ("put", "delete", "close")
-    numbered = enumerate(ops, 1)
-    return [(n, op) for n, op in numbered if when == "before" or op.startswith(changes)]
+    assert len(work.ops) > 30
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_after_a_crash_at_any_operation_the_next_clean_finishes(when: When):
-    objects, _, _, ops = facts()
-    for n, op in steps(ops, when):
-        storage = copy_of(objects)
-        with pytest.raises(SimulatedCrash):
-            act(FaultyStorage(storage, n, when))
-        recover(storage, f"crash {when} operation {n}, {op}")
-
-
-class Flaky(FaultyStorage):
-    """Does not answer one operation; the process lives on."""
-
-    def run(self, op, act):
-        with self._lock:
-            self.ops.append(op)
-            fails = len(self.ops) == self.fail_at
-        if fails and self.when == "before":
-            raise UnavailableError(f"no answer: {op}")
-        result = act()
-        if fails:
-            raise UnavailableError(f"answer lost: {op}")
-        return result
+    work, _, _ = facts()
+    for storage, what in work.crashes(work.steps(when)):
+        recover(storage, what)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_after_an_operation_without_an_answer_the_next_clean_finishes(when: When):
-    objects, _, _, ops = facts()
-    for n, op in steps(ops, when):
-        storage = copy_of(objects)
-        with contextlib.suppress(UnavailableError):
-            act(Flaky(storage, n, when))
-        recover(storage, f"no answer {when} operation {n}, {op}")
+    work, _, _ = facts()
+    for storage, what, _ in work.outages(work.steps(when)):
+        recover(storage, what)
 
 
 def test_a_clean_leaves_nothing_but_named_files():
-    objects, _, _, _ = facts()
-    storage = copy_of(objects)
+    work, _, _ = facts()
+    storage = copy_of(work.objects)
     act(storage)
     names = contents(storage)
     for path in list(names):

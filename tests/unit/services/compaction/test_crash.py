@@ -1,15 +1,13 @@
 """A crash or an outage at every storage operation of a compaction: rows stay, the next finishes."""
 
-import contextlib
 import functools
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
-from lakebed.errors import UnavailableError
 from lakebed.model.clock import ManualClock
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.services.compaction.execute import execute_compaction, pending_compactions
@@ -19,13 +17,13 @@ from lakebed.storage.local import LocalStorage
 from lakebed.storage.objects import memory_storage
 from lakebed.storage.storage import Storage
 from lakebed.table.snapshot import load_snapshot
-from support.faulty import FaultyStorage, SimulatedCrash
+from support.crash_points import When, Work
 from support.tables import (
+    Rows,
     batch,
     check_files,
     check_no_leftovers,
     contents,
-    copy_of,
     make,
     reopen,
     user_rows,
@@ -35,7 +33,6 @@ BY_HAND = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false
 OPTIONS = CompactionOptions(blocks_threshold=2, log_ratio=2.0)
 START = 1_700_000_000_000
 LATER = START + 3_600_000
-When = Literal["before", "after"]
 
 
 def history(storage: Storage) -> None:
@@ -56,13 +53,11 @@ def history(storage: Storage) -> None:
 
 
 @functools.cache
-def facts(mode: str):
+def facts(mode: str) -> tuple[Work, Rows]:
     storage = memory_storage()
     history(storage)
-    objects = contents(storage)
-    dry = FaultyStorage(copy_of(objects))
-    act(dry, mode, START + 60_000)
-    return objects, user_rows(reopen(storage)), tuple(dry.ops)
+    work = Work.of(contents(storage), functools.partial(act, mode=mode, now=START + 60_000))
+    return work, user_rows(reopen(storage))
 
 
 def act(storage: Storage, mode: str, now: int) -> None:
@@ -76,7 +71,7 @@ def act(storage: Storage, mode: str, now: int) -> None:
 
 
 def recover(storage: Storage, mode: str, what: str) -> None:
-    _, rows, _ = facts(mode)
+    _, rows = facts(mode)
     assert user_rows(reopen(storage)) == rows, what
     act(storage, mode, LATER)
     table = reopen(storage)
@@ -91,51 +86,28 @@ CHANGES = ("put", "delete", "open_write", "close")
 
 def test_the_case_makes_a_base_file_and_a_log():
     for mode, kinds in (("full", "bb"), ("log", "ll"), ("hybrid", "bl")):
-        objects, _, ops = facts(mode)
-        closed = [op for op in ops if op.startswith("close")]
+        work, _ = facts(mode)
+        closed = [op for op in work.ops if op.startswith("close")]
         found = "".join(sorted("l" if ".log." in op else "b" for op in closed))
-        assert found == kinds, ops
-        assert objects
+        assert found == kinds, work.ops
+        assert work.objects
 
 
 @pytest.mark.parametrize("mode", ["full", "log", "hybrid"])
 def test_after_a_crash_behind_any_change_the_next_compaction_finishes(mode: str):
     # A crash at an operation that changes nothing leaves what the last change left.
-    objects, _, ops = facts(mode)
-    for n, op in enumerate(ops, 1):
-        if op.startswith(CHANGES):
-            storage = copy_of(objects)
-            with pytest.raises(SimulatedCrash):
-                act(FaultyStorage(storage, n, "after"), mode, START + 60_000)
-            recover(storage, mode, f"crash after operation {n}, {op}")
-
-
-class Flaky(FaultyStorage):
-    """Does not answer one operation; the process lives on."""
-
-    def run(self, op: str, act: Callable[[], Any]) -> Any:
-        with self._lock:
-            self.ops.append(op)
-            fails = len(self.ops) == self.fail_at
-        if fails and self.when == "before":
-            raise UnavailableError(f"no answer: {op}")
-        result = act()
-        if fails:
-            raise UnavailableError(f"answer lost: {op}")
-        return result
+    work, _ = facts(mode)
+    for storage, what in work.crashes(work.points("after", CHANGES)):
+        recover(storage, mode, what)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_after_an_operation_without_an_answer_the_next_compaction_finishes(when: When):
-    objects, _, ops = facts("hybrid")
-    for n, op in enumerate(ops, 1):
-        # Of those that only look a third will do.
-        if not op.startswith(CHANGES) and (when == "after" or n % 3):
-            continue
-        storage = copy_of(objects)
-        with contextlib.suppress(UnavailableError):
-            act(Flaky(storage, n, when), "hybrid", START + 60_000)
-        recover(storage, "hybrid", f"no answer {when} operation {n}, {op}")
+    work, _ = facts("hybrid")
+    # Of those that only look a third will do.
+    points = work.points(when, CHANGES, every=3 if when == "before" else 0)
+    for storage, what, _ in work.outages(points):
+        recover(storage, "hybrid", what)
 
 
 class PicklingExecutor:

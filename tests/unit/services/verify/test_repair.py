@@ -28,7 +28,7 @@ from lakebed.services.verify.verify import verify
 from lakebed.storage.objects import memory_storage
 from lakebed.storage.open import open_storage
 from lakebed.timeline.active import ActiveTimeline
-from support.faulty import FaultyStorage, SimulatedCrash
+from support.crash_points import Work
 from support.tables import (
     batch,
     check_no_leftovers,
@@ -281,17 +281,12 @@ def test_a_repair_that_dies_anywhere_is_done_by_the_next(when, bad_properties):
     damage(damaged)
     if bad_properties:
         damaged.put(PROPERTIES, b"hoodie.table")
-    objects = contents(damaged)
     report = verify(damaged, ManualClock(LATER_MS), LocalExecutor(1), quick=True)
     plan = plan_repair(report)
-    dry = FaultyStorage(copy_of(objects))
-    repair(dry, ManualClock(LATER_MS, 1), plan)
-    for n in range(1, len(dry.ops) + 1):
-        storage = copy_of(objects)
-        with pytest.raises(SimulatedCrash):
-            repair(FaultyStorage(storage, n, when), ManualClock(LATER_MS, 1), plan)
+    work = Work.of(contents(damaged), lambda given: repair(given, ManualClock(LATER_MS, 1), plan))
+    for storage, what in work.crashes(work.points(when)):
         mend(storage)
-        assert check(storage).findings == (), dry.ops[n - 1]
+        assert check(storage).findings == (), what
         kept = {path: data for path, data in contents(storage).items() if path != PROPERTIES}
         data = {path: data for path, data in whole.items() if path != PROPERTIES}
         assert without_locks(kept) == without_locks(data)

@@ -6,14 +6,10 @@ Python and shares no code; both are held to the same tests. numba is slow to imp
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from lakebed.format.compiled import load_compiled
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -27,21 +23,8 @@ _int64: Any = np.int64
 _MASKS = np.array([0x8080808080808080 & (1 << 8 * n) - 1 for n in range(9)], np.uint64)
 
 
-@dataclass(frozen=True, slots=True)
-class Kernels:
-    """The two compiled functions; see `_gather` and `_decimals`."""
-
-    gather: Gather
-    decimals: Decimals
-
-
-@cache
-def load_kernels() -> Kernels:
-    """Compile the kernels, or load them from the cache; once per process."""
-    return load_compiled(__file__, _compile)
-
-
-def _compile(cached: bool) -> Kernels:
+def compile_kernels(cached: bool) -> tuple[Gather, Decimals]:
+    """Compile `_gather` and `_decimals`; for `load_compiled`."""
     import numba as nb  # noqa: PLC0415 - see the module's docstring
 
     data = nb.types.Array(nb.uint8, 1, "C", readonly=True)
@@ -50,7 +33,7 @@ def _compile(cached: bool) -> Kernels:
     ints, halves, flags, number = nb.int64[::1], nb.int64[:, ::1], nb.uint8[::1], nb.int64
     gather = number(data, words, ints, ints, flags, out_words, nb.boolean)
     decimals = number(data, ints, flags, halves, number, number)
-    return Kernels(
+    return (
         nb.njit(gather, cache=cached, nogil=True)(_gather),
         nb.njit(decimals, cache=cached, nogil=True)(_decimals),
     )
