@@ -27,22 +27,28 @@ class DefaultSource(DataSource):
     def schema(self) -> StructType:
         """Give the columns of the table, the meta columns first."""
         from lakebed.spark.data_source.reader import table_schema  # noqa: PLC0415 - see above
+        from lakebed.spark.errors import plainly  # noqa: PLC0415 - see above
 
-        return table_schema(self.options)
+        with plainly():
+            return table_schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Give what reads the columns of `schema`."""
         from lakebed.spark.data_source.reader import make_reader  # noqa: PLC0415 - see above
+        from lakebed.spark.errors import plainly  # noqa: PLC0415 - see above
 
-        return make_reader(self.options, schema)
+        with plainly():
+            return make_reader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Give what writes rows of `schema`; the table is made if there is none."""
         from lakebed.api.saving import begin_saving  # noqa: PLC0415 - see above
         from lakebed.spark.data_source.writer import Writer  # noqa: PLC0415 - see above
+        from lakebed.spark.errors import plainly  # noqa: PLC0415 - see above
         from lakebed.spark.schema import spark_to_arrow  # noqa: PLC0415 - see above
 
-        return Writer(begin_saving(self.options, spark_to_arrow(schema), overwrite))
+        with plainly():
+            return Writer(begin_saving(self.options, spark_to_arrow(schema), overwrite))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Refuse: streams are not in this release."""

@@ -69,7 +69,7 @@ def create(path: pathlib.Path, kind: str, mode: str, index: str, schema: pa.Sche
         name="t",
         table_type=kind,
         index=index,
-        buckets=1,
+        buckets=1 if index == "bucket" else None,
         properties={
             "hoodie.table.cdc.enabled": "true",
             "hoodie.table.cdc.supplemental.logging.mode": mode.lower(),

@@ -1,5 +1,6 @@
 """Tables that writes of `format("lakebed")` made, and Apache Hudi in turns: same options, same rows."""
 
+import datetime as dt
 import pathlib
 from typing import Any
 
@@ -8,9 +9,11 @@ import pyarrow.compute as pc
 import pytest
 
 import lakebed
-from interop.clients import Hudi
+from interop.clients import Hudi, PeerError
 from lakebed.api.saving import begin_saving
+from lakebed.errors import InvalidError
 from lakebed.model.executor import TaskId
+from lakebed.spark.data_source.reader import make_reader, table_schema
 
 NAMES = ["id", "ts", "city", "fare"]
 FIRST = [("a", 1, "oslo", 1.0), ("b", 1, "oslo", 2.0), ("c", 1, "kyiv", 3.0)]
@@ -85,3 +88,60 @@ def test_hudi_goes_on_after_upserts_and_overwrites_of_ours(
     assert both(hudi, path) == sorted(FIRST)
     hudi.write(path, table_of([("a", 5, "oslo", 5.0)]), other)
     assert both(hudi, path) == sorted([("a", 5, "oslo", 5.0), *FIRST[1:]])
+
+
+def test_a_custom_key_generator_of_ours_is_gone_on_with_by_hudi(
+    hudi: Hudi, tmp_path: pathlib.Path
+) -> None:
+    path = str(tmp_path / "trips")
+    options = {
+        **KEYED,
+        "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.CustomKeyGenerator",
+        "hoodie.datasource.write.partitionpath.field": "city:SIMPLE",
+    }
+    save(path, table_of(FIRST), options)
+    hudi.write(path, table_of(SECOND), options)
+    save(path, table_of([("c", 3, "kyiv", 30.0)]), options)
+    rows = [FIRST[0], ("c", 3, "kyiv", 30.0), *SECOND]
+    assert both(hudi, path) == sorted(rows)
+    assert hudi.properties(path)["hoodie.table.partition.fields"] == "city:SIMPLE"
+
+
+def test_a_moment_and_the_folder_of_a_partition_mean_what_they_mean_in_hudi(
+    hudi: Hudi, tmp_path: pathlib.Path
+) -> None:
+    path = str(tmp_path / "trips")
+    hudi.write(path, table_of(FIRST), KEYED, mode="overwrite")
+    hudi.write(path, table_of(SECOND), KEYED)
+    table = lakebed.open_table(None, path)
+    newest, first = table.history().column("instant").to_pylist()
+    # The zone of this process and of Hudi's is UTC, which the table calls LOCAL.
+    second = dt.datetime.strptime(first[:14], "%Y%m%d%H%M%S").replace(tzinfo=dt.UTC)
+    seconds = int(second.timestamp())
+    moments = {
+        first: 3,
+        first[:14]: 0,
+        f"{second:%Y-%m-%d %H:%M:%S}": 3,
+        f"{second:%Y-%m-%dT%H:%M:%S}": 3,
+        f"{second:%Y-%m-%d %H:%M:%S}.{first[14:]}": 3,
+        f"{second:%Y-%m-%d}": 0,
+        str(seconds): 0,
+        str(seconds + 1): 3,
+        f"{seconds}{first[14:]}": 3,
+        newest: 4,
+    }
+    for moment, count in moments.items():
+        ours = sorted_rows(table.read(as_of=moment).read_all())
+        theirs = sorted_rows(hudi.read(path, **{"as.of.instant": moment}))
+        assert (ours, len(ours)) == (theirs, count), moment
+    for wrong in ("2024/01/02", "20240102", "2024-01-02 03:04", "now"):
+        with pytest.raises(PeerError):
+            hudi.read(path, **{"as.of.instant": wrong})
+        with pytest.raises(InvalidError, match="point in time"):
+            table.read(as_of=wrong)
+    options = {"path": f"{path}/kyiv"}
+    reader = make_reader(options, table_schema(options))
+    batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+    kyiv = sorted_rows(hudi.read(f"{path}/kyiv"))
+    assert kyiv == [("c", 1, "kyiv", 3.0), ("d", 2, "kyiv", 4.0)]
+    assert sorted_rows(pa.Table.from_batches(batches)) == kyiv

@@ -185,7 +185,7 @@ def ours(
         partition_by="dt",
         table_type=table_type,
         index=index,
-        buckets=2 if index == "bucket" else 1,
+        buckets=2 if index == "bucket" else None,
         layout=layout,
         properties={
             "hoodie.clean.automatic": "false",

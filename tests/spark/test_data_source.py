@@ -1,7 +1,9 @@
 """`format("lakebed")`: Hudi's option names, found by Spark without registration."""
 
+import datetime as dt
 import os
 import pathlib
+import re
 import subprocess
 import sys
 from typing import Any
@@ -214,6 +216,50 @@ def test_what_cannot_be_honoured_is_refused_by_name(spark, history, options, mes
     with pytest.raises(PySparkException, match=message):
         writer.save(path)
     assert lakebed.open_table(None, path).history().num_rows == len(commits)
+
+
+@pytest.mark.parametrize(
+    ("below", "message"),
+    [
+        ("/nope", "no partition of the table above it; want load"),
+        ("/*/*", "a table is read by its folder, without a glob; want load"),
+        ("x", "no table here .*did you mean"),
+        ("/../nothing", "no table here"),
+    ],
+)
+def test_the_first_line_of_an_error_is_ours(spark, history, below, message):
+    path, _ = history
+    with pytest.raises(PySparkException) as caught:
+        load(spark, path + below)
+    first = str(caught.value).splitlines()[0]
+    assert re.search(rf"lakebed\.errors\.\w+: .*{message}", first)
+    assert "Traceback" not in str(caught.value)
+
+
+def test_an_error_of_a_task_or_a_commit_is_shown_without_a_stack(spark, history):
+    path, _ = history
+    with pytest.raises(PySparkException) as caught:
+        put(trips(spark, [("", 1, "oslo", 1.0)]), path)
+    assert "KeyValueError: record key field 'id'" in str(caught.value).splitlines()[0]
+
+
+def test_the_path_of_a_partition_reads_its_rows(spark, history):
+    path, _ = history
+    assert values(load(spark, f"{path}/kyiv")) == [("c", 1, "kyiv", 3.0), ("d", 2, "kyiv", 4.0)]
+    assert values(load(spark, f"{path}/kyiv").where("fare > 3")) == [("d", 2, "kyiv", 4.0)]
+
+
+def test_a_moment_is_taken_in_hudis_forms(spark, history):
+    path, commits = history
+    one = dt.datetime.strptime(commits[1]["instant"], "%Y%m%d%H%M%S%f").replace(tzinfo=dt.UTC)
+    millis = int(one.timestamp() * 1000)
+    for moment in (str(millis), one.strftime("%Y-%m-%dT%H:%M:%S.%f")[:23], commits[1]["instant"]):
+        found = values(load(spark, path, **{"as.of.instant": moment}))
+        assert found == sorted([FIRST[0], FIRST[2], *SECOND])
+    with pytest.raises(PySparkException, match="want an instant of 14 or 17 digits"):
+        load(spark, path, **{"as.of.instant": "2024/01/02"})
+    with pytest.raises(PySparkException, match="cannot be given with a write"):
+        put(trips(spark, SECOND), path, **{"as.of.instant": commits[1]["instant"]})
 
 
 def test_what_spark_cannot_do_says_what_to_call_instead(spark, path):

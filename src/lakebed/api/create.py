@@ -5,14 +5,19 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
-from lakebed.errors import InvalidError, OptionError, SchemaError, UnsupportedError
+from lakebed.api.create_checks import (
+    GENERATOR,
+    check_engine,
+    check_names,
+    check_ordering,
+    check_settled,
+    checked_buckets,
+    partition_columns,
+)
+from lakebed.errors import InvalidError, OptionError, UnsupportedError
 from lakebed.format.avro_schema import arrow_to_avro
-from lakebed.format.bucket import MAX_BUCKETS
 from lakebed.format.properties import table_checksum
-from lakebed.format.record_key import KeyGenerator
-from lakebed.format.timestamp_keygen import TimestampKeygen
 from lakebed.index.bucket import index_properties
-from lakebed.index.rings import check_table_type
 from lakebed.model.options import canonical, is_stored, stored_name
 from lakebed.table.config import TABLE_VERSIONS, Layout, TableConfig, TableType
 from lakebed.table.merge_mode import (
@@ -37,7 +42,6 @@ _INDEXES: dict[str, Callable[[int, tuple[str, ...]], WriterIndex]] = {
     "global_simple": lambda _buckets, _keys: SimpleIndex(is_global=True),
 }
 _MERGE_MODE = "hoodie.record.merge.mode"
-_GENERATOR = "hoodie.table.keygenerator.type"
 
 # What a property that repeats a keyword of create_table must agree with.
 _KEYWORDS = {
@@ -63,30 +67,40 @@ def table_properties(
     name: str,
     table_type: str,
     index: str,
-    buckets: int,
+    buckets: int | None,
     layout: str,
     table_version: int,
     column_groups: Mapping[str, object],
     properties: Mapping[str, str],
     custom_merger: bool = False,
     makes_keys: bool = False,
+    spelled: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Check the arguments against each other and spell them as hoodie.properties.
 
-    A table that `makes_keys` has no key columns; only a simple index finds such keys.
+    A table that `makes_keys` has no key columns; only a simple index finds such keys. `spelled`
+    has the option by which a caller without keywords gave the columns of each.
     """
     if not key and not makes_keys:
         raise InvalidError("key: want at least one column")
-    _check_names(schema, key, ordering, partition_by)
-    _check_ordering(schema, ordering)
+    words = {word: word for word in ("key", "ordering", "partition_by")} | dict(spelled or {})
+    partition_fields = partition_columns(partition_by, properties, words["partition_by"])
+    check_names(
+        schema,
+        {
+            words["key"]: key,
+            words["ordering"]: ordering,
+            words["partition_by"]: partition_fields,
+        },
+    )
+    check_ordering(schema, ordering)
     if column_groups:
         raise UnsupportedError("column_groups: not in this release; create the table without them")
-    if str(index).lower() not in _INDEXES:
+    word = str(index).lower()
+    if word not in _INDEXES:
         raise UnsupportedError(
             f"index={index!r}: this release writes with {', '.join(map(repr, _INDEXES))}"
         )
-    if type(buckets) is not int or not 1 <= buckets <= MAX_BUCKETS:
-        raise InvalidError(f"buckets={buckets!r}: want a number from 1 to {MAX_BUCKETS}")
     if table_version not in TABLE_VERSIONS:
         known = ", ".join(map(str, TABLE_VERSIONS))
         raise UnsupportedError(f"table_version={table_version!r}: want one of {known}")
@@ -112,23 +126,23 @@ def table_properties(
         "hoodie.table.multiple.base.file.formats.enable": "false",
         "hoodie.table.storage.layout": _word(Layout, layout, "layout"),
         "hoodie.table.create.schema": arrow_to_avro(schema, name),
-        **index_properties(_INDEXES[str(index).lower()](buckets, tuple(key)), key),
+        **index_properties(_INDEXES[word](checked_buckets(buckets), tuple(key)), key),
     }
     if partition_by:
         settled["hoodie.table.partition.fields"] = ",".join(partition_by)
     settled |= _merge_properties(ordering, table_version, properties, custom_merger)
-    settled[_GENERATOR] = _generator(key, partition_by)
+    settled[GENERATOR] = _generator(key, partition_fields)
     if table_version >= 10:
         settled["hoodie.meta.fields.mode"] = "ALL"
     _overlay(settled, properties)
     if not key:
         del settled["hoodie.table.recordkey.fields"]
-    _check_settled(settled, key, partition_by)
+    check_settled(settled, key, partition_fields, words["partition_by"])
     settled["hoodie.table.checksum"] = table_checksum(
         settled.get("hoodie.database.name", ""), settled["hoodie.table.name"]
     )
     config = TableConfig.parse(settled, "create_table")
-    _check_engine(config, index)
+    check_engine(config, index)
     check_writable(config)
     return settled
 
@@ -137,39 +151,6 @@ def default_name(url: str) -> str:
     """Give a table name from the last part of its address."""
     last = url.rstrip("/").rpartition("/")[2]
     return re.sub(r"[^A-Za-z0-9_]", "_", last) or "lakebed_table"
-
-
-def _check_names(
-    schema: pa.Schema, key: Sequence[str], ordering: Sequence[str], partition_by: Sequence[str]
-) -> None:
-    for what, names in (("key", key), ("ordering", ordering), ("partition_by", partition_by)):
-        for name in names:
-            if name not in schema.names:
-                raise SchemaError(
-                    f"{what}: no column {name!r} in the schema, which has "
-                    f"{', '.join(schema.names) or 'no columns'}"
-                )
-            if "," in name:
-                raise SchemaError(f"{what}: column {name!r} holds a comma, which separates names")
-        if len(set(names)) != len(names):
-            raise InvalidError(f"{what}: a column is named twice in {', '.join(names)}")
-    for what, names in (("key", key), ("ordering", ordering), ("partition_by", partition_by)):
-        for name in names:
-            if pa.types.is_nested(schema.field(name).type):
-                raise SchemaError(
-                    f"{what}: column {name!r} has the type {schema.field(name).type}; want a "
-                    "single value in each row"
-                )
-
-
-def _check_ordering(schema: pa.Schema, ordering: Sequence[str]) -> None:
-    """Refuse what Hudi cannot compare: it reads no delete whose ordering value is binary."""
-    for name in ordering:
-        if pa.types.is_binary(schema.field(name).type):
-            raise SchemaError(
-                f"ordering: column {name!r} is binary, of which Apache Hudi cannot read deletes; "
-                "want a number, a text, a date or a timestamp"
-            )
 
 
 def _word(kind: type[TableType | Layout], text: str, keyword: str) -> str:
@@ -250,43 +231,6 @@ def _generator(key: Sequence[str], partition_by: Sequence[str]) -> str:
     if not partition_by:
         return "NON_PARTITION"
     return "COMPLEX" if len(key) > 1 or len(partition_by) > 1 else "SIMPLE"
-
-
-def _check_settled(
-    settled: Mapping[str, str], key: Sequence[str], partition_by: Sequence[str]
-) -> None:
-    """Refuse options that are fine one by one and wrong together."""
-    hashed = settled.get("hoodie.bucket.index.hash.field", "")
-    for name in hashed.split(",") if hashed else ():
-        if name not in key:
-            raise OptionError(
-                f"option hoodie.bucket.index.hash.field: {name!r} is not one of the key columns "
-                f"{', '.join(key)}"
-            )
-    generator = KeyGenerator.parse(settled[_GENERATOR])
-    named = settled.get("hoodie.table.keygenerator.class")
-    if named is not None and KeyGenerator.parse(named) is not generator:
-        raise OptionError(
-            f"option hoodie.table.keygenerator.class={named} contradicts {_GENERATOR}="
-            f"{generator.value}"
-        )
-    wanted = {KeyGenerator.NON_PARTITION: 0, KeyGenerator.COMPLEX: len(partition_by)}
-    if len(partition_by) != wanted.get(generator, 1):
-        raise OptionError(
-            f"option {_GENERATOR}={generator.value}: want {wanted.get(generator, 1)} columns in "
-            f"partition_by, found {len(partition_by)}"
-        )
-    generator.is_composite(key)
-    if generator is KeyGenerator.TIMESTAMP:
-        TimestampKeygen.parse(settled)
-
-
-def _check_engine(config: TableConfig, index: str) -> None:
-    """Refuse an option for another engine of buckets than the keyword names, and a wrong type."""
-    if isinstance(config.index, ConsistentHashingIndex):
-        check_table_type(config)
-    elif str(index).lower() == "consistent_hashing":
-        raise OptionError(f"option hoodie.index.bucket.engine contradicts the keyword {index=}")
 
 
 def _overlay(settled: dict[str, str], properties: Mapping[str, str]) -> None:

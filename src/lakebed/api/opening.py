@@ -6,15 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from lakebed.api.create import default_name, table_properties
+from lakebed.api.create_checks import check_used
 from lakebed.api.engines import Engines
 from lakebed.api.table import Table
-from lakebed.errors import ExistsError, InvalidError, OptionError
+from lakebed.errors import ExistsError, InvalidError, NotFoundError, OptionError
 from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock, SystemClock
 from lakebed.model.options import check_options
 from lakebed.storage.open import open_storage
 from lakebed.storage.storage import Storage
-from lakebed.table.properties_file import PROPERTIES_PATH, create_properties, load_config
+from lakebed.table.place import find_table
+from lakebed.table.properties_file import PROPERTIES_PATH, create_properties
 from lakebed.table.schema import normalise
 
 log = logging.getLogger(__name__)
@@ -32,7 +34,7 @@ def create_table(
     name: str | None = None,
     table_type: str = "MERGE_ON_READ",
     index: str = "bucket",
-    buckets: int = 4,
+    buckets: int | None = None,
     layout: str = "lsm_tree",
     table_version: int = 9,
     column_groups: Mapping[str, object] | None = None,
@@ -44,7 +46,8 @@ def create_table(
     """Make an empty table at `path` and open it.
 
     `schema` is a pyarrow Schema, or with a session also a Spark StructType or a DDL text. A
-    record key is unique within its partition. `properties` takes Hudi's own option names; an
+    record key is unique within its partition. `buckets` (4 unless given) are those of each partition
+    for an index that hashes keys. `properties` takes Hudi's own option names; an
     unknown one is refused with the nearest name. `storage_options` go to the object store
     (endpoint, region, keys); `spark` may be None. `merger` is a function of two Arrow batches, the
     older and the newer version of the same keys, that gives the merged rows; it is not stored,
@@ -65,6 +68,7 @@ def create_table(
     options = dict(properties or {})
     for line in check_options(options):
         log.info(line)
+    check_used(str(index), buckets, options)
     storage = open_storage(_checked_path(path), storage_options)
     settled = table_properties(
         schema=normalise(engines.main.schema(schema)),
@@ -112,10 +116,14 @@ def open_table(
     """
     engines = Engines(spark)
     gives_up_indexes = _gives_up_indexes(properties)
-    storage = open_storage(_checked_path(path), storage_options)
+    place = find_table(_checked_path(path), storage_options)
+    if place.folder:
+        raise NotFoundError(
+            f"{path}: a folder of the table at {place.root.url}; open that, and read with where=..."
+        )
     return Table(
-        storage,
-        load_config(storage),
+        place.root,
+        place.config,
         engines,
         clock or SystemClock(),
         merger,

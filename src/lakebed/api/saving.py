@@ -6,34 +6,34 @@ travels between them is a `Saving`.
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
 
+from lakebed.api.contradictions import check_stored
 from lakebed.api.create import default_name, table_properties
+from lakebed.api.create_checks import HASHED
 from lakebed.api.engines import Engines
 from lakebed.api.opening import make_table, open_table
-from lakebed.api.services import CHANGEABLE
 from lakebed.api.table import Table
-from lakebed.commit.drop import drop_table, finish_drop
-from lakebed.errors import NotFoundError, OptionError
+from lakebed.commit.drop import finish_drop, replace_table
+from lakebed.errors import ExistsError, NotFoundError, OptionError
 from lakebed.format.meta_columns import META_COLUMNS, RECORD_KEY
 from lakebed.format.record_key import KeyGenerator
 from lakebed.index.named import named_index
 from lakebed.model.clock import SystemClock
 from lakebed.model.executor import LocalExecutor, TaskId
-from lakebed.model.options import stored_name
 from lakebed.model.save_options import OPERATION, SaveOptions
 from lakebed.storage.open import open_storage
 from lakebed.storage.storage import Storage
 from lakebed.table.config import TableConfig
-from lakebed.table.properties_file import create_properties, load_config
+from lakebed.table.properties_file import load_config
 from lakebed.table.schema import normalise
 from lakebed.table.snapshot import CommitCache, Snapshot
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import Timeline
-from lakebed.write.deferred import DeferredWrite, defer_write, partitions_of
+from lakebed.write.deferred import DeferredWrite, check_settings, defer_write, partitions_of
 from lakebed.write.operation import (
     BULK_INSERT,
     DELETE,
@@ -65,14 +65,9 @@ _OPERATIONS: Final = {
 _NAME: Final = "hoodie.table.name"
 _TYPE: Final = "hoodie.table.keygenerator.type"
 _CLASS: Final = "hoodie.table.keygenerator.class"
-_PAYLOAD: Final = "hoodie.compaction.payload.class"
-_MODE: Final = "hoodie.record.merge.mode"
-_CDC: Final = "hoodie.table.cdc.enabled"
 _METADATA: Final = "hoodie.metadata.enable"
 _INDEX: Final = "hoodie.index.type"
 _BUCKETS: Final = "hoodie.bucket.index.num.buckets"
-# As Hudi, where the option is not given.
-_DEFAULT_BUCKETS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +104,7 @@ class Saving:
         parts = list(staged)
         if self.remake is not None:
             storage = open_storage(self.options.path, self.options.storage_options)
-            drop_table(storage, SystemClock())
-            create_properties(storage, self.remake)
+            replace_table(storage, SystemClock(), self.remake)
         table = self.open()
         if self.deferred is None:
             found = {partition for part in parts for partition in part.partitions}
@@ -147,13 +141,12 @@ def begin_saving(given: Mapping[str, str], incoming: pa.Schema, overwrite: bool)
     brings_keys = RECORD_KEY in incoming.names
     storage = open_storage(options.path, options.storage_options)
     gives_up = str(given.get(_METADATA, "true")).lower() == "false"
-    if not _exists(storage):
-        _create(storage, options, rows)
+    if not _exists(storage) and _create(storage, options, rows):
         replaces, changes = False, {}
     else:
         replaces = overwrite
         try:
-            changes = _check_stored(load_config(storage), options.properties)
+            changes = check_stored(load_config(storage), options)
         except OptionError:
             if not overwrite:
                 raise
@@ -163,13 +156,16 @@ def begin_saving(given: Mapping[str, str], incoming: pa.Schema, overwrite: bool)
     saving = Saving(options, operation, config, gives_up_indexes=gives_up)
     table = saving.open()
     if changes:
+        settled = {**config.properties, **changes}
+        check_settings(storage, TableConfig.parse(settled, "the options of this write"))
         table.set_properties(changes)
     if operation is DELETE_PARTITION:
         return saving
     named = None
     if config.index is None and _INDEX in options.properties:
         named = named_index(config, _index_word(options.properties), _buckets(options))
-    return replace(saving, deferred=table.defer_write(operation, rows, named))
+    deferred = table.defer_write(operation, rows, named)
+    return replace(saving, deferred=replace(deferred, onto_nothing=overwrite and not replaces))
 
 
 def _remade(storage: Storage, options: SaveOptions, rows: pa.Schema, brings_keys: bool) -> Saving:
@@ -182,7 +178,7 @@ def _remade(storage: Storage, options: SaveOptions, rows: pa.Schema, brings_keys
     commits = CommitCache(ActiveTimeline(storage, config.timeline_path), config.history_path)
     target = WriteTarget(storage, config, SystemClock(), commits, LocalExecutor())
     snapshot = Snapshot(storage, config, Timeline(), commits)
-    deferred = defer_write(target, snapshot, operation, rows)
+    deferred = replace(defer_write(target, snapshot, operation, rows), onto_nothing=True)
     return Saving(options, operation, config, deferred, properties)
 
 
@@ -210,14 +206,18 @@ def _operation(
     return OVERWRITE  # also for insert_overwrite: Hudi deletes the whole table in this mode
 
 
-def _create(storage: Storage, options: SaveOptions, rows: pa.Schema) -> None:
+def _create(storage: Storage, options: SaveOptions, rows: pa.Schema) -> bool:
+    """Make the table; False if another write has made one meanwhile."""
     if options.operation in ("delete", "delete_partition"):
         raise NotFoundError(f"{storage.url}: there is no table here to delete from")
     settled = _settled(storage, options, rows)
-    if finish_drop(storage):
-        create_properties(storage, settled)
-    else:
-        make_table(storage, settled, Engines(None), SystemClock())
+    clock = SystemClock()
+    try:
+        if not finish_drop(storage, clock, settled):
+            make_table(storage, settled, Engines(None), clock)
+    except ExistsError:
+        return False
+    return True
 
 
 def _settled(storage: Storage, options: SaveOptions, rows: pa.Schema) -> dict[str, str]:
@@ -228,23 +228,37 @@ def _settled(storage: Storage, options: SaveOptions, rows: pa.Schema) -> dict[st
         given.setdefault(_TYPE, KeyGenerator.parse(named).value)
     key = options.names("hoodie.table.recordkey.fields")
     name = given.get(_NAME) or default_name(storage.url)
-    return table_properties(
+    index = _index_word(given)
+    settled = table_properties(
         schema=normalise(rows),
         key=key,
         ordering=options.names("hoodie.table.ordering.fields"),
         partition_by=options.names("hoodie.table.partition.fields"),
         name=name,
         table_type=given.get("hoodie.table.type", "COPY_ON_WRITE"),
-        index=_index_word(given),
-        buckets=_buckets(options) or _DEFAULT_BUCKETS,
+        index=index,
+        buckets=_buckets(options) if index in HASHED else None,
         layout=given.get("hoodie.table.storage.layout", "default"),
         table_version=int(given.get("hoodie.table.version", "9")),
         column_groups={},
         properties={k: v for k, v in given.items() if k not in _GIVEN_OTHERWISE},
         makes_keys=not key,
+        spelled={
+            word: options.given[stored]
+            for word, stored in _COLUMNS.items()
+            if stored in options.given
+        },
     )
+    check_settings(storage, TableConfig.parse(settled, "the options of this write"))
+    return settled
 
 
+# The keywords that name columns.
+_COLUMNS: Final = {
+    "key": "hoodie.table.recordkey.fields",
+    "ordering": "hoodie.table.ordering.fields",
+    "partition_by": "hoodie.table.partition.fields",
+}
 # What goes to `table_properties` under a keyword of its own.
 _GIVEN_OTHERWISE: Final = frozenset(
     {
@@ -279,39 +293,3 @@ def _index_word(given: Mapping[str, str]) -> str:
     kind = given.get("hoodie.index.type", "SIMPLE").lower()
     engine = given.get("hoodie.index.bucket.engine", "SIMPLE").upper()
     return "consistent_hashing" if kind == "bucket" and engine != "SIMPLE" else kind
-
-
-def _check_stored(config: TableConfig, given: Mapping[str, str]) -> dict[str, str]:
-    """Refuse options that contradict the table; give those that it can take over."""
-    changes = {}
-    for name, value in given.items():
-        stored = config.properties.get(stored_name(name))
-        if name.startswith(CHANGEABLE):
-            if (stored or "").lower() != value.lower():
-                changes[name] = value
-        elif not _agrees(config, name, value):
-            raise OptionError(
-                f"option {name}={value} contradicts the table {config.name!r}, which has "
-                f"{'none' if stored is None else stored!r}; leave it out, or write to another path"
-            )
-    return changes
-
-
-def _agrees(config: TableConfig, name: str, value: str) -> bool:
-    before = dict(config.properties)
-    if name == _NAME:
-        return value == config.name
-    if name == _CDC:
-        return before.get(_CDC, "false").lower() == value.lower()
-    if name in (_TYPE, _CLASS):
-        return KeyGenerator.parse(value) is config.key_generator
-    if name == _PAYLOAD:
-        before.pop(_MODE, None)
-    if name == "hoodie.index.type" and config.index is None:
-        return True  # the first write names it
-    after = TableConfig.parse({**before, stored_name(name): value}, "the options of this write")
-    return all(
-        getattr(after, field.name) == getattr(config, field.name)
-        for field in fields(config)
-        if field.name != "properties"
-    )

@@ -241,7 +241,8 @@ class Table(TableServices):
         `columns` may name meta columns (`_hoodie_commit_time`, ...); None means all columns of
         the table. `where` is a SQL predicate. `as_of` is an instant, a date or timestamp text
         (to the end of its second) or a datetime, in the table's time zone (UTC for tables that
-        we make) unless it carries its own: the commits that had begun by then.
+        we make) unless it carries its own, or seconds or milliseconds since 1970 as text: the
+        commits that had begun by then.
 
         With `since` or `until`, moments in the same forms, only rows that the commits wrote
         which were completed after `since` and not after `until`; "earliest" begins with the

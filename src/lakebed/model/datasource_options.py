@@ -14,6 +14,8 @@ from lakebed.model.options import TABLE_OPTIONS, Fate, Option, check_options
 
 STORAGE_PREFIX: Final = "lakebed.storage."
 """Options with this prefix go to the object store: `lakebed.storage.endpoint`, ..."""
+AS_OF: Final = "as.of.instant"
+"""The option that names a past of the table: of all options of reads the one that no write takes."""
 
 _FLAG: Final = ("true", "false")
 _ONCE: Final = "rows of one key that meet in a file are merged, also those of an insert"
@@ -28,7 +30,12 @@ READ_OPTIONS: Final[tuple[Option, ...]] = (
         ("realtime", "snapshot", "read_optimized", "incremental"),
         "older name of hoodie.datasource.query.type",
     ),
-    Option("as.of.instant", _H, note="an instant, a date or a timestamp: the table as it was then"),
+    Option(
+        AS_OF,
+        _H,
+        note="the table as it was: yyyyMMddHHmmss[SSS], yyyy-MM-dd, yyyy-MM-dd HH:mm:ss[.SSS] (or with a "
+        "T), seconds or milliseconds since 1970; refused with a write",
+    ),
     Option(
         "hoodie.datasource.read.begin.instanttime",
         _H,
@@ -245,6 +252,11 @@ def check_read(given: Mapping[str, str]) -> list[str]:
 
 def check_write(given: Mapping[str, str]) -> list[str]:
     """Refuse what a write does not know or cannot honour; give a line for each without effect."""
+    if AS_OF in given:
+        raise OptionError(
+            f"option {AS_OF} cannot be given with a write: it names the past that a read shows, and a "
+            "write changes the table as it is now; to go back, call t.restore(savepoint)"
+        )
     lines = _check(given, (*TABLE_OPTIONS, *WRITE_OPTIONS))
     for name, stored in STORED_NAMES.items():
         if name in given and stored in _TABLE and _TABLE[stored].fate is Fate.REFUSED:

@@ -22,9 +22,13 @@ _TIMESTAMP: Final = re.compile(
     r"(?:[T ](?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.(?P<fraction>[0-9]{1,9}))?"
     r"(?P<offset>Z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
 )
+_COUNT: Final = re.compile(r"[0-9]+")
+_EPOCH_DIGITS: Final = {10: 1000, 13: 1}
+"""How many digits a count since 1970 UTC has, and the milliseconds of its unit."""
 _AS_OF_FORMS: Final = (
-    "an instant of 14 or 17 digits, a date '2024-01-02', a timestamp "
-    "'2024-01-02 03:04:05[.123]' (with a T, an offset or Z if you like), a date or a datetime"
+    "an instant of 14 or 17 digits (yyyyMMddHHmmss[SSS]), a date '2024-01-02', a timestamp "
+    "'2024-01-02 03:04:05[.123]' (with a T, an offset or Z if you like), seconds (10 digits) or "
+    "milliseconds (13 digits) since 1970, a date or a datetime"
 )
 
 
@@ -92,9 +96,11 @@ def next_instant(now_ms: int, zone: str, last: Instant | None) -> Instant:
 def resolve_as_of(value: str | date | datetime, zone: str) -> Instant:
     """Give the instant that a caller's point in time means in a table of `zone`.
 
-    As in Hudi, a date is the start of its day, and text to the second is the end of that
-    second (`.999`), so that a commit shown with that second is in. A datetime counts as
-    it is, cut to the millisecond; without a zone it is in the table's.
+    As in Hudi, a date is the start of its day, and a timestamp to the second is the end of that
+    second (`.999`), so that a commit shown with that second is in; 14 digits stay as they are,
+    which is before every instant of 17 digits in that second, and 10 or 13 digits count seconds
+    or milliseconds since 1970 UTC. A datetime counts as it is, cut to the millisecond; without
+    a zone it is in the table's.
 
     >>> resolve_as_of("2024-01-02", "UTC"), resolve_as_of("2024-01-02T03:04:05Z", "UTC")
     ('20240102000000000', '20240102030405999')
@@ -107,7 +113,10 @@ def resolve_as_of(value: str | date | datetime, zone: str) -> Instant:
         # At run time anything may come in here.
         text: object = value
         if isinstance(text, str) and _DIGITS.fullmatch(text):
-            return _encode(_decode(text))
+            _decode(text)
+            return text
+        if isinstance(text, str) and len(text) in _EPOCH_DIGITS and _COUNT.fullmatch(text):
+            return format_instant(int(text) * _EPOCH_DIGITS[len(text)], zone)
         if isinstance(text, str) and (match := _TIMESTAMP.fullmatch(text)):
             return _resolve_timestamp(match, zone)
     except OptionError:

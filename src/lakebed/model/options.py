@@ -46,7 +46,10 @@ TABLE_OPTIONS: tuple[Option, ...] = (
     Option("hoodie.table.storage.layout", _H, ("default", "lsm_tree"), "the keyword layout="),
     Option("hoodie.record.merge.mode", _H, ("COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING")),
     Option(
-        "hoodie.table.keygenerator.type", _H, ("SIMPLE", "COMPLEX", "NON_PARTITION", "TIMESTAMP")
+        "hoodie.table.keygenerator.type",
+        _H,
+        ("SIMPLE", "COMPLEX", "NON_PARTITION", "TIMESTAMP", "CUSTOM"),
+        "CUSTOM with the kind beside each partition field: city:SIMPLE,at:TIMESTAMP",
     ),
     Option("hoodie.table.keygenerator.class", _H),
     Option("hoodie.datasource.write.hive_style_partitioning", _H, _FLAG),

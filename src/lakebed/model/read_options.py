@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from lakebed.errors import InvalidError, OptionError
-from lakebed.model.datasource_options import check_read, split_storage
+from lakebed.model.datasource_options import AS_OF, check_read, split_storage
 from lakebed.model.options import canonical
 
 _QUERY: Final = "hoodie.datasource.query.type"
@@ -14,7 +14,6 @@ _VIEW: Final = "hoodie.datasource.view.type"
 _FORMAT: Final = "hoodie.datasource.query.incremental.format"
 _BEGIN: Final = "hoodie.datasource.read.begin.instanttime"
 _END: Final = "hoodie.datasource.read.end.instanttime"
-_AS_OF: Final = "as.of.instant"
 _WHERE: Final = "lakebed.read.where"
 _PUSHDOWN: Final = "lakebed.read.filter.pushdown"
 _EARLIEST: Final = re.compile(r"0+|earliest", re.IGNORECASE)
@@ -44,12 +43,12 @@ class ReadOptions:
         lines = check_read(options)
         query = options.get(_QUERY) or options.get(_VIEW) or "snapshot"
         mode = canonical(_QUERY, _VIEWS.get(query.lower(), query)).lower()
-        since, until, as_of = options.get(_BEGIN), options.get(_END), options.get(_AS_OF)
+        since, until, as_of = options.get(_BEGIN), options.get(_END), options.get(AS_OF)
         if mode != "incremental":
             _refuse_beside(options, mode, (_BEGIN, _END, _FORMAT))
             since = until = None
         else:
-            _refuse_beside(options, mode, (_AS_OF,))
+            _refuse_beside(options, mode, (AS_OF,))
             if since is None:
                 raise OptionError(f"option {_QUERY}=incremental: want {_BEGIN} with it")
             if _EARLIEST.fullmatch(since):

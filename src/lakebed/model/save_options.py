@@ -23,7 +23,8 @@ class SaveOptions:
     """What one write asks for.
 
     `properties` are those that a table stores, under the names of `hoodie.properties`: the caller
-    creates the table with them, or compares them with what it has.
+    creates the table with them, or compares them with what it has. `given` has the name under
+    which the user gave each.
     """
 
     path: str
@@ -31,6 +32,7 @@ class SaveOptions:
     partitions_to_delete: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     storage_options: Mapping[str, str] | None = None
+    given: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> tuple[Self, list[str]]:
@@ -39,12 +41,14 @@ class SaveOptions:
         path = path_of(options)
         lines = check_write(options)
         operation = options.get(OPERATION)
+        properties = _properties(options)
         return cls(
             path,
             None if operation is None else canonical(OPERATION, operation).lower(),
             names(options.get(PARTITIONS_TO_DELETE, "")),
-            _properties(options),
+            {stored: value for stored, (_, value) in properties.items()},
             storage or None,
+            {stored: name for stored, (name, _) in properties.items()},
         ), lines
 
     def names(self, stored: str) -> tuple[str, ...]:
@@ -57,7 +61,8 @@ def names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _properties(options: Mapping[str, str]) -> dict[str, str]:
+def _properties(options: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Give each property that the options make, with the option's name."""
     settled: dict[str, tuple[str, str]] = {}
     for name, text in options.items():
         stored = STORED_NAMES.get(name, name)
@@ -73,7 +78,6 @@ def _properties(options: Mapping[str, str]) -> dict[str, str]:
                 "give one of them"
             )
         settled[stored] = (name, value)
-    found = {stored: value for stored, (_, value) in settled.items()}
     if options.get(_INDEX, "").upper() == "GLOBAL_BLOOM" and _BLOOM_MOVES in options:
-        found.setdefault(_MOVES, options[_BLOOM_MOVES].lower())
-    return found
+        settled.setdefault(_MOVES, (_BLOOM_MOVES, options[_BLOOM_MOVES].lower()))
+    return settled

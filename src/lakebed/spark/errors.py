@@ -1,5 +1,6 @@
 """Turn what comes back from Spark's workers into our own errors."""
 
+import os
 import pickle
 import re
 from collections.abc import Iterator
@@ -53,6 +54,21 @@ def translated() -> Iterator[None]:
             if found is not None:
                 named = next((group for group in found.groups() if group), "")
                 raise InvalidError(sentence.format(named)) from error
+        raise
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """Have Spark show an error of ours by its sentence, without the stack of its Python worker.
+
+    For code of a data source, which Spark calls in a worker. That asks its environment how to
+    spell an error, and ends when it has: no other error is spelled by this.
+    """
+    try:
+        yield
+    except LakebedError:
+        if os.environ.get("SPARK_PYTHON_RUNTIME") == "PYTHON_WORKER":
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         raise
 
 

@@ -83,8 +83,19 @@ def _cast(array: pa.Array, target: pa.DataType, path: str, allowed: Castable) ->
     except pa.ArrowInvalid as error:
         raise SchemaError(
             f"column {path!r}: want {target}, got a value of {array.type} that it cannot hold"
-            f" ({error})"
+            f" ({error}){_remedy(array.type, path)}"
         ) from error
+
+
+def _remedy(source: pa.DataType, path: str) -> str:
+    """Say how to drop digits that no table keeps: the caller, and not we, may do that."""
+    if not pa.types.is_timestamp(source) or source.unit != "ns":
+        return ""
+    cut = "datetime64[us]" if source.tz is None else f"datetime64[us, {source.tz}]"
+    return (
+        "; a table keeps microseconds: cut the nanoseconds off before writing, in pandas by "
+        f'df["{path}"] = df["{path}"].astype("{cut}")'
+    )
 
 
 def _conform_struct(

@@ -9,7 +9,7 @@ import re
 
 from sqlglot import expressions as sql
 from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.tokens import Token, TokenType
 
 from lakebed.errors import InvalidError, UnsupportedError
@@ -23,6 +23,9 @@ _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"} 
 }
 # After these words a parenthesis groups; after any other it belongs to a function or a type.
 _BEFORE_GROUP = frozenset({"AND", "OR", "NOT", "BETWEEN", "LIKE", "FROM"})
+# The words of a predicate, and the tokens that are not words of SQL.
+_GRAMMAR = _BEFORE_GROUP - {"FROM"} | {"IN", "IS", "NULL", "TRUE", "FALSE", "CAST", "AS"}
+_NO_WORDS = (TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER)
 # The parts of sqlglot's nodes that are looked at: another could turn the meaning round.
 _PARTS = frozenset(
     {"this", "expression", "expressions", "query", "low", "high", "negate", "to"}
@@ -40,6 +43,7 @@ def parse_tree(text: str) -> sql.Expression:
     if "${" in text:
         raise refuse(text, "${ (Spark puts the value of a variable there)")
     dialect = Dialect.get_or_raise("spark")
+    tokens: list[Token] = []
     try:
         tokens = dialect.tokenize(text)
         _check_gaps(text, tokens)
@@ -47,6 +51,8 @@ def parse_tree(text: str) -> sql.Expression:
         if len(trees) != 1 or trees[0] is None:
             raise InvalidError(f"predicate {text[:200]!r}: want one condition")
         _check_grouping(text, tokens, trees[0])
+    except ParseError as error:
+        raise InvalidError(f"predicate {text[:200]!r}: {_explained(error, tokens)}") from error
     except (SqlglotError, RecursionError) as error:
         raise InvalidError(f"predicate {text[:200]!r}: {error}") from error
     return trees[0]
@@ -57,6 +63,17 @@ def refuse(text: str, part: str) -> UnsupportedError:
     return UnsupportedError(
         f"predicate {text[:200]!r}: {part[:200]} is not understood in process; "
         "filter the result instead, or read with Spark"
+    )
+
+
+def _explained(error: ParseError, tokens: list[Token]) -> str:
+    """Say where a text stops being a condition, and how a column with such a name is written."""
+    near = str(error.errors[0].get("highlight") or "")[:50] if error.errors else ""
+    words = [token.text for token in tokens if token.token_type not in _NO_WORDS]
+    names = [word for word in words if word.isidentifier() and word.upper() not in _GRAMMAR]
+    return (
+        f"want a condition in SQL, which it stops being at {near!r}; a column that is named like a "
+        f"word of SQL is written in backticks: `{names[0] if names else 'in'}` = 1"
     )
 
 

@@ -41,7 +41,7 @@ def load_config(storage: Storage) -> TableConfig:
             if isinstance(error, NotFoundError):
                 raise NotFoundError(
                     f"{storage.url}: no table here ({PROPERTIES_PATH} is missing); "
-                    "make one with create_table; of a partition, open the table above it and filter"
+                    "a first write or create_table makes one"
                 ) from None
             raise error from None
 

@@ -29,8 +29,9 @@ _WIDER: dict[pa.DataType, frozenset[pa.DataType]] = {
 def normalise(schema: pa.Schema) -> pa.Schema:
     """Give the logical schema that a table of these columns has.
 
-    The many spellings of one type (large and view strings, dictionaries, seconds and
-    milliseconds, large lists) become one, and metadata goes. Raises SchemaError naming
+    The many spellings of one type (large and view strings, dictionaries, seconds, milliseconds
+    and nanoseconds, large lists) become one, and metadata goes. A value that needs its
+    nanoseconds is refused by `conform` when it comes. Raises SchemaError naming
     the column for a type or a name that no table can hold.
     """
     if not len(schema):
@@ -97,10 +98,6 @@ def _normal_scalar(t: pa.DataType, path: str) -> pa.DataType | None:
     if pa.types.is_large_binary(t) or pa.types.is_binary_view(t):
         return pa.binary()
     if pa.types.is_timestamp(t):
-        if t.unit == "ns":
-            raise SchemaError(
-                f"column {path!r}: want microseconds, got {t}, which Spark would cut off: cast it"
-            )
         # Arrow's zone only tells how to show the instant; the numbers are UTC already.
         return pa.timestamp("us", None if t.tz is None else "UTC")
     if pa.types.is_decimal(t):

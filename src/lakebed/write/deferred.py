@@ -15,6 +15,8 @@ from typing import Final
 import pyarrow as pa
 
 from lakebed.commit.fence import Fence
+from lakebed.commit.heartbeat import Pulse
+from lakebed.commit.lock import table_lock
 from lakebed.commit.rollback import TEMP_FOLDER
 from lakebed.errors import ConflictError, SchemaError, UnsupportedError
 from lakebed.format.bucket import bucket_of_file_id
@@ -27,8 +29,9 @@ from lakebed.table.merge_rule import merge_rule
 from lakebed.table.partitions import partition_column
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.writer_index import BucketIndex, SimpleIndex, WriterIndex
+from lakebed.write.fill import FileSizes
 from lakebed.write.operation import Operation
-from lakebed.write.pipeline import Source, WriteTarget
+from lakebed.write.pipeline import Source, WriteTarget, conflict_retries
 from lakebed.write.spec import WriteSpec, settle_columns
 from lakebed.write.staging import LogPolicy, Segment, Staged, stage_runs
 
@@ -46,6 +49,9 @@ class DeferredWrite:
     incoming: pa.Schema
     # The index, where the caller named one for a table that does not say it.
     named: WriterIndex | None = None
+    # Whether the rows are to be all that the table holds, which was empty: then they are not
+    # put beside those of another write that came first.
+    onto_nothing: bool = False
 
     def stage(self, batches: Iterable[pa.RecordBatch], task: TaskId) -> list[Segment]:
         """Write the rows of one task as sorted runs."""
@@ -57,8 +63,12 @@ class DeferredWrite:
         held = list(segments)
 
         def stage(spec: WriteSpec, snapshot: Snapshot) -> Iterator[Staged]:
-            del snapshot
             self._check_same(spec)
+            if self.onto_nothing and snapshot.timeline.commits:
+                raise ConflictError(
+                    f"{spec.storage.url}: want an empty table to overwrite, found rows that another "
+                    "write put there while these were staged; run the write again"
+                )
             return (_settled(segment, spec) for segment in held)
 
         return Source(self.incoming, stage, repeatable=True)
@@ -113,6 +123,14 @@ def defer_write(
         markers=columns.markers,
     )
     return DeferredWrite(spec, incoming, named)
+
+
+def check_settings(storage: Storage, config: TableConfig) -> None:
+    """Refuse settings with which no write would begin, before a table has them."""
+    Pulse.of(config.properties)
+    FileSizes.of(config)
+    conflict_retries(config)
+    table_lock(storage, config.properties)
 
 
 def partitions_of(batches: Iterable[pa.RecordBatch], config: TableConfig) -> frozenset[str]:

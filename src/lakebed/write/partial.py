@@ -2,11 +2,12 @@
 
 A partial row is only whole together with the row that it changes. Hudi reads one that meets no
 other row by the positions of all columns, and so gives wrong values; in commit-time mode it
-cannot read a row that follows a delete where any log of the file group is partial. So the keys
-are looked for first:
+cannot read a row that follows a delete where any log of the file group is partial; and where the
+table has a column that marks deletes, it looks for the mark in a partial row by the position
+among all columns, and takes the row for a delete. So the keys are looked for first:
 
 - event time: a key that is there gets a partial row, any other a whole one, null elsewhere;
-- commit time: every row is made whole, from what is there.
+- commit time, or a column that marks deletes: every row is made whole, from what is there.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.format.commit_metadata import WriteStat
-from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.format.meta_columns import IS_DELETED, RECORD_KEY
 from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import DELETED, FLAGS, Run
 from lakebed.merge.window import merge_runs
@@ -51,7 +52,7 @@ def write_partial_log(
     spec, group = write.spec, write.slice_.group
     whole = replace(spec, schema=spec.table_schema, operation=UPSERT)
     joined = _join(write, rows)
-    if not spec.rule.ordering_fields:
+    if _fills(spec):
         return write_log(whole, group.partition, group.file_id, task, 1, joined, write.slice_)
     apart = _Apart(whole, write.slice_, task)
     kept = apart.take_whole(joined, spec)
@@ -107,10 +108,18 @@ class _Apart:
         return tuple(stat for status in self._statuses for stat in status.stats)
 
 
+def _fills(spec: WriteSpec) -> bool:
+    """Tell whether rows are made whole, because Hudi would not read partial ones as we mean them."""
+    marker = spec.config.delete_marker
+    marks = (IS_DELETED, *([marker[0]] if marker else []))
+    held = spec.table_schema.names
+    return not spec.rule.ordering_fields or any(name in held for name in marks)
+
+
 def _join(write: PartialWrite, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Give the rows that came, with all columns of the table, and whether their key is there."""
     spec = write.spec
-    fills = not spec.rule.ordering_fields
+    fills = _fills(spec)
     key_filter = None
     if write.new_rows <= _MAX_KEYS:
         rows = list(rows)

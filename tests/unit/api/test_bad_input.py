@@ -65,6 +65,41 @@ CREATE: dict[str, tuple[dict[str, Any], type[LakebedError], str]] = {
     "no buckets": ({"buckets": 0}, InvalidError, "buckets=0: want a number from 1"),
     "buckets as text": ({"buckets": "4"}, InvalidError, "buckets='4': want a number"),
     "too many buckets": ({"buckets": 10**12}, InvalidError, "buckets=1000000000000: want"),
+    "buckets beside an index without": (
+        {"index": "simple", "buckets": 4},
+        InvalidError,
+        "buckets=4: index='simple' has no buckets",
+    ),
+    "a hash field beside an index without": (
+        {"index": "simple", "properties": {"hoodie.bucket.index.hash.field": "id"}},
+        OptionError,
+        "hash.field changes nothing without index='bucket'",
+    ),
+    "an engine of buckets beside an index without": (
+        {"index": "global_simple", "properties": {"hoodie.index.bucket.engine": "SIMPLE"}},
+        OptionError,
+        "bucket.engine changes nothing without index='bucket'",
+    ),
+    "rows that move with an index of one partition": (
+        {"index": "simple", "properties": {"hoodie.simple.index.update.partition.path": "true"}},
+        OptionError,
+        "update.partition.path changes nothing without index='global_simple'",
+    ),
+    "half of a delete marker": (
+        {"properties": {"hoodie.payload.delete.marker": "D"}},
+        OptionError,
+        "delete.marker changes nothing without hoodie.payload.delete.field",
+    ),
+    "a format of times without a key generator for it": (
+        {"properties": {"hoodie.keygen.timebased.timestamp.type": "UNIX_TIMESTAMP"}},
+        OptionError,
+        "timestamp.type changes nothing without hoodie.table.keygenerator.type=TIMESTAMP",
+    ),
+    "a custom key generator without kinds": (
+        {"partition_by": "v", "properties": {"hoodie.table.keygenerator.type": "CUSTOM"}},
+        OptionError,
+        "option partition_by=v: .* as in v:SIMPLE",
+    ),
     "an unknown layout": ({"layout": "x"}, InvalidError, "layout='x': want default or lsm_tree"),
     "version 6": ({"table_version": 6}, UnsupportedError, "table_version=6: want one of 8, 9, 10"),
     "version 7": ({"table_version": 7}, UnsupportedError, "table_version=7"),
@@ -141,6 +176,16 @@ def test_an_address_that_is_none_is_refused(path: Any):
 def test_a_path_that_is_no_table_is_not_found(tmp_path: Path):
     with pytest.raises(NotFoundError, match=r"no table here \(\.hoodie/hoodie\.properties"):
         lakebed.open_table(None, str(tmp_path))
+
+
+def test_a_folder_of_a_table_is_not_opened_as_one(tmp_path: Path):
+    schema = pa.schema([("id", pa.string()), ("v", pa.string())])
+    table = lakebed.create_table(None, str(tmp_path), schema, key="id", partition_by="v")
+    table.insert(pa.table({"id": ["1"], "v": ["x"]}))
+    with pytest.raises(
+        NotFoundError, match=f"a folder of the table at file://{tmp_path}; open that"
+    ):
+        lakebed.open_table(None, str(tmp_path / "x"))
 
 
 def test_a_table_that_exists_is_not_made_again(tmp_path: Path):

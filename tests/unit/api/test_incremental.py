@@ -1,18 +1,24 @@
 """Reads of a range of time: which commits count, what their rows are, what is refused."""
 
+import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from lakebed.api.table import Table
 from lakebed.errors import CorruptError, InvalidError, SchemaError, UnsupportedError
 from lakebed.format.cdc import ENABLED, LOGGING_MODE, LoggingMode
+from lakebed.format.commit_metadata import CommitMetadata
 from lakebed.format.instant_name import Action, InstantName, State
 from lakebed.model.instant import parse_instant
 from lakebed.storage.storage import Storage
+from lakebed.table.properties_file import update_properties
+from lakebed.table.snapshot import load_snapshot
 from support.services_machine import ARCHIVES, BY_HAND
 from support.tables import SCHEMA, batch, make, reopen
 
@@ -275,6 +281,18 @@ def test_archived_commits_count(table: Table):
     ]
 
 
+def test_a_log_that_a_cleaning_half_way_took_is_missed_although_its_commit_is_archived():
+    table = new(MOR)
+    ends = [write(table, ("a", n, n)) for n in range(8)]
+    assert table.archive(options=ARCHIVES) is not None
+    archived = table.history().filter(pc.field("archived"))["instant"].to_pylist()
+    assert changes(table, since=ends[5], until=ends[6]) == [("u", ("a", 5), ("a", 6))]
+    [path] = [f["path"] for f in table.files().to_pylist() if f["instant"] == archived[0]]
+    table._storage.delete(path)
+    with pytest.raises(InvalidError, match=re.escape(f"{path} is not there any more")):
+        changes(reopen(table._storage), since=ends[5], until=ends[6])
+
+
 def logged(mode: LoggingMode, version: int) -> tuple[Table, str]:
     """Make a table that logs changes, and tell when its first commit was completed."""
     own = {**BY_HAND, ENABLED: "true", LOGGING_MODE: mode}
@@ -386,6 +404,39 @@ def test_what_makes_no_sense_is_refused(
     write(table, ("a", 1, 1))
     with pytest.raises(error, match=text):
         table.read(**arguments)
+
+
+@pytest.mark.parametrize("kept", ["NONE", "file_name_only", "COMMIT_TIME_ONLY"])
+def test_a_table_that_keeps_only_some_meta_columns_is_refused_and_not_without_changes(kept: str):
+    table = new(COW, table_version=10)
+    write(table, ("a", 1, 1))
+    update_properties(table._storage, {"hoodie.meta.fields.mode": kept})
+    for mode in ("snapshot", "cdc"):
+        with pytest.raises(UnsupportedError, match=f"hoodie.meta.fields.mode={kept.upper()}"):
+            reopen(table._storage).read(since="earliest", mode=mode)
+
+
+def test_what_was_written_while_buckets_were_resized_is_refused_and_later_changes_are_not():
+    table = new(MOR)
+    one = write(table, ("a", 1, 1))
+    two = write(table, ("a", 2, 2))
+    storage, active = table._storage, load_snapshot(table._storage, table.config).commits.active
+    # Hudi's writers name a log in the bucket to come after the clustering.
+    commit = active.load().commits[-1]
+    metadata = CommitMetadata.parse(active.read(commit), "a commit")
+    [stat] = metadata.write_stats()
+    child = f"p/.{'1' * 8}-1111-4111-8111-{'1' * 12}-0_{int(two) + 1}.log.1_0-0-0"
+    stats = {"p": (stat, replace(stat, path=child, file_id=child[3:41]))}
+    name = commit.name_of(State.COMPLETED).encode()
+    changed = replace(metadata, partition_to_write_stats=stats)
+    storage.put(f"{table.config.timeline_path}/{name}", changed.encode())
+    write(table, ("a", 3, 3))
+    later = reopen(storage)
+    for mode in ("snapshot", "cdc"):
+        with pytest.raises(UnsupportedError, match="while buckets were resized"):
+            later.read(since=one, mode=mode)
+    assert changes(later, since=two) == [("u", ("a", 2), ("a", 3))]
+    assert seen(later, since=two) == [("a", 3)]
 
 
 def test_a_predicate_leaves_rows_out(table: Table):

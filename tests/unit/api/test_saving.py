@@ -1,7 +1,11 @@
 """A write of `format("lakebed")` as its three processes see it: plan, stage, finish."""
 
+import contextlib
+import itertools
 import pickle
+import shutil
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -9,10 +13,13 @@ import pytest
 
 import lakebed
 from lakebed.api.saving import Saving, StagedRows, begin_saving
-from lakebed.commit.drop import MARK_PATH
+from lakebed.commit.drop import MARK_PATH, replace_table
+from lakebed.commit.lock import table_lock
 from lakebed.errors import (
     ConflictError,
     KeyValueError,
+    LakebedError,
+    LockedError,
     NotFoundError,
     OptionError,
     SchemaError,
@@ -25,6 +32,7 @@ from lakebed.storage.open import open_storage
 from lakebed.table.properties_file import load_config
 from lakebed.table.snapshot import load_snapshot
 from lakebed.write.deferred import ABANDONED_MS, find_abandoned
+from support.faulty import FaultyStorage, SimulatedCrash
 
 KEYED = {
     "hoodie.table.name": "trips",
@@ -182,6 +190,85 @@ def test_overwrite_with_another_key_or_type_makes_another_table(path):
     assert staged_files(path) == []
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hoodie.parquet.small.file.limit",
+        "hoodie.parquet.max.file.size",
+        "hoodie.client.heartbeat.interval_in_ms",
+        "hoodie.write.num.retries.on.conflict.failures",
+        "hoodie.write.lock.filesystem.expire",
+    ],
+)
+def test_a_setting_with_which_no_write_begins_is_refused_before_a_table_is_dropped_or_made(
+    path, name
+):
+    other = {"hoodie.table.name": "rides", "hoodie.datasource.write.recordkey.field": "fare"}
+    with pytest.raises(LakebedError, match=name):
+        put(path, table_of(SECOND), {**KEYED, name: "soon"})
+    with pytest.raises(NotFoundError):
+        lakebed.open_table(None, path)
+    put(path, table_of(FIRST), KEYED)
+    for options in (other, KEYED):
+        with pytest.raises(LakebedError, match=name):
+            put(path, table_of(SECOND), {**options, name: "soon"}, overwrite=True)
+    assert read(path) == sorted(FIRST)
+    put(path, table_of(SECOND), KEYED)
+    assert read(path) == sorted([FIRST[0], FIRST[2], *SECOND])
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_of_two_overwrites_at_once_the_table_holds_the_rows_of_one(path, there):
+    other = {"hoodie.table.name": "rides", "hoodie.datasource.write.recordkey.field": "id"}
+    if there:  # both make another table of it
+        put(path, table_of(FIRST), KEYED)
+    given = {"path": path, **other}
+    late = begin_saving(given, table_of(FIRST).schema, overwrite=True)
+    parts = stage(late, table_of(FIRST))
+    put(path, table_of(SECOND), other, overwrite=True)
+    if there:
+        late.finish(parts)
+        assert read(path) == sorted(FIRST)
+    else:
+        with pytest.raises(ConflictError, match="rows that another write put there"):
+            late.finish(parts)
+        assert read(path) == sorted(SECOND)
+
+
+def test_an_overwrite_onto_a_table_that_was_just_made_anew_adds_no_rows_to_it(path, monkeypatch):
+    put(path, table_of(FIRST), KEYED)
+    other = {"hoodie.table.name": "rides", "hoodie.datasource.write.recordkey.field": "id"}
+    late = begin_saving({"path": path, **other}, table_of(FIRST).schema, overwrite=True)
+    parts = stage(late, table_of(FIRST))
+    opening = Saving.open
+
+    def overtaken(self: Saving) -> Any:
+        monkeypatch.setattr(Saving, "open", opening)
+        put(path, table_of(SECOND), other, overwrite=True)
+        return opening(self)
+
+    monkeypatch.setattr(Saving, "open", overtaken)
+    with pytest.raises(ConflictError, match="rows that another write put there"):
+        late.finish(parts)
+    assert read(path) == sorted(SECOND)
+
+
+@pytest.mark.parametrize("more", [{}, {**MOR, **BUCKETS}])
+def test_a_table_is_not_dropped_under_a_writer_that_is_at_work(path, more):
+    shared = {"hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL", **more}
+    other = {"hoodie.table.name": "rides", "hoodie.datasource.write.recordkey.field": "fare"}
+    put(path, table_of(FIRST), {**KEYED, **shared})
+
+    def rows() -> Iterable[pa.RecordBatch]:
+        yield from table_of(SECOND).to_batches()
+        with pytest.raises(LockedError, match="is under way"):
+            put(path, table_of(FIRST[:1]), {**other, **shared}, overwrite=True)
+
+    table = lakebed.open_table(None, path)
+    table.upsert(pa.RecordBatchReader.from_batches(table_of(SECOND).schema, rows()))
+    assert read(path) == sorted([FIRST[0], FIRST[2], *SECOND])
+
+
 def test_a_drop_that_died_half_way_leaves_no_table_and_is_finished_by_the_next(path):
     put(path, table_of(FIRST), KEYED)
     storage = open_storage(path)
@@ -192,6 +279,56 @@ def test_a_drop_that_died_half_way_leaves_no_table_and_is_finished_by_the_next(p
     put(path, table_of(SECOND), KEYLESS)
     assert read(path) == sorted(SECOND)
     assert lakebed.open_table(None, path).history().num_rows == 1
+
+
+def test_who_dies_while_another_table_is_made_leaves_the_old_one_or_a_place_for_the_new(path):
+    put(f"{path}-old", table_of(FIRST), KEYED)
+    other = {"hoodie.table.name": "rides", "hoodie.datasource.write.recordkey.field": "fare"}
+    given = {"path": f"{path}-old", **other}
+    properties = begin_saving(given, table_of(SECOND).schema, overwrite=True).remake
+    assert properties is not None
+    outcomes = []
+    while True:
+        at = f"{path}-{len(outcomes)}"
+        shutil.copytree(f"{path}-old", at)
+        storage = FaultyStorage(open_storage(at), len(outcomes) + 1)
+        with contextlib.suppress(SimulatedCrash):
+            replace_table(storage, SystemClock(), properties)
+        try:
+            outcomes.append(len(read(at)))
+        except NotFoundError:
+            outcomes.append(None)
+        put(at, table_of(SECOND), other, overwrite=True)
+        assert read(at) == sorted(SECOND)
+        if not storage.crashed:
+            break
+    # Whole, then none, then empty: at no step half of the old one.
+    assert [kind for kind, _ in itertools.groupby(outcomes)] == [3, None, 0]
+
+
+def test_of_two_that_begin_a_table_at_once_both_write_to_it(path, monkeypatch):
+    begun = begin_saving({"path": path, **KEYED}, table_of(FIRST).schema, overwrite=False)
+    monkeypatch.setattr("lakebed.api.saving._exists", lambda storage: False)
+    late = begin_saving({"path": path, **KEYED}, table_of(SECOND).schema, overwrite=False)
+    late.finish(stage(late, table_of(SECOND)))
+    begun.finish(stage(begun, table_of(FIRST)))
+    assert read(path) == sorted([FIRST[0], FIRST[2], *SECOND])
+
+
+def test_who_comes_while_a_table_is_being_dropped_waits_for_the_end(path):
+    put(path, table_of(FIRST), KEYED)
+    storage = open_storage(path)
+    with ThreadPoolExecutor(1) as pool:
+        with table_lock(storage).hold(SystemClock(), 1):
+            storage.put(MARK_PATH, b"")
+            storage.delete(".hoodie/hoodie.properties")
+            comes = pool.submit(put, path, table_of(SECOND), KEYLESS)
+            with pytest.raises(TimeoutError):
+                comes.result(timeout=0.5)
+            with pytest.raises(NotFoundError):
+                load_config(storage)
+        comes.result()
+    assert read(path) == sorted(SECOND)
 
 
 def test_insert_overwrite_replaces_the_partitions_of_the_rows(path):
@@ -260,9 +397,78 @@ def test_a_delete_without_the_key_that_the_table_made_is_refused(path):
 )
 def test_an_option_that_contradicts_the_table_is_refused_by_name(path, option, value):
     put(path, table_of(FIRST), KEYED)
-    with pytest.raises(OptionError, match=rf"{value} contradicts the table 'trips'"):
+    told = rf"option {option}={value} contradicts the table 'trips', which has \S*.*hoodie\."
+    with pytest.raises(OptionError, match=told):
         put(path, table_of(SECOND), {option: value})
     assert read(path) == sorted(FIRST)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "stored"),
+    [
+        ("hoodie.datasource.write.precombine.field", "fare", "hoodie.table.ordering.fields=ts"),
+        ("hoodie.datasource.write.table.type", "MERGE_ON_READ", "hoodie.table.type=COPY_ON_WRITE"),
+        (
+            "hoodie.datasource.write.keygenerator.class",
+            "org.apache.hudi.keygen.ComplexKeyGenerator",
+            "hoodie.table.keygenerator.type=SIMPLE",
+        ),
+        (
+            "hoodie.datasource.write.payload.class",
+            "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
+            "hoodie.record.merge.mode=EVENT_TIME_ORDERING",
+        ),
+        ("hoodie.payload.delete.field", "city", "no hoodie.record.merge.property"),
+    ],
+)
+def test_a_contradiction_shows_the_option_as_it_was_given_beside_the_property(
+    path, option, value, stored
+):
+    put(path, table_of(FIRST), KEYED)
+    told = f"option {option}={value} contradicts the table 'trips', which has {stored}"
+    with pytest.raises(OptionError, match=told):
+        put(path, table_of(SECOND), {option: value, **_marker(option)})
+
+
+def _marker(option: str) -> dict[str, str]:
+    return {"hoodie.payload.delete.marker": "D"} if "delete.field" in option else {}
+
+
+@pytest.mark.parametrize("kind", ["recordkey", "precombine", "partitionpath"])
+def test_a_column_that_is_not_there_is_named_with_the_option_that_names_it(path, kind):
+    option = f"hoodie.datasource.write.{kind}.field"
+    with pytest.raises(SchemaError, match=f"{option}: no column 'nope' in the schema"):
+        put(path, table_of(FIRST), {**KEYED, option: "nope"})
+
+
+CUSTOM = {"hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.CustomKeyGenerator"}
+PARTITION = "hoodie.datasource.write.partitionpath.field"
+
+
+@pytest.mark.parametrize("wrong", ["city", "city:FOO", "city:SIMPLE,ts"])
+def test_a_custom_key_generator_says_how_partition_fields_are_given(path, wrong):
+    # Hudi 1.2.0 refuses these too.
+    right = ",".join(f"{name.partition(':')[0]}:SIMPLE" for name in wrong.split(","))
+    with pytest.raises(
+        OptionError, match=f"{PARTITION}={wrong}: .*SIMPLE or TIMESTAMP, as in {right}"
+    ):
+        put(path, table_of(FIRST), {**KEYED, **CUSTOM, PARTITION: wrong})
+
+
+def test_a_custom_key_generator_makes_a_table_of_values_and_times(path):
+    times = {
+        "hoodie.keygen.timebased.timestamp.type": "UNIX_TIMESTAMP",
+        "hoodie.keygen.timebased.output.dateformat": "yyyy/MM",
+    }
+    options = {**KEYED, **CUSTOM, PARTITION: "city:simple,ts:TIMESTAMP"}
+    with pytest.raises(LakebedError, match=r"hoodie\.keygen\.timebased"):
+        put(path, table_of(FIRST), options)
+    put(path, table_of(FIRST), {**options, **times})
+    put(path, table_of([("a", 1, "oslo", 7.0)]), options)
+    table = lakebed.open_table(None, path)
+    assert table.config.properties["hoodie.table.partition.fields"] == "city:simple,ts:TIMESTAMP"
+    folders = table.read(columns=["_hoodie_partition_path"]).read_all().column(0).to_pylist()
+    assert sorted(folders) == ["kyiv/1970/01", "oslo/1970/01", "oslo/1970/01"]
 
 
 def test_options_that_say_what_the_table_says_pass_in_any_spelling(path):

@@ -3,7 +3,13 @@
 import pytest
 
 from lakebed.errors import InvalidError, OptionError
-from lakebed.model.datasource_options import ALL_OPTIONS, STORED_NAMES, check_read, check_write
+from lakebed.model.datasource_options import (
+    ALL_OPTIONS,
+    AS_OF,
+    STORED_NAMES,
+    check_read,
+    check_write,
+)
 from lakebed.model.hudi_options import HUDI_OPTIONS
 from lakebed.model.options import TABLE_OPTIONS, Fate
 from lakebed.model.read_options import ReadOptions
@@ -45,7 +51,8 @@ def test_every_option_is_taken_with_a_line_or_refused_by_name(option):
         assert all(
             option.name in line or STORED_NAMES.get(option.name, "?") in line for line in lines
         )
-        assert lines == [] or option.fate is not Fate.HONOURED or option.name in STORED_NAMES
+        expected = option.fate is not Fate.HONOURED or option.name in (*STORED_NAMES, AS_OF)
+        assert lines == [] or expected
 
 
 def test_an_option_that_only_makes_hudi_faster_says_that_it_changes_nothing():
@@ -56,7 +63,13 @@ def test_an_option_that_only_makes_hudi_faster_says_that_it_changes_nothing():
 
 def test_a_read_takes_the_options_of_a_write_and_a_write_those_of_a_read():
     assert check_read({"hoodie.datasource.write.recordkey.field": "id"}) == []
-    assert check_write({QUERY: "snapshot", "as.of.instant": "20240101000000000"}) == []
+    assert check_write({QUERY: "snapshot"}) == []
+
+
+def test_a_write_takes_no_moment_of_the_past():
+    # Hudi 1.2.0 swallows it, and writes to the table as it is.
+    with pytest.raises(OptionError, match=r"as.of.instant cannot be given with a write.*restore"):
+        save({AS_OF: "20240101000000000"})
 
 
 @pytest.mark.parametrize(
@@ -103,6 +116,12 @@ def test_options_of_a_write_become_the_properties_of_a_table():
         "hoodie.simple.index.update.partition.path": "false",
     }
     assert options.storage_options == {"endpoint": "http://localhost:9000"}
+    assert options.given == {
+        "hoodie.table.recordkey.fields": "hoodie.datasource.write.recordkey.field",
+        "hoodie.table.ordering.fields": "hoodie.datasource.write.precombine.field",
+        "hoodie.index.type": "hoodie.index.type",
+        "hoodie.simple.index.update.partition.path": "hoodie.bloom.index.update.partition.path",
+    }
 
 
 def test_query_types_have_hudis_names():

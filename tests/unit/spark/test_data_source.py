@@ -2,6 +2,7 @@
 
 import datetime as dt
 import decimal
+import os
 import pickle
 from typing import Any
 
@@ -142,6 +143,36 @@ def test_what_travels_to_the_tasks_has_no_list_of_files(tmp_path):
     found = [row["id"] for part in parts for b in there.read(part) for row in b.to_pylist()]
     assert sorted(found) == list(range(50))
     assert list(there.read(InputPartition(None))) == []
+
+
+def test_the_path_of_a_partition_reads_its_rows_in_every_query_but_changes(tmp_path):
+    path = str(tmp_path / "t")
+    rows = pa.table({"id": [1, 2, 3], "city": ["oslo", "kyiv", "oslo"]})
+    table = lakebed.create_table(None, path, rows.schema, key="id", partition_by="city")
+    table.insert(rows)
+    query = "hoodie.datasource.query."
+    since = {f"{query}type": "incremental", "hoodie.datasource.read.begin.instanttime": "0"}
+    for more in ({}, {f"{query}type": "read_optimized"}, since):
+        options = {"path": f"{path}/oslo", **more}
+        reader = make_reader(options, table_schema(options))
+        batches = [b for part in reader.partitions() for b in reader.read(part)]
+        assert sorted(row["id"] for b in batches for row in b.to_pylist()) == [1, 3]
+    options |= {f"{query}incremental.format": "cdc"}
+    with pytest.raises(UnsupportedError, match=f"one partition; want load.*{path}"):
+        make_reader(options, table_schema(options))
+
+
+def test_an_error_of_ours_is_shown_without_a_stack_in_a_worker_only(tmp_path, monkeypatch):
+    monkeypatch.delenv("SPARK_HIDE_TRACEBACK", raising=False)
+    source = DefaultSource({"path": str(tmp_path)})
+    with pytest.raises(InvalidError, match="no table here"):
+        source.schema()
+    assert "SPARK_HIDE_TRACEBACK" not in os.environ
+    monkeypatch.setenv("SPARK_PYTHON_RUNTIME", "PYTHON_WORKER")
+    monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")
+    with pytest.raises(InvalidError, match="no table here"):
+        source.schema()
+    assert os.environ["SPARK_HIDE_TRACEBACK"] == "1"
 
 
 def test_streams_are_refused_with_what_to_call_instead():

@@ -56,6 +56,11 @@ def test_a_value_is_spelled_as_hudi_spells_it(kind: pa.DataType, value: Any, tex
         assert nested == [f'{{"x":[{text},null]}}']
 
 
+@pytest.mark.parametrize("kind", [pa.time64("us"), pa.time32("ms")])
+def test_a_time_of_day_is_a_number_as_timestamps_are(kind: pa.DataType):
+    assert spelled(kind, dt.time(1, 2, 3, 4000), None) == ['{"x":3723004000}', "{}"]
+
+
 def test_floats_that_json_does_not_have_are_text():
     odd = [float("nan"), float("inf"), float("-inf")]
     wanted = ['{"x":"NaN"}', '{"x":"Infinity"}', '{"x":"-Infinity"}']

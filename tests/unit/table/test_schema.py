@@ -53,7 +53,6 @@ def test_the_spellings_of_a_type_become_one(given, wanted):
         pa.float16(),
         pa.time32("ms"),
         pa.time64("us"),
-        pa.timestamp("ns"),
         pa.duration("us"),
         pa.month_day_nano_interval(),
         pa.binary(4),
@@ -288,6 +287,18 @@ def test_slices_of_nested_columns_keep_their_rows():
 def test_a_value_or_type_that_does_not_fit_is_refused_naming_the_column(values, given, target):
     with pytest.raises(SchemaError, match=r"'c[.']"):
         conform(one_column(values, given), schema_of(c=target))
+
+
+def test_nanoseconds_that_are_zero_are_taken_and_others_refused_with_what_to_do():
+    given = pa.timestamp("ns", "Europe/Oslo")
+    target = schema_of(c=normalise(schema_of(c=given)).field("c").type)
+    assert target.field("c").type == pa.timestamp("us", "UTC")
+    assert conform(one_column([1_000, None], given), target).column(0).cast(
+        pa.int64()
+    ).to_pylist() == [1, None]
+    with pytest.raises(SchemaError) as caught:
+        conform(one_column([1_001], given), target)
+    assert 'df["c"] = df["c"].astype("datetime64[us, Europe/Oslo]")' in str(caught.value)
 
 
 def test_columns_are_put_in_order_filled_and_unknown_ones_refused():

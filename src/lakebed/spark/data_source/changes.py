@@ -7,9 +7,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StringType, StructField, StructType
 
-from lakebed.errors import SchemaError
+from lakebed.errors import SchemaError, UnsupportedError
 from lakebed.model.read_options import ReadOptions
 from lakebed.spark.data_source.moment import commits_of, snapshot_of
+from lakebed.spark.errors import plainly
 from lakebed.table.changes.json_text import changes_to_json
 from lakebed.table.changes.scan import plan_changes
 
@@ -30,7 +31,9 @@ class ChangesReader(DataSourceReader):
                 raise SchemaError(
                     f"column {field.name!r}: change rows have {wanted}, all of them strings"
                 )
-        snapshot = snapshot_of(options)
+        snapshot, place = snapshot_of(options)
+        if place.folder:
+            raise UnsupportedError(f"{options.path}: changes of one partition; {place.advice}")
         commits = commits_of(options, snapshot)
         self._scan = plan_changes(snapshot, commits, snapshot.schema.names)
         self._groups = self._scan.groups
@@ -45,10 +48,11 @@ class ChangesReader(DataSourceReader):
 
     def _rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         schema = pa.schema([pa.field(name, pa.string()) for name in self._names])
-        for batch in self._scan.read(partition.value):
-            texts = changes_to_json(batch)
-            columns = [texts.column(name) for name in self._names]
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        with plainly():
+            for batch in self._scan.read(partition.value):
+                texts = changes_to_json(batch)
+                columns = [texts.column(name) for name in self._names]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def __getstate__(self) -> dict[str, object]:
         """Leave behind what tasks do not need."""

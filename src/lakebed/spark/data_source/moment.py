@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from lakebed.model.instant import resolve_as_of, resolve_since
 from lakebed.model.read_options import ReadOptions
-from lakebed.storage.open import open_storage
 from lakebed.table.changes.commit_range import RangeCommit, commits_between
-from lakebed.table.properties_file import load_config
+from lakebed.table.place import Place, find_table
 from lakebed.table.snapshot import Snapshot, load_snapshot
 
 log = logging.getLogger(__name__)
@@ -21,12 +20,18 @@ def parsed(given: Mapping[str, str]) -> ReadOptions:
     return options
 
 
-def snapshot_of(options: ReadOptions) -> Snapshot:
-    """Give the table as it is, or as it was at the moment that the options name."""
-    storage = open_storage(options.path, options.storage_options)
-    config = load_config(storage)
+def snapshot_of(options: ReadOptions) -> tuple[Snapshot, Place]:
+    """Give the table as it is, or as it was at the moment that the options name.
+
+    A path of one of its partitions means the rows of that partition, as in Hudi.
+    """
+    place = find_table(options.path, options.storage_options)
+    config = place.config
     as_of = None if options.as_of is None else resolve_as_of(options.as_of, config.zone)
-    return load_snapshot(storage, config, as_of)
+    snapshot = load_snapshot(place.root, config, as_of)
+    if place.folder:
+        place.check_partition(snapshot.slices)
+    return snapshot, place
 
 
 def commits_of(options: ReadOptions, snapshot: Snapshot) -> Sequence[RangeCommit]:

@@ -17,6 +17,7 @@ from lakebed.model.read_options import ReadOptions
 from lakebed.spark.data_source.changes import CHANGES_SCHEMA, ChangesReader
 from lakebed.spark.data_source.filters import to_predicate
 from lakebed.spark.data_source.moment import commits_of, parsed, snapshot_of
+from lakebed.spark.errors import plainly
 from lakebed.spark.executor import MAX_TASKS
 from lakebed.spark.schema import arrow_to_spark
 from lakebed.table.conform import conform_array
@@ -37,7 +38,8 @@ def table_schema(given: Mapping[str, str]) -> StructType:
     options = parsed(given)
     if options.mode == "cdc":
         return CHANGES_SCHEMA
-    return arrow_to_spark(_full_schema(snapshot_of(options)))
+    snapshot, _ = snapshot_of(options)
+    return arrow_to_spark(_full_schema(snapshot))
 
 
 def make_reader(given: Mapping[str, str], schema: StructType) -> DataSourceReader:
@@ -54,7 +56,7 @@ class Reader(DataSourceReader):
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._schema = to_arrow_schema(schema, timezone="UTC")
-        snapshot = snapshot_of(options)
+        snapshot, self._place = snapshot_of(options)
         self._full = _full_schema(snapshot)
         _check_columns(self._schema, self._full)
         self._snapshot: Snapshot | None = snapshot
@@ -65,7 +67,8 @@ class Reader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Give one partition for each task."""
         scan = self._scan
-        scan.check_readable()
+        with plainly():
+            scan.check_readable()
         # The slices travel with the partitions, and the snapshot with none.
         return [InputPartition(bundle) for bundle in bundles(scan.slices)]
 
@@ -77,17 +80,21 @@ class Reader(DataSourceReader):
     def _rows(self, slices: Sequence[FileSlice]) -> Iterator[pa.RecordBatch]:
         predicate = self._scan.predicate()
         wanted = self._scan.columns_with(predicate)
-        for slice_ in slices:
-            for batch in self._scan.read(slice_, wanted, predicate):
-                yield _exactly(batch, self._schema)
+        with plainly():
+            for slice_ in slices:
+                for batch in self._scan.read(slice_, wanted, predicate):
+                    yield _exactly(batch, self._schema)
 
     def _plan(self, where: str | None) -> Scan:
         snapshot, mode = self._snapshot, self._options.mode
         assert snapshot is not None
         names = [_found(self._full, name).name for name in self._schema.names]
         if mode == "incremental":
-            return plan_incremental(snapshot, commits_of(self._options, snapshot), names, where)
-        return plan_scan(snapshot, names, where, read_optimized=mode == "read_optimized")
+            commits = commits_of(self._options, snapshot)
+            scan = plan_incremental(snapshot, commits, names, where)
+        else:
+            scan = plan_scan(snapshot, names, where, read_optimized=mode == "read_optimized")
+        return replace(scan, slices=self._place.within(scan.slices))
 
     def __getstate__(self) -> dict[str, object]:
         """Leave behind what tasks do not need."""

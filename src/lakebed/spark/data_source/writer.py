@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from lakebed.errors import LakebedError, UnavailableError
 from lakebed.model.executor import TaskId
-from lakebed.spark.errors import pack_error, unpack_error
+from lakebed.spark.errors import pack_error, plainly, unpack_error
 from lakebed.spark.executor import task_id
 
 
@@ -62,6 +62,10 @@ class Writer(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Write what was staged; Spark calls `abort` if this fails."""
+        with plainly():
+            self._commit(messages)
+
+    def _commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         staged = [message for message in messages if isinstance(message, Staged)]
         for message in staged:
             if message.failure is not None:

@@ -18,6 +18,8 @@ from lakebed.timeline.archived import read_archived
 from lakebed.timeline.timeline import COMMIT_ACTIONS, TimelineInstant
 
 _META_FIELDS = "hoodie.populate.meta.fields"
+# From table version 10 on: all meta columns, or some of them.
+_META_MODE = "hoodie.meta.fields.mode"
 _SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
 # The first version whose timeline knows when an instant was completed.
 _COMPLETION_TIMES = 8
@@ -37,9 +39,15 @@ def check_range(config: TableConfig, since: Instant | None, until: Instant | Non
     """Refuse a range that is none, and a table whose rows do not say who wrote them."""
     if since is not None and until is not None and since > until:
         raise InvalidError(f"since={since} is after until={until}: want a range of time")
-    if config.properties.get(_META_FIELDS, "true").lower() == "false":
+    if not config.has_meta_columns:
         raise UnsupportedError(
             f"table {config.name!r} has {_META_FIELDS}=false: its rows do not say which commit "
+            "wrote them, so changes cannot be read; read snapshots"
+        )
+    mode = config.properties.get(_META_MODE, "").strip().upper() or "ALL"
+    if mode != "ALL":
+        raise UnsupportedError(
+            f"table {config.name!r} has {_META_MODE}={mode}: its rows lack their keys, or which commit "
             "wrote them, so changes cannot be read; read snapshots"
         )
     if config.version < _COMPLETION_TIMES and config.table_type is TableType.MERGE_ON_READ:

@@ -10,7 +10,14 @@ from lakebed.format.instant_name import Action
 from lakebed.model.instant import Instant
 from lakebed.table.changes.commit_range import RangeCommit, archived_commits
 from lakebed.table.changes.named import DataFile, lost_file, named_data_files
-from lakebed.table.file_group import FileGroupId, FileSlice, build_slices, latest_slice
+from lakebed.table.config import TableType
+from lakebed.table.file_group import (
+    BaseFile,
+    FileGroupId,
+    FileSlice,
+    build_slices,
+    latest_slice,
+)
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.archived import read_completions
 
@@ -38,8 +45,9 @@ class GroupHistory:
     def slice_at(self, group: FileGroupId, completion: Instant, *, inclusive: bool) -> PastSlice:
         """Give the slice of `group` after or before the commit that completed at `completion`."""
         found = self._build(group, self._files.get(group, {}), completion, inclusive)
-        if self._is_doubtful(found):
-            files = {**self._files.get(group, {}), **self._in_archive.get(group, {})}
+        archived = self._in_archive if self._is_doubtful(found) else self._logs_of(found)
+        if archived:
+            files = {**self._files.get(group, {}), **archived.get(group, {})}
             found = self._build(group, files, completion, inclusive)
         if found is None:
             return PastSlice(None)
@@ -72,6 +80,32 @@ class GroupHistory:
         archived = self.snapshot.timeline.is_archived(found.base_file.name.instant)
         return archived and bool(self.snapshot.timeline.select(Action.SAVEPOINT))
 
+    def _logs_of(self, found: FileSlice | None) -> dict[FileGroupId, dict[str, DataFile]]:
+        """Give the files that archived commits may have put onto a slice that they began.
+
+        A cleaning that is under way, or died, has taken some of them and left the others.
+        """
+        on_read = self.snapshot.config.table_type is TableType.MERGE_ON_READ
+        if found is None or found.base_file is None or not on_read or not self._completions:
+            return {}
+        is_old = self.snapshot.timeline.is_archived(found.base_file.name.instant)
+        return self._in_recent_archive if is_old else {}
+
+    @cached_property
+    def _in_recent_archive(self) -> dict[FileGroupId, dict[str, DataFile]]:
+        """Read of the archive what is not older than the oldest base file of the groups."""
+        bases = (
+            file.name.instant
+            for files in self._files.values()
+            for file in files.values()
+            if isinstance(file, BaseFile)
+        )
+        oldest = min(bases)
+        # One that began before the base file and ended after it has put its logs onto it.
+        later = (began for began, ended in self._completions.items() if ended >= oldest)
+        first = min(later, default=None)
+        return {} if first is None else self._read_archive(first)
+
     def _completion_of(self, instant: Instant) -> Instant:
         """Give when a commit was completed; one of which nobody knows was before all others."""
         active = self.snapshot.timeline.completion_of(instant)
@@ -96,16 +130,19 @@ class GroupHistory:
         self._add(found, self.snapshot.files)
         for instant in self.snapshot.timeline.commits:
             metadata = self.snapshot.commits.read(instant)
-            self._add(found, named_data_files(instant.requested, metadata))
+            self._add(found, named_data_files(instant.requested, metadata, is_read=False))
         for commit in self.commits:
-            self._add(found, named_data_files(commit.requested, commit.metadata))
+            self._add(found, named_data_files(commit.requested, commit.metadata, is_read=False))
         return found
 
     @cached_property
     def _in_archive(self) -> dict[FileGroupId, dict[str, DataFile]]:
+        return self._read_archive(None)
+
+    def _read_archive(self, first: Instant | None) -> dict[FileGroupId, dict[str, DataFile]]:
         found: dict[FileGroupId, dict[str, DataFile]] = defaultdict(dict)
-        for requested, _, metadata in archived_commits(self.snapshot):
-            self._add(found, named_data_files(requested, metadata))
+        for requested, _, metadata in archived_commits(self.snapshot, first):
+            self._add(found, named_data_files(requested, metadata, is_read=False))
         return found
 
     def _add(

@@ -2,7 +2,8 @@
 
 As Hudi 1.2.0 writes rows that it reads from data files: no spaces, no entry for a null, a date
 as its day, a timestamp in microseconds since 1970, bytes in base64. Unlike Hudi it leaves the
-meta columns out, and writes a decimal as a number: Hudi loses its value.
+meta columns out, and writes a decimal as a number: Hudi loses its value. A time of day, which
+Spark's Hudi tables do not have, is in microseconds too.
 """
 
 import base64
@@ -59,6 +60,8 @@ def _plain(column: pa.Array) -> pa.StringArray:
         column = column.cast(pa.int32())
     elif pa.types.is_timestamp(kind):
         column = column.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64())
+    elif pa.types.is_time(kind):
+        column = column.cast(pa.time64("us"), safe=False).cast(pa.int64())
     try:
         text = column.cast(pa.string())
     except pa.ArrowNotImplementedError as error:

@@ -11,8 +11,14 @@ from lakebed.table.file_group import BaseFile, FileSlice, LogFile
 DataFile = BaseFile | LogFile
 
 
-def named_data_files(requested: Instant, metadata: CommitMetadata) -> Iterator[DataFile]:
-    """Give the files that a commit names, with the sizes that it says (0 where it does not)."""
+def named_data_files(
+    requested: Instant, metadata: CommitMetadata, *, is_read: bool = True
+) -> Iterator[DataFile]:
+    """Give the files that a commit names, with the sizes that it says (0 where it does not).
+
+    Unless its changes are read (`is_read`) it may have written while buckets were resized: those
+    logs count from the end of the resizing on, whose instant they have.
+    """
     for stat in metadata.write_stats():
         if not stat.path:
             continue
@@ -23,7 +29,7 @@ def named_data_files(requested: Instant, metadata: CommitMetadata) -> Iterator[D
             raise CorruptError(
                 f"commit {requested} names {path!r}, which is no name of a data file"
             )
-        if name.instant != requested:
+        if is_read and name.instant != requested:
             raise UnsupportedError(
                 f"{path}: written by commit {requested} while buckets were resized; the changes of "
                 "that time cannot be read: read them from a later moment on, or a snapshot"

@@ -1,0 +1,152 @@
+"""Whether the arguments of a new table go together."""
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from lakebed.errors import InvalidError, OptionError, SchemaError
+from lakebed.format.bucket import MAX_BUCKETS
+from lakebed.format.partition_path import PartKind, parse_part_kinds
+from lakebed.format.record_key import KeyGenerator
+from lakebed.format.timestamp_keygen import TimestampKeygen
+from lakebed.index.rings import check_table_type
+from lakebed.table.config import TableConfig
+from lakebed.table.writer_index import ConsistentHashingIndex
+
+HASHED = ("bucket", "consistent_hashing")
+"""The indexes that hash keys to buckets."""
+HASHLESS = ("simple", "global_simple")
+"""Those that look keys up."""
+_DEFAULT_BUCKETS = 4  # as Hudi
+GENERATOR = "hoodie.table.keygenerator.type"
+"""The option that names the key generator."""
+
+
+def check_used(index: str, buckets: int | None, options: Mapping[str, str]) -> None:
+    """Refuse what changes nothing beside this index or without another option.
+
+    For `create_table` only: a job that moves over brings what it gave Hudi, which ignores these.
+    """
+    if buckets is not None and index.lower() in HASHLESS:
+        raise InvalidError(
+            f"buckets={buckets!r}: index={index!r} has no buckets; leave it out, or take "
+            f"index={HASHED[0]!r}"
+        )
+    generator = options.get(GENERATOR, "").upper()
+    marks = {"hoodie.payload.delete.field", "hoodie.payload.delete.marker"}
+    needs = {
+        "hoodie.bucket.index.": ("index='bucket'", index.lower() in HASHED),
+        "hoodie.index.bucket.": ("index='bucket'", index.lower() in HASHED),
+        "hoodie.simple.index.": ("index='global_simple'", index.lower() == "global_simple"),
+        "hoodie.keygen.timebased.": (
+            f"{GENERATOR}=TIMESTAMP",
+            generator in ("TIMESTAMP", "CUSTOM"),
+        ),
+        "hoodie.payload.delete.": (" and ".join(sorted(marks)), marks <= options.keys()),
+    }
+    for name in options:
+        for prefix, (wanted, there) in needs.items():
+            if name.startswith(prefix) and not there:
+                raise OptionError(
+                    f"option {name} changes nothing without {wanted}: want both or none"
+                )
+
+
+def checked_buckets(buckets: int | None) -> int:
+    """Give the number of buckets of a partition."""
+    if buckets is None:
+        return _DEFAULT_BUCKETS
+    if type(buckets) is not int or not 1 <= buckets <= MAX_BUCKETS:
+        raise InvalidError(f"buckets={buckets!r}: want a number from 1 to {MAX_BUCKETS}")
+    return buckets
+
+
+def partition_columns(
+    partition_by: Sequence[str], properties: Mapping[str, str], word: str
+) -> tuple[str, ...]:
+    """Give the partition columns: a custom key generator has the kind of each beside it."""
+    if properties.get(GENERATOR) != KeyGenerator.CUSTOM.value:
+        return tuple(partition_by)
+    kinds = parse_part_kinds(",".join(partition_by))
+    if kinds is None:
+        right = ",".join(f"{name.partition(':')[0]}:SIMPLE" for name in partition_by)
+        raise OptionError(
+            f"option {word}={','.join(partition_by)}: the custom key generator wants the kind of each "
+            f"field beside it, SIMPLE or TIMESTAMP, as in {right}"
+        )
+    return tuple(kinds)
+
+
+def check_names(schema: pa.Schema, columns: Mapping[str, Sequence[str]]) -> None:
+    """Refuse columns that cannot be keys and the like; `columns` are by what they are given as."""
+    for what, names in columns.items():
+        for name in names:
+            if name not in schema.names:
+                raise SchemaError(
+                    f"{what}: no column {name!r} in the schema, which has "
+                    f"{', '.join(schema.names) or 'no columns'}"
+                )
+            if "," in name:
+                raise SchemaError(f"{what}: column {name!r} holds a comma, which separates names")
+        if len(set(names)) != len(names):
+            raise InvalidError(f"{what}: a column is named twice in {', '.join(names)}")
+        for name in names:
+            if pa.types.is_nested(schema.field(name).type):
+                raise SchemaError(
+                    f"{what}: column {name!r} has the type {schema.field(name).type}; want a "
+                    "single value in each row"
+                )
+
+
+def check_ordering(schema: pa.Schema, ordering: Sequence[str]) -> None:
+    """Refuse what Hudi cannot compare: it reads no delete whose ordering value is binary."""
+    for name in ordering:
+        if pa.types.is_binary(schema.field(name).type):
+            raise SchemaError(
+                f"ordering: column {name!r} is binary, of which Apache Hudi cannot read deletes; "
+                "want a number, a text, a date or a timestamp"
+            )
+
+
+def check_settled(
+    settled: Mapping[str, str], key: Sequence[str], partition_by: Sequence[str], word: str
+) -> None:
+    """Refuse options that are fine one by one and wrong together."""
+    hashed = settled.get("hoodie.bucket.index.hash.field", "")
+    for name in hashed.split(",") if hashed else ():
+        if name not in key:
+            raise OptionError(
+                f"option hoodie.bucket.index.hash.field: {name!r} is not one of the key columns "
+                f"{', '.join(key)}"
+            )
+    generator = KeyGenerator.parse(settled[GENERATOR])
+    named = settled.get("hoodie.table.keygenerator.class")
+    if named is not None and KeyGenerator.parse(named) is not generator:
+        raise OptionError(
+            f"option hoodie.table.keygenerator.class={named} contradicts {GENERATOR}="
+            f"{generator.value}"
+        )
+    any_number = (KeyGenerator.COMPLEX, KeyGenerator.CUSTOM)
+    wanted = 0 if generator is KeyGenerator.NON_PARTITION else 1
+    if len(partition_by) != wanted and generator not in any_number:
+        raise OptionError(
+            f"option {GENERATOR}={generator.value}: want {wanted} columns in "
+            f"{word}, found {len(partition_by)}"
+        )
+    generator.is_composite(key)
+    if generator is KeyGenerator.TIMESTAMP or _has_times(settled, generator):
+        TimestampKeygen.parse(settled)
+
+
+def _has_times(settled: Mapping[str, str], generator: KeyGenerator) -> bool:
+    text = settled.get("hoodie.table.partition.fields", "")
+    kinds = parse_part_kinds(text) if generator is KeyGenerator.CUSTOM else None
+    return PartKind.TIMESTAMP in (kinds or {}).values()
+
+
+def check_engine(config: TableConfig, index: str) -> None:
+    """Refuse an option for another engine of buckets than the keyword names, and a wrong type."""
+    if isinstance(config.index, ConsistentHashingIndex):
+        check_table_type(config)
+    elif str(index).lower() == "consistent_hashing":
+        raise OptionError(f"option hoodie.index.bucket.engine contradicts the keyword {index=}")
