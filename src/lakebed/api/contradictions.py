@@ -3,7 +3,7 @@
 from dataclasses import fields
 from typing import Final
 
-from lakebed.api.services import CHANGEABLE
+from lakebed.api.settings import CHANGEABLE
 from lakebed.errors import OptionError
 from lakebed.format.record_key import KeyGenerator
 from lakebed.model.options import stored_name

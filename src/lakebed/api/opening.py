@@ -8,6 +8,7 @@ from typing import Any, cast
 from lakebed.api.create import default_name, table_properties
 from lakebed.api.create_checks import check_used
 from lakebed.api.engines import Engines
+from lakebed.api.settings import check_settings
 from lakebed.api.table import Table
 from lakebed.errors import ExistsError, InvalidError, NotFoundError, OptionError
 from lakebed.merge.rule import Merger
@@ -15,6 +16,7 @@ from lakebed.model.clock import Clock, SystemClock
 from lakebed.model.options import check_options
 from lakebed.storage.open import open_storage
 from lakebed.storage.storage import Storage
+from lakebed.table.config import TableConfig
 from lakebed.table.place import find_table
 from lakebed.table.properties_file import PROPERTIES_PATH, create_properties
 from lakebed.table.schema import normalise
@@ -85,6 +87,7 @@ def create_table(
         properties=options,
         custom_merger=merger is not None,
     )
+    check_settings(storage, TableConfig.parse(settled, "create_table"))
     return make_table(storage, settled, engines, clock or SystemClock(), merger)
 
 

@@ -16,6 +16,7 @@ from lakebed.api.create import default_name, table_properties
 from lakebed.api.create_checks import HASHED
 from lakebed.api.engines import Engines
 from lakebed.api.opening import make_table, open_table
+from lakebed.api.settings import check_settings
 from lakebed.api.table import Table
 from lakebed.commit.drop import finish_drop, replace_table
 from lakebed.errors import ExistsError, NotFoundError, OptionError
@@ -33,7 +34,7 @@ from lakebed.table.schema import normalise
 from lakebed.table.snapshot import CommitCache, Snapshot
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import Timeline
-from lakebed.write.deferred import DeferredWrite, check_settings, defer_write, partitions_of
+from lakebed.write.deferred import DeferredWrite, defer_write, partitions_of
 from lakebed.write.operation import (
     BULK_INSERT,
     DELETE,
@@ -156,8 +157,6 @@ def begin_saving(given: Mapping[str, str], incoming: pa.Schema, overwrite: bool)
     saving = Saving(options, operation, config, gives_up_indexes=gives_up)
     table = saving.open()
     if changes:
-        settled = {**config.properties, **changes}
-        check_settings(storage, TableConfig.parse(settled, "the options of this write"))
         table.set_properties(changes)
     if operation is DELETE_PARTITION:
         return saving

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from lakebed.api.progress import showing, watched, watched_target
+from lakebed.api.settings import CHANGEABLE, check_settings
 from lakebed.commit.hold import hold_table
 from lakebed.errors import (
     ConflictError,
@@ -36,7 +37,7 @@ from lakebed.services.savepoint.execute import (
 )
 from lakebed.services.unfinished import finish_unfinished
 from lakebed.services.upgrade.execute import Upgrade, downgrade, upgrade
-from lakebed.services.upkeep import Done, Upkeep, run_due
+from lakebed.services.upkeep import Done, run_due
 from lakebed.services.verify.findings import Report
 from lakebed.services.verify.plan import RepairPlan, plan_repair
 from lakebed.services.verify.repair import Repaired, repair
@@ -44,29 +45,9 @@ from lakebed.services.verify.verify import verify
 from lakebed.table.config import TableConfig
 from lakebed.table.properties_file import update_properties
 from lakebed.table.snapshot import Snapshot
-from lakebed.table.writable import check_writable
 from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
-
-CHANGEABLE = (
-    "compaction_log",
-    "hoodie.archive.",
-    "hoodie.clean.",
-    "hoodie.cleaner.",
-    "hoodie.client.heartbeat.",
-    "hoodie.clustering.",
-    "hoodie.compact.",
-    "hoodie.compaction.logfile.",
-    "hoodie.compaction.target.",
-    "hoodie.keep.",
-    "hoodie.log.compaction.",
-    "hoodie.parquet.",
-    "hoodie.timeline.compaction.",
-    "hoodie.write.",
-    "lakebed.",
-    "write.distribution-mode",
-)
 
 Result = TypeVar("Result")
 
@@ -258,11 +239,7 @@ class TableServices(ABC):
         def work(target: WriteTarget) -> None:
             with hold_table(target.storage, target.clock, target.commits) as hold:
                 settled = {**hold.config.properties, **_spelled(properties)}
-                check_writable(TableConfig.parse(settled, "set_properties"))
-                Upkeep.of(settled)
-                CleanOptions.of(settled)
-                ArchiveOptions.of(settled)
-                CompactionOptions.parse(settled)
+                check_settings(hold.storage, TableConfig.parse(settled, "set_properties"))
                 update_properties(hold.storage, _spelled(properties))
 
         self._act(work)

@@ -15,8 +15,6 @@ from typing import Final
 import pyarrow as pa
 
 from lakebed.commit.fence import Fence
-from lakebed.commit.heartbeat import Pulse
-from lakebed.commit.lock import table_lock
 from lakebed.commit.rollback import TEMP_FOLDER
 from lakebed.errors import ConflictError, SchemaError, UnsupportedError
 from lakebed.format.bucket import bucket_of_file_id
@@ -29,9 +27,8 @@ from lakebed.table.merge_rule import merge_rule
 from lakebed.table.partitions import partition_column
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.writer_index import BucketIndex, SimpleIndex, WriterIndex
-from lakebed.write.fill import FileSizes
 from lakebed.write.operation import Operation
-from lakebed.write.pipeline import Source, WriteTarget, conflict_retries
+from lakebed.write.pipeline import Source, WriteTarget
 from lakebed.write.spec import WriteSpec, settle_columns
 from lakebed.write.staging import LogPolicy, Segment, Staged, stage_runs
 
@@ -123,14 +120,6 @@ def defer_write(
         markers=columns.markers,
     )
     return DeferredWrite(spec, incoming, named)
-
-
-def check_settings(storage: Storage, config: TableConfig) -> None:
-    """Refuse settings with which no write would begin, before a table has them."""
-    Pulse.of(config.properties)
-    FileSizes.of(config)
-    conflict_retries(config)
-    table_lock(storage, config.properties)
 
 
 def partitions_of(batches: Iterable[pa.RecordBatch], config: TableConfig) -> frozenset[str]:

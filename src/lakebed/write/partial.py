@@ -3,11 +3,11 @@
 A partial row is only whole together with the row that it changes. Hudi reads one that meets no
 other row by the positions of all columns, and so gives wrong values; in commit-time mode it
 cannot read a row that follows a delete where any log of the file group is partial; and where the
-table has a column that marks deletes, it looks for the mark in a partial row by the position
-among all columns, and takes the row for a delete. So the keys are looked for first:
+table has a column `_hoodie_is_deleted`, it looks for that in a partial row by the position among
+all columns, and takes the row for a delete. So the keys are looked for first:
 
 - event time: a key that is there gets a partial row, any other a whole one, null elsewhere;
-- commit time, or a column that marks deletes: every row is made whole, from what is there.
+- commit time, or with such a column: every row is made whole, from what is there.
 """
 
 from collections.abc import Iterable, Iterator
@@ -110,10 +110,7 @@ class _Apart:
 
 def _fills(spec: WriteSpec) -> bool:
     """Tell whether rows are made whole, because Hudi would not read partial ones as we mean them."""
-    marker = spec.config.delete_marker
-    marks = (IS_DELETED, *([marker[0]] if marker else []))
-    held = spec.table_schema.names
-    return not spec.rule.ordering_fields or any(name in held for name in marks)
+    return not spec.rule.ordering_fields or IS_DELETED in spec.table_schema.names
 
 
 def _join(write: PartialWrite, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

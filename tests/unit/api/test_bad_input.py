@@ -203,6 +203,30 @@ def test_a_folder_with_files_is_no_place_for_a_table(tmp_path: Path):
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hoodie.parquet.max.file.size", "big"),
+        ("hoodie.client.heartbeat.interval_in_ms", "soon"),
+        ("hoodie.write.num.retries.on.conflict.failures", "-1"),
+        ("hoodie.clean.commits.retained", "few"),
+        ("hoodie.clustering.plan.strategy.max.num.groups", "0"),
+        ("hoodie.compact.inline.max.delta.commits", "often"),
+    ],
+)
+def test_a_setting_with_which_nothing_would_begin_is_refused_before_a_table_has_it(
+    name: str, value: str, tmp_path: Path
+):
+    path = str(tmp_path / "t")
+    with pytest.raises(OptionError, match=name):
+        lakebed.create_table(None, path, schema=SCHEMA, key="id", properties={name: value})
+    assert not (tmp_path / "t" / ".hoodie").exists()
+    table = lakebed.create_table(None, path, schema=SCHEMA, key="id")
+    with pytest.raises(OptionError, match=name):
+        table.set_properties({name: value})
+    assert name not in lakebed.open_table(None, path).config.properties
+
+
 def test_a_session_that_is_none_is_refused(tmp_path: Path):
     with pytest.raises(InvalidError, match="want a SparkSession or None, found str"):
         lakebed.open_table("spark", str(tmp_path))

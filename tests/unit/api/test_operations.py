@@ -17,6 +17,7 @@ from lakebed.errors import (
     UnsupportedError,
 )
 from lakebed.format.names import InlineLogName, NativeLogName
+from lakebed.table.log_reader import slice_sources
 from lakebed.table.snapshot import load_snapshot
 from support.lsm_machine import memory_of
 from support.tables import (
@@ -257,6 +258,28 @@ def test_update_columns_may_set_null(new):
     table.upsert(batch(("a", 1, 1, "p")))
     table.update_columns(some(id=["a"], dt=["p"], ts=[2], v=[None]))
     assert values(table) == {"a": None}
+
+
+@pytest.mark.parametrize("version", [8, 9, 10])
+def test_update_columns_writes_whole_rows_where_the_table_has_is_deleted(version):
+    """Hudi 1.2.0 looks for it in a partial row by its position among all columns."""
+    for mark in ("", "_hoodie_is_deleted"):
+        schema = pa.schema([*SCHEMA, (mark, pa.bool_())] if mark else SCHEMA)
+        table = make(
+            schema=schema,
+            ordering=("ts",),
+            table_version=version,
+            table_type="MERGE_ON_READ",
+            buckets=1,
+        )
+        rows = batch(("a", 1, 1, "p"), ("b", 1, 1, "p"))
+        table.upsert(rows.append_column(mark, pa.array([False, None])) if mark else rows)
+        table.update_columns(some(id=["a", "b"], dt=["p", "p"], ts=[2, 0], v=[3, 3]))
+        table.update_columns(some(id=["a", "n"], dt=["p", "p"], ts=[3, 3]))
+        assert values(table) == {"a": 3, "b": 1, "n": None}
+        (slice_,) = load_snapshot(table._storage, table.config).slices
+        sources = slice_sources(table._storage, slice_, table.config, lambda _: True)
+        assert any(source.partial for source in sources) == (not mark)
 
 
 def test_update_columns_with_a_new_column_adds_it(new):
