@@ -51,7 +51,7 @@ spark: java setup ## local[2], a standalone cluster, Spark Connect
 	$(PYTEST) -p no:randomly tests/spark
 
 interop: java setup $(HUDI_VENV)/.ready ## Apache Hudi and hudi-rs as the other readers and writers
-	$(PYTEST) -p no:randomly -m interop tests/interop
+	$(PYTEST) -n 2 --dist loadfile -p no:randomly -m interop tests/interop
 
 $(HUDI_VENV)/.ready: requirements/hudi.txt
 	"$$(scripts/find-python "$(PYTHON)")" -m venv $(HUDI_VENV)

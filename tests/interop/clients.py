@@ -1,4 +1,4 @@
-"""Talk to the other engines: Apache Hudi in a process of its own, hudi-rs in one per read."""
+"""Talk to the other engines: Apache Hudi and hudi-rs, each in a process of its own."""
 
 import json
 import os
@@ -6,7 +6,6 @@ import pathlib
 import queue
 import re
 import subprocess
-import tempfile
 import threading
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -40,6 +39,97 @@ def read_whole(path: pathlib.Path) -> pa.Table:
     return table
 
 
+class Server:
+    """A process that answers one line of JSON with one; not thread-safe.
+
+    `name` names it in errors; its standard error goes to a file in `scratch`.
+    """
+
+    def __init__(
+        self, name: str, scratch: pathlib.Path, arguments: list[str], *, timeout_s: float
+    ) -> None:
+        self._name = name
+        self._timeout_s = timeout_s
+        self._log = scratch / f"{name}-stderr.log"
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [peer_python(), *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=scratch,
+                env=os.environ | {"RUST_BACKTRACE": "0"},
+                text=True,
+                encoding="utf-8",
+            )
+        self._answers: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    @property
+    def has_ended(self) -> bool:
+        """Tell whether the process is over."""
+        return self._process.poll() is not None
+
+    def ask(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        """Give the answer to `command`; one that is no success raises PeerError."""
+        logged = self._log.stat().st_size
+        try:
+            self._send(command)
+            line = self._answers.get(timeout=self._timeout_s)
+        except queue.Empty:
+            # A late answer would be taken for the next command's, so the server is of no more use.
+            self._end()
+            raise self._silent(f"no answer in {self._timeout_s:.0f} s") from None
+        except (BrokenPipeError, ValueError):
+            raise self._silent("the server has ended") from None
+        if line is None:
+            self._end()
+            raise self._silent("the server ended before it answered")
+        answer: dict[str, Any] = json.loads(line)
+        if not answer.pop("ok"):
+            raise PeerError(f"{answer['error']}\n{self._trouble_since(logged)}".strip())
+        return answer
+
+    def close(self) -> None:
+        """Stop the server; one that does not stop in time is killed, and its JVM with it."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        try:
+            if not self.has_ended:
+                self._send({"do": "shutdown"})
+            stdin.close()
+            self._process.wait(timeout=30)
+        except (subprocess.TimeoutExpired, BrokenPipeError):
+            self._end()
+        stdout.close()
+
+    def _end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._answers.put(line)
+        self._answers.put(None)
+
+    def _send(self, command: Mapping[str, Any]) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(command) + "\n")
+        self._process.stdin.flush()
+
+    def _trouble_since(self, offset: int) -> str:
+        """Give the errors logged after `offset`: Hudi logs why a record failed, but does not throw it."""
+        text = self._log.read_bytes()[offset:].decode("utf-8", "replace")
+        lines = [line[:300] for line in TROUBLE.findall(text) if not line.startswith("py4j.")]
+        return "\n".join(list(dict.fromkeys(lines))[:10])
+
+    def _silent(self, what: str) -> PeerError:
+        tail = self._log.read_bytes()[-STDERR_TAIL_BYTES:].decode("utf-8", "replace")
+        return PeerError(f"{self._name}: {what}; the end of its standard error:\n{tail}")
+
+
 class Hudi:
     """Apache Hudi 1.2.0 on Spark 3.5: one JVM for many reads and writes; not thread-safe.
 
@@ -54,31 +144,19 @@ class Hudi:
         timeout_s: float = 240,
     ) -> None:
         self._scratch = scratch
-        self._timeout_s = timeout_s
         self._count = 0
-        self._log = scratch / "hudi-stderr.log"
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [peer_python(), str(PEER_SCRIPTS / "hudi_server.py"), json.dumps(config or {})],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                cwd=scratch,
-                text=True,
-                encoding="utf-8",
-            )
-        self._answers: queue.Queue[str | None] = queue.Queue()
-        threading.Thread(target=self._listen, daemon=True).start()
+        script = [str(PEER_SCRIPTS / "hudi_server.py"), json.dumps(config or {})]
+        self._server = Server("Hudi peer", scratch, script, timeout_s=timeout_s)
 
     def read(self, path: object, **options: str) -> pa.Table:
         """Read the table at `path` by format("hudi"), meta columns too, types as Spark has them."""
         into = self._new_file("read")
-        self._ask({"do": "read", "path": str(path), "options": options, "into": str(into)})
+        self._server.ask({"do": "read", "path": str(path), "options": options, "into": str(into)})
         return read_whole(into)
 
     def read_typed(self, path: object, **options: str) -> dict[str, Any]:
         """Read a small table as typed JSON (hudi_server.py says how) and its Spark schema."""
-        return self._ask({"do": "read", "path": str(path), "options": options})
+        return self._server.ask({"do": "read", "path": str(path), "options": options})
 
     def write(
         self,
@@ -93,98 +171,50 @@ class Hudi:
         pq.write_table(rows.replace_schema_metadata({"org.apache.spark.version": "3.5.9"}), file)
         command = {"do": "write", "path": str(path), "rows": str(file), "options": dict(options)}
         try:
-            self._ask(command | {"mode": mode})
+            self._server.ask(command | {"mode": mode})
         finally:
             file.unlink()
 
     def sql(self, text: str) -> dict[str, Any]:
         """Run a statement; give its columns and typed rows."""
-        return self._ask({"do": "sql", "text": text})
+        return self._server.ask({"do": "sql", "text": text})
 
     def properties(self, path: object) -> dict[str, str]:
         """Read the table's properties as Hudi loads them."""
-        answer = self._ask({"do": "properties", "path": str(path)})
+        answer = self._server.ask({"do": "properties", "path": str(path)})
         properties: dict[str, str] = answer["properties"]
         return properties
 
     def close(self) -> None:
-        """Stop the server; one that does not stop in time is killed, and its JVM with it."""
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        try:
-            if self._process.poll() is None:
-                self._send({"do": "shutdown"})
-            stdin.close()
-            self._process.wait(timeout=30)
-        except (subprocess.TimeoutExpired, BrokenPipeError):
-            self._process.kill()
-            self._process.wait()
-        stdout.close()
+        """Stop the JVM."""
+        self._server.close()
 
     def _new_file(self, kind: str) -> pathlib.Path:
         self._count += 1
         return self._scratch / f"{kind}-{self._count}.parquet"
 
-    def _listen(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._answers.put(line)
-        self._answers.put(None)
-
-    def _send(self, command: Mapping[str, Any]) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(command) + "\n")
-        self._process.stdin.flush()
-
-    def _ask(self, command: Mapping[str, Any]) -> dict[str, Any]:
-        logged = self._log.stat().st_size
-        try:
-            self._send(command)
-            line = self._answers.get(timeout=self._timeout_s)
-        except queue.Empty:
-            # A late answer would be taken for the next command's, so the server is of no more use.
-            self._process.kill()
-            raise self._silent(f"no answer in {self._timeout_s:.0f} s") from None
-        except (BrokenPipeError, ValueError):
-            raise self._silent("the server has ended") from None
-        if line is None:
-            raise self._silent("the server ended before it answered")
-        answer: dict[str, Any] = json.loads(line)
-        if not answer.pop("ok"):
-            raise PeerError(f"{answer['error']}\n{self._trouble_since(logged)}".strip())
-        return answer
-
-    def _trouble_since(self, offset: int) -> str:
-        """Give the errors logged after `offset`: Hudi logs why a record failed, but does not throw it."""
-        text = self._log.read_bytes()[offset:].decode("utf-8", "replace")
-        lines = [line[:300] for line in TROUBLE.findall(text) if not line.startswith("py4j.")]
-        return "\n".join(list(dict.fromkeys(lines))[:10])
-
-    def _silent(self, what: str) -> PeerError:
-        tail = self._log.read_bytes()[-STDERR_TAIL_BYTES:].decode("utf-8", "replace")
-        return PeerError(f"Hudi peer: {what}; the end of its standard error:\n{tail}")
-
 
 class HudiRs:
-    """hudi-rs 0.5.0: reads only."""
+    """hudi-rs 0.5.0: reads only; not thread-safe. A process that its Rust code ended is replaced."""
 
-    def __init__(self, *, timeout_s: float = 60) -> None:
-        self._python = peer_python()
+    def __init__(self, scratch: pathlib.Path, *, timeout_s: float = 60) -> None:
+        self._scratch = scratch
         self._timeout_s = timeout_s
+        self._server = self._start()
 
     def read(self, path: object) -> pa.Table:
         """Read the latest snapshot of the table at `path`, meta columns too."""
-        with tempfile.TemporaryDirectory(prefix="lakebed-hudi-rs-") as folder:
-            into = pathlib.Path(folder) / "rows.parquet"
-            done = subprocess.run(
-                [self._python, str(PEER_SCRIPTS / "hudi_rs_read.py"), str(path), str(into)],
-                env=os.environ | {"RUST_BACKTRACE": "0"},
-                capture_output=True,
-                text=True,
-                timeout=self._timeout_s,
-                check=False,
-            )
-            if done.returncode:
-                raise PeerError(done.stderr[-STDERR_TAIL_BYTES:].strip())
-            return read_whole(into)
+        if self._server.has_ended:
+            self._server.close()
+            self._server = self._start()
+        into = self._scratch / "rows.parquet"
+        self._server.ask({"do": "read", "path": str(path), "into": str(into)})
+        return read_whole(into)
+
+    def close(self) -> None:
+        """Stop the process."""
+        self._server.close()
+
+    def _start(self) -> Server:
+        script = [str(PEER_SCRIPTS / "hudi_rs_server.py")]
+        return Server("hudi-rs peer", self._scratch, script, timeout_s=self._timeout_s)

@@ -26,6 +26,8 @@ def hudi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hudi]:
 
 
 @pytest.fixture(scope="session")
-def hudi_rs() -> HudiRs:
-    """Give hudi-rs 0.5.0."""
-    return HudiRs()
+def hudi_rs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HudiRs]:
+    """Give hudi-rs 0.5.0, started once for all tests."""
+    peer = HudiRs(tmp_path_factory.mktemp("hudi-rs-peer"))
+    yield peer
+    peer.close()

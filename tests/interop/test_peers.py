@@ -135,6 +135,22 @@ def test_hudi_updates_a_table_that_it_wrote(hudi: Hudi, tmp_path: pathlib.Path) 
     assert {row["id"]: row["ts"] for row in got} == {"a": 1, "b": 2, "c": 2}
 
 
+def test_hudi_reads_base_files_in_batches_whatever_it_read_before(
+    hudi: Hudi, tmp_path: pathlib.Path
+) -> None:
+    hudi.write(tmp_path / "t", pa.table({"id": ["a"], "ts": [1]}), WRITE)
+    hudi.sql(f"CREATE TABLE in_batches USING hudi LOCATION '{tmp_path}/t'")
+    merged = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+    hudi.write(tmp_path / "m", pa.table({"id": ["a"], "ts": [1]}), WRITE | merged)
+    since = {
+        "hoodie.datasource.query.type": "incremental",
+        "hoodie.datasource.read.begin.instanttime": "000",
+    }
+    assert hudi.read(tmp_path / "m", **since).num_rows == 1
+    [[plan]] = hudi.sql("EXPLAIN SELECT * FROM in_batches")["rows"]
+    assert "Batched: true" in plan
+
+
 def test_typed_rows_tell_like_values_of_different_types_apart(hudi: Hudi) -> None:
     answer = hudi.sql(
         "select 1 i, 1.0 dec, double(1) d, float('nan') f, x'00ff' b, date'2024-01-02' day,"
@@ -175,5 +191,18 @@ def test_a_server_that_dies_shows_the_end_of_its_standard_error(
     try:
         with pytest.raises(PeerError, match="no java here"):
             peer.sql("select 1")
+    finally:
+        peer.close()
+
+
+def test_a_hudi_rs_that_died_is_started_again(tmp_path: pathlib.Path) -> None:
+    table = unpack("mini_cow_full", tmp_path)
+    peer = HudiRs(tmp_path)
+    try:
+        before = peer.read(table)
+        peer._server._process.kill()
+        with pytest.raises(PeerError, match="hudi-rs peer: the server"):
+            peer._server.ask({"do": "read", "path": str(table), "into": str(tmp_path / "rows")})
+        assert peer.read(table).equals(before)
     finally:
         peer.close()
