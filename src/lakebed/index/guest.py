@@ -20,7 +20,8 @@ from lakebed.table.partitions import partition_column
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.writer_index import SimpleIndex
 
-# A random file id may begin with eight digits too (1 of 43), but hardly with a number this small.
+# A random file id may begin with eight digits too (1 of 43), or even with a number this small (1 of
+# 4,300); that all ids of a table do is no accident.
 _FEW_BUCKETS = 1_000_000
 _SAMPLE_ROWS = 256
 
@@ -29,14 +30,18 @@ def default_index(snapshot: Snapshot) -> SimpleIndex:
     """Give the simple index if keys are found in base files; else ask the caller to name one."""
     if any(snapshot.storage.list_names(HASHING_FOLDER)):
         raise _ask(snapshot, f"has {HASHING_FOLDER}", 'index="consistent_hashing"')
-    for slice_ in snapshot.slices:
-        bucket = bucket_of_file_id(slice_.group.file_id)
-        if bucket is not None and bucket < _FEW_BUCKETS:
-            what = f"has a file id like a bucket's ({slice_.group.file_id})"
-            raise _ask(snapshot, what, 'index="bucket", buckets=<number>')
+    ids = [slice_.group.file_id for slice_ in snapshot.slices]
+    if ids and all(map(_is_buckets, ids)):
+        what = f"has file ids like a bucket's ({ids[0]})"
+        raise _ask(snapshot, what, 'index="bucket", buckets=<number>')
     check_base_files(snapshot)
     check_spelling(snapshot)
     return SimpleIndex()
+
+
+def _is_buckets(file_id: str) -> bool:
+    bucket = bucket_of_file_id(file_id)
+    return bucket is not None and bucket < _FEW_BUCKETS
 
 
 def check_base_files(snapshot: Snapshot) -> None:

@@ -63,9 +63,9 @@ def test_one_that_is_named_is_stored():
     [
         (
             "mor9_bucket_parquet",
-            'file id like a bucket.*name it at the first write: index="bucket"',
+            'file ids like a bucket.*name it at the first write: index="bucket"',
         ),
-        ("mini_mor_logonly", "file id like a bucket"),
+        ("mini_mor_logonly", "file ids like a bucket"),
     ],
 )
 def test_a_bucket_index_has_to_be_named(name: str, message: str):
@@ -108,10 +108,19 @@ def test_a_random_file_id_of_eight_digits_is_not_taken_for_a_buckets(file_id: st
     snapshot = snapshot_of(with_file_id(storage, file_id))
     assert [s.group.file_id for s in snapshot.slices] == [file_id]
     if is_bucket:
-        with pytest.raises(InvalidError, match="file id like a bucket's"):
+        with pytest.raises(InvalidError, match="file ids like a bucket's"):
             default_index(snapshot)
     else:
         assert default_index(snapshot) == SimpleIndex()
+
+
+def test_one_file_id_among_others_that_looks_like_a_buckets_is_an_accident():
+    storage = make(index="simple", properties={"hoodie.parquet.small.file.limit": "0"})._storage
+    reopen(storage).insert(batch(("a", 1, 1, "p")))
+    reopen(storage).insert(batch(("b", 1, 1, "q")))
+    snapshot = snapshot_of(with_file_id(storage, "00975706-ddab-4ae2-99e3-d6143d5759e1-0"))
+    assert len({s.group.file_id for s in snapshot.slices}) == 2
+    assert default_index(snapshot) == SimpleIndex()
 
 
 def test_a_file_group_of_logs_only_is_no_place_for_a_simple_index():
