@@ -48,7 +48,7 @@ fuzz: setup ## thousands of damaged files, read in processes of their own
 	$(PYTEST) --timeout 1800 tests/fuzz
 
 spark: java setup ## local[2], a standalone cluster, Spark Connect
-	$(PYTEST) -p no:randomly tests/spark
+	$(PYTEST) -n 2 --dist loadfile -p no:randomly tests/spark
 
 interop: java setup $(HUDI_VENV)/.ready ## Apache Hudi and hudi-rs as the other readers and writers
 	$(PYTEST) -n 2 --dist loadfile -p no:randomly -m interop tests/interop

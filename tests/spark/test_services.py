@@ -30,7 +30,7 @@ NO_UPKEEP = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "fal
 
 def loaded(spark: SparkSession, path: str, **how: Any) -> lakebed.Table:
     """Make a table with three commits, updates and late rows among them."""
-    settled = {"buckets": 2, "properties": NO_UPKEEP, **how}
+    settled = {"properties": NO_UPKEEP, **({} if "index" in how else {"buckets": 2}), **how}
     table = lakebed.create_table(
         spark, path, DDL, key="id", ordering="ts", partition_by="region", **settled
     )
