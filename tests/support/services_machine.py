@@ -489,6 +489,27 @@ class ServicesMachine(LsmMachine):
         commits = self.again()._now().timeline.commits
         return [(c.requested, c.completion) for c in commits if c.plan_action in COMMIT_ACTIONS]
 
+    def _shown_by_compactions(self, until: str) -> set[Ident]:
+        """Give the keys of which a compaction may show another row than was there before it.
+
+        Logs are folded before they meet the base file. So a late row that follows a delete by key,
+        or a partial row, hides behind the base file until a compaction has rewritten that; one
+        that was planned before the row came ends after it, and changes do not tell what it shows.
+        """
+        odd: set[Ident] = set()
+        late: set[Ident] = set()
+        highest: dict[Ident, tuple[object, ...]] = {}
+        for event in self.events:
+            for ident, versions in event.appended.items() if event.at <= until else ():
+                for version in versions:
+                    if version.by_key or version.partial:
+                        odd.add(ident)
+                    if not version.by_key:
+                        if version.order < highest.get(ident, version.order):
+                            late.add(ident)
+                        highest[ident] = max(version.order, highest.get(ident, version.order))
+        return odd & late
+
     def _check_changes(self, since: str, until: str) -> None:
         """Replay the changes between two commits that are still readable."""
         done = dict(self._completions())
@@ -499,18 +520,25 @@ class ServicesMachine(LsmMachine):
         names = table.schema.names
         ends = {"since": done[since], "until": done[until]}
 
+        unsure = self._shown_by_compactions(until)
+
         def full(rows: ServicedTable, *more: str) -> dict[Ident, Row]:
             wide = [*names, *more]
-            return {i: {name: row.get(name) for name in wide} for i, row in rows.rows().items()}
+            held = {i: row for i, row in rows.rows().items() if i not in unsure}
+            return {i: {name: row.get(name) for name in wide} for i, row in held.items()}
 
         def ident_of(row: Mapping[str, object]) -> Ident:
             return self.shape.partition(row), self.shape.record_key(row)
 
-        changes = collect(table.read(mode="cdc", **ends))
+        def is_sure(row: Mapping[str, object]) -> bool:
+            return ident_of(row) not in unsure
+
+        told = collect(table.read(mode="cdc", **ends))
+        changes = [change for change in told if is_sure(change["before"] or change["after"])]
         check_same(replay(full(state), changes, ident_of), full(wanted), f"{since} to {until}")
         written = {at for at, end in done.items() if ends["since"] < (end or "") <= ends["until"]}
-        found = collect(table.read(columns=[*names, COMMIT_TIME], **ends))
-        check_incremental(found, full(wanted, COMMIT_TIME), written, ident_of)
+        found = filter(is_sure, collect(table.read(columns=[*names, COMMIT_TIME], **ends)))
+        check_incremental(list(found), full(wanted, COMMIT_TIME), written, ident_of)
 
     @invariant()
     def the_files_keep_their_promises(self) -> None:
