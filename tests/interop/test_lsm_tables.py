@@ -133,7 +133,7 @@ class Twin:
             key="id",
             ordering=MERGES[merge],
             partition_by=["region"] if partitioned else [],
-            buckets=2,
+            **({} if "index" in how else {"buckets": 2}),
             **how,
         )
         cow = how.get("table_type") == "COPY_ON_WRITE"

@@ -42,7 +42,8 @@ THIRD = rows_of(("k2", 200, 3, "p0"), ("k1", 300, 3, "p1"))
 
 def made(path: pathlib.Path, table_type: str, **changes: Any) -> lakebed.Table:
     """Make a table of ours with one commit."""
-    arguments = {"layout": "lsm_tree", "buckets": 2, **changes}
+    hashed = {} if "index" in changes else {"buckets": 2}
+    arguments = {"layout": "lsm_tree", **hashed, **changes}
     table = lakebed.create_table(
         None,
         str(path),
