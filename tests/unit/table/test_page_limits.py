@@ -2,6 +2,8 @@
 
 import contextlib
 import io
+from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -114,11 +116,30 @@ def test_rows_of_a_long_text_come_whole_and_in_order(tmp_path):
 
 def test_common_files_are_read_in_common_batches(tmp_path):
     texts = pa.array([f"key-{i % 20_000:08d}" for i in range(50_000)])
-    for dictionary in (True, False):
-        write(tmp_path / "f", texts, dictionary=dictionary)
+    ways: list[dict[str, Any]] = [{"dictionary": True}, {"dictionary": False}]
+    ways.append({"column_encoding": {"v": "DELTA_BYTE_ARRAY"}})  # as the keys of our files
+    for way in ways:
+        write(tmp_path / "f", texts, **way)
         with open_parquet(LocalStorage(str(tmp_path)), "f", "the file") as file:
             sizes = [batch.num_rows for batch in file.read(["v"])]
         assert min(sizes[:-1]) >= 4_096
+
+
+def test_a_footer_that_lies_about_repeated_texts_is_believed_only_so_far(tmp_path):
+    column = pa.array(["a" * 100 + str(i) for i in range(10_000)])
+    write(tmp_path / "f", column, column_encoding={"v": "DELTA_BYTE_ARRAY"})
+    data = (tmp_path / "f").read_bytes()
+
+    def read_at(at: int, length: int) -> bytes:
+        return data[at : at + length]
+
+    (chunk,) = parse_chunks(read_footer_bytes(read_at, len(data), "f"), "f")[0]
+    assert chunk.told_bytes == sum(map(len, column.to_pylist()))
+    worst = [
+        measure_pages(read_at, len(data), replace(chunk, told_bytes=told), "f").row_bytes
+        for told in (None, 10**12, 1)
+    ]
+    assert worst[0] == worst[1] == 16 * worst[2] > 1_000
 
 
 class TestPageHeaders:
