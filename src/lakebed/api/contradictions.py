@@ -3,6 +3,7 @@
 from dataclasses import fields
 from typing import Final
 
+from lakebed.api.create_checks import GENERATOR
 from lakebed.api.settings import CHANGEABLE
 from lakebed.errors import OptionError
 from lakebed.format.record_key import KeyGenerator
@@ -11,7 +12,6 @@ from lakebed.model.save_options import SaveOptions
 from lakebed.table.config import TableConfig
 
 _NAME: Final = "hoodie.table.name"
-_TYPE: Final = "hoodie.table.keygenerator.type"
 _CLASS: Final = "hoodie.table.keygenerator.class"
 _PAYLOAD: Final = "hoodie.compaction.payload.class"
 _MODE: Final = "hoodie.record.merge.mode"
@@ -39,8 +39,8 @@ def check_stored(config: TableConfig, options: SaveOptions) -> dict[str, str]:
 def _held(config: TableConfig, name: str) -> str:
     """Show the property that an option contradicts, under the name that the table has it by."""
     held = config.properties
-    if name in (_TYPE, _CLASS):
-        name = _TYPE if held.get(_TYPE) else _CLASS
+    if name in (GENERATOR, _CLASS):
+        name = GENERATOR if held.get(GENERATOR) else _CLASS
     if name == _PAYLOAD and not held.get(_PAYLOAD):
         name = _MODE
     stored = held.get(stored_name(name))
@@ -56,7 +56,7 @@ def _agrees(config: TableConfig, name: str, value: str) -> bool:
     if name in _DELETE_MARKER:
         # One of the two changes nothing by itself.
         return (config.delete_marker or ("", ""))[_DELETE_MARKER.index(name)] == value
-    if name in (_TYPE, _CLASS):
+    if name in (GENERATOR, _CLASS):
         return KeyGenerator.parse(value) is config.key_generator
     if name == _PAYLOAD:
         before.pop(_MODE, None)

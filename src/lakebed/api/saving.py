@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lakebed.api.contradictions import check_stored
 from lakebed.api.create import default_name, table_properties
-from lakebed.api.create_checks import HASHED
+from lakebed.api.create_checks import GENERATOR, HASHED
 from lakebed.api.engines import Engines
 from lakebed.api.opening import make_table, open_table
 from lakebed.api.settings import check_settings
@@ -64,7 +64,6 @@ _OPERATIONS: Final = {
     )
 }
 _NAME: Final = "hoodie.table.name"
-_TYPE: Final = "hoodie.table.keygenerator.type"
 _CLASS: Final = "hoodie.table.keygenerator.class"
 _METADATA: Final = "hoodie.metadata.enable"
 _INDEX: Final = "hoodie.index.type"
@@ -224,7 +223,7 @@ def _settled(storage: Storage, options: SaveOptions, rows: pa.Schema) -> dict[st
     given = dict(options.properties)
     named = given.pop(_CLASS, None)
     if named is not None:
-        given.setdefault(_TYPE, KeyGenerator.parse(named).value)
+        given.setdefault(GENERATOR, KeyGenerator.parse(named).value)
     key = options.names("hoodie.table.recordkey.fields")
     name = given.get(_NAME) or default_name(storage.url)
     index = _index_word(given)

@@ -52,6 +52,8 @@ class MergeRule:
     def is_associative(self) -> bool:
         """Tell whether neighbouring versions may be merged before they meet the others.
 
-        Not where a late row fills what it finds null: a row between the two may be in time.
+        Not where a late row fills what it finds null: a row between the two may be in time. It
+        holds for the rows of a write; among logs a delete without an ordering value is an
+        exception, see `merge/passes.py`.
         """
         return self.merger is None and self.fill is None
