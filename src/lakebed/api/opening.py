@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from lakebed.api.create import default_name, table_properties
 from lakebed.api.create_checks import check_used
@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 _METADATA = "hoodie.metadata.enable"
 
+Kind = TypeVar("Kind", bound=Table)
+
 
 def create_table(
     spark: Any | None,
@@ -43,7 +45,6 @@ def create_table(
     properties: Mapping[str, str] | None = None,
     storage_options: Mapping[str, str] | None = None,
     merger: Merger | None = None,
-    clock: Clock | None = None,
 ) -> Table:
     """Make an empty table at `path` and open it.
 
@@ -88,7 +89,7 @@ def create_table(
         custom_merger=merger is not None,
     )
     check_settings(storage, TableConfig.parse(settled, "create_table"))
-    return make_table(storage, settled, engines, clock or SystemClock(), merger)
+    return make_table(storage, settled, engines, SystemClock(), merger)
 
 
 def make_table(
@@ -104,19 +105,40 @@ def make_table(
 
 
 def open_table(
-    spark: Any | None,
-    path: str,
+    spark: Any | None = None,
+    path: str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, str] | None = None,
     merger: Merger | None = None,
-    clock: Clock | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> Table:
     """Open the table at `path`, made by Lakebed or by Apache Hudi.
 
-    A table whose merge mode is CUSTOM needs its `merger` wherever rows are merged. `properties`
-    count for this handle only: with `hoodie.metadata.enable=false` its first change also drops a
-    record or secondary index that Hudi keeps, on account of which it would be refused.
+    `open_table(path)` works in this process, on Arrow; `open_table(spark, path)` on a Spark
+    session. A table whose merge mode is CUSTOM needs its `merger` wherever rows are merged.
+    `properties` count for this handle only: with `hoodie.metadata.enable=false` its first change
+    also drops a record or secondary index that Hudi keeps, on account of which it would be refused.
     """
+    if isinstance(spark, (str, os.PathLike)):
+        if path is not None:
+            raise InvalidError(
+                f"open_table: the first of two arguments is a Spark session or None, found {spark!r}; "
+                "call open_table(path) or open_table(spark, path)"
+            )
+        spark, path = None, spark
+    if path is None:
+        raise InvalidError("open_table: path is missing; call open_table(path)")
+    return open_as(Table, spark, path, storage_options, properties, merger)
+
+
+def open_as(
+    kind: type[Kind],
+    spark: Any | None,
+    path: str | os.PathLike[str],
+    storage_options: Mapping[str, str] | None = None,
+    properties: Mapping[str, str] | None = None,
+    merger: Merger | None = None,
+) -> Kind:
+    """Open the table at `path` as a handle of `kind`."""
     engines = Engines(spark)
     gives_up_indexes = _gives_up_indexes(properties)
     place = find_table(_checked_path(path), storage_options)
@@ -124,11 +146,11 @@ def open_table(
         raise NotFoundError(
             f"{path}: a folder of the table at {place.root.url}; open that, and read with where=..."
         )
-    return Table(
+    return kind(
         place.root,
         place.config,
         engines,
-        clock or SystemClock(),
+        SystemClock(),
         merger,
         gives_up_indexes=gives_up_indexes,
     )

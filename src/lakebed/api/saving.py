@@ -15,7 +15,7 @@ from lakebed.api.contradictions import check_stored
 from lakebed.api.create import default_name, table_properties
 from lakebed.api.create_checks import GENERATOR, HASHED
 from lakebed.api.engines import Engines
-from lakebed.api.opening import make_table, open_table
+from lakebed.api.opening import make_table, open_as
 from lakebed.api.settings import check_settings
 from lakebed.api.table import Table
 from lakebed.commit.drop import finish_drop, replace_table
@@ -32,6 +32,7 @@ from lakebed.table.config import TableConfig
 from lakebed.table.properties_file import load_config
 from lakebed.table.schema import normalise
 from lakebed.table.snapshot import CommitCache, Snapshot
+from lakebed.table.writer_index import WriterIndex
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import Timeline
 from lakebed.write.deferred import DeferredWrite, defer_write, partitions_of
@@ -111,7 +112,7 @@ class Saving:
             named = self.options.partitions_to_delete or tuple(sorted(found))
             return table.delete_partitions(named) if named else None
         segments = [segment for part in parts for segment in part.segments]
-        commit = table.write_deferred(self.operation, self.deferred, segments)
+        commit = table.write(self.operation, self.deferred, segments)
         self.give_up()
         return commit
 
@@ -120,12 +121,29 @@ class Saving:
         if self.deferred is not None:
             self.deferred.delete()
 
-    def open(self) -> Table:
+    def open(self) -> "_StagedTable":
         """Open the table that was planned for."""
         properties = {_METADATA: "false"} if self.gives_up_indexes else None
-        return open_table(
-            None, self.options.path, self.options.storage_options, properties=properties
+        return open_as(
+            _StagedTable, None, self.options.path, self.options.storage_options, properties
         )
+
+
+class _StagedTable(Table):
+    """A table whose rows are staged by others before the write begins."""
+
+    def defer(
+        self, operation: Operation, incoming: pa.Schema, named: WriterIndex | None
+    ) -> DeferredWrite:
+        """Plan a write, so that tasks can stage its rows."""
+        self._check_writable()
+        return defer_write(self._target(), self._snapshot(None), operation, incoming, named)
+
+    def write(
+        self, operation: Operation, deferred: DeferredWrite, segments: Iterable[Segment]
+    ) -> Commit:
+        """Write the rows that were staged under the plan `deferred`."""
+        return self._execute(operation, deferred.source(segments), deferred.named)
 
 
 def begin_saving(given: Mapping[str, str], incoming: pa.Schema, overwrite: bool) -> Saving:
@@ -162,7 +180,7 @@ def begin_saving(given: Mapping[str, str], incoming: pa.Schema, overwrite: bool)
     named = None
     if config.index is None and _INDEX in options.properties:
         named = named_index(config, _index_word(options.properties), _buckets(options))
-    deferred = table.defer_write(operation, rows, named)
+    deferred = table.defer(operation, rows, named)
     return replace(saving, deferred=replace(deferred, onto_nothing=overwrite and not replaces))
 
 

@@ -228,7 +228,9 @@ def test_a_setting_with_which_nothing_would_begin_is_refused_before_a_table_has_
 
 
 def test_a_session_that_is_none_is_refused(tmp_path: Path):
-    with pytest.raises(InvalidError, match="want a SparkSession or None, found str"):
+    with pytest.raises(InvalidError, match="want a SparkSession or None, found int"):
+        lakebed.open_table(7, str(tmp_path))
+    with pytest.raises(InvalidError, match="first of two arguments is a Spark session or None"):
         lakebed.open_table("spark", str(tmp_path))
 
 

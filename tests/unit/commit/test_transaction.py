@@ -12,7 +12,7 @@ from lakebed.commit.lock import table_lock
 from lakebed.commit.transaction import begin
 from lakebed.errors import ConflictError, CorruptError, ExistsError, LockedError
 from lakebed.format.commit_metadata import CommitMetadata
-from lakebed.model.clock import ManualClock, SystemClock
+from lakebed.model.clock import ManualClock
 from lakebed.storage.objects import memory_storage
 from lakebed.storage.storage import Storage
 from support.faulty import FaultyStorage
@@ -249,7 +249,7 @@ ROUNDS = 4
 
 
 def insert_rounds(path: str, who: str) -> None:
-    table = lakebed.open_table(None, path, clock=SystemClock())
+    table = lakebed.open_table(None, path)
     for n in range(ROUNDS):
         table.insert(batch((f"{who}{n}", n, n, "p"), (f"{who}{n}", n, n, who), ("same", n, n, "p")))
 

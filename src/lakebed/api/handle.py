@@ -1,0 +1,121 @@
+"""One table, opened: where it lies, what it says of itself, and its newest snapshot."""
+
+from collections.abc import Callable
+from datetime import date, datetime
+
+import pyarrow as pa
+
+from lakebed.api.engines import Engines
+from lakebed.api.services import Result, TableServices
+from lakebed.commit.hold import hold_table
+from lakebed.errors import InvalidError
+from lakebed.merge.rule import Merger
+from lakebed.model.clock import Clock
+from lakebed.model.instant import resolve_as_of
+from lakebed.storage.storage import Storage
+from lakebed.table.config import TableConfig
+from lakebed.table.merge_mode import MergeMode
+from lakebed.table.metadata_partitions import metadata_partitions
+from lakebed.table.properties_file import load_config
+from lakebed.table.snapshot import CommitCache, Snapshot, load_snapshot
+from lakebed.table.source_cache import SourceCache
+from lakebed.table.writable import check_writable
+from lakebed.timeline.active import ActiveTimeline
+from lakebed.write.pipeline import WriteTarget
+
+Moment = str | date | datetime
+
+
+class TableHandle(TableServices):
+    """What reads, writes and services of a table share."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        config: TableConfig,
+        engines: Engines,
+        clock: Clock,
+        merger: Merger | None = None,
+        *,
+        gives_up_indexes: bool = False,
+    ) -> None:
+        self._storage = storage
+        self._config = config
+        self._engines = engines
+        self._clock = clock
+        self._merger = merger
+        self._gives_up_indexes = gives_up_indexes
+        if merger is not None and config.merge_mode is not MergeMode.CUSTOM:
+            raise InvalidError(
+                f"table {config.name!r} merges by {config.merge_mode}: a merger of your own needs a "
+                "table that was created with one"
+            )
+        self._commits = CommitCache(
+            ActiveTimeline(storage, config.timeline_path), config.history_path
+        )
+        self._held: Snapshot | None = None
+        self._sources = SourceCache()
+
+    def __repr__(self) -> str:
+        return f"Table({self._config.name!r}, {self._config.table_type}, {self._storage.url})"
+
+    @property
+    def name(self) -> str:
+        """Give the table's name."""
+        return self._config.name
+
+    @property
+    def path(self) -> str:
+        """Give where the table lies."""
+        return self._storage.url
+
+    @property
+    def config(self) -> TableConfig:
+        """Give what the table's properties say."""
+        return self._config
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Give the columns as of the last commit, without the meta columns."""
+        return self._snapshot(None).schema
+
+    def _snapshot(self, as_of: Moment | None) -> Snapshot:
+        self._config = load_config(self._storage)
+        instant = None if as_of is None else resolve_as_of(as_of, self._config.zone)
+        snapshot = load_snapshot(self._storage, self._config, instant, self._commits)
+        held = self._held
+        # What a snapshot holds follows from these two: files are never changed, and none
+        # comes or goes without an instant.
+        if held is not None and (held.config, held.timeline) == (
+            snapshot.config,
+            snapshot.timeline,
+        ):
+            return held
+        self._held, self._sources = snapshot, SourceCache()
+        return snapshot
+
+    def _now(self) -> Snapshot:
+        return self._snapshot(None)
+
+    def _target(self) -> WriteTarget:
+        executor = self._engines.main.executor
+        return WriteTarget(
+            self._storage, self._config, self._clock, self._commits, executor, self._merger
+        )
+
+    def _act(self, work: Callable[[WriteTarget], Result]) -> Result:
+        self._give_up_indexes()
+        return super()._act(work)
+
+    def _check_writable(self) -> None:
+        self._give_up_indexes()
+        check_writable(self._config)
+
+    def _give_up_indexes(self) -> None:
+        """Drop the indexes that Hudi keeps in its metadata table, if the caller said so."""
+        if not self._gives_up_indexes or not metadata_partitions(load_config(self._storage)):
+            return
+        with hold_table(
+            self._storage, self._clock, self._commits, clear=False, gives_up_indexes=True
+        ) as hold:
+            self._config = hold.config

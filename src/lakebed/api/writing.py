@@ -1,0 +1,194 @@
+"""What changes the rows of a table."""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+
+import pyarrow as pa
+
+from lakebed.api.arguments import checked_keys, checked_where, key_schema
+from lakebed.api.handle import TableHandle
+from lakebed.api.keys import keys_to_table
+from lakebed.errors import ConflictError, InvalidError, LockedError, UnsupportedError
+from lakebed.index.named import named_index
+from lakebed.index.scan import Scan, plan_scan
+from lakebed.services.upkeep import run_inline
+from lakebed.table.partitions import partition_column
+from lakebed.table.snapshot import Snapshot
+from lakebed.table.writer_index import WriterIndex
+from lakebed.write.operation import (
+    BULK_INSERT,
+    DELETE,
+    DELETE_PARTITION,
+    INSERT,
+    INSERT_OVERWRITE,
+    INSERT_OVERWRITE_TABLE,
+    UPDATE_COLUMNS,
+    UPSERT,
+    Operation,
+)
+from lakebed.write.pipeline import (
+    Commit,
+    Source,
+    conflict_retries,
+    execute_delete_partitions,
+    execute_write,
+)
+from lakebed.write.spec import delete_fields
+
+log = logging.getLogger(__name__)
+
+
+class TableWrites(TableHandle):
+    """The writes of a table, each one commit."""
+
+    def bulk_insert(
+        self, rows: object, *, index: str | None = None, buckets: int | None = None
+    ) -> Commit:
+        """Load `rows`, a DataFrame or any Arrow stream, as base files sorted by record key.
+
+        A key that comes several times, or is in the file group already, is resolved by the
+        table's merge mode. `index` and `buckets` are only needed at the first write to a table
+        that another engine made and that does not say how its writer finds a key.
+        """
+        return self._write(BULK_INSERT, rows, index, buckets)
+
+    def insert(
+        self, rows: object, *, index: str | None = None, buckets: int | None = None
+    ) -> Commit:
+        """Add `rows`; no key is looked up outside the file group that it belongs to."""
+        return self._write(INSERT, rows, index, buckets)
+
+    def upsert(
+        self, rows: object, *, index: str | None = None, buckets: int | None = None
+    ) -> Commit:
+        """Add `rows`, or replace those with the same key where the merge mode says so.
+
+        On a merge-on-read table this appends a sorted run to each file group that it touches; on a
+        copy-on-write table it rewrites their base files. A row with `_hoodie_is_deleted` true, or
+        with the table's delete marker, deletes its key.
+        """
+        return self._write(UPSERT, rows, index, buckets)
+
+    def update_columns(self, rows: object) -> Commit:
+        """Change some columns: `rows` bring the key (partition, ordering) and the columns to set.
+
+        All other columns keep their values. A key that the table does not hold becomes a row
+        with nulls in the columns that did not come.
+        """
+        if self._merger is not None:
+            raise UnsupportedError(
+                "update_columns: a merger of your own takes whole rows; read, change and upsert them"
+            )
+        return self._write(UPDATE_COLUMNS, rows, None, None)
+
+    def delete(self, keys: object | None = None, *, where: str | None = None) -> Commit:
+        """Delete rows by key, or all that fulfil a predicate.
+
+        `keys` are dicts of the key columns (and the partition columns), a DataFrame or an Arrow
+        stream that has them; other columns do not matter. A key that is not there is no error.
+        """
+        if (keys is None) == (where is None):
+            raise InvalidError("delete: want either keys or where=<predicate>")
+        if where is not None:
+            return self._execute(DELETE, self._matching(checked_where(where)), None)
+        if isinstance(keys, Sequence):
+            keys = self._key_table(checked_keys(keys))
+        return self._write(DELETE, keys, None, None)
+
+    def insert_overwrite(self, rows: object, *, whole_table: bool = False) -> Commit:
+        """Replace the partitions that `rows` touch, or the whole table, by `rows`.
+
+        A table without partitions is one partition.
+        """
+        operation = INSERT_OVERWRITE_TABLE if whole_table else INSERT_OVERWRITE
+        return self._write(operation, rows, None, None)
+
+    def delete_partitions(self, partitions: Sequence[str | Mapping[str, object]]) -> Commit:
+        """Delete whole partitions, each given by its path or as a dict of column values.
+
+        One that is not there is no error.
+        """
+        if isinstance(partitions, (str, Mapping)):
+            partitions = [partitions]
+        if not isinstance(partitions, Sequence):
+            raise InvalidError(f"partitions: want a list, found {type(partitions).__name__}")
+        paths = [self._partition_path(given) for given in partitions]
+        if not paths:
+            raise InvalidError("delete_partitions: want at least one partition")
+        self._check_writable()
+
+        def choose(there: Iterable[str]) -> list[str]:
+            return [partition for partition in there if partition in paths]
+
+        commit, self._config = self._act(
+            lambda target: execute_delete_partitions(target, DELETE_PARTITION, choose)
+        )
+        run_inline(self._target())
+        return commit
+
+    def _write(
+        self, operation: Operation, rows: object, index: str | None, buckets: int | None
+    ) -> Commit:
+        self._check_writable()
+        source = self._engines.for_data(rows).source(rows)
+        return self._execute(operation, source, self._named_index(index, buckets))
+
+    def _execute(self, operation: Operation, source: Source, named: WriterIndex | None) -> Commit:
+        self._check_writable()
+        left = conflict_retries(self._config) if source.repeatable else 0
+        while True:
+            try:
+                commit, self._config = self._act(
+                    lambda target: execute_write(target, operation, source, named)
+                )
+            except LockedError:
+                raise
+            except ConflictError as error:
+                if not left:
+                    raise
+                left -= 1
+                log.info("%s; %d more tries", error, left + 1)
+            else:
+                run_inline(self._target())
+                return commit
+
+    def _matching(self, where: str) -> Source:
+        """Give the keys of the rows that fulfil `where` when the write begins, under its lock."""
+        snapshot = self._snapshot(None)
+        names = dict.fromkeys((*self._config.record_key_fields, *self._config.partition_fields))
+        schema = key_schema(snapshot.schema, names)
+
+        def scan(snapshot: Snapshot) -> Scan:
+            return plan_scan(snapshot, list(names), where, self._merger)
+
+        # A predicate that is wrong shows before the write begins.
+        self._engines.main.read(scan(snapshot))
+        return self._engines.main.scanned(schema, scan)
+
+    def _key_table(self, keys: Sequence[object]) -> pa.Table:
+        """Make a table of keys that were given as dicts."""
+        schema = self._snapshot(None).schema
+        names = dict.fromkeys(delete_fields(self._config))
+        return keys_to_table(keys, key_schema(schema, names))
+
+    def _partition_path(self, given: str | Mapping[str, object]) -> str:
+        if isinstance(given, str):
+            return given.strip("/")
+        if not isinstance(given, Mapping):
+            raise InvalidError(f"partition {given!r}: want its path or a dict of column values")
+        schema = self._snapshot(None).schema
+        fields = self._config.partition_fields
+        if set(given) != set(fields):
+            raise InvalidError(
+                f"partition {dict(given)!r}: want a value for each of {', '.join(fields) or 'none'}"
+            )
+        if not fields:
+            return ""  # a table without partitions is one
+        row = keys_to_table([given], key_schema(schema, fields))
+        batch = row.combine_chunks().to_batches()[0]
+        return str(partition_column(batch, self._config)[0])
+
+    def _named_index(self, index: str | None, buckets: int | None) -> WriterIndex | None:
+        if index is None and buckets is None:
+            return None
+        return named_index(self._config, index, buckets)
