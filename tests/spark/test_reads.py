@@ -1,10 +1,12 @@
 """Reads that ask for little: no columns at all, or few row groups of files that Spark cannot open."""
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 import lakebed
+from lakebed.errors import CorruptError
 
 COUNT = 4_000
 
@@ -42,3 +44,23 @@ def test_without_columns_the_rows_can_be_counted(table: lakebed.Table):
 def test_statistics_leave_every_row_that_is_wanted(table: lakebed.Table):
     assert table.read(where="v < 2").toArrow().sort_by("v")["v"].to_pylist() == [0, 1]
     assert table.read(where="v < 0").count() == 0
+
+
+def test_a_flipped_bit_in_a_page_is_an_error_and_never_another_row(spark: SparkSession, tmp_path):
+    path = str(tmp_path / "t")
+    made = lakebed.create_table(spark, path, "id string, v bigint", key="id", buckets=1)
+    made.bulk_insert(numbered(0, COUNT))
+    [file] = made.files()["path"].to_pylist()
+    place = tmp_path / "t" / file
+    whole = place.read_bytes()
+    parquet = pq.ParquetFile(place)
+    column = parquet.schema_arrow.get_field_index("v")
+    chunk = parquet.metadata.row_group(0).column(column)
+    begin = chunk.dictionary_page_offset or chunk.data_page_offset
+    # Some bytes behind the header of its first page.
+    at = begin + chunk.total_compressed_size // 2
+    place.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    with pytest.raises(Exception, match="CRC checksum verification failed"):
+        lakebed.open_table(spark, path).read().selectExpr("sum(v)").collect()
+    with pytest.raises(CorruptError, match=r"verify\(\)"):
+        lakebed.open_table(spark, path).delete(where="abs(v) < 3")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from lakebed.errors import InvalidError, LakebedError, UnavailableError
+from lakebed.errors import ChecksumError, InvalidError, LakebedError, UnavailableError
 
 # What Spark says, and what to do about it; the first that fits counts. A group of the
 # pattern goes into the sentence.
@@ -36,6 +36,9 @@ _CAUSES = {
         "or the machine is out of memory"
     ),
 }
+# What Spark's Parquet reader says of a page that does not fit its checksum.
+_PAGE_CHECKSUM = "CRC checksum verification failed"
+_READ_FILE = re.compile(r"reading file (\S+?)\.?\s", re.MULTILINE)
 _UNAVAILABLE = re.compile(r"^lakebed\.errors\.UnavailableError: (.*)$", re.MULTILINE)
 
 
@@ -49,6 +52,13 @@ def translated() -> Iterator[None]:
         outage = _UNAVAILABLE.search(text)
         if outage is not None:
             raise UnavailableError(outage[1]) from error
+        if _PAGE_CHECKSUM in text:
+            read = _READ_FILE.search(text)
+            raise ChecksumError(
+                f"{read[1] if read else 'a base file'}: a page does not fit its checksum: bytes of "
+                "the file have changed since it was written. verify() names every damaged file and "
+                "says what can be done"
+            ) from error
         for pattern, sentence in _CAUSES.items():
             found = re.search(pattern, text)
             if found is not None:

@@ -35,6 +35,8 @@ _NATIVE_OPTIONS = {
     # A session may say otherwise, but a file that is missing or broken must not go unnoticed.
     "ignoreMissingFiles": "false",
     "ignoreCorruptFiles": "false",
+    # Without it Spark does not compare a page with its checksum: a flipped bit is another value.
+    "parquet.page.verify-checksum.enabled": "true",
     # Files hold days and microseconds of the calendar that Spark has now, however old they are.
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",

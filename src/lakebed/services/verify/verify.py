@@ -53,11 +53,11 @@ def verify(
     merger: Merger | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Check the table on `storage`: names, sizes and footers; all keys too unless `quick`.
+    """Check the table on `storage`: names, sizes and footers; every page too unless `quick`.
 
     It goes on where a reader would stop, so that one bad file does not hide another. A table
     that others write meanwhile may be reported as it was a moment ago. Columns other than keys
-    and meta columns are not read.
+    and meta columns are decoded and compared with their checksums only.
     """
     level = "quick" if quick else "full"
     coverage = Coverage()

@@ -194,6 +194,29 @@ def test_a_base_file_of_an_instant_that_is_gone_is_an_error_and_its_log_a_note()
     assert found(storage, Code.FILE_LEFTOVER).severity is Severity.NOTE
 
 
+@pytest.mark.parametrize("ending", [".parquet", "log"])
+def test_a_flipped_bit_in_any_column_is_found_by_a_full_verification(ending):
+    storage = loaded(partition_by=(), buckets=1)
+    path = next(p for p in data_paths(storage, "") if p.endswith(".parquet") == (ending != "log"))
+    whole = storage.read(path)
+    # The column `v` is not a key, and no log of this table orders by it.
+    begin = whole.index(b"PAR1") if ending == "log" else 0
+    inner = pq.ParquetFile(io.BytesIO(_parquet_in(whole, begin)))
+    chunk = inner.metadata.row_group(0).column(inner.schema_arrow.get_field_index("v"))
+    at = begin + (chunk.dictionary_page_offset or chunk.data_page_offset)
+    at += chunk.total_compressed_size - 1
+    storage.put(path, whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    assert check(storage, quick=True).is_sound
+    finding = found(storage, Code.FILE_UNREADABLE)
+    assert finding.path == path
+    assert finding.severity is Severity.ERROR
+
+
+def _parquet_in(data, begin):
+    end = data.rindex(b"PAR1") + 4
+    return data[begin:end]
+
+
 def test_keys_out_of_order_are_found_only_by_a_full_verification():
     storage = loaded(table_type="COPY_ON_WRITE", partition_by=(), buckets=1)
     path = data_paths(storage)[-1]
