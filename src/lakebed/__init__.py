@@ -1,7 +1,9 @@
 """Lakebed: LSM tables of sorted Parquet runs for PySpark, on Apache Hudi's table format."""
 
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from lakebed.api.description import Description
 from lakebed.api.layers import FileGroupLayers, Layer, Layers
 from lakebed.api.opening import create_table, open_table
 from lakebed.api.progress import set_progress
@@ -22,10 +24,16 @@ from lakebed.errors import (
 )
 from lakebed.write.pipeline import Commit
 
+try:
+    __version__ = version("lakebed")
+except PackageNotFoundError:  # run from a checkout or a zip that was never installed
+    __version__ = "0+unknown"
+
 __all__ = [
     "Commit",
     "ConflictError",
     "CorruptError",
+    "Description",
     "ExistsError",
     "FileGroupLayers",
     "InvalidError",
@@ -40,6 +48,7 @@ __all__ = [
     "Table",
     "UnavailableError",
     "UnsupportedError",
+    "__version__",
     "create_table",
     "local_session",
     "open_table",

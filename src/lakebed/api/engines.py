@@ -35,6 +35,14 @@ class Engine(Protocol):
         """Give the rows of `scan`."""
         ...
 
+    def collected(self, rows: Any) -> pa.Table:
+        """Return what `read` or `changes` gave as one Arrow table."""
+        ...
+
+    def count(self, rows: Any) -> int:
+        """Count the rows of what `read` gave."""
+        ...
+
     def changes(self, scan: ChangeScan) -> Any:
         """Give the change rows of `scan`."""
         ...

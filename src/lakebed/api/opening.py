@@ -48,8 +48,9 @@ def create_table(
 ) -> Table:
     """Make an empty table at `path` and open it.
 
-    `schema` is a pyarrow Schema, or with a session also a Spark StructType or a DDL text. A
-    record key is unique within its partition. `buckets` (4 unless given) are those of each partition
+    `schema` is a DDL string (`"id BIGINT, v STRING"`), a pyarrow Schema, or rows that have the
+    columns: a pyarrow Table, a pandas or Polars frame, with a session also a DataFrame (or a
+    StructType). A record key is unique within its partition. `buckets` (4 unless given) are those of each partition
     for an index that hashes keys. `properties` takes Hudi's own option names; an
     unknown one is refused with the nearest name. `storage_options` go to the object store
     (endpoint, region, keys); `spark` may be None. `merger` is a function of two Arrow batches, the

@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakebed.api.arguments import checked_columns, checked_keys, checked_where, key_batches
+from lakebed.api.description import Description, describe
 from lakebed.api.handle import Moment
 from lakebed.api.layers import Layers, layers_of
 from lakebed.api.writing import TableWrites
@@ -61,6 +62,36 @@ class Table(TableWrites):
         )
         return self._engines.main.read(scan)
 
+    def count(self, where: str | None = None, as_of: Moment | None = None) -> int:
+        """Return the number of rows, of those that fulfil `where`."""
+        # Where no column is needed, the narrowest way is one that every row has anyway.
+        first = self._snapshot(as_of).schema.names[:1]
+        return self._engines.main.count(self.read(first, where, as_of))
+
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        as_of: Moment | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        mode: str = "snapshot",
+    ) -> pa.Table:
+        """Return the rows as a pyarrow Table in memory; the arguments are those of `read`."""
+        return self._engines.main.collected(self.read(columns, where, as_of, since, until, mode))
+
+    def to_pandas(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        as_of: Moment | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        mode: str = "snapshot",
+    ) -> Any:
+        """Return the rows as a pandas DataFrame in memory; the arguments are those of `read`."""
+        return self.to_arrow(columns, where, as_of, since, until, mode).to_pandas()
+
     def lookup(
         self,
         keys: Sequence[object],
@@ -98,6 +129,10 @@ class Table(TableWrites):
     def files(self, as_of: Moment | None = None) -> pa.Table:
         """Give every data file that a read at this moment uses."""
         return files_table(self._snapshot(as_of))
+
+    def describe(self) -> Description:
+        """Return what the table is and holds; `print` the result to read it."""
+        return describe(self._snapshot(None))
 
     def layers(self, as_of: Moment | None = None) -> Layers:
         """Give the layers of each file group; `print` the result to see them drawn."""

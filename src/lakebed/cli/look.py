@@ -6,6 +6,7 @@ import pyarrow.compute as pc
 import typer
 from rich.console import Console
 
+from lakebed.api.description import index_text
 from lakebed.api.layers import size_text
 from lakebed.cli.answer import answering
 from lakebed.cli.arguments import AsOf, Debug, Json, Path, Settings, opened, opened_storage
@@ -13,10 +14,8 @@ from lakebed.cli.drawing import age_of, age_text, align, draw_groups, read_group
 from lakebed.model.clock import SystemClock
 from lakebed.model.instant import resolve_as_of
 from lakebed.services.verify.findings import plural
-from lakebed.table.config import TableConfig
 from lakebed.table.properties_file import load_config
 from lakebed.table.snapshot import Snapshot, load_snapshot
-from lakebed.table.writer_index import BucketIndex, ConsistentHashingIndex, SimpleIndex
 
 _MAX_GROUPS = 20
 _MAX_ROWS = 30
@@ -144,7 +143,7 @@ def _facts(snapshot: Snapshot) -> dict[str, object]:
         "type": config.table_type,
         "layout": config.layout,
         "version": config.version,
-        "index": _index(config),
+        "index": index_text(config.index),
         "merge_mode": config.merge_mode,
         "record_key": config.record_key_fields,
         "ordering": config.ordering_fields,
@@ -158,7 +157,9 @@ def _facts(snapshot: Snapshot) -> dict[str, object]:
 def _headline(snapshot: Snapshot, now_ms: int) -> str:
     facts, config = _facts(snapshot), snapshot.config
     kind = config.table_type.replace("_", " ").lower()
-    parts = [f"{config.name}: {kind}, {config.layout}, version {config.version}, {_index(config)}"]
+    parts = [
+        f"{config.name}: {kind}, {config.layout}, version {config.version}, {index_text(config.index)}"
+    ]
     last = facts["last_instant"]
     if last is None:
         parts.append("no commit yet")
@@ -168,16 +169,6 @@ def _headline(snapshot: Snapshot, now_ms: int) -> str:
     pending = snapshot.timeline.pending()
     parts += [f"{i.action} {i.requested} is {i.state.lower()}" for i in pending]
     return "\n".join(parts)
-
-
-def _index(config: TableConfig) -> str:
-    if isinstance(config.index, BucketIndex):
-        return plural(config.index.buckets, "bucket")
-    if isinstance(config.index, ConsistentHashingIndex):
-        return f"consistent hashing from {plural(config.index.buckets, 'bucket')}"
-    if isinstance(config.index, SimpleIndex):
-        return "global simple index" if config.index.is_global else "simple index"
-    return "no index stored"
 
 
 def _number(value: int | None) -> str:

@@ -10,6 +10,7 @@ from lakebed.errors import SchemaError
 from lakebed.index.scan import Scan
 from lakebed.model.executor import Executor, LocalExecutor
 from lakebed.table.changes.scan import ChangeScan
+from lakebed.table.given_schema import given_schema, without_pandas_index
 from lakebed.table.snapshot import Snapshot
 from lakebed.write.pipeline import Source
 
@@ -21,18 +22,21 @@ class ArrowEngine:
 
     def schema(self, schema: object) -> pa.Schema:
         """Take a schema that a caller gave."""
-        if isinstance(schema, pa.Schema):
-            return schema
+        found = given_schema(schema)
+        if found is not None:
+            return found
         raise SchemaError(
-            f"schema: want a pyarrow Schema where no Spark session is given, found "
-            f"{type(schema).__name__}"
+            "schema: expected a pyarrow Schema, a DDL string or Arrow data (a pyarrow Table, a "
+            f"pandas or Polars frame) where no Spark session is given, found {type(schema).__name__}"
         )
 
     def source(self, data: object) -> Source:
         """Give the columns of `data` and what stages its rows."""
         if isinstance(data, (pa.Table, pa.RecordBatch)):
             return Source(
-                data.schema, lambda spec, _: stage_stream(open_stream(data), spec), repeatable=True
+                without_pandas_index(data.schema),
+                lambda spec, _: stage_stream(open_stream(data), spec),
+                repeatable=True,
             )
         stream = open_stream(data)
         return Source(stream.schema, lambda spec, _: stage_stream(stream, spec))
@@ -49,6 +53,14 @@ class ArrowEngine:
     def read(self, scan: Scan) -> pa.RecordBatchReader:
         """Give the rows of `scan` as a stream."""
         return read_stream(scan)
+
+    def collected(self, rows: pa.RecordBatchReader) -> pa.Table:
+        """Return the rows of a stream as one table."""
+        return rows.read_all()
+
+    def count(self, rows: pa.RecordBatchReader) -> int:
+        """Count the rows of a stream."""
+        return sum(batch.num_rows for batch in rows)
 
     def changes(self, scan: ChangeScan) -> pa.RecordBatchReader:
         """Give the change rows of `scan` as a stream."""

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from lakebed.errors import InvalidError
 from lakebed.model.executor import TaskId
+from lakebed.table.given_schema import pandas_index, without_pandas_index
 from lakebed.write.spec import WriteSpec
 from lakebed.write.staging import LogPolicy, Staged, stage_runs
 
@@ -23,7 +24,17 @@ class ArrowStream(Protocol):
 
 
 def open_stream(data: object) -> pa.RecordBatchReader:
-    """Open what a caller gave as one stream of batches."""
+    """Open what a caller gave as one stream of batches, without the index that pandas adds."""
+    stream = _stream(data)
+    gone = pandas_index(stream.schema)
+    if not gone:
+        return stream
+    kept = without_pandas_index(stream.schema)
+    batches = (batch.select(kept.names) for batch in stream)
+    return pa.RecordBatchReader.from_batches(kept, batches)
+
+
+def _stream(data: object) -> pa.RecordBatchReader:
     if isinstance(data, pa.RecordBatchReader):
         return data
     if isinstance(data, pa.RecordBatch):

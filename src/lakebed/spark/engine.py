@@ -9,12 +9,14 @@ from pyspark.sql.types import StructType
 from lakebed.errors import InvalidError, SchemaError
 from lakebed.index.scan import Scan
 from lakebed.model.executor import Executor
+from lakebed.spark.errors import translated
 from lakebed.spark.executor import SparkExecutor
 from lakebed.spark.locate import stage_joined
 from lakebed.spark.read import changes_frame, read_frame
 from lakebed.spark.schema import spark_to_arrow
 from lakebed.spark.session import check_session
 from lakebed.table.changes.scan import ChangeScan
+from lakebed.table.given_schema import given_schema
 from lakebed.table.snapshot import Snapshot
 from lakebed.write.pipeline import Source
 from lakebed.write.spec import WriteSpec
@@ -33,9 +35,9 @@ class SparkEngine:
         return isinstance(data, DataFrame)
 
     def schema(self, schema: object) -> pa.Schema:
-        """Take a schema that a caller gave: Spark's, a DDL text, or Arrow's."""
-        if isinstance(schema, pa.Schema):
-            return schema
+        """Return the columns that a caller gave: Spark's, a DDL string, or Arrow's."""
+        if isinstance(schema, DataFrame):
+            schema = schema.schema
         if isinstance(schema, StructType):
             return spark_to_arrow(schema)
         if isinstance(schema, str):
@@ -45,9 +47,12 @@ class SparkEngine:
                 raise
             except Exception as error:  # the parser's own kinds differ by session
                 raise SchemaError(f"schema {schema!r}: {error}") from error
+        found = given_schema(schema)
+        if found is not None:
+            return found
         raise SchemaError(
-            "schema: want a Spark StructType, a DDL text or a pyarrow Schema, found "
-            f"{type(schema).__name__}"
+            "schema: expected a DataFrame, a Spark StructType, a DDL string, a pyarrow Schema or "
+            f"Arrow data, found {type(schema).__name__}"
         )
 
     def source(self, data: object) -> Source:
@@ -78,6 +83,18 @@ class SparkEngine:
     def read(self, scan: Scan) -> DataFrame:
         """Give the rows of `scan` as a DataFrame."""
         return read_frame(self._spark, scan)
+
+    def collected(self, rows: DataFrame) -> pa.Table:
+        """Return the rows of a DataFrame as one table, with the types that a table's columns have."""
+        with translated():
+            found = rows.toArrow()
+        # The session's time zone is one of its ways to show an instant.
+        return found.cast(spark_to_arrow(rows.schema))
+
+    def count(self, rows: DataFrame) -> int:
+        """Count the rows of a DataFrame."""
+        with translated():
+            return int(rows.count())
 
     def changes(self, scan: ChangeScan) -> DataFrame:
         """Give the change rows of `scan` as a DataFrame."""
