@@ -202,8 +202,10 @@ class ModelTable:
             stands = self.standing(ident)
             if stands is None or stands.deleted:
                 merged = replace(merged, partial=False)
-            elif not self.shape.ordering:
-                merged = fold(stands, merged)
+            elif not self.shape.ordering or self.shape.version < 10:
+                # Written whole, from the row that stands.
+                values = {**stands.values, **merged.values}
+                merged = replace(merged, values=values, partial=False)
             versions = [merged]
         self.versions[ident] = (*self.versions.get(ident, ()), *versions)
 

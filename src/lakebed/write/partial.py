@@ -1,13 +1,13 @@
-"""Partial updates as logs: which keys are there decides what is written of each.
+"""Updates of some columns as logs: the rows that are there decide what is written of each key.
 
-A partial row is only whole together with the row that it changes. Hudi reads one that meets no
-other row by the positions of all columns, and so gives wrong values; in commit-time mode it
-cannot read a row that follows a delete where any log of the file group is partial; and where the
-table has a column `_hoodie_is_deleted`, it looks for that in a partial row by the position among
-all columns, and takes the row for a delete. So the keys are looked for first:
+Up to table version 9, the versions that Apache Hudi 1.2.0 reads, every row is made whole from the
+row that is there (null elsewhere for a key that is not). Hudi reads the other columns of a partial
+row from wherever their position among all columns points: its incremental query gives rows of
+garbage or ends the JVM, its global indexes cannot merge such rows, and in a table with a column
+`_hoodie_is_deleted` it takes them for deletes. Decision 12 tells what was tried.
 
-- event time: a key that is there gets a partial row, any other a whole one, null elsewhere;
-- commit time, or with such a column: every row is made whole, from what is there.
+In version 10 with ordering columns a key that is there gets a partial row, any other a whole one;
+commit-time tables and tables with a column `_hoodie_is_deleted` get whole rows there too.
 """
 
 from collections.abc import Iterable, Iterator
@@ -34,6 +34,8 @@ from lakebed.write.status import WriteStatus
 _THERE = "_lakebed_there"
 # Of so many keys at most the row groups are chosen by key.
 _MAX_KEYS = 10_000
+# Logs of this table version and later may hold partial rows.
+_PARTIAL_SINCE = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,8 @@ class _Apart:
 
 def _fills(spec: WriteSpec) -> bool:
     """Tell whether rows are made whole, because Hudi would not read partial ones as we mean them."""
-    return not spec.rule.ordering_fields or IS_DELETED in spec.table_schema.names
+    read_by_hudi = spec.config.version < _PARTIAL_SINCE
+    return read_by_hudi or not spec.rule.ordering_fields or IS_DELETED in spec.table_schema.names
 
 
 def _join(write: PartialWrite, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -367,6 +367,13 @@ def _wide(version: int) -> Table:
     return table
 
 
+@pytest.fixture
+def partial_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let tables of version 9 hold partial rows, as MERGE INTO of Apache Hudi writes them."""
+    monkeypatch.setattr("lakebed.write.partial._PARTIAL_SINCE", 9)
+
+
+@pytest.mark.usefixtures("partial_rows")
 def test_logs_are_joined_up_to_the_first_that_changes_other_columns():
     table = _wide(9)
     before = table.read().read_all().to_pylist()
@@ -378,6 +385,7 @@ def test_logs_are_joined_up_to_the_first_that_changes_other_columns():
     assert schedule_compaction(table._target(), None, "log", force=True) is None
 
 
+@pytest.mark.usefixtures("partial_rows")
 def test_a_plan_of_another_engine_that_joins_different_columns_is_refused():
     table = _wide(9)
     [slice_] = snapshot(table).slices
