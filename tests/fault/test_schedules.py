@@ -111,9 +111,10 @@ def plan_of(seed: int) -> Plan:
     )
 
 
-def batches_of(random: Random, first: int, counts: Sequence[int]) -> list[Batch]:
+def batches_of(random: Random, first: int, counts: Sequence[int], *, purges: bool) -> list[Batch]:
     places = (("p",), ("p",), ("q",), ("p", "q"), ("p", "new"))
-    kinds = ("upsert", "upsert", "upsert", "delete", "overwrite")
+    # A purge reads the table, which is safe only beside cleaners that wait for readers.
+    kinds = ("upsert", "upsert", "upsert", "delete", "overwrite", *(["purge"] if purges else ()))
     return [
         Batch(first + number, random.choice(places), random.choice(kinds))
         for number in range(random.choice(counts))
@@ -127,7 +128,8 @@ def program(actor: Actor, plan: Plan, random: Random, number: int) -> Callable[[
         # What is old becomes waste only after some more commits.
         wastes = any(role.startswith(("cleaner", "archiver")) for role in plan.roles)
         actor.world.writers += 1
-        batches = batches_of(random, 100 * (number + 1), (1, 2, 3) if wastes else (1, 2))
+        counts = (1, 2, 3) if wastes else (1, 2)
+        batches = batches_of(random, 100 * (number + 1), counts, purges=not plan.at_once)
         last = number == max(n for n, r in enumerate(plan.roles) if r.startswith("writer"))
         return functools.partial(write, actor, plan.batches if last and plan.batches else batches)
     if role == "compactor":

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -35,6 +35,8 @@ MODES = {
     "nbcc": "NON_BLOCKING_CONCURRENCY_CONTROL",
 }
 Found = dict[tuple[str, str], int]
+# A purge deletes rows whose number is as great: those that the actors of a schedule wrote.
+PURGED = 100
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,12 @@ class Batch:
     number: int
     partitions: tuple[str, ...]
     kind: str = "upsert"
+    # What a purge found when it became visible.
+    keys: tuple[tuple[str, str], ...] | None = None
+
+    def purging(self, state: Found) -> "Batch":
+        found = [key for key, v in state.items() if key[0] in self.partitions and v >= PURGED]
+        return replace(self, keys=tuple(found))
 
     def rows(self) -> pa.Table:
         keys = [(dt, key) for dt in self.partitions for key in ("all", f"u{self.number}")]
@@ -51,6 +59,9 @@ class Batch:
         return pa.Table.from_pylist(rows, schema=SCHEMA)
 
     def write(self, table: Table) -> Any:
+        if self.kind == "purge":
+            some = ", ".join(f"'{dt}'" for dt in self.partitions)
+            return table.delete(where=f"dt IN ({some}) AND v >= {PURGED}")
         if self.kind == "delete":
             return table.delete([{"id": "all", "dt": dt} for dt in self.partitions])
         act = table.insert_overwrite if self.kind == "overwrite" else table.upsert
@@ -60,7 +71,9 @@ class Batch:
         if self.kind == "overwrite":
             for key in [key for key in state if key[0] in self.partitions]:
                 del state[key]
-        for dt in self.partitions:
+        for key in self.keys or ():
+            state.pop(key, None)
+        for dt in self.partitions if self.kind != "purge" else ():
             if self.kind == "delete":
                 state.pop((dt, "all"), None)
             else:
@@ -100,13 +113,21 @@ class World:
 
     def model(self, count: int, as_of: str | None = None) -> Found:
         """Give the rows after the first `count` commits."""
-        some = [one for one in self.done[:count] if as_of is None or one.requested <= as_of]
-        if self.mode == "nbcc":
-            some.sort(key=lambda one: one.requested)
+        done: list[Done] = []
+        for one in self.done[:count]:
+            # It deletes the keys of the rows that were there when it became visible.
+            purges = one.batch.kind == "purge"
+            batch = one.batch.purging(self._applied(done)) if purges else one.batch
+            done.append(replace(one, batch=batch))
+        some = [one for one in done if as_of is None or one.requested <= as_of]
+        return self.judged(self._applied(some))
+
+    def _applied(self, some: list[Done]) -> Found:
+        ordered = sorted(some, key=lambda one: one.requested) if self.mode == "nbcc" else some
         state: Found = {}
-        for one in some:
+        for one in ordered:
             one.batch.apply(state)
-        return self.judged(state)
+        return state
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -163,7 +164,7 @@ class TableWrites(TableHandle):
 
         # A predicate that is wrong shows before the write begins.
         self._engines.main.read(scan(snapshot))
-        return self._engines.main.scanned(schema, scan)
+        return replace(self._engines.main.scanned(schema, scan), where=where)
 
     def _key_table(self, keys: Sequence[object]) -> pa.Table:
         """Make a table of keys that were given as dicts."""

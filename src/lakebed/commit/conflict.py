@@ -5,7 +5,7 @@ where keys are looked up. A write that began, read the table and ends after anot
 met it would undo or double what the other did, so it is refused and may be tried again.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from lakebed.format.bucket import bucket_of_file_id
@@ -15,6 +15,8 @@ from lakebed.table.config import ConcurrencyMode
 from lakebed.table.writer_index import BucketIndex, WriterIndex
 
 Place = tuple[str, str]
+# Whether a row that a predicate selects can lie in the file group of this partition and file id.
+Reads = Callable[[str, str], bool]
 _SERVICES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 
 
@@ -25,8 +27,9 @@ class Footprint:
     `places` are the file groups that it wrote to or ended, `groups` the same by their file ids,
     `rewritten` those of them that got a
     base file, `ended` those that count no more. What it `looked` at, besides the file groups
-    that it wrote to, are partitions (None: all of the table). A write is `blind` if it appended
-    rows without reading any.
+    that it wrote to, are partitions (None: all of the table). `reads` tests a file group against
+    the predicate by which the write chose its rows, if it did: a row that is written there
+    meanwhile could match as well. A write is `blind` if it appended rows without reading any.
     """
 
     what: str
@@ -37,6 +40,7 @@ class Footprint:
     looked: frozenset[str] | None = frozenset()
     blind: bool = False
     service: bool = False
+    reads: Reads | None = None
 
     @property
     def partitions(self) -> frozenset[str]:
@@ -56,6 +60,7 @@ def footprint(
     *,
     looked: frozenset[str] | None = frozenset(),
     blind: bool = False,
+    reads: Reads | None = None,
 ) -> Footprint:
     """Give what a commit touched, from its metadata."""
     places, groups, rewritten = set(), set(), set()
@@ -81,6 +86,7 @@ def footprint(
         looked,
         blind,
         (metadata.operation_type or "") in _SERVICES,
+        reads,
     )
 
 
@@ -127,6 +133,9 @@ def _meets(ours: Footprint, other: Footprint, mode: ConcurrencyMode) -> str | No
     seen = other.partitions & (ours.looked or frozenset())
     if seen:
         return f"partition {min(seen)!r}"
+    matching = [] if ours.reads is None else [g for g in other.groups if ours.reads(*g)]
+    if matching:
+        return f"{_name(min(matching))}, where rows may match the predicate"
     shared = ours.places & other.places
     if mode is ConcurrencyMode.NON_BLOCKING and ours.blind:
         # Appended to one file group, both count; a second file group of a bucket splits its keys.

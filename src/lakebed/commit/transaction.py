@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from lakebed.commit.claim import is_completed
-from lakebed.commit.conflict import Footprint, Place, find_conflict, footprint, place_of
+from lakebed.commit.conflict import Footprint, Place, Reads, find_conflict, footprint, place_of
 from lakebed.commit.fence import Fence
 from lakebed.commit.heartbeat import Heartbeat
 from lakebed.commit.hold import END_WAIT_SECONDS, LOCK_WAIT_SECONDS, TableHold, hold_table
@@ -61,12 +61,13 @@ class Transaction:
         *,
         looked: frozenset[str] | None = frozenset(),
         blind: bool = False,
+        reads: Reads | None = None,
     ) -> str:
         """Make the write visible; give its completion time.
 
         `touched` are the partitions that tasks wrote to: files of this instant there that
-        `metadata` does not name were left by attempts that failed or ran twice. `looked` and
-        `blind` say what the write depends on, see `Footprint`.
+        `metadata` does not name were left by attempts that failed or ran twice. `looked`,
+        `blind` and `reads` say what the write depends on, see `Footprint`.
         """
         with self.locked() as hold:
             self.heartbeat.close()
@@ -75,7 +76,7 @@ class Transaction:
             # As late as can be: a writer without our lock may be at work.
             hold.refresh()
             index = hold.config.index
-            ours = footprint("ours", metadata, index, looked=looked, blind=blind)
+            ours = footprint("ours", metadata, index, looked=looked, blind=blind, reads=reads)
             self._check_alone(hold, ours, metadata)
             # Not before: a write that is refused or taken back leaves it as it was.
             hold.retire_metadata_table()

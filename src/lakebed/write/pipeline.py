@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from lakebed.commit.conflict import Reads
 from lakebed.commit.transaction import Transaction, begin
 from lakebed.errors import InvalidError, UnsupportedError
 from lakebed.format.commit_metadata import CommitMetadata, WriteStat
@@ -19,6 +20,7 @@ from lakebed.index.bucket import (
 )
 from lakebed.index.consistent_hashing import agrees, ring_file_ids, settle_hashing
 from lakebed.index.guest import check_base_files, check_spelling, default_index
+from lakebed.index.prune import prune_slices
 from lakebed.index.rings import LoadedRings, load_rings
 from lakebed.index.simple import indexed_slices
 from lakebed.merge.rule import Merger
@@ -26,7 +28,7 @@ from lakebed.model.clock import Clock
 from lakebed.model.executor import Executor, here_if
 from lakebed.storage.storage import Storage
 from lakebed.table.config import ConcurrencyMode, TableConfig
-from lakebed.table.file_group import FileSlice
+from lakebed.table.file_group import FileGroupId, FileSlice
 from lakebed.table.merge_rule import merge_rule
 from lakebed.table.properties_file import update_properties
 from lakebed.table.property_values import option_number
@@ -80,6 +82,8 @@ class Source:
     # Whether its rows come from the table itself, and whether they can be staged once more.
     reads_table: bool = False
     repeatable: bool = False
+    # The predicate by which rows of the table were chosen.
+    where: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +160,7 @@ def execute_write(
             {status.partition for status in written},
             looked=_looked(operation, spec, touched),
             blind=_is_blind(operation, spec, source),
+            reads=_reads(source, transaction) if source.reads_table else None,
         )
     return _commit(transaction, operation, completion, written, replaced), transaction.config
 
@@ -181,6 +186,17 @@ def _looked(operation: Operation, spec: WriteSpec, touched: set[str]) -> frozens
     if spec.looks_everywhere or operation.replaces_all:
         return None
     return frozenset(touched) if spec.looks_up or operation.replaces else frozenset()
+
+
+def _reads(source: Source, transaction: Transaction) -> Reads:
+    """Return the test of where rows can lie that the predicate of `source` selects."""
+    config, schema = transaction.config, transaction.snapshot.schema
+
+    def may_match(partition: str, file_id: str) -> bool:
+        written = FileSlice(FileGroupId(partition, file_id), "", None)
+        return bool(prune_slices(config, schema, source.where, [written]).slices)
+
+    return may_match
 
 
 def _is_blind(operation: Operation, spec: WriteSpec, source: Source) -> bool:

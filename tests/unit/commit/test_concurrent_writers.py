@@ -207,6 +207,47 @@ def test_one_who_reads_what_it_changes_conflicts_also_where_writers_do_not_block
     assert user_rows(reopen(storage))["p", "a"]["v"] == 2
 
 
+@pytest.mark.parametrize("properties", [OPTIMISTIC, NON_BLOCKING])
+@pytest.mark.parametrize(
+    ("meanwhile", "where"),
+    [
+        (("b", 7, 2, "q"), "v = 7"),  # a row of another file group begins to match
+        (("n", 7, 2, "new"), "v = 7"),  # in a partition that was not there
+        (("b", 7, 2, "q"), "v = 7 AND dt > 'a'"),
+    ],
+)
+def test_a_delete_by_predicate_conflicts_with_a_write_that_may_make_rows_match(
+    properties, meanwhile, where
+):
+    storage = memory_storage()
+    table_of(properties, storage).upsert(batch(("a", 7, 1, "p"), ("b", 1, 1, "q")))
+    slow = reopen(Meanwhile(storage, lambda: reopen(storage).upsert(batch(meanwhile))))
+    with pytest.raises(ConflictError, match=r"changed file group .*may match.*retry"):
+        slow.delete(where=where)
+    check_no_leftovers(storage)
+    reopen(storage).delete(where=where)
+    assert not [row for row in user_rows(reopen(storage)).values() if row["v"] == 7]
+
+
+@pytest.mark.parametrize("properties", [OPTIMISTIC, NON_BLOCKING])
+@pytest.mark.parametrize("where", ["v = 7 AND dt = 'p'", "v = 7 AND id = 'a'"])
+def test_a_delete_by_predicate_goes_beside_writes_to_where_no_row_can_match(properties, where):
+    storage = memory_storage()
+    table_of(properties, storage, buckets=8).upsert(batch(("a", 7, 1, "p"), ("b", 1, 1, "q")))
+    slow = reopen(Meanwhile(storage, lambda: reopen(storage).upsert(batch(("b", 7, 2, "q")))))
+    slow.delete(where=where)
+    assert list(user_rows(reopen(storage))) == [("q", "b")]
+
+
+@pytest.mark.parametrize("properties", [OPTIMISTIC, NON_BLOCKING])
+def test_a_delete_by_predicate_is_tried_again_on_request_and_sees_the_new_rows(properties):
+    storage = memory_storage()
+    table_of({**properties, **RETRIES}, storage).upsert(batch(("a", 7, 1, "p"), ("b", 1, 1, "q")))
+    slow = reopen(Meanwhile(storage, lambda: reopen(storage).upsert(batch(("b", 7, 2, "q")))))
+    slow.delete(where="v = 7")
+    assert user_rows(reopen(storage)) == {}
+
+
 def test_columns_that_another_writer_added_are_not_forgotten():
     storage = memory_storage()
     table_of(NON_BLOCKING, storage).upsert(batch(("a", 1, 1, "p")))
