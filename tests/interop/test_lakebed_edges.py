@@ -223,7 +223,8 @@ def test_hudi_reads_old_and_new_files_of_a_widened_column(
     )
     table.insert(pa.table({"id": ["user_0"], "ts": [1], "v": [first]}, schema=before))
     table.insert(
-        pa.table({"id": ["user_1"], "ts": [1], "v": [second], "more": ["m"]}, schema=after)
+        pa.table({"id": ["user_1"], "ts": [1], "v": [second], "more": ["m"]}, schema=after),
+        evolve=True,
     )
     ours = lakebed.open_table(None, path).read().read_all()
     assert ours.num_rows == 2

@@ -96,7 +96,7 @@ class TableMachine(RuleBasedStateMachine):
             schema, [pa.RecordBatch.from_pylist(rows, schema=schema) for rows in batches]
         )
         before = rows_of(self.table)
-        commit = getattr(self.table, operation)(stream)
+        commit = getattr(self.table, operation)(stream, evolve=True)
         self.columns += [name for name in added if name not in self.columns]
         self.wide = self.wide or widen
         touched = self._apply([row for rows in batches for row in rows], commit.instant)

@@ -47,7 +47,8 @@ def test_two_processes_that_take_turns_hold_what_the_model_holds(table_type: str
 def upsert(table: Table, value: int) -> None:
     """Write one row, with a column that the table was not created with."""
     grown = SCHEMA.append(pa.field("note", pa.string()))
-    table.upsert(pa.table([["a"], [value], [value], ["p"], [f"{value}"]], schema=grown))
+    rows = pa.table([["a"], [value], [value], ["p"], [f"{value}"]], schema=grown)
+    table.upsert(rows, evolve=True)
 
 
 def test_a_column_stays_when_only_rewrites_are_left_on_the_active_timeline():

@@ -27,7 +27,7 @@ def evolved(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> la
     old = spark.sql(OLD)
     table = lakebed.create_table(spark, path, old.schema, key="id", partition_by="part", buckets=1)
     table.bulk_insert(old)
-    table.bulk_insert(spark.sql(NEW))
+    table.bulk_insert(spark.sql(NEW), evolve=True)
     return table
 
 
@@ -87,7 +87,7 @@ def test_a_rewritten_file_holds_the_wider_types(spark, path):
         spark, path, old.schema, key="id", buckets=1, table_type="COPY_ON_WRITE"
     )
     table.bulk_insert(old)
-    table.insert(spark.sql(NEW))
+    table.insert(spark.sql(NEW), evolve=True)
     assert rows(table.read()) == wanted(spark)
 
 

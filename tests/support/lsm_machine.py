@@ -201,7 +201,7 @@ class LsmMachine(RuleBasedStateMachine):
             rows = [row for rows in batches for row in rows]
             gone = None if whole_table else {self.shape.partition(row) for row in rows}
         given = self._stream(schema, batches)
-        commit = self.table.insert_overwrite(given, whole_table=whole_table)
+        commit = self.table.insert_overwrite(given, whole_table=whole_table, evolve=True)
         self._evolve(schema)
         self.model.drop(gone)
         self.model.merge([self._changes(rows, commit.instant)])
@@ -231,7 +231,7 @@ class LsmMachine(RuleBasedStateMachine):
         tiny = data.draw(self.flushes, label="a flush for each batch")
         batches = [[row for row in rows if not self._is_unsure(row)] for rows in batches]
         with memory_of(1 if tiny else None):
-            commit = getattr(self.table, operation)(self._stream(schema, batches))
+            commit = getattr(self.table, operation)(self._stream(schema, batches), evolve=True)
         self._evolve(schema)
         flushes = batches if tiny else [[row for rows in batches for row in rows]]
         self.model.merge([self._changes(rows, commit.instant, partial) for rows in flushes])

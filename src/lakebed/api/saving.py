@@ -35,6 +35,7 @@ from lakebed.table.snapshot import CommitCache, Snapshot
 from lakebed.table.writer_index import WriterIndex
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import Timeline
+from lakebed.write.columns import Intake
 from lakebed.write.deferred import DeferredWrite, defer_write, partitions_of
 from lakebed.write.operation import (
     BULK_INSERT,
@@ -133,11 +134,15 @@ class _StagedTable(Table):
     """A table whose rows are staged by others before the write begins."""
 
     def defer(
-        self, operation: Operation, incoming: pa.Schema, named: WriterIndex | None
+        self,
+        operation: Operation,
+        incoming: pa.Schema,
+        intake: Intake,
+        named: WriterIndex | None,
     ) -> DeferredWrite:
         """Plan a write, so that tasks can stage its rows."""
         self._check_writable()
-        return defer_write(self._target(), self._snapshot(None), operation, incoming, named)
+        return defer_write(self._target(), self._snapshot(None), operation, incoming, intake, named)
 
     def write(
         self, operation: Operation, deferred: DeferredWrite, segments: Iterable[Segment]
@@ -180,7 +185,7 @@ def begin_saving(given: Mapping[str, str], incoming: pa.Schema, overwrite: bool)
     named = None
     if config.index is None and _INDEX in options.properties:
         named = named_index(config, _index_word(options.properties), _buckets(options))
-    deferred = table.defer(operation, rows, named)
+    deferred = table.defer(operation, rows, Intake(evolve=options.merge_schema), named)
     return replace(saving, deferred=replace(deferred, onto_nothing=overwrite and not replaces))
 
 
@@ -194,7 +199,9 @@ def _remade(storage: Storage, options: SaveOptions, rows: pa.Schema, brings_keys
     commits = CommitCache(ActiveTimeline(storage, config.timeline_path), config.history_path)
     target = WriteTarget(storage, config, SystemClock(), commits, LocalExecutor())
     snapshot = Snapshot(storage, config, Timeline(), commits)
-    deferred = replace(defer_write(target, snapshot, operation, rows), onto_nothing=True)
+    deferred = replace(
+        defer_write(target, snapshot, operation, rows, Intake(evolve=True)), onto_nothing=True
+    )
     return Saving(options, operation, config, deferred, properties)
 
 

@@ -16,6 +16,8 @@ from lakebed.services.upkeep import run_inline
 from lakebed.table.partitions import partition_column
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.writer_index import WriterIndex
+from lakebed.write.alter import execute_drop_column
+from lakebed.write.columns import Intake, delete_fields
 from lakebed.write.operation import (
     BULK_INSERT,
     DELETE,
@@ -34,7 +36,6 @@ from lakebed.write.pipeline import (
     execute_delete_partitions,
     execute_write,
 )
-from lakebed.write.spec import delete_fields
 
 log = logging.getLogger(__name__)
 
@@ -43,44 +44,77 @@ class TableWrites(TableHandle):
     """The writes of a table, each one commit."""
 
     def bulk_insert(
-        self, rows: object, *, index: str | None = None, buckets: int | None = None
+        self,
+        rows: object,
+        *,
+        evolve: bool = False,
+        fill_missing: bool = False,
+        index: str | None = None,
+        buckets: int | None = None,
     ) -> Commit:
         """Load `rows`, a DataFrame or any Arrow stream, as base files sorted by record key.
 
         A key that comes several times, or is in the file group already, is resolved by the
-        table's merge mode. `index` and `buckets` are only needed at the first write to a table
-        that another engine made and that does not say how its writer finds a key.
+        table's merge mode.
+
+        With `evolve` new columns and wider types become the table's, else they are refused. With
+        `fill_missing` a column that `rows` do not bring is null, where it may be, else that is
+        refused. `index` and `buckets` are only needed at the first write to a table that another
+        engine made and that does not say how its writer finds a key.
         """
-        return self._write(BULK_INSERT, rows, index, buckets)
+        return self._write(
+            BULK_INSERT, rows, Intake(evolve, fill_missing), self._named_index(index, buckets)
+        )
 
     def insert(
-        self, rows: object, *, index: str | None = None, buckets: int | None = None
+        self,
+        rows: object,
+        *,
+        evolve: bool = False,
+        fill_missing: bool = False,
+        index: str | None = None,
+        buckets: int | None = None,
     ) -> Commit:
-        """Add `rows`; no key is looked up outside the file group that it belongs to."""
-        return self._write(INSERT, rows, index, buckets)
+        """Add `rows`; no key is looked up outside the file group that it belongs to.
+
+        `evolve`, `fill_missing`, `index` and `buckets` are those of `bulk_insert`.
+        """
+        return self._write(
+            INSERT, rows, Intake(evolve, fill_missing), self._named_index(index, buckets)
+        )
 
     def upsert(
-        self, rows: object, *, index: str | None = None, buckets: int | None = None
+        self,
+        rows: object,
+        *,
+        evolve: bool = False,
+        fill_missing: bool = False,
+        index: str | None = None,
+        buckets: int | None = None,
     ) -> Commit:
         """Add `rows`, or replace those with the same key where the merge mode says so.
 
         On a merge-on-read table this appends a sorted run to each file group that it touches; on a
         copy-on-write table it rewrites their base files. A row with `_hoodie_is_deleted` true, or
-        with the table's delete marker, deletes its key.
+        with the table's delete marker, deletes its key. `evolve`, `fill_missing`, `index` and
+        `buckets` are those of `bulk_insert`.
         """
-        return self._write(UPSERT, rows, index, buckets)
+        return self._write(
+            UPSERT, rows, Intake(evolve, fill_missing), self._named_index(index, buckets)
+        )
 
-    def update_columns(self, rows: object) -> Commit:
+    def update_columns(self, rows: object, *, evolve: bool = False) -> Commit:
         """Change some columns: `rows` bring the key (partition, ordering) and the columns to set.
 
         All other columns keep their values. A key that the table does not hold becomes a row
-        with nulls in the columns that did not come.
+        with nulls in the columns that did not come. With `evolve` new columns and wider types
+        become the table's.
         """
         if self._merger is not None:
             raise UnsupportedError(
                 "update_columns: a merger of your own takes whole rows; read, change and upsert them"
             )
-        return self._write(UPDATE_COLUMNS, rows, None, None)
+        return self._write(UPDATE_COLUMNS, rows, Intake(evolve))
 
     def delete(self, keys: object | None = None, *, where: str | None = None) -> Commit:
         """Delete rows by key, or all that fulfil a predicate.
@@ -94,15 +128,23 @@ class TableWrites(TableHandle):
             return self._execute(DELETE, self._matching(checked_where(where)), None)
         if isinstance(keys, Sequence):
             keys = self._key_table(checked_keys(keys))
-        return self._write(DELETE, keys, None, None)
+        return self._write(DELETE, keys)
 
-    def insert_overwrite(self, rows: object, *, whole_table: bool = False) -> Commit:
+    def insert_overwrite(
+        self,
+        rows: object,
+        *,
+        whole_table: bool = False,
+        evolve: bool = False,
+        fill_missing: bool = False,
+    ) -> Commit:
         """Replace the partitions that `rows` touch, or the whole table, by `rows`.
 
-        A table without partitions is one partition.
+        A table without partitions is one partition. `evolve` and `fill_missing` are those of
+        `bulk_insert`.
         """
         operation = INSERT_OVERWRITE_TABLE if whole_table else INSERT_OVERWRITE
-        return self._write(operation, rows, None, None)
+        return self._write(operation, rows, Intake(evolve, fill_missing))
 
     def delete_partitions(self, partitions: Sequence[str | Mapping[str, object]]) -> Commit:
         """Delete whole partitions, each given by its path or as a dict of column values.
@@ -127,12 +169,36 @@ class TableWrites(TableHandle):
         run_inline(self._target())
         return commit
 
+    def drop_column(self, name: str) -> Commit:
+        """Take a column out of the table, in a commit that writes no file.
+
+        Files keep its values until they are rewritten, and reads before this commit show them. So
+        a dropped name cannot be taken by a new column, except by an insert_overwrite of the
+        whole table. Columns of the key, the partition or the ordering stay.
+        """
+        self._check_writable()
+        commit, self._config = self._act(lambda target: execute_drop_column(target, name))
+        return commit
+
+    def rename_column(self, old: str, new: str) -> Commit:
+        """Raise UnsupportedError: the files of a Hudi table hold columns by name."""
+        raise UnsupportedError(
+            f"rename_column({old!r}, {new!r}): Hudi's format finds the columns of a file by name, so the "
+            "rows of older files would lose their values; Hudi's own renaming needs the column ids of "
+            "its schema-on-read evolution (.hoodie/.schema), which Lakebed does not write. Add the "
+            "column under its new name with evolve=True, copy the values, and call drop_column"
+        )
+
     def _write(
-        self, operation: Operation, rows: object, index: str | None, buckets: int | None
+        self,
+        operation: Operation,
+        rows: object,
+        intake: Intake | None = None,
+        named: WriterIndex | None = None,
     ) -> Commit:
         self._check_writable()
         source = self._engines.for_data(rows).source(rows)
-        return self._execute(operation, source, self._named_index(index, buckets))
+        return self._execute(operation, replace(source, intake=intake or Intake()), named)
 
     def _execute(self, operation: Operation, source: Source, named: WriterIndex | None) -> Commit:
         self._check_writable()

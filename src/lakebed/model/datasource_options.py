@@ -137,6 +137,7 @@ WRITE_OPTIONS: Final[tuple[Option, ...]] = (
         note="without it the table makes its own keys, as Hudi's does",
     ),
     Option("hoodie.datasource.write.partitionpath.field", _H, note="instead of partitionBy"),
+    Option("mergeschema", _H, _FLAG, "false refuses rows with new columns or wider types"),
     Option("hoodie.datasource.write.precombine.field", _H, note="the ordering field"),
     Option("hoodie.payload.ordering.field", _H, note="older name of the ordering field"),
     Option("hoodie.datasource.write.keygenerator.class", _H),

@@ -11,6 +11,7 @@ from lakebed.model.read_options import path_of
 
 OPERATION: Final = "hoodie.datasource.write.operation"
 PARTITIONS_TO_DELETE: Final = "hoodie.datasource.write.partitions.to.delete"
+MERGE_SCHEMA: Final = "mergeschema"
 _INDEX: Final = "hoodie.index.type"
 _MOVES: Final = "hoodie.simple.index.update.partition.path"
 _BLOOM_MOVES: Final = "hoodie.bloom.index.update.partition.path"
@@ -33,6 +34,7 @@ class SaveOptions:
     properties: Mapping[str, str] = field(default_factory=dict)
     storage_options: Mapping[str, str] | None = None
     given: Mapping[str, str] = field(default_factory=dict)
+    merge_schema: bool = True
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> tuple[Self, list[str]]:
@@ -49,6 +51,7 @@ class SaveOptions:
             {stored: value for stored, (_, value) in properties.items()},
             storage or None,
             {stored: name for stored, (name, _) in properties.items()},
+            options.get(MERGE_SCHEMA, "true").lower() == "true",
         ), lines
 
     def names(self, stored: str) -> tuple[str, ...]:

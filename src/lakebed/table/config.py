@@ -4,6 +4,7 @@ Everything that changes which rows a reader sees is either understood here or re
 by name; the raw properties stay available for what nobody interprets.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -33,6 +34,7 @@ TABLE_VERSIONS = (8, 9, 10)
 """What we write."""
 READ_ONLY_VERSION = 6
 """What we read and do not write: Hudi 0.14 and 0.15, timeline layout 1."""
+DROPPED_COLUMNS = "lakebed.dropped.columns"
 _READ_BUFFER = "compaction_log_streaming_read_buffer"
 _PARTITION_FIELDS = "hoodie.table.partition.fields"
 
@@ -91,6 +93,20 @@ class TableConfig:
     history_path: str
     create_schema: str | None
     properties: Mapping[str, str] = field(repr=False)
+
+    @property
+    def dropped_columns(self) -> tuple[str, ...]:
+        """Return the columns that `drop_column` took away, whose values older files still hold."""
+        text = self.properties.get(DROPPED_COLUMNS)
+        if text is None:
+            return ()
+        try:
+            held = json.loads(text)
+        except ValueError:
+            held = None
+        if not isinstance(held, list) or not all(isinstance(name, str) for name in held):
+            raise CorruptError(f"{DROPPED_COLUMNS}={text}: expected a JSON list of column names")
+        return tuple(held)
 
     @property
     def timeline_layout(self) -> int:

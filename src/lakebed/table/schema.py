@@ -152,6 +152,44 @@ def evolve(current: pa.Schema, incoming: pa.Schema) -> pa.Schema:
     return pa.schema(_evolve_fields(list(current), list(normalise(pa.schema(typed))), ""))
 
 
+def schema_changes(before: pa.Schema, after: pa.Schema) -> list[str]:
+    """Say what `evolve` changed, a clause for each column or field.
+
+    >>> schema_changes(pa.schema([("a", pa.int32())]), pa.schema([("a", pa.int64()), ("b", pa.int8())]))
+    ["column 'a' would become int64 (it is int32)", "column 'b' is new"]
+    """
+    return _field_changes(list(before), list(after), "")
+
+
+def new_fields(before: pa.Schema, after: pa.Schema) -> list[str]:
+    """Name the columns that only `after` has."""
+    return [name for name in after.names if find_field(list(before), name) is None]
+
+
+def _field_changes(before: list[pa.Field], after: list[pa.Field], path: str) -> list[str]:
+    found: list[str] = []
+    for field in after:
+        here = join_path(path, field.name)
+        position = find_field(before, field.name)
+        if position is None:
+            found.append(f"column {here!r} is new")
+        else:
+            found += _type_changes(before[position].type, field.type, here)
+    return found
+
+
+def _type_changes(before: pa.DataType, after: pa.DataType, path: str) -> list[str]:
+    if before == after:
+        return []
+    if pa.types.is_struct(before) and pa.types.is_struct(after):
+        return _field_changes(list(before), list(after), path)
+    if pa.types.is_list(before) and pa.types.is_list(after):
+        return _type_changes(before.value_type, after.value_type, f"{path}.element")
+    if pa.types.is_map(before) and pa.types.is_map(after):
+        return _type_changes(before.item_type, after.item_type, f"{path}.value")
+    return [f"column {path!r} would become {after} (it is {before})"]
+
+
 def _without_nulls(field: pa.Field, current: list[pa.Field]) -> pa.Field:
     """Give a field without values (an empty list has no type either) the table's type."""
     position = find_field(current, field.name)

@@ -9,7 +9,7 @@ write begins it looks whether that still holds, and takes the runs over.
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
@@ -27,9 +27,10 @@ from lakebed.table.merge_rule import merge_rule
 from lakebed.table.partitions import partition_column
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.writer_index import BucketIndex, SimpleIndex, WriterIndex
+from lakebed.write.columns import Intake, settle_columns
 from lakebed.write.operation import Operation
 from lakebed.write.pipeline import Source, WriteTarget
-from lakebed.write.spec import WriteSpec, settle_columns
+from lakebed.write.spec import WriteSpec
 from lakebed.write.staging import LogPolicy, Segment, Staged, stage_runs
 
 _FOLDER: Final = "deferred"
@@ -49,6 +50,7 @@ class DeferredWrite:
     # Whether the rows are to be all that the table holds, which was empty: then they are not
     # put beside those of another write that came first.
     onto_nothing: bool = False
+    intake: Intake = field(default_factory=Intake)
 
     def stage(self, batches: Iterable[pa.RecordBatch], task: TaskId) -> list[Segment]:
         """Write the rows of one task as sorted runs."""
@@ -68,7 +70,7 @@ class DeferredWrite:
                 )
             return (_settled(segment, spec) for segment in held)
 
-        return Source(self.incoming, stage, repeatable=True)
+        return Source(self.incoming, stage, repeatable=True, intake=self.intake)
 
     def delete(self) -> None:
         """Delete every run of the write, those of tasks that failed or ran twice included."""
@@ -91,6 +93,7 @@ def defer_write(
     snapshot: Snapshot,
     operation: Operation,
     incoming: pa.Schema,
+    intake: Intake,
     named: WriterIndex | None = None,
 ) -> DeferredWrite:
     """Settle what tasks need to stage rows of `incoming`; touches nothing."""
@@ -101,7 +104,7 @@ def defer_write(
             "there; call lakebed.open_table(spark, path) and its upsert or insert"
         )
     config = snapshot.config
-    columns = settle_columns(config, operation, snapshot.schema, incoming)
+    columns = settle_columns(config, operation, snapshot.schema, incoming, intake)
     name = f"{_FOLDER}/{target.clock.now_ms()}-{target.clock.new_uuid()}"
     spec = WriteSpec(
         storage=target.storage,
@@ -119,7 +122,7 @@ def defer_write(
         timeline=snapshot.timeline,
         markers=columns.markers,
     )
-    return DeferredWrite(spec, incoming, named)
+    return DeferredWrite(spec, incoming, named, intake=intake)
 
 
 def partitions_of(batches: Iterable[pa.RecordBatch], config: TableConfig) -> frozenset[str]:

@@ -39,13 +39,14 @@ from lakebed.table.writer_index import (
     SimpleIndex,
     WriterIndex,
 )
+from lakebed.write.columns import Intake, settle_columns
 from lakebed.write.file_groups import write_file_group
 from lakebed.write.fill import fill_groups
 from lakebed.write.locate import locate_segments
 from lakebed.write.moves import settle_moves
 from lakebed.write.operation import Operation
 from lakebed.write.plan import FileGroupWrite, plan_writes
-from lakebed.write.spec import WriteSpec, settle_columns
+from lakebed.write.spec import WriteSpec
 from lakebed.write.staging import Segment, Staged
 from lakebed.write.status import WriteStatus
 
@@ -84,6 +85,7 @@ class Source:
     repeatable: bool = False
     # The predicate by which rows of the table were chosen.
     where: str | None = None
+    intake: Intake = field(default_factory=Intake)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ def execute_write(
         target.storage, target.clock, target.commits, replaces=operation.replaces
     ) as transaction:
         index = _settle_index(transaction, named_index)
-        spec = _spec(target, transaction, operation, index, source.schema)
+        spec = _spec(target, transaction, operation, index, source)
         written: list[WriteStatus] = []
         segments: list[Segment] = []
         for staged in source.stage(spec, transaction.snapshot):
@@ -269,11 +271,13 @@ def _spec(
     transaction: Transaction,
     operation: Operation,
     index: WriterIndex,
-    incoming: pa.Schema,
+    source: Source,
 ) -> WriteSpec:
     config = transaction.config
     hashing = _hashing(operation, index, transaction)
-    columns = settle_columns(config, operation, transaction.snapshot.schema, incoming)
+    columns = settle_columns(
+        config, operation, transaction.snapshot.schema, source.schema, source.intake
+    )
     return WriteSpec(
         storage=transaction.storage,
         config=config,

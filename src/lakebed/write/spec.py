@@ -6,23 +6,19 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from lakebed.commit.fence import Fence
-from lakebed.errors import ConflictError, InvalidError, SchemaError, UnsupportedError
-from lakebed.format.avro_schema import arrow_to_avro
+from lakebed.errors import ConflictError, UnsupportedError
 from lakebed.format.cdc import logging_mode
 from lakebed.format.consistent_hashing import HashingMetadata
-from lakebed.format.meta_columns import IS_DELETED, OUR_PREFIX, RECORD_KEY
 from lakebed.index.bucket import BucketPlace, agreed_file_id, derived_file_id
 from lakebed.index.rings import LoadedRings, first_ring
 from lakebed.merge.rule import MergeRule
 from lakebed.storage.storage import Storage
 from lakebed.table.config import ConcurrencyMode, TableConfig, TableType
-from lakebed.table.merge_mode import MergeMode
-from lakebed.table.schema import evolve, find_field, normalise
 from lakebed.table.writer_index import ConsistentHashingIndex, SimpleIndex, WriterIndex
 from lakebed.timeline.timeline import Timeline
+from lakebed.write.columns import Marker
 from lakebed.write.operation import UPSERT, Kind, Operation
 
-Marker = tuple[str, str | None]
 DEFAULT_MEMORY_BYTES = 64 << 20
 
 
@@ -135,165 +131,3 @@ class WriteSpec:
     def looks_everywhere(self) -> bool:
         """Tell whether a key is looked for in all partitions."""
         return self.looks_up and isinstance(self.index, SimpleIndex) and self.index.is_global
-
-
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """The columns of one write, settled against those of the table."""
-
-    staged: pa.Schema
-    table: pa.Schema
-    table_text: str
-    markers: tuple[Marker, ...]
-
-
-def settle_columns(
-    config: TableConfig, operation: Operation, known: pa.Schema, incoming: pa.Schema
-) -> Columns:
-    """Fit the columns that come to those that the table has; refuse by name what does not fit."""
-    if not config.record_key_fields:
-        # Such a table makes its keys; rows that were read from it bring theirs.
-        incoming = pa.schema([field for field in incoming if field.name != RECORD_KEY])
-    _check_given(incoming)
-    markers = () if operation.kind is Kind.DELETE else _markers(config, incoming)
-    if operation.kind is Kind.DELETE:
-        fields = dict.fromkeys(delete_fields(config))
-        _check_columns(config, incoming, tuple(fields), ())
-        staged = pa.schema([known.field(name) for name in fields if name in known.names])
-        return Columns(staged, known, arrow_to_avro(known, config.name), ())
-    steering = {name for name, _ in markers}
-    rows = pa.schema([f for f in incoming if f.name not in steering or _held(known, f)])
-    _check_columns(config, rows, _needed(config), config.ordering_fields)
-    if operation.kind is Kind.UPDATE_COLUMNS:
-        _check_no_fill(config)
-        table = _evolve_some(known, rows)
-        names = [table.names[_found(table, name)] for name in rows.names]
-        staged = pa.schema([field for field in table if field.name in names])
-    else:
-        if not operation.replaces_all:
-            _check_all_there(known, rows)
-        known = pa.schema([]) if operation.replaces_columns else known
-        table = evolve(known, rows) if known.names else normalise(rows)
-        staged = table
-    _check_spelling(config, known, table)
-    return Columns(staged, table, arrow_to_avro(table, config.name), markers)
-
-
-def delete_fields(config: TableConfig) -> tuple[str, ...]:
-    """Give the columns that name a row to delete; a global index needs no partition."""
-    index = config.index
-    if isinstance(index, SimpleIndex) and index.is_global:
-        return config.record_key_fields
-    return _needed(config)
-
-
-def _held(known: pa.Schema, field: pa.Field) -> bool:
-    return find_field(list(known), field.name) is not None
-
-
-def _found(schema: pa.Schema, name: str) -> int:
-    position = find_field(list(schema), name)
-    assert position is not None, name
-    return position
-
-
-def _needed(config: TableConfig) -> tuple[str, ...]:
-    return (*config.record_key_fields, *config.partition_fields)
-
-
-def _markers(config: TableConfig, incoming: pa.Schema) -> tuple[Marker, ...]:
-    """Give the columns by which a row says that it is a delete: either of them will do.
-
-    `_hoodie_is_deleted` need not be a column of the table: then it only steers the write.
-    """
-    found: list[Marker] = []
-    for name, text in ((IS_DELETED, None), config.delete_marker or ("", None)):
-        position = find_field(list(incoming), name) if name else None
-        if position is None:
-            continue
-        kind = incoming.field(position).type
-        if text is None and kind != pa.bool_():
-            raise SchemaError(f"column {IS_DELETED!r}: want boolean, found {kind}")
-        if pa.types.is_nested(kind) or pa.types.is_binary(kind):
-            raise SchemaError(f"column {name!r} marks deletes: want text or a number, found {kind}")
-        found.append((incoming.field(position).name, text))
-    return tuple(found)
-
-
-def _check_no_fill(config: TableConfig) -> None:
-    """Refuse what Hudi gives no meaning: some columns, where values give way to older ones."""
-    if config.fill is not None:
-        gives_way = "a null" if config.fill.marker is None else repr(config.fill.marker)
-        raise UnsupportedError(
-            f"table {config.name!r} merges column by column, so some columns cannot be updated "
-            f"alone: call upsert, with {gives_way} where the older value is to stay"
-        )
-
-
-def _evolve_some(known: pa.Schema, rows: pa.Schema) -> pa.Schema:
-    """Evolve by rows that bring some columns: one that must have a value has it already."""
-    needed = {field.name for field in known if not field.nullable}
-    evolved = evolve(pa.schema([field.with_nullable(True) for field in known]), rows)
-    return pa.schema([f.with_nullable(False) if f.name in needed else f for f in evolved])
-
-
-def _check_all_there(known: pa.Schema, incoming: pa.Schema) -> None:
-    """Refuse rows that lack a column of the table: null would overwrite what it holds."""
-    missing = [
-        name
-        for name in known.names
-        if name != IS_DELETED and find_field(list(incoming), name) is None
-    ]
-    if missing:
-        raise SchemaError(
-            f"column {missing[0]!r} is missing; the table has {', '.join(known.names)}: give every "
-            "column, null where there is no value, or call update_columns"
-        )
-
-
-def _check_spelling(config: TableConfig, before: pa.Schema, after: pa.Schema) -> None:
-    """Refuse to widen a key or partition column where its values would be spelled otherwise.
-
-    `1` as an int is the key `1`, as a double `1.0`: the same row would be there twice.
-    """
-    for name in _needed(config):
-        if name not in before.names:
-            continue
-        old, new = before.field(name).type, after.field(name).type
-        if old != new and not (pa.types.is_integer(old) and pa.types.is_integer(new)):
-            raise SchemaError(
-                f"column {name!r} is part of the key or the partition: want {old} as before, found "
-                f"{new}, which would spell its values otherwise"
-            )
-
-
-def _check_columns(
-    config: TableConfig, schema: pa.Schema, fields: tuple[str, ...], ordering: tuple[str, ...]
-) -> None:
-    """Refuse rows that lack a key, partition or ordering column, by name."""
-    ordered = config.merge_mode is not MergeMode.COMMIT_TIME_ORDERING
-    for name in (*fields, *(ordering if ordered else ())):
-        if find_field(list(schema), name) is None:
-            kind = (
-                "record key"
-                if name in config.record_key_fields
-                else "partition"
-                if name in config.partition_fields
-                else "ordering"
-            )
-            raise SchemaError(
-                f"{kind} column {name!r} is missing; the input has {', '.join(schema.names)}"
-            )
-
-
-def _check_given(schema: pa.Schema) -> None:
-    """Refuse names that would steer the write, and names that come twice."""
-    if not schema.names:
-        raise InvalidError("the input has no columns")
-    for name in schema.names:
-        if name.lower().startswith(OUR_PREFIX):
-            raise SchemaError(
-                f"column {name!r}: names beginning with {OUR_PREFIX} are Lakebed's own"
-            )
-        if schema.names.count(name) > 1:
-            raise SchemaError(f"column {name!r} comes twice")

@@ -42,7 +42,7 @@ CREATE: dict[str, tuple[dict[str, Any], type[LakebedError], str]] = {
     "an ordering that is no column": ({"ordering": "x"}, SchemaError, "ordering: no column 'x'"),
     "a nested ordering": ({"schema": NESTED, "ordering": "l"}, SchemaError, "ordering: column 'l'"),
     "a partition that is no column": ({"partition_by": "x"}, SchemaError, "partition_by: no col"),
-    "no schema": ({"schema": None}, SchemaError, "want a pyarrow Schema.*found NoneType"),
+    "no schema": ({"schema": None}, SchemaError, "expected a pyarrow Schema.*found NoneType"),
     "an empty schema": ({"schema": pa.schema([])}, SchemaError, "at least one column"),
     "a column twice": (
         {"schema": pa.schema([("id", pa.string()), ("ID", pa.int32())])},

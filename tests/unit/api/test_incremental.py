@@ -203,7 +203,7 @@ def test_a_row_that_a_late_one_fills_was_changed_by_it(table_type: str, logged: 
 def test_rows_have_the_columns_of_now(table: Table):
     write(table, ("a", 1, 1))
     grown = SCHEMA.append(pa.field("note", pa.string()))
-    table.upsert(pa.table([["a"], [2], [2], ["p"], ["new"]], schema=grown))
+    table.upsert(pa.table([["a"], [2], [2], ["p"], ["new"]], schema=grown), evolve=True)
     [_, second] = table.read(["note"], mode="cdc").read_all().to_pylist()
     assert (second["before"], second["after"]) == ({"note": None}, {"note": "new"})
 

@@ -286,7 +286,9 @@ def test_update_columns_with_a_new_column_adds_it(new):
     table = new()
     table.upsert(batch(("a", 1, 1, "p"), ("b", 1, 1, "p")))
     rows = some(id=["a"], dt=["p"], ts=[2]).append_column("note", pa.array(["hello"]))
-    table.update_columns(rows)
+    with pytest.raises(SchemaError, match=r"column 'note' is new.*evolve=True"):
+        table.update_columns(rows)
+    table.update_columns(rows, evolve=True)
     assert table.schema.names == [*SCHEMA.names, "note"]
     assert values(table, "note") == {"a": "hello", "b": None}
     assert values(table) == {"a": 1, "b": 1}

@@ -148,7 +148,7 @@ def test_a_table_whose_columns_changed_meanwhile_refuses_the_staged_rows(path):
     put(path, narrow, KEYED)
     saving = begin_saving({"path": path, **KEYED}, narrow.schema, overwrite=False)
     parts = stage(saving, narrow)
-    lakebed.open_table(None, path).upsert(table_of(SECOND))
+    lakebed.open_table(None, path).upsert(table_of(SECOND), evolve=True)
     with pytest.raises(ConflictError, match="changed while the rows were staged"):
         saving.finish(parts)
 

@@ -252,7 +252,7 @@ def test_columns_that_another_writer_added_are_not_forgotten():
     storage = memory_storage()
     table_of(NON_BLOCKING, storage).upsert(batch(("a", 1, 1, "p")))
     wider = batch(("b", 1, 1, "p")).append_column("extra", [["x"]])
-    slow = reopen(Meanwhile(storage, lambda: reopen(storage).upsert(wider)))
+    slow = reopen(Meanwhile(storage, lambda: reopen(storage).upsert(wider, evolve=True)))
     with pytest.raises(ConflictError, match="columns changed"):
         slow.upsert(batch(("a", 3, 3, "p")))
     assert "extra" in reopen(storage).schema.names

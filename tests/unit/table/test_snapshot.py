@@ -144,7 +144,7 @@ def test_two_base_files_of_one_group_and_instant_are_corrupt():
 def test_the_schema_is_that_of_the_newest_commit_that_counts():
     table = filled()
     first = table.history().column("instant")[0].as_py()
-    table.insert(batch(("d", 1, 1, "p")).append_column("extra", [["x"]]))
+    table.insert(batch(("d", 1, 1, "p")).append_column("extra", [["x"]]), evolve=True)
     assert table.schema.names[-1] == "extra"
     assert load_snapshot(table._storage, table.config, first).schema.names == [
         "id",

@@ -124,7 +124,7 @@ def test_a_row_that_moves_is_deleted_there_and_inserted_here():
 def test_a_column_that_came_since_is_null_before():
     table = filled()
     wide = FIRST.slice(0, 1).append_column("w", pa.array([7], pa.int64()))
-    [record] = changes_of(table, table.upsert(wide).instant)
+    [record] = changes_of(table, table.upsert(wide, evolve=True).instant)
     assert (record["before"]["w"], record["after"]["w"]) == (None, 7)
 
 

@@ -108,7 +108,7 @@ def test_new_columns_and_wider_types_apply_to_old_rows_when_they_are_read():
     schema = pa.schema([("id", pa.string()), ("n", pa.int32()), ("dt", pa.string())])
     table = make(schema=schema, buckets=1)
     table.insert(pa.table({"id": ["a"], "n": [1], "dt": ["p"]}, schema=schema))
-    table.insert(pa.table({"id": ["b"], "n": [2**40], "dt": ["p"], "x": ["new"]}))
+    table.insert(pa.table({"id": ["b"], "n": [2**40], "dt": ["p"], "x": ["new"]}), evolve=True)
     with pytest.raises(SchemaError, match="column 'n' is missing"):
         table.insert(pa.table({"id": ["a"], "dt": ["p"]}))
     table.insert(pa.table({"id": ["c"], "n": pa.nulls(1), "dt": ["p"], "x": pa.nulls(1)}))
@@ -221,7 +221,7 @@ def test_a_key_or_partition_column_is_not_widened_to_another_spelling(before, af
     table.insert(pa.Table.from_pylist(rows, schema=schema))
     wider = schema.set(schema.get_field_index(column), pa.field(column, after))
     with pytest.raises(SchemaError, match=column):
-        table.insert(pa.Table.from_pylist(rows, schema=wider))
+        table.insert(pa.Table.from_pylist(rows, schema=wider), evolve=True)
     assert table.read().read_all().num_rows == 1
 
 
@@ -231,7 +231,7 @@ def test_a_key_column_may_grow_from_int_to_long():
     table.insert(pa.Table.from_pylist([{"id": 1, "v": 1, "dt": "p"}], schema=schema))
     wider = schema.set(0, pa.field("id", pa.int64()))
     rows = [{"id": 1, "v": 2, "dt": "p"}, {"id": 2**40, "v": 3, "dt": "p"}]
-    table.insert(pa.Table.from_pylist(rows, schema=wider))
+    table.insert(pa.Table.from_pylist(rows, schema=wider), evolve=True)
     assert sorted(row["v"] for row in table.read().read_all().to_pylist()) == [2, 3]
 
 

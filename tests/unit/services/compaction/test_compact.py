@@ -409,7 +409,7 @@ def test_native_logs_that_cannot_all_be_joined_are_merged_with_their_base_file()
 def test_a_compaction_writes_the_newest_schema_of_the_table():
     table = history()
     wider = batch(("f", 7, 7, "p")).append_column("note", pa.array(["new"]))
-    table.upsert(wider)
+    table.upsert(wider, evolve=True)
     before = user_rows(table)
     [stat] = stats(table, compact(table).instant)
     file = pq.ParquetFile(io.BytesIO(table._storage.read(stat.path or "")))

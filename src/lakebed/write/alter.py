@@ -1,0 +1,63 @@
+"""Columns that leave a table: a commit that writes no file and says the columns that stay."""
+
+import json
+
+import pyarrow as pa
+
+from lakebed.commit.transaction import Transaction, begin
+from lakebed.errors import InvalidError, SchemaError
+from lakebed.format.avro_schema import arrow_to_avro
+from lakebed.format.commit_metadata import CommitMetadata
+from lakebed.table.config import DROPPED_COLUMNS, TableConfig
+from lakebed.table.properties_file import update_properties
+from lakebed.write.operation import ALTER_SCHEMA
+from lakebed.write.pipeline import Commit, WriteTarget
+
+
+def execute_drop_column(target: WriteTarget, name: str) -> tuple[Commit, TableConfig]:
+    """Take a column out of the table's schema; the files keep it until they are rewritten."""
+    with begin(target.storage, target.clock, target.commits) as transaction:
+        config, known = transaction.config, transaction.snapshot.schema
+        check_droppable(config, known, name)
+        kept = pa.schema([field for field in known if field.name != name])
+        metadata = CommitMetadata(
+            partition_to_write_stats={},
+            extra_metadata={"schema": arrow_to_avro(kept, config.name)},
+            operation_type=ALTER_SCHEMA.name,
+        )
+        # First: a column must never be gone whose name another could take unnoticed.
+        _note_dropped(transaction, name)
+        completion = transaction.complete(metadata, ())
+    instant = transaction.instant
+    commit = Commit(instant.requested, completion, str(instant.action), ALTER_SCHEMA.name, ())
+    return commit, transaction.config
+
+
+def check_droppable(config: TableConfig, known: pa.Schema, name: str) -> None:
+    """Refuse a column that the table does not have, or by which it finds or orders rows."""
+    if name not in known.names:
+        raise SchemaError(
+            f"table {config.name!r}: no column {name!r}; it has {', '.join(known.names) or 'none yet'}"
+        )
+    marker = (config.delete_marker or ("", ""))[:1]
+    for part, fields in {
+        "the record key": config.record_key_fields,
+        "the partition": config.partition_fields,
+        "the ordering": config.ordering_fields,
+        "the delete marker": marker,
+    }.items():
+        if name in fields:
+            raise InvalidError(
+                f"table {config.name!r}: column {name!r} is part of {part} and cannot be dropped; write "
+                "the rows to a new table instead"
+            )
+    if len(known) == 1:
+        raise InvalidError(f"table {config.name!r}: column {name!r} is its only one")
+
+
+def _note_dropped(transaction: Transaction, name: str) -> None:
+    with transaction.locked() as hold:
+        noted = dict.fromkeys((*hold.config.dropped_columns, name))
+        transaction.config = update_properties(
+            transaction.storage, {DROPPED_COLUMNS: json.dumps(list(noted))}
+        )
