@@ -1,4 +1,4 @@
-"""What a table should hold after any history of operations: a dictionary and Hudi's merge rule."""
+"""What a table should hold after any history of operations: a dictionary and the merge rules."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -53,7 +53,7 @@ class Shape:
     @property
     def folds_logs_first(self) -> bool:
         """Tell whether logs are folded before they meet the base file, as Hudi does."""
-        return self.version < 10 or self.layout == "default"
+        return self.layout == "default"
 
     def partition(self, row: Mapping[str, Any]) -> str:
         return row["dt"] if self.partition_by else ""
@@ -90,8 +90,22 @@ class Version:
     in_base: bool = False
 
 
-def fold(old: Version, new: Version) -> Version:
-    """Give what stands of two versions; without ordering columns the newer wins.
+def fold_in_sequence(old: Version, new: Version) -> Version:
+    """Give what stands of a key after one more version; without ordering columns the newer wins.
+
+    A delete by key starts the key anew, and a version that loses gives nothing.
+    """
+    if not (old.by_key or new.by_key) and new.order < old.order:
+        return old
+    if not new.partial or new.deleted:
+        return new
+    if old.deleted:
+        return replace(new, partial=False)
+    return replace(new, values={**old.values, **new.values}, partial=old.partial)
+
+
+def fold_as_hudi(old: Version, new: Version) -> Version:
+    """Give what stands of two versions where logs are folded among themselves.
 
     Of two deletes the older one stays if it has no ordering value, as in Hudi.
     """
@@ -108,7 +122,7 @@ def meet_base(base: Version, logs: Version) -> Version:
     """Give what stands of a base file's row and of what its logs have come to."""
     if base.order > logs.order and not logs.by_key:
         return base
-    return fold(replace(base, order=logs.order), logs)
+    return fold_as_hudi(replace(base, order=logs.order), logs)
 
 
 Changes = Sequence[tuple[Ident, Version]]
@@ -144,8 +158,23 @@ class ModelTable:
             return None
         first, *logs = held
         if first.in_base and logs and self.shape.folds_logs_first:
-            return meet_base(first, reduce(fold, logs))
-        return reduce(fold, held)
+            return meet_base(first, reduce(fold_as_hudi, logs))
+        return reduce(self.fold, held)
+
+    def fold(self, old: Version, new: Version) -> Version:
+        """Give what stands of two versions that follow one another."""
+        chosen = fold_as_hudi if self.shape.folds_logs_first else fold_in_sequence
+        return chosen(old, new)
+
+    def compacted(self, held: tuple[Version, ...]) -> tuple[Version, ...]:
+        """Give what a full compaction leaves of the versions of a key.
+
+        A delete with an ordering value is kept as a tombstone, unless Hudi's rules hold.
+        """
+        stands = replace(self, versions={("", ""): held}).standing(("", "")) if held else None
+        if stands is None or (stands.deleted and (stands.by_key or self.shape.folds_logs_first)):
+            return ()
+        return (replace(stands, partial=False, in_base=not stands.deleted),)
 
     def rows(self) -> dict[Ident, Row]:
         """Give the rows that a snapshot shows, by partition and record key."""
@@ -179,7 +208,7 @@ class ModelTable:
             folded: dict[Ident, Version] = {}
             for ident, version in changes:
                 held = folded.get(ident)
-                folded[ident] = version if held is None else fold(held, version)
+                folded[ident] = version if held is None else self.fold(held, version)
                 self.highest[ident] = max(version.order, self.highest.get(ident, ()))
                 if version.partial:
                     self.patched.add(ident)
@@ -193,12 +222,12 @@ class ModelTable:
             elif self.shape.group(*ident) in before:
                 self._append(ident, versions)
             else:
-                self._create(ident, reduce(fold, versions))
+                self._create(ident, reduce(self.fold, versions))
 
     def _append(self, ident: Ident, versions: list[Version]) -> None:
         """Add versions as logs; a partial one only where there is a row that it changes."""
         if versions[0].partial:
-            merged = reduce(fold, versions)
+            merged = reduce(self.fold, versions)
             stands = self.standing(ident)
             if stands is None or stands.deleted:
                 merged = replace(merged, partial=False)
@@ -218,7 +247,7 @@ class ModelTable:
 
     def _fold_in(self, ident: Ident, versions: list[Version]) -> None:
         held = self.versions.get(ident, ())
-        stands = replace(reduce(fold, [*held, *versions]), partial=False)
+        stands = replace(reduce(self.fold, [*held, *versions]), partial=False)
         if stands in held:
             self.late.add(ident)
         # A simple index drops deletes of keys that no base file holds.

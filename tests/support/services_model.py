@@ -44,13 +44,6 @@ class ServicedTable(ModelTable):
             for ident in before.keys() - self.versions.keys():
                 self.versions[ident] = (replace(before[ident][0], deleted=True, by_key=True),)
 
-    def compacted(self, ident: Ident) -> tuple[Version, ...]:
-        """Give what a new base file holds of a key; a deleted one is forgotten."""
-        stands = self.standing(ident)
-        if stands is None or stands.deleted:
-            return ()
-        return (replace(stands, partial=False, in_base=True),)
-
     def is_risky(self, ident: Ident) -> bool:
         """Tell whether it matters for a key, now or later, in which order versions are folded."""
         held = self.versions.get(ident, ())

@@ -18,12 +18,14 @@ from lakebed.errors import CorruptError
 from lakebed.format.meta_columns import RECORD_KEY
 from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import Run
+from lakebed.merge.window import merge_runs
 from lakebed.storage.storage import Storage
 from lakebed.table.config import TableConfig
 from lakebed.table.file_group import FileSlice
 from lakebed.table.log_reader import slice_sources
 from lakebed.table.property_values import flag
 from lakebed.table.run_reader import Needs, open_run
+from lakebed.table.run_source import RunSource
 
 # The column that says where a key is: numbers of file slices, joined by commas.
 PLACES = "_lakebed_places"
@@ -63,14 +65,23 @@ def key_runs(storage: Storage, config: TableConfig, slices: Sequence[FileSlice])
 
 
 def _key_run(storage: Storage, config: TableConfig, slice_: FileSlice, number: int) -> Run:
-    base = replace(slice_, log_files=())
+    base = replace(slice_, log_files=(), boundary=None)
+    needs = Needs((), buffer_bytes=_BUFFER_BYTES)
 
-    def batches() -> Iterator[pa.RecordBatch]:
-        (source,) = slice_sources(storage, base, config, lambda _: True)
+    def keys(source: RunSource) -> Iterator[pa.RecordBatch]:
         place = pa.scalar(str(number))
-        for batch in open_run(storage, source, Needs((), buffer_bytes=_BUFFER_BYTES)).batches:
+        for batch in open_run(storage, source, needs).batches:
             columns = [batch.column(RECORD_KEY), pa.repeat(place, batch.num_rows)]
             yield pa.RecordBatch.from_arrays(columns, schema=PLACES_SCHEMA)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        sources = slice_sources(storage, base, config, lambda _: True)
+        if len(sources) == 1:
+            yield from keys(sources[0])
+            return
+        # A late row of a key with a tombstone belongs where the tombstone is.
+        runs = [Run(source.name, keys(source)) for source in sources]
+        yield from merge_runs(runs, MergeRule(), PLACES_SCHEMA)
 
     assert base.base_file is not None, slice_
     return Run(f"base file {base.base_file.path!r}", batches())

@@ -26,7 +26,9 @@ Words = npt.NDArray[np.uint64]
 _MASKS = np.array([(1 << 64) - (1 << 64 - 8 * n) for n in range(9)], np.uint64)
 
 OrderRuns = Callable[[Words, Ints, Ints, Ints, Ints, Bytes], int]
-FoldVersions = Callable[[Ints, Bytes, Bytes, Ints, Ints, Bytes, Bytes, Ints, Ints, Bytes], None]
+FoldVersions = Callable[
+    [Ints, Bytes, Bytes, Ints, Ints, Bytes, Bytes, bool, bool, Ints, Ints, Bytes], None
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ def _compile(cached: bool) -> Kernels:
     bits, bits_2d = nb.uint8[::1], nb.uint8[:, ::1]
     order = nb.njit(nb.int64(words, ints, ints, ints, ints, bits), cache=cached, nogil=True)
     fold = nb.njit(
-        nb.void(ints, bits, bits, ints_2d, ints, bits_2d, bits, ints, ints_2d, bits),
+        nb.void(ints, bits, bits, ints_2d, ints, bits_2d, bits, nb.b1, nb.b1, ints, ints_2d, bits),
         cache=cached,
         nogil=True,
     )
@@ -240,6 +242,8 @@ def _fold_versions(  # noqa: C901, PLR0912 - one loop, as above
     parts: Ints,
     presence: Bytes,
     yields: Bytes,
+    loser_gives: bool,
+    open_stays: bool,
     winners: Ints,
     sources: Ints,
     results: Bytes,
@@ -248,7 +252,8 @@ def _fold_versions(  # noqa: C901, PLR0912 - one loop, as above
 
     In: row numbers in key order, 1 at the first of a key, flags, ranks[field, version], the
     part of each version, presence[class, part]: whether the part has the columns of that class,
-    yields[part]: whether its versions, which come last, win only by greater ranks.
+    yields[part]: whether its versions, which come last, win only by greater ranks; how versions
+    meet, as in `tree.fold_versions`.
     Out, per key: the row that won, sources[class, key]: the row that its columns come from or -1
     for null, flags.
     """
@@ -269,8 +274,7 @@ def _fold_versions(  # noqa: C901, PLR0912 - one loop, as above
                 sources[cls, key] = row if there else -1
             continue
         yielding = yields[parts[new]] != 0
-        # Of two deletes the older one stays if it has no ordering value.
-        stays = deleted and results[key] & 5 == 5
+        stays = open_stays and deleted and results[key] & 5 == 5
         wins = not yielding and not stays
         if results[key] & 4 == 0 and (yielding or flags[new] & 2 == 0):
             for field in range(fields):
@@ -289,8 +293,8 @@ def _fold_versions(  # noqa: C901, PLR0912 - one loop, as above
             winners[key] = row
             results[key] = (flags[new] & 5) | barrier
         else:
+            gives = loser_gives and not gone and not deleted
             for cls in range(classes):
-                lacks = sources[cls, key] < 0 and not gone and not deleted
-                if lacks and presence[cls, parts[new]] != 0:
+                if gives and sources[cls, key] < 0 and presence[cls, parts[new]] != 0:
                     sources[cls, key] = row
             results[key] = (results[key] & 5) | barrier

@@ -41,12 +41,24 @@ class MergeRule:
 
     With `natural_deletes` a delete has no ordering value, whatever it carries: it beats what is
     older and loses to what is newer.
+
+    Versions are resolved in sequence, oldest first: a version that loses gives no column, but for
+    what `fill` takes from it, and a delete without an ordering value starts its key anew. With
+    `logs_first` they are resolved as Apache Hudi 1.2 does it: the logs of a slice are folded among
+    themselves before they meet the base file, a row that loses gives what a partial winner lacks,
+    and a delete without an ordering value outlasts one that has it.
     """
 
     ordering_fields: tuple[str, ...] = ()
     merger: Merger | None = None
     fill: Fill | None = None
     natural_deletes: bool = False
+    logs_first: bool = False
+
+    @property
+    def loser_gives(self) -> bool:
+        """Whether a version that loses gives columns that the winner lacks."""
+        return self.logs_first or self.fill is not None
 
     @property
     def is_associative(self) -> bool:
@@ -54,6 +66,6 @@ class MergeRule:
 
         Not where a late row fills what it finds null: a row between the two may be in time. It
         holds for the rows of a write; among logs a delete without an ordering value is an
-        exception, see `merge/passes.py`.
+        exception under `logs_first`, see `merge/passes.py`.
         """
         return self.merger is None and self.fill is None

@@ -57,7 +57,8 @@ class Versions:
     """The versions of some keys in key order, oldest first.
 
     `presence[class, part]` says whether a part of the window has the columns of a class,
-    `yields[part]` whether its rows, which come last, win only by a greater rank.
+    `yields[part]` whether its rows, which come last, win only by a greater rank. `loser_gives`
+    and `open_stays` are how versions meet, see `fold_versions`.
     """
 
     rows: Ints
@@ -67,6 +68,8 @@ class Versions:
     parts: Ints
     presence: Bytes
     yields: Bytes
+    loser_gives: bool = False
+    open_stays: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +105,12 @@ def order_keys(runs: Sequence[Sequence[Keys]], *, kernel: bool) -> Order:
 def fold_versions(versions: Versions, *, kernel: bool) -> Folded:
     """Fold the versions of each key, oldest to newest.
 
-    The newer wins if it is a barrier, if the older is open, or if its ranks are not less; but a
-    delete that is open stays when another delete follows, as in Hudi. The
-    winner brings the columns that its part has, the loser those that the winner lacks; nothing
-    comes from a deleted version, and a deleted winner has none. What the winner carries of
-    flags stays, and a barrier of either. A version that yields wins only if its ranks are greater
-    and the older is not open.
+    The newer wins if it is a barrier, if the older is open, or if its ranks are not less; with
+    `open_stays` a delete that is open stays when another delete follows. A winner that is newer
+    keeps the older columns that its part lacks; a newer version that loses gives the columns that
+    the winner lacks only if `loser_gives`. Nothing comes from a deleted version, and a deleted
+    winner has none. What the winner carries of flags stays, and a barrier of either. A version
+    that yields wins only if its ranks are greater and the older is not open.
     """
     return _fold_compiled(versions) if kernel else _fold_plain(versions)
 
@@ -154,6 +157,8 @@ def _fold_compiled(versions: Versions) -> Folded:
         versions.parts,
         versions.presence,
         versions.yields,
+        versions.loser_gives,
+        versions.open_stays,
         winners,
         sources,
         flags,
@@ -170,6 +175,8 @@ def _fold_plain(versions: Versions) -> Folded:
         list(map(tuple, versions.ranks.T.tolist())),
         [has[part] for part in versions.parts.tolist()],
         [bool(versions.yields[part]) for part in versions.parts.tolist()],
+        loser_gives=versions.loser_gives,
+        open_stays=versions.open_stays,
     )
     by_class = np.array(sources, np.int64).reshape(len(winners), len(versions.presence)).T
     return Folded(

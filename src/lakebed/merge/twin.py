@@ -98,9 +98,9 @@ class _Version:
         self.ordering = ordering
         self.sources = [row if there and not flags & DELETED else -1 for there in has]
 
-    def meet(self, new: "_Version") -> "_Version":
-        """Fold a newer version in; give the one that stands."""
-        if new.flags & DELETED and self.flags & DELETED and self.flags & OPEN:
+    def meet(self, new: "_Version", *, loser_gives: bool, open_stays: bool) -> "_Version":
+        """Fold a newer version in; return the one that stands."""
+        if open_stays and new.flags & DELETED and self.flags & DELETED and self.flags & OPEN:
             new_wins = False
         elif new.yields:
             new_wins = not self.flags & OPEN and new.ordering > self.ordering
@@ -109,7 +109,8 @@ class _Version:
                 new.flags & BARRIER or self.flags & OPEN or new.ordering >= self.ordering
             )
         winner, loser = (new, self) if new_wins else (self, new)
-        if not winner.flags & DELETED:
+        gives = new_wins or loser_gives
+        if gives and not winner.flags & DELETED:
             winner.sources = [
                 own if own >= 0 else other
                 for own, other in zip(winner.sources, loser.sources, strict=True)
@@ -125,11 +126,15 @@ def fold_versions(
     orderings: Sequence[tuple[int, ...]],
     has: Sequence[Sequence[bool]],
     yields: Sequence[bool],
+    *,
+    loser_gives: bool = False,
+    open_stays: bool = False,
 ) -> tuple[list[int], list[list[int]], list[int]]:
     """Fold the versions of each key, oldest first: winners, sources by key, flags.
 
     `has[i]` says for each class of columns whether version i has them, `yields[i]` whether it
-    comes last and wins only by a greater ordering.
+    comes last and wins only by a greater ordering. `loser_gives` and `open_stays` are as in
+    `tree.fold_versions`.
     """
     standing: list[_Version] = []
     for at, row in enumerate(rows):
@@ -137,7 +142,9 @@ def fold_versions(
         if starts[at]:
             standing.append(version)
         else:
-            standing[-1] = standing[-1].meet(version)
+            standing[-1] = standing[-1].meet(
+                version, loser_gives=loser_gives, open_stays=open_stays
+            )
     return (
         [version.row for version in standing],
         [version.sources for version in standing],

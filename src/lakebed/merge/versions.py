@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakebed.errors import CorruptError, InvalidError, UnsupportedError
-from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.format.meta_columns import COMMIT_TIME, RECORD_KEY
 from lakebed.merge.arrays import Bytes, Ints, int64_array, to_numpy, uint8_array
 from lakebed.merge.custom import Repeated, merge_rounds
 from lakebed.merge.fill import fill_classes, stand_in
@@ -91,8 +91,8 @@ def resolve(
 ) -> pa.RecordBatch:
     """Give one row per key, in key order.
 
-    With `keep_deletes` a deleted key keeps its ordering values, and the flags are the last
-    column; otherwise it is left out.
+    With `keep_deletes` a deleted key keeps its ordering values and its commit time, and the flags
+    are the last column; otherwise it is left out.
     """
     if rule.merger is None:
         standing = choose(parts, order, rule, kernel=kernel)
@@ -127,6 +127,8 @@ def choose(parts: Sequence[Part], order: Order, rule: MergeRule, *, kernel: bool
             columns.parts,
             columns.presence,
             columns.yields,
+            loser_gives=rule.loser_gives,
+            open_stays=rule.logs_first,
         ),
         kernel=kernel,
     )
@@ -183,7 +185,7 @@ def _take(
     columns: dict[str, pa.Array] = {}
     for names, rows in zip(standing.classes, sources, strict=True):
         columns |= _columns(table, names, rows if deleted is None else np.where(deleted, -1, rows))
-        kept = [name for name in names if name in rule.ordering_fields]
+        kept = [name for name in names if name == COMMIT_TIME or name in rule.ordering_fields]
         if deleted is not None and kept:
             columns |= _columns(table, kept, np.where(deleted, winners, rows))
     if deleted is not None:

@@ -38,7 +38,8 @@ def merge_runs(
     Each key comes once, but for what `Run.repeats` says.
 
     The batches have the columns of `schema`. Deleted keys are left out, unless `keep_deletes`:
-    then the flags are the last column, and a deleted key has its ordering values and else nulls.
+    then the flags are the last column, and a deleted key has its ordering values, its commit time
+    and else nulls.
     A key that is less than the one before it in its run is a CorruptError.
     """
     return gather(_merge(runs, rule, schema, fold=True, keep_deletes=keep_deletes))

@@ -125,6 +125,17 @@ class TableConfig:
         return self.properties.get("hoodie.populate.meta.fields", "true").strip().lower() != "false"
 
     @property
+    def is_lsm_tree(self) -> bool:
+        """Whether versions of a key are resolved in sequence, base file first."""
+        return self.layout is Layout.LSM_TREE
+
+    @property
+    def keeps_tombstones(self) -> bool:
+        """Whether deletes may carry ordering values that outlast a full compaction."""
+        by_event_time = self.merge_mode is MergeMode.EVENT_TIME_ORDERING
+        return self.is_lsm_tree and by_event_time and not self.natural_deletes
+
+    @property
     def timestamp_fields(self) -> tuple[str, ...]:
         """Give the partition fields whose folders are formatted times."""
         if self.key_generator is KeyGenerator.CUSTOM:

@@ -9,6 +9,11 @@ are Hudi's (HoodieFileGroup.getBaseInstantTime and the completion-time query vie
 2. a log with completion time c belongs to the slice with the greatest instant <= c, or
    to a slice of its own instant when there is none;
 3. within a slice logs replay by (requested instant, version, write token, kind).
+
+So the place of a log in the sequence of its file group is (slice, requested instant, version,
+token), also while the compaction that begins its slice is pending: carrying the plan out moves no
+log. In `lsm_tree` tables a log of deletes that was written together with a base file holds
+tombstones: it replays before every other log of the slice.
 """
 
 from collections import defaultdict
@@ -64,23 +69,69 @@ class FileGroupId:
 
 
 @dataclass(frozen=True, slots=True)
+class PendingCompaction:
+    """A compaction that is planned on a file group and not completed.
+
+    It forgets the ordered deletes of commits before `cutoff`; an empty one forgets none.
+    """
+
+    instant: str
+    cutoff: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """Where a pending compaction divides the logs of a slice.
+
+    It merges the first `merged` of them with the base file, and forgets the ordered deletes of
+    commits before `cutoff`: what lies on top of it does not meet these deletes.
+    """
+
+    merged: int
+    cutoff: str
+
+
+@dataclass(frozen=True, slots=True)
 class FileSlice:
-    """One version of a file group: L1 is the base file, L0 the logs on top, oldest first."""
+    """One version of a file group: L1 is the base file, L0 the logs on top, oldest first.
+
+    `tombstones` are logs of deletes that were written together with the base file. Their keys are
+    not in it, so they matter only to what lies on top of them. `boundary` is there while a
+    compaction of the slice is pending and logs have come since it was planned.
+    """
 
     group: FileGroupId
     instant: str
     base_file: BaseFile | None
     log_files: tuple[LogFile, ...] = ()
+    tombstones: tuple[LogFile, ...] = ()
+    boundary: Boundary | None = None
 
     @property
     def needs_merge(self) -> bool:
-        """Tell whether a snapshot of this slice is more than its base file."""
+        """Whether a snapshot of this slice is more than its base file."""
         return bool(self.log_files)
 
     @property
     def files(self) -> tuple[BaseFile | LogFile, ...]:
-        """Give its files, oldest first."""
-        return self.log_files if self.base_file is None else (self.base_file, *self.log_files)
+        """Return its files, oldest first."""
+        base = () if self.base_file is None else (self.base_file,)
+        return (*base, *self.tombstones, *self.log_files)
+
+    def with_tombstones_apart(self) -> "FileSlice":
+        """Return the slice with the logs of its base file's own instant as tombstones.
+
+        No write but the one that made the base file has its instant. So it is in `lsm_tree`
+        tables; in tables of timeline layout 1 all logs carry the instant of their slice.
+        """
+        if self.base_file is None:
+            return self
+        instant = self.base_file.name.instant
+        apart = tuple(log for log in self.log_files if log.name.instant == instant)
+        if not apart:
+            return self
+        rest = tuple(log for log in self.log_files if log.name.instant != instant)
+        return replace(self, tombstones=(*self.tombstones, *apart), log_files=rest)
 
 
 def join_path(partition: str, name: str) -> str:
@@ -101,13 +152,15 @@ def build_slices(
     group: FileGroupId,
     files: Iterable[BaseFile | LogFile],
     completion_of: Callable[[str], str],
-    pending_compactions: Iterable[str] = (),
+    pending: Iterable[PendingCompaction] = (),
+    *,
+    lsm_tree: bool = False,
 ) -> tuple[FileSlice, ...]:
-    """Give the slices of one file group, oldest first.
+    """Return the slices of one file group, oldest first.
 
     `files` are those of visible instants only; `completion_of` gives the completion
-    time of a visible instant. `pending_compactions` are the instants of compactions
-    planned on this group: they hold no base file yet, but later logs belong to them.
+    time of a visible instant. `pending` are the compactions planned on this group: they hold no
+    base file yet, but later logs belong to them. `lsm_tree` is the layout of the table.
     """
     bases: dict[str, BaseFile] = {}
     logs: list[LogFile] = []
@@ -121,13 +174,15 @@ def build_slices(
             )
         else:
             bases[file.name.instant] = file
+    planned = {one.instant: Boundary(0, one.cutoff) for one in pending}
     slices: dict[str, FileSlice] = {
-        instant: FileSlice(group, instant, bases.get(instant))
-        for instant in sorted({*bases, *pending_compactions})
+        instant: FileSlice(group, instant, bases.get(instant), boundary=planned.get(instant))
+        for instant in sorted({*bases, *planned})
     }
     for instant, held in _logs_by_slice(logs, sorted(slices), completion_of).items():
         found = slices.get(instant) or FileSlice(group, instant, None)
-        slices[instant] = replace(found, log_files=held)
+        found = replace(found, log_files=held)
+        slices[instant] = found.with_tombstones_apart() if lsm_tree else found
     return tuple(slices[instant] for instant in sorted(slices))
 
 
@@ -146,16 +201,25 @@ def _logs_by_slice(
 
 
 def latest_slice(slices: tuple[FileSlice, ...]) -> FileSlice | None:
-    """Give what a snapshot reads of one file group.
+    """Return what a snapshot reads of one file group.
 
     While a compaction is pending its slice has no base file: the previous slice and the
     logs of the pending one are read together, so nothing is lost.
     """
     logs: tuple[LogFile, ...] = ()
+    late = 0
+    pending: Boundary | None = None
     for found in reversed(slices):
         logs = found.log_files + logs
         if found.base_file is not None:
-            return replace(found, log_files=logs)
+            return replace(found, log_files=logs, boundary=_boundary(pending, logs, late))
+        if found.boundary is not None and found.log_files:
+            pending, late = found.boundary, len(logs)
     if not slices or not logs:
         return None
-    return replace(slices[0], log_files=logs)
+    return replace(slices[0], log_files=logs, boundary=_boundary(pending, logs, late))
+
+
+def _boundary(pending: Boundary | None, logs: tuple[LogFile, ...], late: int) -> Boundary | None:
+    """Return the boundary before the last `late` logs, where a pending plan has put one."""
+    return None if pending is None else replace(pending, merged=len(logs) - late)

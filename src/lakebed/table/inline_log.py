@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from lakebed.format.avro_rows.block import encode_head
 from lakebed.format.delete_columns import encode_deletes
+from lakebed.format.delete_instants import DeleteInstants, record_instants
 from lakebed.format.log_block import BlockType, HeaderKey, LogBlock, encode_block, encode_frame
 from lakebed.format.names import InlineLogName
 from lakebed.format.order_mark import mark_ordered
@@ -162,7 +163,10 @@ class InlineLog:
         if deletes is None:
             return
         content = encode_deletes(deletes.keys, self._target.partition, deletes.ordering)
-        headers = self._headers(mark_ordered(self._target.table_schema)) | self._target.headers
+        schema = mark_ordered(self._target.table_schema)
+        if deletes.instants is not None:
+            schema = record_instants(schema, DeleteInstants.of(deletes.instants))
+        headers = self._headers(schema) | self._target.headers
         self._open().write(encode_block(LogBlock(BlockType.DELETE, headers, content)))
 
 
@@ -185,7 +189,9 @@ class _PendingDeletes:
         if not parts:
             return None
         columns = zip(*(part.ordering for part in parts), strict=True)
+        instants = [part.instants for part in parts if part.instants is not None]
         return Deletes(
             pa.concat_arrays([part.keys for part in parts]),
             [pa.concat_arrays(column) for column in columns],
+            pa.concat_arrays(instants) if instants else None,
         )

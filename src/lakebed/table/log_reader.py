@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from lakebed.errors import CorruptError, LakebedError, UnsupportedError
+from lakebed.format.delete_instants import recorded_instants
 from lakebed.format.footer import FOOTER_IS_ORDERED
 from lakebed.format.log_block import ROLLBACK_COMMAND, BlockType, CorruptSpan, HeaderKey
 from lakebed.format.log_scan import BlockPlace, scan_blocks
@@ -17,7 +18,7 @@ from lakebed.format.names import NativeLogName, replay_key
 from lakebed.format.native_footer import FOOTER_KINDS, FooterKind, LogFooter, parse_log_footer
 from lakebed.format.order_mark import is_marked_ordered
 from lakebed.storage.storage import Storage
-from lakebed.table.config import Layout, TableConfig
+from lakebed.table.config import TableConfig
 from lakebed.table.file_group import BaseFile, FileSlice, LogFile
 from lakebed.table.parquet_source import open_parquet
 from lakebed.table.run_source import RunKind, RunSource
@@ -44,13 +45,19 @@ class _Found:
 def slice_sources(
     storage: Storage, slice_: FileSlice, config: TableConfig, is_visible: Callable[[str], bool]
 ) -> list[RunSource]:
-    """Give the runs of `slice_` in the order in which they replay, the base file first.
+    """Return the runs of `slice_` in the order in which they replay, the base file first.
+
+    The logs of an `lsm_tree` table replay in the order of the slice: tombstones, then slice by
+    slice while a compaction is pending. Hudi sorts the logs of both slices together, so that is
+    how those of other tables are read.
 
     Change data is left out. A torn block is read past, as Hudi does, if its writer was rolled
     back or wrote all of its rows behind it again; else it is CorruptError. Blocks and files
     that this release does not read are UnsupportedError, if they count.
     """
-    logs = sorted(slice_.log_files, key=lambda log: replay_key(log.name))
+    logs: Sequence[LogFile] = (*slice_.tombstones, *slice_.log_files)
+    if not config.is_lsm_tree:
+        logs = sorted(logs, key=lambda log: replay_key(log.name))
     found: list[_Found] = []
     for log in logs:
         # Under an inline name there may be a rollback, which counts whatever its instant.
@@ -58,9 +65,7 @@ def slice_sources(
         if not log.is_cdc and not unseen:
             found.extend(_read_log(storage, log, config))
     counted = _without_rolled_back(found, is_visible)
-    at_own_place = config.layout is Layout.LSM_TREE and all(
-        isinstance(log.name, NativeLogName) for log in logs
-    )
+    at_own_place = config.is_lsm_tree and all(isinstance(log.name, NativeLogName) for log in logs)
     sources = []
     for item in _without_replaced(counted, at_own_place=at_own_place):
         if item.refusal is not None:
@@ -171,6 +176,7 @@ def _block_source(log: LogFile, place: BlockPlace, instant: str, where: str) -> 
         partial=place.headers.get(HeaderKey.IS_PARTIAL, "").lower() == "true",
         offset=place.content_offset,
         length=place.content_length,
+        delete_instants=recorded_instants(schema, where) if deletes and schema else None,
         avro_schema=schema if avro else None,
     )
 
@@ -197,7 +203,7 @@ def _look_for_mark(storage: Storage, source: RunSource) -> RunSource:
 
 
 def _sorts_native(config: TableConfig) -> bool:
-    return config.version >= _NATIVE_SORTED and config.layout is Layout.LSM_TREE
+    return config.version >= _NATIVE_SORTED and config.is_lsm_tree
 
 
 def _instants(text: str) -> tuple[str, ...]:

@@ -84,11 +84,13 @@ class Rows:
 class Deletes:
     """Deleted keys in ascending order, and a column per ordering field.
 
-    A delete whose ordering values are null always wins over what is older.
+    A delete whose ordering values are null always wins over what is older. `instants` are those of
+    the commits that deleted the keys, where this write only gathers them.
     """
 
     keys: pa.StringArray
     ordering: list[pa.Array]
+    instants: pa.StringArray | None = None
 
     def split(self) -> tuple["Deletes | None", "Deletes | None"]:
         """Give those that have an ordering value, and those that always win; None for no delete."""
@@ -100,7 +102,11 @@ class Deletes:
         return self._filter(pc.invert(always)), self._filter(always)
 
     def _filter(self, mask: pa.BooleanArray) -> "Deletes":
-        return Deletes(self.keys.filter(mask), [column.filter(mask) for column in self.ordering])
+        return Deletes(
+            self.keys.filter(mask),
+            [column.filter(mask) for column in self.ordering],
+            None if self.instants is None else self.instants.filter(mask),
+        )
 
     @property
     def size_bytes(self) -> int:

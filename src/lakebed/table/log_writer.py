@@ -6,7 +6,7 @@ files; `docs/format/log-files.md` describes both.
 
 import json
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ from lakebed.table.native_log import NativeLog
 from lakebed.table.new_run import KeyOrder
 from lakebed.table.schema import storage_type
 
-__all__ = ["LogFileStats", "write_log_run"]
+__all__ = ["LogFileStats", "LogRunWriter", "write_log_run"]
 
 _NATIVE_VERSION = 10
 """The table version from which logs are files of their own: before it Hudi does not see them."""
@@ -77,7 +77,29 @@ def write_log_run(
     next_version: int | None = None,
     compacted: tuple[str, ...] = (),
 ) -> list[LogFileStats]:
-    """Write a run of rows and deletes as the log of `version`; no rows at all write no file.
+    """Write a run of rows and deletes, `batches`, as `LogRunWriter` does."""
+    writer = LogRunWriter(
+        storage,
+        config,
+        partition=partition,
+        file_id=file_id,
+        write_token=write_token,
+        version=version,
+        instant=instant,
+        schema=schema,
+        table_schema_text=table_schema_text,
+        partial=partial,
+        next_version=next_version,
+        compacted=compacted,
+    )
+    with writer:
+        for batch in batches:
+            writer.put(batch)
+        return writer.close()
+
+
+class LogRunWriter:
+    """Writes a run of rows and deletes as the log of `version`; no rows at all write no file.
 
     `batches` ascend by `_hoodie_record_key`, each key once, and hold the columns of `schema`,
     all of the table's or, in a `partial` run, those that change and the ordering columns.
@@ -87,46 +109,75 @@ def write_log_run(
     A row that must win over all before it (BARRIER) follows a delete of its key that does. In
     native logs this takes a second version: `next_version`, above `version` and free; without
     one such a row is refused. `compacted` are the instants that a log compaction replaces with
-    this run. Nothing is visible before all is written, and nothing stays
-    after a failure.
+    this run. Nothing is visible before `close`, and nothing stays after a failure.
     """
-    table_schema = with_meta_fields(table_schema_text)
-    ordering = _ordering_fields(config, table_schema)
-    if partial:
-        for field in ordering:
-            if field.name not in schema.names:
-                raise SchemaError(
-                    f"partial log of {file_id}: want the ordering column {field.name!r},"
-                    f" found {', '.join(schema.names)}"
-                )
-    target = LogTarget(
-        storage=storage,
-        table_name=config.name,
-        partition=partition,
-        file_id=file_id,
-        write_token=write_token,
-        version=version,
-        next_version=next_version,
-        instant=instant,
-        schema=schema,
-        row_schema=_with_columns(table_schema, schema) if partial else table_schema,
-        table_schema=table_schema,
-        ordering=ordering,
-        partial=partial,
-        compacted=compacted,
-        avro=_writes_avro(config, ordering),
-    )
-    log: _Log = NativeLog(target) if config.version >= _NATIVE_VERSION else InlineLog(target)
-    order = KeyOrder(target.place)
-    try:
-        for batch in batches:
-            if batch.num_rows:
-                order.check(batch.column(RECORD_KEY))
-                _put(log, batch, target)
-        return log.close()
-    except BaseException:
-        log.abort()
-        raise
+
+    def __init__(
+        self,
+        storage: Storage,
+        config: TableConfig,
+        *,
+        partition: str,
+        file_id: str,
+        write_token: str,
+        version: int,
+        instant: str,
+        schema: pa.Schema,
+        table_schema_text: str,
+        partial: bool = False,
+        next_version: int | None = None,
+        compacted: tuple[str, ...] = (),
+    ) -> None:
+        table_schema = with_meta_fields(table_schema_text)
+        ordering = _ordering_fields(config, table_schema)
+        if partial:
+            for field in ordering:
+                if field.name not in schema.names:
+                    raise SchemaError(
+                        f"partial log of {file_id}: want the ordering column {field.name!r},"
+                        f" found {', '.join(schema.names)}"
+                    )
+        self._target = target = LogTarget(
+            storage=storage,
+            table_name=config.name,
+            partition=partition,
+            file_id=file_id,
+            write_token=write_token,
+            version=version,
+            next_version=next_version,
+            instant=instant,
+            schema=schema,
+            row_schema=_with_columns(table_schema, schema) if partial else table_schema,
+            table_schema=table_schema,
+            ordering=ordering,
+            partial=partial,
+            compacted=compacted,
+            avro=_writes_avro(config, ordering),
+        )
+        self._log: _Log = (
+            NativeLog(target) if config.version >= _NATIVE_VERSION else InlineLog(target)
+        )
+        self._order = KeyOrder(target.place)
+        self._closed = False
+
+    def put(self, batch: pa.RecordBatch) -> None:
+        """Take rows and deletes above those before."""
+        if batch.num_rows:
+            self._order.check(batch.column(RECORD_KEY))
+            _put(self._log, batch, self._target)
+
+    def close(self) -> list[LogFileStats]:
+        """Make what was written visible and return what it is."""
+        written = self._log.close()
+        self._closed = True
+        return written
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._closed:
+            self._log.abort()
 
 
 def _writes_avro(config: TableConfig, ordering: tuple[pa.Field, ...]) -> bool:
@@ -204,7 +255,14 @@ def _rows(batch: pa.RecordBatch, target: LogTarget) -> Rows:
 
 def _always_winning(batch: pa.RecordBatch, target: LogTarget) -> Deletes:
     nulls = [pa.nulls(batch.num_rows, field.type) for field in target.ordering]
-    return Deletes(batch.column(RECORD_KEY), nulls)
+    return Deletes(batch.column(RECORD_KEY), nulls, _instants(batch, target))
+
+
+def _instants(batch: pa.RecordBatch, target: LogTarget) -> pa.StringArray | None:
+    """Return the commits that deleted the keys, where deletes of several are gathered."""
+    if not target.ordering or COMMIT_TIME not in batch.schema.names:
+        return None
+    return pc.fill_null(batch.column(COMMIT_TIME), target.instant)
 
 
 def _deletes(batch: pa.RecordBatch, flags: Flags, target: LogTarget) -> Deletes:
@@ -227,4 +285,4 @@ def _deletes(batch: pa.RecordBatch, flags: Flags, target: LogTarget) -> Deletes:
                 f"ordering column {field.name!r} is null for the delete of key {key!r}"
             )
         columns.append(pc.if_else(pa.array(ordered), values, pa.scalar(None, field.type)))
-    return Deletes(keys, columns)
+    return Deletes(keys, columns, _instants(batch, target))

@@ -34,6 +34,8 @@ def merge_rule(
         config.ordering_fields if by_event_time else (),
         fill=config.fill,
         natural_deletes=config.natural_deletes,
+        # Tables of the default layout are Hudi's, and are read as Hudi reads them.
+        logs_first=not config.is_lsm_tree,
     )
 
 

@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from lakebed.errors import InvalidError
-from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.format.meta_columns import COMMIT_TIME, RECORD_KEY
 from lakebed.format.names import LogKind, NativeLogName
 from lakebed.format.native_footer import FOOTER_KINDS, LogFooter, encode_log_footer
 from lakebed.table.data_writer import DataFileWriter
@@ -101,20 +101,17 @@ class NativeLog:
             self._target.storage.delete(stats.path)
 
     def _put_deletes(self, deletes: Deletes, version: int) -> None:
+        schema, columns = self._delete_schema, [deletes.keys, *deletes.ordering]
+        if deletes.instants is not None:
+            schema = schema.append(pa.field(COMMIT_TIME, pa.string()))
+            columns.append(deletes.instants)
         writer = self._deletes.get(version)
         if writer is None:
             path = self._path(LogKind.DELETES, version)
             writer = self._deletes[version] = RunWriter(
-                self._target.storage.open_write(path),
-                path,
-                self._delete_schema,
-                self._footer(LogKind.DELETES),
+                self._target.storage.open_write(path), path, schema, self._footer(LogKind.DELETES)
             )
-        writer.write(
-            pa.RecordBatch.from_arrays(
-                [deletes.keys, *deletes.ordering], schema=self._delete_schema
-            )
-        )
+        writer.write(pa.RecordBatch.from_arrays(columns, schema=schema))
 
     def _open_rows(self) -> DataFileWriter:
         target = self._target

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lakebed.errors import CorruptError, UnsupportedError
 from lakebed.format.delete_columns import decode_deletes
-from lakebed.format.meta_columns import IS_DELETED, RECORD_KEY
+from lakebed.format.meta_columns import COMMIT_TIME, IS_DELETED, RECORD_KEY
 from lakebed.format.record_key import record_keys
 from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS, Run
 from lakebed.storage.storage import Storage
@@ -41,6 +41,7 @@ _FEW_ROWS = 2_048
 _OPERATION = "_hoodie_operation"
 _DELETE_OPERATIONS = pa.array(["D", "-U"])
 KEY_FIELD = pa.field(RECORD_KEY, pa.string())
+_COMMIT_TIME_FIELD = pa.field(COMMIT_TIME, pa.string())
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,11 @@ class Needs:
     max_rows: int = READ_ROWS
     sort_bytes: int = SORT_BYTES
     virtual_key: "VirtualKey | None" = None
+
+    @property
+    def commit_times(self) -> bool:
+        """Whether commit times are wanted, of deletes too."""
+        return any(field.name == COMMIT_TIME for field in self.fields)
 
     @property
     def all_fields(self) -> list[pa.Field]:
@@ -186,6 +192,10 @@ def _read_data(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa
                 check_keys(rows, source.name)
                 if markers:
                     rows = rows.append_column(FLAGS, _deleted_flags(batch, markers, needs))
+                    if needs.commit_times and needs.virtual_key is not None:
+                        # Without meta columns only the run says when a row was deleted.
+                        at = rows.schema.get_field_index(COMMIT_TIME)
+                        rows = rows.set_column(at, _COMMIT_TIME_FIELD, _repeated(source, rows))
             yield rows
 
 
@@ -240,12 +250,16 @@ def _read_delete_file(
 ) -> Iterator[pa.RecordBatch]:
     with open_parquet(storage, source.path, source.name, footer=source.footer) as file:
         fields = [KEY_FIELD, *(field.with_nullable(True) for field in needs.ordering)]
+        if needs.commit_times and COMMIT_TIME in file.schema.names:
+            fields.append(_COMMIT_TIME_FIELD)
         target = pa.schema(fields)
         for batch in _read_batches(file, find_columns(file.schema, fields), source, needs):
             with reading(source.name):
                 rows = shape(batch, target)
                 check_keys(rows, source.name)
-                nulls = [pc.is_null(column) for column in rows.columns[1:]]
+                if needs.commit_times and COMMIT_TIME not in target.names:
+                    rows = rows.append_column(_COMMIT_TIME_FIELD, _repeated(source, rows))
+                nulls = [pc.is_null(rows.column(field.name)) for field in needs.ordering]
                 # Without an ordering value a delete beats whatever is older.
                 flags = (
                     pc.if_else(reduce(pc.and_, nulls), _flag(COMMIT_TIME_DELETE), _flag(DELETED))
@@ -281,6 +295,10 @@ def _read_delete_block(
         ],
         names=[RECORD_KEY, *(field.name for field in needs.ordering), FLAGS],
     )
+    if needs.commit_times:
+        own = source.delete_instants
+        times = _repeated(source, rows) if own is None else own.column(rows.num_rows, source.name)
+        rows = rows.append_column(_COMMIT_TIME_FIELD, times)
     check_keys(rows, source.name)
     for start in range(0, rows.num_rows, MAX_BATCH_ROWS):
         yield rows.slice(start, MAX_BATCH_ROWS)
@@ -292,6 +310,10 @@ def check_keys(rows: pa.RecordBatch, what: str) -> None:
         raise UnsupportedError(
             f"{what}: rows without a record key ({RECORD_KEY}) cannot be merged or looked up"
         )
+
+
+def _repeated(source: RunSource, rows: pa.RecordBatch) -> pa.StringArray:
+    return pa.repeat(pa.scalar(source.instant), rows.num_rows)
 
 
 def _flag(value: int) -> pa.Scalar:

@@ -7,6 +7,8 @@ the same thing; nobody above tells them apart.
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from lakebed.format.delete_instants import DeleteInstants
+from lakebed.format.meta_columns import COMMIT_TIME
 from lakebed.table.parquet_source import ParquetFooter
 
 
@@ -23,7 +25,8 @@ class RunSource:
 
     Deletes that are a whole file are Parquet, those inside one are the content of a delete
     block. Rows are Parquet, or Avro of the schema `avro_schema`. An `ordered` run ascends by record key, as its writer says; reading it checks. A
-    `partial` one holds the changed columns only. `instant` wrote it. The `footer` is there where it
+    `partial` one holds the changed columns only. `instant` wrote it; deletes that a compaction
+    gathered have `delete_instants` of their own, or a column of them. The `footer` is there where it
     had to be read to know the rest.
     """
 
@@ -35,6 +38,7 @@ class RunSource:
     is_base: bool = False
     offset: int = 0
     length: int | None = None
+    delete_instants: DeleteInstants | None = field(default=None, repr=False)
     avro_schema: str | None = field(default=None, repr=False)
     footer: ParquetFooter | None = field(default=None, repr=False, compare=False)
 
@@ -44,6 +48,16 @@ class RunSource:
         if self.kind is RunKind.DELETES:
             return self.length is None
         return self.avro_schema is None
+
+    @property
+    def oldest_instant(self) -> str:
+        """Return an instant that no row or delete of the run is older than."""
+        if self.delete_instants is not None:
+            return self.delete_instants.oldest
+        if self.kind is RunKind.DELETES and self.footer is not None:
+            # A native file with commit times of its own was gathered from several commits.
+            return "" if COMMIT_TIME in self.footer.schema.names else self.instant
+        return self.instant
 
     @property
     def name(self) -> str:

@@ -1,21 +1,23 @@
 """The rows of a file slice: its runs merged as a stream, deletes left out."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakebed.errors import CorruptError, SchemaError, UnsupportedError
 from lakebed.format.footer import FOOTER_IS_ORDERED
-from lakebed.format.meta_columns import META_COLUMNS, RECORD_KEY
+from lakebed.format.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY
+from lakebed.merge.arrays import to_bools
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.rule import MergeRule
-from lakebed.merge.run import Run
+from lakebed.merge.run import DELETED, FLAGS, OPEN, Run
 from lakebed.merge.window import gather
 from lakebed.storage.storage import Storage
-from lakebed.table.config import Layout, TableConfig
+from lakebed.table.config import TableConfig
 from lakebed.table.conform import check_nulls
-from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice
+from lakebed.table.file_group import BaseFile, Boundary, FileSlice
 from lakebed.table.key_filter import KeyFilter, check_ascending
 from lakebed.table.log_reader import slice_sources
 from lakebed.table.parquet_source import (
@@ -33,7 +35,6 @@ from lakebed.table.run_source import RunSource
 from lakebed.table.schema import find_field
 from lakebed.table.spill import Spills
 
-_NATIVE_VERSION = 10
 # The batches of all runs of a merge together have about so many rows. Beside them each run holds
 # a page of every column.
 _MERGE_ROWS = 147_456
@@ -56,13 +57,16 @@ def read_slice(
     sources: Sequence[RunSource] | None = None,
     row_groups: RowGroupFilter | None = None,
     by_key: bool = False,
+    deletes: Callable[[pa.RecordBatch], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of `slice_` as `columns` of the table's schema, which may be meta columns.
 
     A slice without logs gives its base file as it lies, but for what `row_groups` rules out,
     and `rule` is not asked. Else, or if it is to be `by_key`, rows come in ascending order of
     key, each key once unless its base file holds it several times. `is_visible` tells which instants count. `sources` are the runs of the
-    slice, if the caller has them already. Memory is bounded by runs times `buffer_bytes`; runs
+    slice, if the caller has them already. `deletes`, which goes with `by_key`, is called with the
+    deleted keys on the way: their ordering values, flags and the `columns`, of which only the
+    commit time of a delete says something. Memory is bounded by runs times `buffer_bytes`; runs
     without order are sorted in a bound of their own.
     """
     target = pa.schema(project(schema, columns))
@@ -94,15 +98,7 @@ def read_slice(
             buffer_bytes=buffer_bytes,
             max_rows=min(READ_ROWS, max(_MIN_MERGE_ROWS, _MERGE_ROWS // max(1, len(sources)))),
         )
-        batches = _merge(
-            storage,
-            sources,
-            needs,
-            rule,
-            target,
-            slice_.group,
-            in_sequence=_folds_in_sequence(config, sources, rule),
-        )
+        batches = _merge(storage, slice_, sources, needs, rule, target, deletes)
     try:
         yield from batches
     finally:
@@ -192,20 +188,21 @@ def _wanted_groups(
 
 def _merge(
     storage: Storage,
+    slice_: FileSlice,
     sources: Sequence[RunSource],
     needs: Needs,
     rule: MergeRule,
     target: pa.Schema,
-    group: FileGroupId,
-    *,
-    in_sequence: bool,
+    deletes: Callable[[pa.RecordBatch], None] | None,
 ) -> Iterator[pa.RecordBatch]:
-    opened = open_runs(storage, sources, needs)
-    runs = [run for _, run in opened] if in_sequence else _base_last(opened)
+    group = slice_.group
     pool = pa.default_memory_pool()
     given = 0
     with Spills() as spills:
-        for batch in merge_in_passes(runs, rule, pa.schema(needs.all_fields), spills.spill):
+        merged = _merged_runs(
+            storage, slice_, sources, needs, rule, spills, keep_deletes=deletes is not None
+        )
+        for batch in merged if deletes is None else _without_deletes(merged, deletes):
             arrays = [batch.column(name) for name in target.names]
             if needs.virtual_key is not None:
                 # To Hudi these columns are null, whatever some of its releases put there.
@@ -229,20 +226,91 @@ def _merge(
             yield with_columns(batch, arrays, target)
 
 
-def _folds_in_sequence(config: TableConfig, sources: Sequence[RunSource], rule: MergeRule) -> bool:
-    """Tell whether versions are folded from the base file on, one after the other.
+def _merged_runs(
+    storage: Storage,
+    slice_: FileSlice,
+    sources: Sequence[RunSource],
+    needs: Needs,
+    rule: MergeRule,
+    spills: Spills,
+    *,
+    keep_deletes: bool,
+) -> Iterator[pa.RecordBatch]:
+    """Merge the runs of a slice in the order that the rule asks for."""
+    schema = pa.schema(needs.all_fields)
+    boundary = slice_.boundary
+    if boundary is not None and _meets_expired(boundary, slice_, sources, rule):
+        late = {log.path for log in slice_.log_files[boundary.merged :]}
+        older = [source for source in sources if source.path not in late]
+        runs = [_run_at_plan(storage, older, needs, rule, spills, boundary.cutoff)]
+        newer = [source for source in sources if source.path in late]
+        runs += [run for _, run in open_runs(storage, newer, needs)]
+    else:
+        opened = open_runs(storage, sources, needs)
+        runs = _base_last(opened) if rule.logs_first else [run for _, run in opened]
+    return merge_in_passes(runs, rule, schema, spills.spill, keep_deletes=keep_deletes)
 
-    Hudi's reader of sorted native logs does so. Its other one folds the logs first and then meets
-    the base file with the result, which differs where a key was deleted without an ordering value
-    and came back with a smaller one than the base file's. A user's own merger takes versions as
-    they came.
+
+def _meets_expired(
+    boundary: Boundary, slice_: FileSlice, sources: Sequence[RunSource], rule: MergeRule
+) -> bool:
+    """Whether logs on top of a pending plan might meet deletes that the plan forgets."""
+    late = {log.path for log in slice_.log_files[boundary.merged :]}
+    return bool(rule.ordering_fields) and any(
+        source.oldest_instant < boundary.cutoff
+        for source in sources
+        if not source.is_base and source.path not in late
+    )
+
+
+def _run_at_plan(
+    storage: Storage,
+    sources: Sequence[RunSource],
+    needs: Needs,
+    rule: MergeRule,
+    spills: Spills,
+    cutoff: str,
+) -> Run:
+    """Merge the runs below a pending plan into what its compaction will leave of them.
+
+    What lies on top of the plan meets that, and so is read before the compaction as it will be
+    read after it.
     """
-    native = config.version >= _NATIVE_VERSION and config.layout is Layout.LSM_TREE
-    whole = all(source.is_base or source.length is None for source in sources)
-    alone = all(source.is_base for source in sources)
-    return rule.merger is not None or alone or (native and whole)
+    commit_time = pa.field(COMMIT_TIME, pa.string())
+    needs = replace(needs, fields=(commit_time, *needs.fields))
+    runs = [run for _, run in open_runs(storage, sources, needs)]
+    schema = pa.schema(needs.all_fields)
+    merged = merge_in_passes(runs, rule, schema, spills.spill, keep_deletes=True)
+    kept = (batch.filter(pc.invert(forgotten_deletes(batch, cutoff))) for batch in merged)
+    return Run("what lies below a pending compaction", kept, repeats=True)
+
+
+def forgotten_deletes(batch: pa.RecordBatch, cutoff: str) -> pa.BooleanArray:
+    """Mark the deletes that a compaction forgets: those without an ordering value, and old ones.
+
+    `batch` has flags, and commit times also for deletes.
+    """
+    flags = batch.column(FLAGS).to_numpy()
+    expired = to_bools(pc.fill_null(pc.less(batch.column(COMMIT_TIME), cutoff), False))
+    return pa.array((flags & DELETED != 0) & ((flags & OPEN != 0) | expired))
+
+
+def _without_deletes(
+    batches: Iterable[pa.RecordBatch], deletes: Callable[[pa.RecordBatch], None]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        gone = batch.column(FLAGS).to_numpy() & DELETED != 0
+        live = batch
+        if gone.any():
+            deletes(batch.filter(pa.array(gone)))
+            live = batch.filter(pa.array(~gone))
+        if live.num_rows:
+            yield live.drop_columns([FLAGS])
 
 
 def _base_last(opened: Sequence[tuple[RunSource, Run]]) -> list[Run]:
+    """Put the base file last, as the run that yields: Hudi folds the logs first."""
+    if all(source.is_base for source, _ in opened):
+        return [run for _, run in opened]
     logs = [run for source, run in opened if not source.is_base]
     return [*logs, *(replace(run, yields=True) for source, run in opened if source.is_base)]

@@ -31,7 +31,7 @@ from lakebed.table.file_group import (
     group_files,
     latest_slice,
 )
-from lakebed.table.planned import planned_groups
+from lakebed.table.planned import pending_compactions
 from lakebed.table.retained import (
     check_as_of,
     check_files_present,
@@ -123,7 +123,8 @@ class Snapshot:
             {file.path: file.size_bytes for file in files},
             self.timeline.until,
         )
-        pending = self._pending_compactions()
+        pending = pending_compactions(self.commits.active, self.timeline, self.config)
+        lsm_tree = self.config.is_lsm_tree
         found: dict[FileGroupId, tuple[FileSlice, ...]] = {}
         for group, members in sorted(group_files(files).items()):
             if group.file_id in self.replaced.get(group.partition, frozenset()):
@@ -132,7 +133,9 @@ class Snapshot:
                 raise UnsupportedError(
                     f"{members[0].path}: column groups are not read by this release"
                 )
-            found[group] = build_slices(group, members, self.completion_of, pending.get(group, ()))
+            found[group] = build_slices(
+                group, members, self.completion_of, pending.get(group, ()), lsm_tree=lsm_tree
+            )
         return found
 
     @cached_property
@@ -219,13 +222,6 @@ class Snapshot:
     @cached_property
     def _names(self) -> dict[str, frozenset[str]]:
         return {}
-
-    def _pending_compactions(self) -> Mapping[FileGroupId, tuple[str, ...]]:
-        found: dict[FileGroupId, tuple[str, ...]] = {}
-        for planned in planned_groups(self.commits.active, self.timeline, Action.COMPACTION):
-            held = found.get(planned.group, ())
-            found[planned.group] = (*held, planned.instant.requested)
-        return found
 
 
 def load_snapshot(

@@ -113,17 +113,31 @@ def test_what_replaced_a_barrier_stays_one():
     assert found == [("k", 1, "new", BARRIER)]
 
 
-def test_a_delete_without_ordering_value_stays_when_one_that_has_it_follows():
+def test_logs_first_a_delete_without_ordering_value_stays_when_one_that_has_it_follows():
     base = Run("base", [batch(("k", 5, "old"))], yields=True)
     deletes = [
         Run("a", [batch(("k", None, None), flags=[COMMIT_TIME_DELETE])]),
         Run("b", [batch(("k", 3, None), flags=[DELETED])]),
     ]
-    rule = MergeRule(("ts",))
+    rule = MergeRule(("ts",), logs_first=True)
     assert merged(*deletes, rule=rule, keep_deletes=True) == [("k", None, None, COMMIT_TIME_DELETE)]
     assert merged(*deletes, base, rule=rule) == []
     again = Run("c", [batch(("k", 2, "again"))])
     assert merged(*deletes, again, rule=rule) == [("k", 2, "again")]
+
+
+def test_in_sequence_a_delete_without_ordering_value_starts_the_key_anew():
+    base = Run("base", [batch(("k", 5, "old"))])
+    deletes = [
+        Run("a", [batch(("k", None, None), flags=[COMMIT_TIME_DELETE])]),
+        Run("b", [batch(("k", 3, None), flags=[DELETED])]),
+    ]
+    rule = MergeRule(("ts",))
+    assert merged(*deletes, rule=rule, keep_deletes=True) == [("k", 3, None, DELETED | BARRIER)]
+    assert merged(base, *deletes, Run("c", [batch(("k", 2, "late"))]), rule=rule) == []
+    assert merged(base, *deletes, Run("c", [batch(("k", 3, "new"))]), rule=rule) == [
+        ("k", 3, "new")
+    ]
 
 
 def test_a_single_run_has_its_deletes_dropped():
@@ -147,11 +161,24 @@ def test_a_column_that_a_run_lacks_is_null_or_in_a_partial_run_kept():
     assert partial == [("k", 2, "old"), ("m", 1, "old")]
 
 
-def test_a_partial_row_that_wins_is_completed_by_a_late_one():
+def test_a_late_row_completes_a_partial_one_only_where_logs_are_folded_first():
     narrow = pa.schema([(RECORD_KEY, pa.string()), ("ts", pa.int64())])
     update = Run("a", [batch(("k", 9), schema=narrow)], partial=True)
     late = Run("b", [batch(("k", 5, "late"))])
-    assert merged(update, late, rule=MergeRule(("ts",))) == [("k", 9, "late")]
+    assert merged(update, late, rule=MergeRule(("ts",))) == [("k", 9, None)]
+    assert merged(update, late, rule=MergeRule(("ts",), logs_first=True)) == [("k", 9, "late")]
+
+
+def test_a_row_that_lost_gives_a_later_partial_row_nothing():
+    narrow = pa.schema([(RECORD_KEY, pa.string()), ("ts", pa.int64())])
+    runs = [
+        Run("base", [batch(("k", 5, "base"))]),
+        Run("late", [batch(("k", 3, "late"))]),
+        Run("update", [batch(("k", 9), schema=narrow)], partial=True),
+    ]
+    assert merged(*runs, rule=MergeRule(("ts",))) == [("k", 9, "base")]
+    turned = [runs[0], runs[2], runs[1]]
+    assert merged(*turned, rule=MergeRule(("ts",))) == [("k", 9, "base")]
 
 
 def test_after_a_delete_nothing_older_completes_a_partial_row():

@@ -6,8 +6,10 @@ from lakebed.errors import CorruptError
 from lakebed.format.names import BaseFileName, InlineLogName, NativeLogName, parse_data_name
 from lakebed.table.file_group import (
     BaseFile,
+    Boundary,
     FileGroupId,
     LogFile,
+    PendingCompaction,
     build_slices,
     group_files,
     join_path,
@@ -35,9 +37,12 @@ def native(n: int, kind: str, version: int = 1) -> LogFile:
     return LogFile("p", name, 5)
 
 
-def slices(files, completions=None, pending=()):
+def slices(files, completions=None, pending=(), *, lsm_tree=False):
     held = completions or {}
-    return build_slices(GROUP, files, lambda instant: held.get(instant, instant), pending)
+    planned = [PendingCompaction(instant, "cutoff") for instant in pending]
+    return build_slices(
+        GROUP, files, lambda instant: held.get(instant, instant), planned, lsm_tree=lsm_tree
+    )
 
 
 def shape(found):
@@ -80,6 +85,40 @@ def test_a_pending_compaction_splits_the_logs_and_a_read_joins_them_again():
     assert latest is not None
     assert latest.base_file == base(1)
     assert [file.name.instant for file in latest.log_files] == [at(2), at(6)]
+    assert latest.boundary == Boundary(1, "cutoff")
+
+
+def test_a_log_that_began_before_a_plan_and_completed_after_it_lies_on_top_of_the_plan():
+    files = [base(1), log(2), log(3)]
+    late = {at(2): at(9)}
+    latest = latest_slice(slices(files, late, pending=[at(4)]))
+    assert latest is not None
+    assert [file.name.instant for file in latest.log_files] == [at(3), at(2)]
+    assert latest.boundary == Boundary(1, "cutoff")
+    done = latest_slice(slices([*files, base(4)], late))
+    assert done is not None
+    assert [file.name.instant for file in done.log_files] == [at(2)]
+
+
+def test_a_plan_on_top_of_which_nothing_lies_divides_nothing():
+    latest = latest_slice(slices([base(1), log(2)], pending=[at(4)]))
+    assert latest is not None
+    assert latest.boundary is None
+
+
+def test_a_log_of_the_base_files_own_instant_holds_tombstones_under_the_lsm_layout():
+    files = [base(5), log(5), log(2), log(6)]
+    found = latest_slice(slices(files, {at(2): at(9)}, lsm_tree=True))
+    assert found is not None
+    assert found.tombstones == (log(5),)
+    assert [file.name.instant for file in found.log_files] == [at(2), at(6)]
+    assert [file.name.instant for file in found.files] == [at(5), at(5), at(2), at(6)]
+    alone = latest_slice(slices(files[:2], lsm_tree=True))
+    assert alone is not None
+    assert not alone.needs_merge
+    other = latest_slice(slices(files[:2]))
+    assert other is not None
+    assert other.needs_merge
 
 
 def test_logs_replay_by_instant_version_token_and_kind():

@@ -65,7 +65,7 @@ def test_the_base_file_comes_first_and_logs_replay_by_instant_then_version(slice
 def test_native_deletes_replay_after_the_data_of_the_same_flush(slice_):
     slice_.native(1, LogKind.DELETES, KEYS)
     slice_.native(1, LogKind.LOG, ROWS)
-    assert brief(sources(slice_, 10, **LSM)) == [(1, "data"), (1, "deletes")]
+    assert brief(sources(slice_, 10)) == [(1, "data"), (1, "deletes")]
 
 
 def test_a_block_counts_if_its_own_instant_is_visible_whatever_the_name_says(slice_):

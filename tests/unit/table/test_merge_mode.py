@@ -199,13 +199,17 @@ def config(payload: str, version: int) -> TableConfig:
     )
 
 
+def hudi_rule(*ordering: str, **settings) -> MergeRule:
+    return MergeRule(ordering, logs_first=True, **settings)
+
+
 def test_the_rule_follows_from_the_settings():
-    assert merge_rule(config(NON_DEFAULTS, 9)) == MergeRule(fill=Fill())
-    assert merge_rule(config(PARTIAL_UPDATE, 9)) == MergeRule(("ts",), fill=Fill())
-    assert merge_rule(config(PARTIAL_UPDATE, 8)) == MergeRule(
-        ("ts",), fill=Fill(), natural_deletes=True
+    assert merge_rule(config(NON_DEFAULTS, 9)) == hudi_rule(fill=Fill())
+    assert merge_rule(config(PARTIAL_UPDATE, 9)) == hudi_rule("ts", fill=Fill())
+    assert merge_rule(config(PARTIAL_UPDATE, 8)) == hudi_rule(
+        "ts", fill=Fill(), natural_deletes=True
     )
-    assert merge_rule(config(POSTGRES, 9)) == MergeRule(("_event_lsn",), fill=Fill(MARKER))
+    assert merge_rule(config(POSTGRES, 9)) == hudi_rule("_event_lsn", fill=Fill(MARKER))
     assert config(POSTGRES, 9).delete_marker == DEBEZIUM_DELETE
 
 
@@ -222,7 +226,7 @@ def test_a_default_that_is_not_null_is_refused_where_defaults_give_way():
     assert merge_rule(config(NON_DEFAULTS, 9), schema_text=text(None)).fill == Fill()
     with pytest.raises(UnsupportedError, match="column 'n' has the default 0"):
         merge_rule(config(NON_DEFAULTS, 9), schema_text=text(0))
-    assert merge_rule(config(AWS_DMS, 9), schema_text=text(0)) == MergeRule()
+    assert merge_rule(config(AWS_DMS, 9), schema_text=text(0)) == hudi_rule()
     assert merge_rule(config(POSTGRES, 9), schema_text=text(0)).fill == Fill(MARKER)
     with pytest.raises(CorruptError, match="no JSON"):
         merge_rule(config(NON_DEFAULTS, 9), schema_text="{")

@@ -73,7 +73,7 @@ def read_inventory(snapshot: Snapshot) -> Inventory:
     return Inventory(
         timeline,
         {
-            group: build_slices(group, members, completion_of)
+            group: build_slices(group, members, completion_of, lsm_tree=snapshot.config.is_lsm_tree)
             for group, members in sorted(group_files(visible).items())
         },
         read_replaced(snapshot),

@@ -206,7 +206,8 @@ def _tasks(
     """Give a task for each input group, the largest first."""
     merges = any(slice_.needs_merge for group in groups for slice_ in group.slices)
     # Rows that no log changes need no rule.
-    rule = merge_rule(taken.config, target.merger) if merges else MergeRule()
+    text = taken.snapshot.schema_text
+    rule = merge_rule(taken.config, target.merger, schema_text=text) if merges else MergeRule()
     return [
         ClusteringTask(
             taken.storage,

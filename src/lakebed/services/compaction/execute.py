@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakebed.commit.claim import Claim, claim
 from lakebed.errors import ConflictError, InvalidError
@@ -19,6 +19,7 @@ from lakebed.table.config import TableConfig
 from lakebed.table.merge_rule import merge_rule
 from lakebed.table.retained import named_files
 from lakebed.table.snapshot import Snapshot
+from lakebed.table.tombstones import compaction_cutoff
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 from lakebed.write.pipeline import SMALL_BYTES, WriteTarget
 from lakebed.write.status import WriteStatus
@@ -114,6 +115,9 @@ def _tasks(taken: Claim, plan: CompactionPlan, merger: Merger | None) -> list[Co
     _check_joins(plan, config, merger)
     schema = snapshot.schema
     text = snapshot.schema_text or arrow_to_avro(schema, config.name)
+    if config.is_lsm_tree:
+        plan = replace(plan, operations=tuple(map(_with_tombstones_apart, plan.operations)))
+    cutoff = compaction_cutoff(config, taken.instant.requested, plan.cutoff)
     counts = _log_counts(snapshot, plan)
     works = [
         CompactionTask(
@@ -127,6 +131,7 @@ def _tasks(taken: Claim, plan: CompactionPlan, merger: Merger | None) -> list[Co
             taken.fence,
             number,
             operation,
+            cutoff,
             counts[number],
         )
         for number, operation in enumerate(plan.operations)
@@ -134,6 +139,17 @@ def _tasks(taken: Claim, plan: CompactionPlan, merger: Merger | None) -> list[Co
         and operation.logs
     ]
     return sorted(works, key=lambda work: -_io_bytes(work.operation))
+
+
+def _with_tombstones_apart(operation: CompactionOperation) -> CompactionOperation:
+    """Return the operation with the tombstones of its slice where they replay: before all logs.
+
+    A plan names them among the logs.
+    """
+    if operation.kind is not Kind.FULL:
+        return operation
+    slice_ = operation.slice_.with_tombstones_apart()
+    return replace(operation, slice_=slice_, taken=len(slice_.log_files))
 
 
 def _check_joins(plan: CompactionPlan, config: TableConfig, merger: Merger | None) -> None:

@@ -5,6 +5,7 @@ from lakebed.model.instant import Instant
 from lakebed.services.compaction.plan import LogRun
 from lakebed.storage.storage import Storage
 from lakebed.table.config import TableConfig
+from lakebed.table.merge_mode import MergeMode
 from lakebed.table.run_reader import open_data
 from lakebed.table.run_source import RunKind, RunSource
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline
@@ -32,6 +33,11 @@ def replays_at_own_instant(config: TableConfig) -> bool:
     Up to version 9 a reader takes them at the place of the newest log that they stand for.
     """
     return config.version >= _NATIVE_VERSION
+
+
+def folds_logs_first(config: TableConfig) -> bool:
+    """Whether Hudi's rule for deletes without an ordering value matters to joined logs."""
+    return not config.is_lsm_tree and config.merge_mode is MergeMode.EVENT_TIME_ORDERING
 
 
 def first_pending_write(timeline: Timeline) -> Instant | None:

@@ -4,18 +4,21 @@ import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from typing import Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakebed.commit.fence import Fence
 from lakebed.errors import UnsupportedError
 from lakebed.format.commit_metadata import NO_PREVIOUS_COMMIT, WriteStat
 from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
-from lakebed.format.names import BaseFileName
+from lakebed.format.names import BaseFileName, replay_key
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.rule import MergeRule
+from lakebed.merge.run import DELETED, FLAGS
 from lakebed.model.executor import TaskId
-from lakebed.services.compaction.logs import log_run
+from lakebed.services.compaction.logs import folds_logs_first, log_run
 from lakebed.services.compaction.plan import count_joinable
 from lakebed.services.compaction.plan_file import CompactionOperation, Kind
 from lakebed.storage.storage import Storage
@@ -26,10 +29,10 @@ from lakebed.table.data_writer import DataFileStats, DataFileWriter
 from lakebed.table.file_group import BaseFile, join_path
 from lakebed.table.log_reader import slice_sources
 from lakebed.table.log_target import LogFileStats
-from lakebed.table.log_writer import write_log_run
+from lakebed.table.log_writer import LogRunWriter, write_log_run
 from lakebed.table.run_reader import Needs, open_run
 from lakebed.table.run_source import RunSource
-from lakebed.table.slice_reader import read_slice
+from lakebed.table.slice_reader import forgotten_deletes, read_slice
 from lakebed.table.spill import Spills
 from lakebed.timeline.timeline import Timeline
 from lakebed.write.status import NOTHING_COMPACTED, WriteStatus
@@ -60,19 +63,23 @@ class CompactionTask:
     fence: Fence
     number: int
     operation: CompactionOperation
+    # Ordered deletes of commits before it are forgotten; without one, all of them.
+    cutoff: str
     counts: LogCounts = LogCounts()
 
 
 def compact_file_group(work: CompactionTask, task: TaskId) -> WriteStatus:
     """Merge the planned files of a file group; what came after the plan is not looked at."""
-    slice_ = replace(work.operation.slice_, log_files=work.operation.logs)
+    # They are of one slice, where the names alone say the order; another engine's plan may not.
+    logs = sorted(work.operation.logs, key=lambda log: replay_key(log.name))
+    slice_ = replace(work.operation.slice_, log_files=tuple(logs))
     if work.operation.kind is Kind.LOG:
-        slice_ = replace(slice_, base_file=None)
+        slice_ = replace(slice_, base_file=None, tombstones=())
     sources = slice_sources(work.storage, slice_, work.config, work.timeline.is_committed)
     if work.operation.kind is Kind.LOG:
         stats = _join_logs(work, task, sources)
     else:
-        stats = (_write_base_file(work, task, sources),)
+        stats = _write_base_file(work, task, sources)
     group = work.operation.group
     return WriteStatus(group.partition, group.file_id, stats)
 
@@ -86,11 +93,17 @@ def _write_token(work: CompactionTask, task: TaskId) -> str:
     return TaskId(task.partition, claim, task.attempt).write_token
 
 
-def _write_base_file(work: CompactionTask, task: TaskId, sources: list[RunSource]) -> WriteStat:
-    """Write the rows that stand as the next base file; without any it has none, as Hudi's."""
+def _write_base_file(
+    work: CompactionTask, task: TaskId, sources: list[RunSource]
+) -> tuple[WriteStat, ...]:
+    """Write the rows that stand as the next base file; without any it has none, as Hudi's.
+
+    Ordered deletes that late rows may still meet go beside it, as a log of tombstones.
+    """
     group, base = work.operation.group, work.operation.slice_.base_file
     name = BaseFileName(group.file_id, _write_token(work, task), work.instant).encode()
     path = join_path(group.partition, name)
+    tombstones = _Tombstones(work, task) if work.cutoff else None
     merged = read_slice(
         work.storage,
         work.operation.slice_,
@@ -102,6 +115,7 @@ def _write_base_file(work: CompactionTask, task: TaskId, sources: list[RunSource
         buffer_bytes=work.config.read_buffer_bytes,
         sources=sources,
         by_key=True,
+        deletes=tombstones.put if tombstones is not None else None,
     )
     writer = DataFileWriter(
         work.storage.open_write(path),
@@ -114,8 +128,11 @@ def _write_base_file(work: CompactionTask, task: TaskId, sources: list[RunSource
         may_repeat=base is not None,
     )
     cdc_stats = None
+    kept: list[LogFileStats] = []
     with ExitStack() as open_files:
         open_files.enter_context(writer)
+        if tombstones is not None:
+            open_files.enter_context(tombstones)
         changes = open_change_log(_cdc_target(work, task), base, work.rule)
         if changes is not None:
             open_files.enter_context(changes)
@@ -131,9 +148,55 @@ def _write_base_file(work: CompactionTask, task: TaskId, sources: list[RunSource
         work.fence.check()
         if changes is not None:
             cdc_stats = changes.close()
+        if tombstones is not None:
+            kept = tombstones.close()
         stats = writer.close()
-    work.fence.check_written([path, *(cdc_stats or ())])
-    return replace(_base_stat(work, stats), cdc_stats=cdc_stats)
+    work.fence.check_written([path, *(cdc_stats or ()), *(log.path for log in kept)])
+    logs = tuple(_tombstone_stat(work, name, log) for log in kept)
+    return (replace(_base_stat(work, stats), cdc_stats=cdc_stats), *logs)
+
+
+class _Tombstones:
+    """The log of deletes that a compaction keeps beside its base file; opened at the first."""
+
+    def __init__(self, work: CompactionTask, task: TaskId) -> None:
+        self._work = work
+        self._task = task
+        self._log: LogRunWriter | None = None
+
+    def put(self, deletes: pa.RecordBatch) -> None:
+        """Keep those of `deletes` that have an ordering value and are not too old."""
+        work = self._work
+        kept = deletes.filter(pc.invert(forgotten_deletes(deletes, work.cutoff)))
+        if not kept.num_rows:
+            return
+        if self._log is None:
+            self._log = LogRunWriter(
+                work.storage,
+                work.config,
+                partition=work.operation.group.partition,
+                file_id=work.operation.group.file_id,
+                write_token=_write_token(work, self._task),
+                version=1,
+                instant=work.instant,
+                schema=work.schema,
+                table_schema_text=work.schema_text,
+            )
+        # What lies below the new base file is merged: nothing is left that a delete must beat.
+        flags = pa.repeat(pa.scalar(DELETED, pa.uint8()), kept.num_rows)
+        at = kept.schema.get_field_index(FLAGS)
+        self._log.put(kept.set_column(at, kept.schema.field(at), flags))
+
+    def close(self) -> list[LogFileStats]:
+        """Make the log visible, if there is one."""
+        return [] if self._log is None else self._log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._log is not None:
+            self._log.__exit__(*error)
 
 
 def _cdc_target(work: CompactionTask, task: TaskId) -> CdcTarget:
@@ -197,11 +260,13 @@ def _join_logs(
 def _joined_columns(work: CompactionTask, sources: list[RunSource]) -> pa.Schema:
     """Give the columns of the joined run: the table's, or those that all of the runs change."""
     runs = [log_run(work.storage, source) for source in sources]
-    if (end := count_joinable(runs)) < len(runs):
+    end = count_joinable(runs, logs_first=folds_logs_first(work.config))
+    if end < len(runs):
         # Our own plans have no such logs, another engine's may.
         raise UnsupportedError(
-            f"{work.operation.group.file_id}: the plan joins {runs[end].path!r} with logs of other "
-            "columns; roll the plan back, and merge them with their base file (mode full)"
+            f"file group {work.operation.group.file_id}: the plan joins {runs[end].path!r} with logs "
+            "of other columns, or with deletes that would not be read back; roll the plan back, "
+            "and merge the logs with their base file (mode full)"
         )
     changed = next((run.columns for run in runs if run.columns is not None), None)
     if changed is None:
@@ -244,6 +309,29 @@ def _log_stat(work: CompactionTask, stats: LogFileStats) -> WriteStat:
         log_offset=0,
         base_file="",
         log_files=(stats.path.rpartition("/")[2],),
+    )
+
+
+def _tombstone_stat(work: CompactionTask, base: str, stats: LogFileStats) -> WriteStat:
+    """Return the stat of a log of tombstones, which deletes nothing that was not deleted before."""
+    group = work.operation.group
+    return replace(
+        NOTHING_COMPACTED,
+        file_id=group.file_id,
+        partition_path=group.partition,
+        path=stats.path,
+        prev_commit=work.instant,
+        num_writes=0,
+        num_deletes=0,
+        num_update_writes=0,
+        num_inserts=0,
+        total_write_bytes=stats.size_bytes,
+        file_size_in_bytes=stats.size_bytes,
+        log_version=stats.version,
+        log_offset=0,
+        base_file=base,
+        log_files=(stats.path.rpartition("/")[2],),
+        num_updates=0,
     )
 
 

@@ -86,14 +86,15 @@ def log_operation(
     *,
     before: Instant | None = None,
     all_of_them: bool = False,
+    logs_first: bool = False,
 ) -> CompactionOperation | None:
     """Join the oldest logs of a slice, as many as can be; None if those are too few.
 
     `runs` are what still counts of its logs, in order of replay. Taken are only runs with an
     instant below `before`. With `all_of_them` the new log will replay after all others, so that
-    either none is left or none is taken.
+    either none is left or none is taken. `logs_first` is as in `count_joinable`.
     """
-    end = count_joinable(runs, before)
+    end = count_joinable(runs, before, logs_first=logs_first)
     if all_of_them and end < len(runs):
         return None
     taken = {run.instant for run in runs[:end]}
@@ -112,18 +113,29 @@ def log_operation(
     )
 
 
-def count_joinable(runs: Sequence[LogRun], before: Instant | None = None) -> int:
-    """Count the first runs that can be one: whole instants of the same columns below `before`."""
+def count_joinable(
+    runs: Sequence[LogRun], before: Instant | None = None, *, logs_first: bool = False
+) -> int:
+    """Count the first runs that can be one: whole instants of the same columns below `before`.
+
+    What could not be read back stays apart. A partial row that comes after a delete of its key
+    is more than the row: joined into one, it would take columns from before the delete. And where
+    logs are read as Hudi reads them (`logs_first`), a delete without an ordering value hides the
+    ordering value of a delete that follows it, unless a row lies between the two.
+    """
     shape: frozenset[str] | None = None
-    seen = False
+    seen = deletes = came_back = False
     end = 0
     for at, run in enumerate(runs):
-        if before is not None and run.instant >= before:
+        if came_back or (before is not None and run.instant >= before):
             break
         if run.is_rows:
-            if seen and run.columns != shape:
+            if (seen and run.columns != shape) or (deletes and run.columns is not None):
                 break
             seen, shape = True, run.columns
+            came_back = logs_first and deletes
+        else:
+            deletes = True
         if at + 1 == len(runs) or runs[at + 1].instant != run.instant:
             end = at + 1
     return end

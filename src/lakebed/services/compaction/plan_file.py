@@ -22,11 +22,12 @@ from lakebed.format.names import BaseFileName, parse_data_name
 from lakebed.format.ocf import Record, Schema, decode_record, encode_record
 from lakebed.format.plans import PlanKind, encode_plan
 from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
+from lakebed.table.planned import LOG_FILES_TAKEN as TAKEN
+from lakebed.table.tombstones import PLAN_CUTOFF
 
 HUDI_VERSION: Final = 2
 HYBRID_VERSION: Final = 3
 LOG_COMPACTOR: Final = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper"
-TAKEN: Final = "LOG_FILES_TAKEN"
 LOG_BYTES: Final = "TOTAL_LOG_FILES_SIZE"
 
 
@@ -68,11 +69,16 @@ class CompactionOperation:
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """The operations of one compaction; `action` is the word of its file on the timeline."""
+    """The operations of one compaction; `action` is the word of its file on the timeline.
+
+    Deletes of commits before `cutoff` are forgotten; None where the plan does not say it, as
+    Hudi's plans do not.
+    """
 
     action: Action
     operations: tuple[CompactionOperation, ...]
     version: int = HUDI_VERSION
+    cutoff: str | None = None
 
     @classmethod
     def parse(cls, data: bytes, action: Action, what: str) -> Self:
@@ -86,6 +92,7 @@ class CompactionPlan:
             action,
             tuple(_parse_operation(operation, action, what) for operation in found),
             version,
+            cast("dict[str, str]", values["extraMetadata"] or {}).get(PLAN_CUTOFF),
         )
 
     def encode(self) -> bytes:
@@ -95,7 +102,7 @@ class CompactionPlan:
         strategy = {"compactorClassName": LOG_COMPACTOR, "strategyParams": {}, "version": 1}
         values: dict[str, object] = {
             "operations": [_encode_operation(o, is_hybrid) for o in self.operations],
-            "extraMetadata": {},
+            "extraMetadata": {PLAN_CUTOFF: self.cutoff} if self.cutoff else {},
             "version": self.version,
             "strategy": strategy if is_log else None,
             "preserveHoodieMetadata": is_log,
@@ -127,6 +134,8 @@ def _encode_operation(operation: CompactionOperation, is_hybrid: bool) -> dict[s
     base = slice_.base_file
     # Whoever reads a log compaction of version 2 merges all that it names.
     logs = slice_.log_files if is_hybrid else operation.logs
+    if operation.kind is Kind.FULL:
+        logs = (*slice_.tombstones, *logs)
     taken = {TAKEN: float(operation.taken)} if is_hybrid and operation.kind is Kind.LOG else {}
     values: dict[str, object] = {
         "baseInstantTime": slice_.instant,

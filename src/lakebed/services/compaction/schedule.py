@@ -8,6 +8,7 @@ from lakebed.format.instant_name import Action
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.services.compaction.logs import (
     first_pending_write,
+    folds_logs_first,
     log_run,
     replays_at_own_instant,
 )
@@ -36,6 +37,7 @@ from lakebed.table.merge_mode import MergeMode
 from lakebed.table.planned import planned_groups
 from lakebed.table.run_source import RunSource
 from lakebed.table.snapshot import Snapshot
+from lakebed.table.tombstones import compaction_cutoff
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 from lakebed.write.pipeline import WriteTarget
 
@@ -103,6 +105,8 @@ def schedule_compaction(
             Action.LOGCOMPACTION if mode is Mode.LOG else Action.COMPACTION,
             operations,
             HYBRID_VERSION if mode is Mode.HYBRID else HUDI_VERSION,
+            # Not later than the plan's own instant, and later than what it merges.
+            compaction_cutoff(config, hold.next_instant()),
         )
         return Scheduled(hold.request(plan.action, plan.encode()), plan)
 
@@ -151,11 +155,20 @@ def _settle(look: _Look, task: TaskId) -> CompactionOperation | None:
     at_end = replays_at_own_instant(look.config)
     if at_end and before is not None:
         return None
-    joined = log_operation(look.slice_, runs, look.options, before=before, all_of_them=at_end)
+    logs_first = folds_logs_first(look.config)
+    joined = log_operation(
+        look.slice_,
+        runs,
+        look.options,
+        before=before,
+        all_of_them=at_end,
+        logs_first=logs_first,
+    )
     if joined is not None and _reads_alike(look, joined, sources):
         return joined
     live = len({run.path for run in runs})
-    apart = live >= look.options.blocks_threshold and count_joinable(runs) < len(runs)
+    joinable = count_joinable(runs, logs_first=logs_first)
+    apart = live >= look.options.blocks_threshold and joinable < len(runs)
     return full_operation(look.slice_) if look.mode is Mode.HYBRID and apart else None
 
 
@@ -173,5 +186,5 @@ def _place(source: RunSource) -> tuple[str, int]:
 
 
 def _log_sources(look: _Look, slice_: FileSlice) -> list[RunSource]:
-    logs = replace(slice_, base_file=None)
+    logs = replace(slice_, base_file=None, tombstones=())
     return slice_sources(look.storage, logs, look.config, look.timeline.is_committed)

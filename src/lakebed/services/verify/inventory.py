@@ -22,6 +22,7 @@ from lakebed.table.file_group import (
     FileGroupId,
     FileSlice,
     LogFile,
+    PendingCompaction,
     build_slices,
     group_files,
 )
@@ -109,7 +110,7 @@ class Inventory:
         return self.timeline.completion_of(instant) or self.archived.get(instant, _LATEST)
 
     def slices(
-        self, pending: Mapping[FileGroupId, tuple[str, ...]]
+        self, pending: Mapping[FileGroupId, tuple[PendingCompaction, ...]]
     ) -> tuple[dict[FileGroupId, tuple[FileSlice, ...]], list[Finding]]:
         """Give the slices of each file group that counts, and the groups that have none.
 
@@ -126,7 +127,11 @@ class Inventory:
                 continue
             try:
                 found[group] = build_slices(
-                    group, members, self.completion_of, pending.get(group, ())
+                    group,
+                    members,
+                    self.completion_of,
+                    pending.get(group, ()),
+                    lsm_tree=self.config.is_lsm_tree,
                 )
             except CorruptError as error:
                 findings.append(

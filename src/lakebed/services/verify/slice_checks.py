@@ -102,9 +102,11 @@ def _check_apart(check: SliceCheck, error: LakebedError) -> Checked:
     slice_ = check.slice_
     if len(slice_.files) < 2:
         return Checked((unreadable(error, _slice_path(slice_)),), {"slice": 1})
-    parts = [replace(slice_, base_file=None, log_files=(log,)) for log in slice_.log_files]
+    alone = replace(slice_, log_files=(), tombstones=(), boundary=None)
+    logs = (*slice_.tombstones, *slice_.log_files)
+    parts = [replace(alone, base_file=None, log_files=(log,)) for log in logs]
     if slice_.base_file is not None:
-        parts.append(replace(slice_, log_files=()))
+        parts.append(alone)
     findings: list[Finding] = []
     counts = Counter({"slice": 1 - len(parts)})
     for part in parts:

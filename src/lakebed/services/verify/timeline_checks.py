@@ -1,7 +1,7 @@
 """What is wrong with the instants themselves: states, plans, and work that nobody ends."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, cast
+from typing import Final
 
 from lakebed.errors import InvalidError, LakebedError
 from lakebed.format.instant_name import LAYOUT_2, Action, State
@@ -9,7 +9,8 @@ from lakebed.format.plans import PlanKind, parse_plan
 from lakebed.model.instant import parse_instant
 from lakebed.services.verify.findings import Code, Finding, Mend, Severity
 from lakebed.services.verify.inventory import Inventory
-from lakebed.table.file_group import FileGroupId
+from lakebed.table.file_group import FileGroupId, PendingCompaction
+from lakebed.table.planned import PlannedGroup, groups_of_plan, slice_boundaries
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 
 _DAY_MS: Final = 86_400_000
@@ -63,9 +64,9 @@ def check_states(timeline: Timeline, names: frozenset[str]) -> Iterator[Finding]
 
 def check_plans(
     inventory: Inventory,
-) -> tuple[dict[FileGroupId, tuple[str, ...]], list[Finding]]:
-    """Read the plans of pending instants; give the compactions planned on each file group."""
-    planned: dict[FileGroupId, tuple[str, ...]] = {}
+) -> tuple[Mapping[FileGroupId, tuple[PendingCompaction, ...]], list[Finding]]:
+    """Read the plans of pending instants; return the compactions planned on each file group."""
+    planned: list[PlannedGroup] = []
     findings = []
     for instant in inventory.timeline.pending():
         kind = _PLANS.get(instant.action)
@@ -88,10 +89,8 @@ def check_plans(
             )
             continue
         if instant.action is Action.COMPACTION:
-            for operation in cast("list[dict[str, str]]", plan["operations"] or []):
-                group = FileGroupId(operation["partitionPath"] or "", operation["fileId"])
-                planned[group] = (*planned.get(group, ()), instant.requested)
-    return planned, findings
+            planned += groups_of_plan(instant, plan)
+    return slice_boundaries(planned, inventory.timeline, inventory.config), findings
 
 
 def check_pending(

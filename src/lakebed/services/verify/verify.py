@@ -170,7 +170,7 @@ def _places(
     if not held:
         return [], []
     try:
-        rule = merge_rule(inventory.config, merger)
+        rule = merge_rule(inventory.config, merger, schema_text=inventory.snapshot.schema_text)
     except LakebedError as error:
         note = f"keys were not compared between file groups: {error}"
         return [], [Checked((Finding(Severity.NOTE, Code.FILE_UNSUPPORTED, note),))]

@@ -77,9 +77,18 @@ def test_logs_of_whole_rows_are_joined_up_to_the_first_that_changes_columns():
     assert count_joinable(runs((1, "ab"), (2, "ab"), (3, "a"))) == 2
 
 
-def test_deletes_go_with_rows_of_any_columns():
+def test_deletes_go_with_rows_before_them_and_with_whole_rows_behind_them():
     deletes = LogRun(instant(2), "log2", is_rows=False)
-    assert count_joinable([*runs((1, "ab")), deletes, *runs((3, "ab"), 4)]) == 3
+    assert count_joinable([*runs(1), deletes, *runs(3, (4, "ab"))]) == 3
+    assert count_joinable([*runs((1, "ab")), deletes, *runs((3, "ab"))]) == 2
+
+
+def test_where_logs_are_folded_first_nothing_joins_what_came_back_after_a_delete():
+    deletes = LogRun(instant(2), "log2", is_rows=False)
+    again = LogRun(instant(4), "log4", is_rows=False)
+    history = [*runs(1), deletes, *runs(3), again]
+    assert count_joinable(history) == 4
+    assert count_joinable(history, logs_first=True) == 3
 
 
 def test_an_instant_is_taken_whole_or_not_at_all():
