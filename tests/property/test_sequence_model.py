@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from lakebed.api.table import Table
-from lakebed.errors import ConflictError
+from lakebed.errors import ConflictError, InvalidError
 from lakebed.format.meta_columns import COMMIT_TIME
 from lakebed.model.clock import ManualClock
 from lakebed.model.instant import format_instant, parse_instant
@@ -247,7 +247,7 @@ class Harness:
         instant = self.pending[-1]
         try:
             self.table().rollback(instant, delete_plan=True)
-        except ConflictError:
+        except InvalidError:
             assert self.written_since
             return
         self.pending.pop()

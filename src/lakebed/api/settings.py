@@ -9,6 +9,7 @@ from lakebed.services.compaction.options import CompactionOptions
 from lakebed.services.upkeep import Upkeep
 from lakebed.storage.storage import Storage
 from lakebed.table.config import TableConfig
+from lakebed.table.tombstones import retention_ms
 from lakebed.table.writable import check_writable
 from lakebed.write.fill import FileSizes
 from lakebed.write.pipeline import conflict_retries
@@ -46,3 +47,4 @@ def check_settings(storage: Storage, config: TableConfig) -> None:
     ArchiveOptions.of(config.properties)
     ClusteringOptions.parse(config.properties)
     CompactionOptions.parse(config.properties)
+    retention_ms(config.properties)

@@ -172,6 +172,12 @@ TABLE_OPTIONS: tuple[Option, ...] = (
     Option(
         "lakebed.clean.min.age.seconds", _H, note="300 unless given: queries up to that are safe"
     ),
+    Option(
+        "lakebed.tombstone.retention",
+        _H,
+        note="how long ordered deletes survive full compaction, such as 12 hours; 7 days unless "
+        "given, 0 forgets them",
+    ),
     Option("hoodie.keep.min.commits", _H, note="20 unless given"),
     Option("hoodie.keep.max.commits", _H, note="30 unless given"),
     Option("hoodie.timeline.compaction.batch.size", _H, note="10 unless given"),

@@ -33,7 +33,8 @@ class LogTarget:
     `schema` are the columns of its rows, `row_schema` the same as Avro with meta fields, and
     `table_schema` the whole table's. `ordering` are the ordering columns as deletes hold them;
     none where the commit time decides. `compacted` are the instants that a log compaction stands
-    for: readers skip what these wrote before. `avro` asks for Avro blocks instead of Parquet ones.
+    for: readers skip what these wrote before. `avro` asks for Avro blocks instead of Parquet ones;
+    `inline` tells blocks in one file from native files.
     """
 
     storage: Storage
@@ -51,6 +52,7 @@ class LogTarget:
     partial: bool
     compacted: tuple[str, ...] = ()
     avro: bool = False
+    inline: bool = True
 
     @property
     def place(self) -> str:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from lakebed.errors import InvalidError, KeyValueError, SchemaError
 from lakebed.format.avro_schema import avro_to_arrow, with_meta_fields
 from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
+from lakebed.format.ordering_columns import takes_int
 from lakebed.merge.run import BARRIER, COMMIT_TIME_DELETE, DELETED, FLAGS, OPEN
 from lakebed.storage.storage import Storage
 from lakebed.table.config import TableConfig
@@ -153,10 +154,9 @@ class LogRunWriter:
             partial=partial,
             compacted=compacted,
             avro=_writes_avro(config, ordering),
+            inline=config.version < _NATIVE_VERSION,
         )
-        self._log: _Log = (
-            NativeLog(target) if config.version >= _NATIVE_VERSION else InlineLog(target)
-        )
+        self._log: _Log = InlineLog(target) if target.inline else NativeLog(target)
         self._order = KeyOrder(target.place)
         self._closed = False
 
@@ -258,6 +258,23 @@ def _always_winning(batch: pa.RecordBatch, target: LogTarget) -> Deletes:
     return Deletes(batch.column(RECORD_KEY), nulls, _instants(batch, target))
 
 
+def _check_not_zero(
+    keys: pa.StringArray, values: pa.Array, ordered: Flags, field: pa.Field, target: LogTarget
+) -> None:
+    """Refuse a delete at the ordering value 0: in a block that is one that always wins."""
+    if not target.inline or len(target.ordering) > 1 or not takes_int(field.type):
+        return
+    zero = pc.fill_null(pc.equal(values.cast(pa.int32()), 0), False)
+    wrong = ordered & zero.to_numpy(zero_copy_only=False)
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise KeyValueError(
+            f"cannot delete key {keys[at].as_py()!r} at {field.name!r} = {values[at].as_py()}: Hudi's log "
+            "format takes this ordering value for none, and the delete would beat newer rows. "
+            "Delete the key with delete(), or use table version 10, or an ordering column of type bigint"
+        )
+
+
 def _instants(batch: pa.RecordBatch, target: LogTarget) -> pa.StringArray | None:
     """Return the commits that deleted the keys, where deletes of several are gathered."""
     if not target.ordering or COMMIT_TIME not in batch.schema.names:
@@ -284,5 +301,6 @@ def _deletes(batch: pa.RecordBatch, flags: Flags, target: LogTarget) -> Deletes:
             raise KeyValueError(
                 f"ordering column {field.name!r} is null for the delete of key {key!r}"
             )
+        _check_not_zero(keys, values, ordered, field, target)
         columns.append(pc.if_else(pa.array(ordered), values, pa.scalar(None, field.type)))
     return Deletes(keys, columns, _instants(batch, target))

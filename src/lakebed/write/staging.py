@@ -32,6 +32,9 @@ from lakebed.write.status import WriteStatus
 # One batch of every run is in memory during the merge, so batches are small by bytes.
 RUN_BATCH_BYTES = 1 << 20
 MIN_BATCH_ROWS = 256
+# How many logs of a file group one task can number, and how many tasks; a version has 9 digits.
+_FLUSHES = 1_000
+_MAX_ORDERED_TASK = 999_998
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +186,8 @@ def _flush(
         for partition, file_id, subset in groups:
             ordered = rows.take(pa.array(sort_positions(rows, spec.staged_rule, subset)))
             if direct and file_id in existing:
-                done.append(write_log(spec, partition, file_id, task, flush + 1, [ordered]))
+                version = _log_version(task, flush)
+                done.append(write_log(spec, partition, file_id, task, version, [ordered]))
             else:
                 done.append(temporary.append(partition, file_id, ordered))
     except BaseException:
@@ -191,6 +195,15 @@ def _flush(
         raise
     temporary.close()
     return done
+
+
+def _log_version(task: TaskId, flush: int) -> int:
+    """Return a version by which logs of one write replay in the order of tasks and their flushes.
+
+    Versions are compared as numbers. Write tokens, which come after them, are compared as text,
+    where task 10 stands before task 2.
+    """
+    return min(task.partition, _MAX_ORDERED_TASK) * _FLUSHES + min(flush, _FLUSHES - 2) + 1
 
 
 class _TemporaryRun:

@@ -19,6 +19,7 @@ from lakebed.services.rollback.plan import (
     rollback_values,
     write_at,
 )
+from lakebed.services.rollback.planned_order import check_order_is_kept
 from lakebed.services.rollback.undo import address, files_by_instant, refuse_if_alive, undo
 from lakebed.timeline.timeline import TimelineInstant
 from lakebed.write.pipeline import WriteTarget
@@ -48,7 +49,8 @@ def rollback(target: WriteTarget, instant: Instant, *, delete_plan: bool = False
     Of a pending compaction, log compaction or clustering only the attempt goes, and the plan
     stays to be executed again, unless `delete_plan`. A completed instant is refused if later
     ones may have read its files, if a savepoint keeps it, if it is archived, or if what was
-    there before it was cleaned away.
+    there before it was cleaned away. A compaction is refused if writes have completed on top of it
+    that would meet other rows without it.
     """
     settle(target)
     completed = find_write(target.commits.active.load(), instant).is_completed
@@ -59,6 +61,7 @@ def rollback(target: WriteTarget, instant: Instant, *, delete_plan: bool = False
             return _roll_back_pending(hold, found, delete_plan=delete_plan)
         check_newest(hold.timeline, found)
         check_predecessor(hold.snapshot, found)
+        check_order_is_kept(hold.snapshot, found)
         return _roll_back(hold, found, keep_plan=False)
 
 
@@ -100,6 +103,8 @@ def _roll_back_pending(hold: TableHold, found: TimelineInstant, *, delete_plan: 
             f"{found.action} {found.requested}: it has not begun, so there is nothing to roll back; "
             "delete_plan=True drops the plan itself"
         )
+    if not keep_plan:
+        check_order_is_kept(hold.snapshot, found)
     return _roll_back(hold, found, keep_plan=keep_plan)
 
 

@@ -1,0 +1,56 @@
+"""Whether a compaction can be taken off the timeline without moving the logs on top of it.
+
+A log that completed after the plan lies on top of what the plan merges, whatever instant it began
+at. Without the plan it would replay by that instant, and meet deletes that the plan forgets.
+"""
+
+from lakebed.errors import CorruptError, InvalidError
+from lakebed.format.instant_name import Action, State
+from lakebed.format.names import replay_key
+from lakebed.format.plans import PlanKind, parse_plan
+from lakebed.table.file_group import FileSlice
+from lakebed.table.planned import groups_of_plan
+from lakebed.table.snapshot import Snapshot
+from lakebed.table.tombstones import compaction_cutoff
+from lakebed.timeline.timeline import TimelineInstant
+
+
+def check_order_is_kept(snapshot: Snapshot, instant: TimelineInstant) -> None:
+    """Raise InvalidError if rows would change when the compaction `instant` is dropped."""
+    if instant.plan_action is not Action.COMPACTION or not snapshot.config.is_lsm_tree:
+        return
+    name = instant.name_of(State.REQUESTED).encode()
+    data = snapshot.commits.active.read(instant, State.REQUESTED)
+    try:
+        plan = parse_plan(PlanKind.COMPACTION_PLAN, data, f"instant {name}")
+    except CorruptError:
+        return  # nothing can be read on top of it; dropping it is the way out
+    for planned in groups_of_plan(instant, plan):
+        if not planned.is_full:
+            continue
+        slices = snapshot.groups.get(planned.group, ())
+        below = [slice_ for slice_ in slices if slice_.instant < instant.requested]
+        above = [slice_ for slice_ in slices if slice_.instant == instant.requested]
+        cutoff = compaction_cutoff(snapshot.config, instant.requested, planned.cutoff)
+        late = _moved(below, above, cutoff)
+        if late is not None:
+            raise InvalidError(
+                f"compaction {instant.requested}: the write {late} has completed on top of it in file "
+                f"group {planned.group.file_id}, and would meet other rows and deletes without it; "
+                f"carry the plan out instead: compact(instant={instant.requested!r})"
+            )
+
+
+def _moved(below: list[FileSlice], above: list[FileSlice], cutoff: str) -> str | None:
+    """Return the instant of a log on top of the plan that depends on it, or None."""
+    late = [log for slice_ in above for log in slice_.log_files]
+    if not late:
+        return None
+    older = [log for slice_ in below for log in (*slice_.tombstones, *slice_.log_files)]
+    first = min(late, key=lambda log: replay_key(log.name))
+    last = max((replay_key(log.name) for log in older), default=None)
+    forgets = any(slice_.tombstones for slice_ in below) or any(
+        log.name.instant < cutoff for log in older
+    )
+    moves = last is not None and replay_key(first.name) < last
+    return first.name.instant if moves or (cutoff and forgets) else None
