@@ -22,7 +22,7 @@ from lakebed.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from lakebed.write.pipeline import Commit
+from lakebed.write.commit_summary import Commit
 
 try:
     __version__ = version("lakebed")

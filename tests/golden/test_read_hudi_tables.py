@@ -7,6 +7,7 @@ import pytest
 
 from lakebed import open_table
 from lakebed.api.table import Table
+from lakebed.errors import InvalidError
 from lakebed.format.meta_columns import META_COLUMNS
 from lakebed.table.snapshot import load_snapshot
 from support.fixtures import FOLDER, expected_rows, names, unpack
@@ -113,5 +114,7 @@ def test_a_read_as_of_an_instant_gives_what_hudi_gave(opened: Table, name: str, 
 
 
 @pytest.mark.parametrize("opened", ["cow9_nomdt"], indirect=True)
-def test_a_read_before_the_first_commit_is_empty(opened: Table):
-    assert opened.read(as_of="2000-01-01").read_all().num_rows == 0
+def test_a_read_before_the_first_commit_names_the_first(opened: Table):
+    first = min(opened.history().column("instant").to_pylist())
+    with pytest.raises(InvalidError, match=f"the first commit of table .* is {first}"):
+        opened.read(as_of="2000-01-01")

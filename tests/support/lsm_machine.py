@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from lakebed.api.table import Table
+from lakebed.errors import NotFoundError
 from lakebed.format.meta_columns import COMMIT_TIME
 from lakebed.write import pipeline
 from lakebed.write.spec import WriteSpec
@@ -208,15 +209,18 @@ class LsmMachine(RuleBasedStateMachine):
         self._done(commit.instant)
 
     def delete_partitions(self, data: st.DataObject) -> None:
+        gone = [""]
+        as_dicts = False
         if self.shape.partition_by:
-            gone = [data.draw(st.sampled_from(PARTITIONS), label="partition"), "nowhere"]
+            gone = [data.draw(st.sampled_from(PARTITIONS), label="partition")]
             as_dicts = data.draw(st.booleans(), label="as dicts")
-            commit = self.table.delete_partitions(
-                [{"dt": name} for name in gone] if as_dicts else gone
-            )
-        else:
-            gone = [""]
-            commit = self.table.delete_partitions(gone)
+        given = [{"dt": name} for name in gone] if as_dicts else gone
+        try:
+            commit = self.table.delete_partitions(given)
+        except NotFoundError:
+            assert not [ident for ident in self.model.rows() if ident[0] in gone]
+            self.write(data, "upsert")
+            return
         self.model.drop(gone)
         self._done(commit.instant)
 

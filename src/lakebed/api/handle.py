@@ -83,6 +83,8 @@ class TableHandle(TableServices):
         self._config = load_config(self._storage)
         instant = None if as_of is None else resolve_as_of(as_of, self._config.zone)
         snapshot = load_snapshot(self._storage, self._config, instant, self._commits)
+        if instant is not None and not snapshot.timeline.commits:
+            self._check_begun(instant)
         held = self._held
         # What a snapshot holds follows from these two: files are never changed, and none
         # comes or goes without an instant.
@@ -93,6 +95,15 @@ class TableHandle(TableServices):
             return held
         self._held, self._sources = snapshot, SourceCache()
         return snapshot
+
+    def _check_begun(self, as_of: str) -> None:
+        """Refuse a time before the first commit; a table without any is empty at all times."""
+        commits = self._commits.active.load().commits
+        if commits:
+            raise InvalidError(
+                f"as_of {as_of}: the first commit of table {self._config.name!r} is "
+                f"{commits[0].requested}; there is nothing to read before it"
+            )
 
     def _now(self) -> Snapshot:
         return self._snapshot(None)

@@ -5,7 +5,7 @@ travels between them is a `Saving`.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -36,6 +36,7 @@ from lakebed.table.writer_index import WriterIndex
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import Timeline
 from lakebed.write.columns import Intake
+from lakebed.write.commit_summary import Commit
 from lakebed.write.deferred import DeferredWrite, defer_write, partitions_of
 from lakebed.write.operation import (
     BULK_INSERT,
@@ -48,7 +49,7 @@ from lakebed.write.operation import (
     UPSERT,
     Operation,
 )
-from lakebed.write.pipeline import Commit, WriteTarget
+from lakebed.write.pipeline import WriteTarget
 from lakebed.write.staging import Segment
 
 log = logging.getLogger(__name__)
@@ -111,7 +112,7 @@ class Saving:
         if self.deferred is None:
             found = {partition for part in parts for partition in part.partitions}
             named = self.options.partitions_to_delete or tuple(sorted(found))
-            return table.delete_partitions(named) if named else None
+            return table.delete_there(named) if named else None
         segments = [segment for part in parts for segment in part.segments]
         commit = table.write(self.operation, self.deferred, segments)
         self.give_up()
@@ -143,6 +144,11 @@ class _StagedTable(Table):
         """Plan a write, so that tasks can stage its rows."""
         self._check_writable()
         return defer_write(self._target(), self._snapshot(None), operation, incoming, intake, named)
+
+    def delete_there(self, partitions: Sequence[str]) -> Commit | None:
+        """Delete those of the partitions that there are, as Hudi does; None without any."""
+        paths = self._partition_paths(partitions)
+        return self._delete_partitions(lambda there: [path for path in there if path in paths])
 
     def write(
         self, operation: Operation, deferred: DeferredWrite, segments: Iterable[Segment]

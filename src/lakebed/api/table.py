@@ -1,6 +1,6 @@
 """A table, opened: what users call."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +9,7 @@ from lakebed.api.arguments import checked_columns, checked_keys, checked_where, 
 from lakebed.api.description import Description, describe
 from lakebed.api.handle import Moment
 from lakebed.api.layers import Layers, layers_of
+from lakebed.api.named_rows import split_placed
 from lakebed.api.writing import TableWrites
 from lakebed.errors import InvalidError, UnsupportedError
 from lakebed.format.meta_columns import META_COLUMNS
@@ -110,11 +111,7 @@ class Table(TableWrites):
         fields = self._config.record_key_fields
         partition = [name for name in self._config.partition_fields if name not in fields]
         scan = plan_scan(snapshot, names, None, self._merger)
-        placed: list[object] = []
-        bare: list[object] = []
-        for key in keys:
-            says = isinstance(key, Mapping) and key.keys() >= set(partition)
-            (placed if says else bare).append(key)
+        placed, bare = split_placed(keys, partition)
         found = [
             look_up(scan, batch, self._sources)
             for given, names_of in ((placed, (*fields, *partition)), (bare, fields))

@@ -1,15 +1,20 @@
 """What changes the rows of a table."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-
-import pyarrow as pa
 
 from lakebed.api.arguments import checked_keys, checked_where, key_schema
 from lakebed.api.handle import TableHandle
 from lakebed.api.keys import keys_to_table
-from lakebed.errors import ConflictError, InvalidError, LockedError, UnsupportedError
+from lakebed.api.named_rows import named_rows
+from lakebed.errors import (
+    ConflictError,
+    InvalidError,
+    LockedError,
+    NotFoundError,
+    UnsupportedError,
+)
 from lakebed.index.named import named_index
 from lakebed.index.scan import Scan, plan_scan
 from lakebed.services.upkeep import run_inline
@@ -17,7 +22,8 @@ from lakebed.table.partitions import partition_column
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.writer_index import WriterIndex
 from lakebed.write.alter import execute_drop_column
-from lakebed.write.columns import Intake, delete_fields
+from lakebed.write.columns import Intake
+from lakebed.write.commit_summary import Commit
 from lakebed.write.operation import (
     BULK_INSERT,
     DELETE,
@@ -30,7 +36,6 @@ from lakebed.write.operation import (
     Operation,
 )
 from lakebed.write.pipeline import (
-    Commit,
     Source,
     conflict_retries,
     execute_delete_partitions,
@@ -38,6 +43,8 @@ from lakebed.write.pipeline import (
 )
 
 log = logging.getLogger(__name__)
+
+_SHOWN = 5
 
 
 class TableWrites(TableHandle):
@@ -119,15 +126,22 @@ class TableWrites(TableHandle):
     def delete(self, keys: object | None = None, *, where: str | None = None) -> Commit:
         """Delete rows by key, or all that fulfil a predicate.
 
-        `keys` are dicts of the key columns (and the partition columns), a DataFrame or an Arrow
-        stream that has them; other columns do not matter. A key that is not there is no error.
+        `keys` are dicts of the key columns, a DataFrame or an Arrow stream that has them; other
+        columns do not matter. A dict without the partition columns names the rows of all
+        partitions, as for `lookup`. A key that is not there is no error, and is not counted.
         """
         if (keys is None) == (where is None):
             raise InvalidError("delete: want either keys or where=<predicate>")
         if where is not None:
             return self._execute(DELETE, self._matching(checked_where(where)), None)
         if isinstance(keys, Sequence):
-            keys = self._key_table(checked_keys(keys))
+            named = named_rows(
+                self._snapshot(None),
+                checked_keys(keys),
+                self._merger,
+                lambda rows: self._engines.for_data(rows).source(rows),
+            )
+            return self._execute(DELETE, named, None)
         return self._write(DELETE, keys)
 
     def insert_overwrite(
@@ -149,8 +163,25 @@ class TableWrites(TableHandle):
     def delete_partitions(self, partitions: Sequence[str | Mapping[str, object]]) -> Commit:
         """Delete whole partitions, each given by its path or as a dict of column values.
 
-        One that is not there is no error.
+        One that is not there is refused, and nothing is deleted.
         """
+        paths = self._partition_paths(partitions)
+
+        def choose(there: Iterable[str]) -> list[str]:
+            held = list(there)
+            for path in paths:
+                if path not in held:
+                    raise NotFoundError(
+                        f"delete_partitions: table {self._config.name!r} has no partition {path!r}; "
+                        f"it has {_some(held)}"
+                    )
+            return paths
+
+        commit = self._delete_partitions(choose)
+        assert commit is not None, paths
+        return commit
+
+    def _partition_paths(self, partitions: Sequence[str | Mapping[str, object]]) -> list[str]:
         if isinstance(partitions, (str, Mapping)):
             partitions = [partitions]
         if not isinstance(partitions, Sequence):
@@ -158,15 +189,15 @@ class TableWrites(TableHandle):
         paths = [self._partition_path(given) for given in partitions]
         if not paths:
             raise InvalidError("delete_partitions: want at least one partition")
+        return paths
+
+    def _delete_partitions(self, choose: Callable[[Iterable[str]], list[str]]) -> Commit | None:
         self._check_writable()
-
-        def choose(there: Iterable[str]) -> list[str]:
-            return [partition for partition in there if partition in paths]
-
         commit, self._config = self._act(
             lambda target: execute_delete_partitions(target, DELETE_PARTITION, choose)
         )
-        run_inline(self._target())
+        if commit is not None:
+            run_inline(self._target())
         return commit
 
     def drop_column(self, name: str) -> Commit:
@@ -232,12 +263,6 @@ class TableWrites(TableHandle):
         self._engines.main.read(scan(snapshot))
         return replace(self._engines.main.scanned(schema, scan), where=where)
 
-    def _key_table(self, keys: Sequence[object]) -> pa.Table:
-        """Make a table of keys that were given as dicts."""
-        schema = self._snapshot(None).schema
-        names = dict.fromkeys(delete_fields(self._config))
-        return keys_to_table(keys, key_schema(schema, names))
-
     def _partition_path(self, given: str | Mapping[str, object]) -> str:
         if isinstance(given, str):
             return given.strip("/")
@@ -259,3 +284,10 @@ class TableWrites(TableHandle):
         if index is None and buckets is None:
             return None
         return named_index(self._config, index, buckets)
+
+
+def _some(partitions: Sequence[str]) -> str:
+    """Name a few partitions."""
+    shown = ", ".join(map(repr, partitions[:_SHOWN]))
+    left = len(partitions) - _SHOWN
+    return f"{shown} and {left} more" if left > 0 else shown or "none"

@@ -10,8 +10,9 @@ from lakebed.format.avro_schema import arrow_to_avro
 from lakebed.format.commit_metadata import CommitMetadata
 from lakebed.table.config import DROPPED_COLUMNS, TableConfig
 from lakebed.table.properties_file import update_properties
+from lakebed.write.commit_summary import Commit
 from lakebed.write.operation import ALTER_SCHEMA
-from lakebed.write.pipeline import Commit, WriteTarget
+from lakebed.write.pipeline import WriteTarget
 
 
 def execute_drop_column(target: WriteTarget, name: str) -> tuple[Commit, TableConfig]:
@@ -29,7 +30,10 @@ def execute_drop_column(target: WriteTarget, name: str) -> tuple[Commit, TableCo
         _note_dropped(transaction, name)
         completion = transaction.complete(metadata, ())
     instant = transaction.instant
-    commit = Commit(instant.requested, completion, str(instant.action), ALTER_SCHEMA.name, ())
+    action, name = str(instant.action), ALTER_SCHEMA.name
+    commit = Commit(
+        instant.requested, completion, action, name, (), inserted=0, updated=0, deleted=0
+    )
     return commit, transaction.config
 
 

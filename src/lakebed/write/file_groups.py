@@ -31,7 +31,7 @@ from lakebed.write.partition import ensure_partition
 from lakebed.write.plan import FileGroupWrite
 from lakebed.write.spec import WriteSpec
 from lakebed.write.staging import read_segment, spill_run
-from lakebed.write.status import NOTHING_COMPACTED, WriteStatus
+from lakebed.write.status import NOTHING_COMPACTED, RowCounts, WriteStatus
 
 # What a row that was written before brings along, and a new row does not have yet.
 _CARRIED = (COMMIT_TIME, COMMIT_SEQNO)
@@ -85,24 +85,11 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
     spec = write.spec
     name = BaseFileName(write.file_id, task.write_token, spec.instant).encode()
     path = join_path(write.partition, name)
-    fields = [pa.field(RECORD_KEY, pa.string()), *spec.table_schema]
-    old_rows = 0
+    fields, old_rows = [pa.field(RECORD_KEY, pa.string()), *spec.table_schema], 0
     if write.old is not None:
         footer = read_footer(spec.storage, write.old.path)
         old_rows = footer.num_rows
-        old = _old_run(write, footer)
-        came = [_with_carried(run) for run in runs]
-        # Rows that came together fill each other before they meet the old ones, as in Hudi.
-        if (fill := spec.rule.fill) is None:
-            runs = [old, *came]
-        else:
-            fills = [
-                _with_filled(run, lambda rows: pa.repeat("yes", rows.num_rows)) for run in came
-            ]
-            old = _with_filled(old, partial(_gives_way, schema=spec.table_schema, fill=fill))
-            runs = [*fills, replace(old, yields=True)]
-            fields.append(pa.field(_FILLED, pa.string()))
-        fields = [*(pa.field(carried, pa.string()) for carried in _CARRIED), *fields]
+        runs, fields = _with_old(write, footer, runs, fields)
     # A delete that carries an ordering value may meet an older row that comes later still: on
     # a merge-on-read table it stays, as a log on top of the new base file.
     keeps_deletes = spec.may_delete and spec.config.table_type is TableType.MERGE_ON_READ
@@ -118,11 +105,15 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
         may_repeat=write.old is not None,
     )
     cdc_stats: dict[str, int] | None = None
+    carried = gone = 0
     with ExitStack() as open_files:
         open_files.enter_context(writer)
         changes = _change_log(write, task, open_files)
         for batch in map(_restamped, _merged(write, task, runs, pa.schema(fields))):
             live = _append(writer, batch, write)
+            gone += batch.num_rows - live.num_rows
+            if write.old is not None:
+                carried += live.num_rows - live.column(COMMIT_TIME).null_count
             if changes is not None:
                 changes.put(live)
             if keeps_deletes and live.num_rows < batch.num_rows:
@@ -135,7 +126,8 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
             if changes is not None:
                 cdc_stats = changes.close()
             stats = writer.close()
-    status = WriteStatus(write.partition, write.file_id, ())
+    counts = _counts(write, old_rows, writer.rows, carried, gone)
+    status = WriteStatus(write.partition, write.file_id, (), counts)
     if stats is not None:
         spec.fence.check_written([path, *(cdc_stats or ())])
         stat = replace(_stat(write, stats, old_rows), cdc_stats=cdc_stats)
@@ -146,6 +138,23 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
         # Hudi's CDC query takes the slice of a file group from its first stat.
         status = replace(status, stats=(*logged.stats, *status.stats))
     return status
+
+
+def _with_old(
+    write: FileGroupWrite, footer: BaseFileFooter, runs: list[Run], fields: list[pa.Field]
+) -> tuple[list[Run], list[pa.Field]]:
+    """Put the rows of the old base file before those that came, with the columns to merge by."""
+    old, came = _old_run(write, footer), [_with_carried(run) for run in runs]
+    carried = [pa.field(name, pa.string()) for name in _CARRIED]
+    if (fill := write.spec.rule.fill) is None:
+        return [old, *came], [*carried, *fields]
+    # Rows that came together fill each other before they meet the old ones, as in Hudi.
+    fills = [_with_filled(run, lambda rows: pa.repeat("yes", rows.num_rows)) for run in came]
+    old = _with_filled(old, partial(_gives_way, schema=write.spec.table_schema, fill=fill))
+    return (
+        [*fills, replace(old, yields=True)],
+        [*carried, *fields, pa.field(_FILLED, pa.string())],
+    )
 
 
 def _below(write: FileGroupWrite, name: str, stats: DataFileStats | None) -> FileSlice:
@@ -258,6 +267,20 @@ def _ordered_deletes(batch: pa.RecordBatch, spec: WriteSpec) -> pa.RecordBatch:
     flags = batch.column(FLAGS).to_numpy()
     kept = batch.filter(pa.array((flags & DELETED != 0) & (flags & OPEN == 0)))
     return kept.select([RECORD_KEY, FLAGS, *spec.rule.ordering_fields])
+
+
+def _counts(write: FileGroupWrite, old_rows: int, rows: int, carried: int, gone: int) -> RowCounts:
+    """Count what became of the `old_rows`, of which `carried` are among the `rows` now.
+
+    Where deletes and rows come together, a row that is not there any more may have lost to
+    either: that is not told apart.
+    """
+    if write.old is None:
+        return RowCounts(rows, 0, 0)
+    lost, new = old_rows - carried, rows - carried
+    if (gone and new) or lost > new + gone:
+        return RowCounts()
+    return RowCounts(0, 0, lost) if not new else RowCounts(new - lost, lost, 0)
 
 
 def _stat(write: FileGroupWrite, stats: DataFileStats, old_rows: int) -> WriteStat:

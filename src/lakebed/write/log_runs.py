@@ -11,7 +11,7 @@ from lakebed.table.file_group import FileSlice
 from lakebed.table.log_writer import LogFileStats, write_log_run
 from lakebed.write.partition import ensure_partition
 from lakebed.write.spec import WriteSpec
-from lakebed.write.status import NOTHING_COMPACTED, WriteStatus
+from lakebed.write.status import NOTHING_COMPACTED, RowCounts, WriteStatus
 
 
 def write_log(
@@ -49,6 +49,8 @@ def write_log(
         partition,
         file_id,
         tuple(_stat(spec, partition, file_id, stats, below) for stats in written),
+        # What the rows change is known when they are merged.
+        RowCounts(deleted=None if spec.may_delete else 0),
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -40,15 +40,16 @@ from lakebed.table.writer_index import (
     WriterIndex,
 )
 from lakebed.write.columns import Intake, settle_columns
+from lakebed.write.commit_summary import Commit, total
 from lakebed.write.file_groups import write_file_group
 from lakebed.write.fill import fill_groups
 from lakebed.write.locate import locate_segments
 from lakebed.write.moves import settle_moves
-from lakebed.write.operation import Operation
+from lakebed.write.operation import Kind, Operation
 from lakebed.write.plan import FileGroupWrite, plan_writes
 from lakebed.write.spec import WriteSpec
 from lakebed.write.staging import Segment, Staged
-from lakebed.write.status import WriteStatus
+from lakebed.write.status import RowCounts, WriteStatus
 
 Stage = Callable[[WriteSpec, Snapshot], Iterable[Staged]]
 
@@ -85,39 +86,9 @@ class Source:
     repeatable: bool = False
     # The predicate by which rows of the table were chosen.
     where: str | None = None
+    # Counts the rows of the table that keys to delete name.
+    found: Callable[[Snapshot], int] | None = None
     intake: Intake = field(default_factory=Intake)
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """What a write did: its instant, when it became visible, and each file that it wrote."""
-
-    instant: str
-    completion_time: str
-    action: str
-    operation: str
-    write_stats: tuple[WriteStat, ...] = field(repr=False)
-    replaced_file_groups: int = 0
-
-    @property
-    def rows(self) -> int:
-        """Count the rows in the files that it wrote, those carried over included."""
-        return sum(stat.num_writes or 0 for stat in self.write_stats)
-
-    @property
-    def inserted(self) -> int:
-        """Count the rows that are new in the table, as far as the write looked."""
-        return sum(stat.num_inserts or 0 for stat in self.write_stats)
-
-    @property
-    def deleted(self) -> int:
-        """Count the deletes that it wrote."""
-        return sum(stat.num_deletes or 0 for stat in self.write_stats)
-
-    @property
-    def size_bytes(self) -> int:
-        """Add up the sizes of the files that it wrote."""
-        return sum(stat.file_size_in_bytes or 0 for stat in self.write_stats)
 
 
 def conflict_retries(config: TableConfig) -> int:
@@ -164,23 +135,32 @@ def execute_write(
             blind=_is_blind(operation, spec, source),
             reads=_reads(source, transaction) if source.reads_table else None,
         )
-    return _commit(transaction, operation, completion, written, replaced), transaction.config
+        counts = _counts(spec, source, transaction.snapshot, written, bool(replaced))
+    return _commit(
+        transaction, operation, completion, written, replaced, counts
+    ), transaction.config
 
 
 def execute_delete_partitions(
     target: WriteTarget, operation: Operation, choose: Callable[[Iterable[str]], Iterable[str]]
-) -> tuple[Commit, TableConfig]:
-    """End all file groups of the partitions that `choose` picks of those that there are."""
+) -> tuple[Commit | None, TableConfig]:
+    """End all file groups of the partitions that `choose` picks of those that there are.
+
+    Without any nothing is committed.
+    """
     with begin(target.storage, target.clock, target.commits, replaces=True) as transaction:
         if any(target.storage.list_names(HASHING_FOLDER)):
             raise _hides_rows(operation, transaction.config)
         snapshot = transaction.snapshot
         there = sorted({slice_.group.partition for slice_ in snapshot.slices})
         gone = set(choose(there))
+        if not gone:
+            return None, transaction.config  # which takes the instant back
         replaced = _groups_of(snapshot, gone)
         text = snapshot.schema_text or ""
         completion = transaction.complete(_metadata(operation, text, [], replaced), ())
-    return _commit(transaction, operation, completion, [], replaced), transaction.config
+    counts = RowCounts(inserted=0, updated=0)
+    return _commit(transaction, operation, completion, [], replaced, counts), transaction.config
 
 
 def _looked(operation: Operation, spec: WriteSpec, touched: set[str]) -> frozenset[str] | None:
@@ -231,6 +211,7 @@ def _commit(
     completion: str,
     written: list[WriteStatus],
     replaced: Mapping[str, tuple[str, ...]] | None,
+    counts: RowCounts,
 ) -> Commit:
     return Commit(
         transaction.instant.requested,
@@ -239,7 +220,34 @@ def _commit(
         operation.name,
         tuple(stat for status in written for stat in status.stats),
         sum(map(len, (replaced or {}).values())),
+        counts.inserted,
+        counts.updated,
+        counts.deleted,
     )
+
+
+def _counts(
+    spec: WriteSpec,
+    source: Source,
+    snapshot: Snapshot,
+    written: list[WriteStatus],
+    replaces: bool,
+) -> RowCounts:
+    """Count the rows that came, changed and went, as far as the write looked."""
+    counts = total(status.counts for status in written)
+    operation = spec.operation
+    if operation.kind is not Kind.DELETE and spec.looks_everywhere:
+        return RowCounts()  # a row that moves goes here and comes there
+    if operation.kind is not Kind.DELETE:
+        # How many rows lay in file groups that ended was not counted.
+        return replace(counts, deleted=None) if replaces else counts
+    deleted = counts.deleted
+    if deleted is None and source.found is not None:
+        deleted = source.found(snapshot)
+    elif deleted is None and source.reads_table:
+        # Each key was read from a row that is there.
+        deleted = sum(stat.num_deletes or 0 for status in written for stat in status.stats)
+    return RowCounts(0, 0, deleted)
 
 
 def _settle_index(transaction: Transaction, named: WriterIndex | None) -> WriterIndex:

@@ -19,6 +19,15 @@ NOTHING_COMPACTED = WriteStat(
 
 
 @dataclass(frozen=True, slots=True)
+class RowCounts:
+    """Rows that came, changed and went, as readers see them; None where nothing was looked up."""
+
+    inserted: int | None = None
+    updated: int | None = None
+    deleted: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class WriteStatus:
     """What one task wrote to one file group: a write stat for each of its files.
 
@@ -28,3 +37,4 @@ class WriteStatus:
     partition: str
     file_id: str
     stats: tuple[WriteStat, ...]
+    counts: RowCounts = RowCounts()

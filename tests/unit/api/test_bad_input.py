@@ -424,14 +424,14 @@ def test_a_read_that_makes_no_sense_is_refused_by_the_call(arguments, kind, mess
 
 
 @pytest.mark.parametrize("moment", ["2000-01-01", dt.date(2000, 1, 1), "20000101000000000"])
-def test_before_the_first_commit_the_table_is_empty(moment):
+def test_before_the_first_commit_there_is_nothing_to_read(moment):
     table = make()
-    table.insert(batch(("a", 1, 1, "p")))
-    read = table.read(as_of=moment)
-    assert read.schema == SCHEMA
-    assert read.read_all().num_rows == 0
-    assert table.files(as_of=moment).num_rows == 0
+    assert table.read(as_of=moment).schema == SCHEMA
     assert str(table.layers(as_of=moment)) == "(no files)"
+    table.insert(batch(("a", 1, 1, "p")))
+    for look in (table.read, table.files, table.layers):
+        with pytest.raises(InvalidError, match="there is nothing to read before it"):
+            look(as_of=moment)
 
 
 def test_a_data_frame_without_a_session_says_what_to_do():

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import lakebed
+from lakebed.errors import InvalidError
 from lakebed.model.clock import ManualClock
 from support.tables import SCHEMA, batch, make, reopen, user_rows
 
@@ -91,7 +92,8 @@ def test_a_moment_is_given_as_instant_text_date_or_datetime(zone):
     for moment in (first.instant, between, "2024-01-02T12:00:00Z"):
         assert [key for _, key in user_rows(table)] == ["a", "b"]
         assert table.read(as_of=moment).read_all().column("id").to_pylist() == ["a"]
-    assert table.read(as_of=dt.date(2024, 1, 1)).read_all().num_rows == 0
+    with pytest.raises(InvalidError, match=f"the first commit of table 't' is {first.instant}"):
+        table.read(as_of=dt.date(2024, 1, 1))
     assert table.read(as_of=dt.date(2025, 1, 1)).read_all().num_rows == 2
 
 

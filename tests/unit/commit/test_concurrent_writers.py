@@ -277,3 +277,14 @@ def test_a_single_writer_that_waits_says_who_has_the_table():
 
     reopen(Meanwhile(storage, barge_in)).upsert(batch(("a", 2, 2, "p")))
     assert user_rows(reopen(storage))["p", "a"]["v"] == 2
+
+
+def test_a_key_without_its_partition_conflicts_with_a_row_that_comes_elsewhere_meanwhile():
+    table = table_of(OPTIMISTIC)
+    table.insert(batch(("a", 1, 1, "p"), ("a", 2, 1, "q"), ("b", 3, 1, "p")))
+    storage = table._storage
+    slow = reopen(Meanwhile(storage, lambda: reopen(storage).insert(batch(("a", 9, 9, "new")))))
+    with pytest.raises(ConflictError, match="overtaken"):
+        slow.delete([{"id": "a"}])
+    reopen(storage).delete([{"id": "a"}])
+    assert set(user_rows(table)) == {("p", "b")}

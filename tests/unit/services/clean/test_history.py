@@ -3,7 +3,7 @@
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from lakebed.errors import InvalidError
+from lakebed.errors import InvalidError, NotFoundError
 from lakebed.model.clock import ManualClock
 from lakebed.services.archive.execute import archive
 from lakebed.services.archive.options import ArchiveOptions
@@ -62,7 +62,10 @@ class History:
         if what != "upsert" and pending:
             return  # refused while a plan has settled what it reads
         if what == "delete_partitions":
-            done = self.table.delete_partitions([partition])
+            try:
+                done = self.table.delete_partitions([partition])
+            except NotFoundError:
+                return  # it has no such partition
         else:
             done = getattr(self.table, what)(batch((f"k{key}", number, number, partition)))
         self.rows[done.instant] = user_rows(self.table)

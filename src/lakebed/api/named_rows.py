@@ -1,0 +1,87 @@
+"""The rows that a caller names by key, as the source of a delete."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import pyarrow as pa
+
+from lakebed.api.arguments import key_schema
+from lakebed.api.keys import keys_to_table
+from lakebed.index.lookup import look_up
+from lakebed.index.scan import plan_scan
+from lakebed.merge.rule import Merger
+from lakebed.table.config import TableConfig
+from lakebed.table.snapshot import Snapshot
+from lakebed.table.source_cache import SourceCache
+from lakebed.write.columns import delete_fields
+from lakebed.write.pipeline import Source
+
+_BATCH_ROWS = 65_536
+
+
+def split_placed(
+    keys: Sequence[object], fields: Iterable[str]
+) -> tuple[list[object], list[object]]:
+    """Tell keys that name all `fields` from those that leave some out."""
+    wanted = set(fields)
+    placed: list[object] = []
+    bare: list[object] = []
+    for key in keys:
+        names_all = isinstance(key, Mapping) and key.keys() >= wanted
+        (placed if names_all else bare).append(key)
+    return placed, bare
+
+
+def named_rows(
+    snapshot: Snapshot,
+    keys: Sequence[object],
+    merger: Merger | None,
+    source_of: Callable[[pa.Table], Source],
+) -> Source:
+    """Return the keys to delete, those without a partition in each partition that holds them.
+
+    These are looked up when the write begins, in the table as it is then. `source_of` returns the
+    source of rows in memory.
+    """
+    config, schema = snapshot.config, snapshot.schema
+    wanted = key_schema(schema, dict.fromkeys(delete_fields(config)))
+    key_fields = config.record_key_fields
+    partition = [name for name in wanted.names if name not in key_fields]
+    if partition:
+        with_place, without = split_placed(keys, partition)
+    else:
+        with_place, without = list(keys), []
+    placed = keys_to_table(with_place, wanted)
+    bare = keys_to_table(without, key_schema(schema, key_fields))
+
+    def rows_of(now: Snapshot) -> pa.Table:
+        if not without:
+            return placed
+        found = _look_up(now, bare, merger).select(wanted.names)
+        return pa.concat_tables([placed, found.cast(wanted)])
+
+    def count(now: Snapshot) -> int:
+        found = [_look_up(now, given, merger) for given in (placed, bare)]
+        names = _names(config)
+        return len(pa.concat_tables(found).group_by(names).aggregate([]))
+
+    return Source(
+        wanted,
+        lambda spec, now: source_of(rows_of(now)).stage(spec, now),
+        # Another write may put the key into a further partition meanwhile.
+        reads_table=bool(without),
+        repeatable=True,
+        found=count,
+    )
+
+
+def _look_up(snapshot: Snapshot, keys: pa.Table, merger: Merger | None) -> pa.Table:
+    """Return the key and partition columns of the rows that `keys` name."""
+    scan = plan_scan(snapshot, _names(snapshot.config), None, merger)
+    cache = SourceCache()
+    batches = keys.combine_chunks().to_batches(max_chunksize=_BATCH_ROWS)
+    found = [look_up(scan, batch, cache) for batch in batches if batch.num_rows]
+    return pa.concat_tables([scan.empty(), *found])
+
+
+def _names(config: TableConfig) -> list[str]:
+    return list(dict.fromkeys((*config.record_key_fields, *config.partition_fields)))
