@@ -11,6 +11,7 @@ from lakebed.api.table import Table
 from lakebed.errors import (
     ConflictError,
     CorruptError,
+    DamageWarning,
     ExistsError,
     InvalidError,
     KeyValueError,
@@ -33,6 +34,7 @@ __all__ = [
     "Commit",
     "ConflictError",
     "CorruptError",
+    "DamageWarning",
     "Description",
     "ExistsError",
     "FileGroupLayers",

@@ -20,6 +20,8 @@ rest: which thing, what was wanted, what was found.
     + OptionError        an option that we do not know, or a value that it cannot take
     + SchemaError        columns or types that do not fit the table
     + KeyValueError      a record key, partition or ordering value that no table can hold
+
+A DamageWarning, which is no error, says what a read left out because its caller asked for that.
 """
 
 
@@ -57,6 +59,10 @@ class UnavailableError(LakebedError):
 
 class CorruptError(LakebedError):
     """Bytes on storage break the format; stop and look."""
+
+
+class DamageWarning(UserWarning):
+    """A read left out file slices that are damaged, as its caller asked."""
 
 
 class FileNameError(CorruptError):

@@ -250,7 +250,7 @@ def test_a_file_that_a_commit_names_and_that_is_gone_or_shorter_is_named():
     for path in (entry["path"] for entry in reopen(storage).files().to_pylist()):
         lost = copy_of(contents(storage))
         lost.delete(path)
-        with pytest.raises(CorruptError, match="a commit names it, but it is not there"):
+        with pytest.raises(CorruptError, match="it is not there, and rows are missing"):
             rows_of(reopen(lost))
         cut = copy_of(contents(storage) | {path: storage.read(path)[:-40]})
         with pytest.raises(CorruptError, match="it was cut, and rows are missing"):

@@ -88,10 +88,12 @@ class TableHandle(TableServices):
         held = self._held
         # What a snapshot holds follows from these two: files are never changed, and none
         # comes or goes without an instant.
-        if held is not None and (held.config, held.timeline) == (
+        same = held is not None and (held.config, held.timeline) == (
             snapshot.config,
             snapshot.timeline,
-        ):
+        )
+        # A file that was lost may have been brought back from a copy.
+        if held is not None and same and not held.was_damaged:
             return held
         self._held, self._sources = snapshot, SourceCache()
         return snapshot

@@ -213,17 +213,40 @@ class TableServices(ABC):
                 merger=target.merger,
             )
 
-    def repair(self, plan: RepairPlan | None = None, *, dry_run: bool = False) -> Repair:
+    def repair(
+        self,
+        plan: RepairPlan | None = None,
+        *,
+        dry_run: bool = False,
+        drop_lost: bool = False,
+        keep_readable: bool = False,
+    ) -> Repair:
         """Mend what can be mended: what `verify` found now, or a plan that was shown before.
 
         With `dry_run` the plan is made and nothing is done. Nothing that a commit names is ever
-        deleted.
+        deleted. With `drop_lost` each file slice that lacks a file, or whose files cannot be
+        read, is ended by a commit of its own: its rows are given up, or with `keep_readable`
+        those that can still be read are kept, which may be stale. Every page is read for that.
         """
-        chosen = plan or plan_repair(self.verify(quick=True))
+        if keep_readable and not drop_lost:
+            raise InvalidError("keep_readable: say drop_lost=True, too; it ends damaged slices")
+        if plan is not None and drop_lost:
+            raise InvalidError("drop_lost: cannot be combined with a plan, which says it already")
+        chosen = plan or plan_repair(
+            self.verify(quick=not drop_lost), drop_lost=drop_lost, keep_readable=keep_readable
+        )
         if dry_run or not chosen.steps:
             return Repair(chosen, None)
         target = self._target()
-        return Repair(chosen, repair(target.storage, target.clock, chosen, target.commits))
+        done = repair(
+            target.storage,
+            target.clock,
+            chosen,
+            target.commits,
+            executor=target.executor,
+            merger=target.merger,
+        )
+        return Repair(chosen, done)
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
         """Change what a table does by itself, or how its writers share it; see docs/options.md.

@@ -1,5 +1,6 @@
 """A table, opened: what users call."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,15 +12,17 @@ from lakebed.api.handle import Moment
 from lakebed.api.layers import Layers, layers_of
 from lakebed.api.named_rows import split_placed
 from lakebed.api.writing import TableWrites
-from lakebed.errors import InvalidError, UnsupportedError
+from lakebed.errors import DamageWarning, InvalidError, UnsupportedError
 from lakebed.format.meta_columns import META_COLUMNS
 from lakebed.index.lookup import look_up
+from lakebed.index.salvage import describe_left_out, leave_out_damaged
 from lakebed.index.scan import plan_incremental, plan_scan
 from lakebed.model.instant import resolve_as_of, resolve_since
 from lakebed.table.changes.commit_range import commits_between
 from lakebed.table.changes.scan import plan_changes
 from lakebed.table.history import files_table, history_table
 
+_ON_DAMAGE = ("fail", "skip")
 _READ_MODES = ("snapshot", "read_optimized", "cdc")
 
 
@@ -34,6 +37,7 @@ class Table(TableWrites):
         since: Moment | None = None,
         until: Moment | None = None,
         mode: str = "snapshot",
+        on_damage: str = "fail",
     ) -> Any:
         """Give the rows: a DataFrame, or without a session a pyarrow RecordBatchReader.
 
@@ -48,10 +52,20 @@ class Table(TableWrites):
         first. With mode="cdc" what these commits changed: `op` (i, u or d), `ts_ms` (the
         instant of the commit), `before` and `after`, structs of `columns` or null. Rows come in
         no given order, but the changes of one key in one partition as they happened.
+
+        A file that is lost or damaged fails the read if its rows may be wanted. With
+        on_damage="skip" the file slices that are damaged are left out whole, and a DamageWarning
+        says which; every slice is read twice for that.
         """
         if mode not in _READ_MODES:
             raise UnsupportedError(f"mode={mode!r}: want one of {', '.join(_READ_MODES)}")
+        if on_damage not in _ON_DAMAGE:
+            raise InvalidError(f"on_damage={on_damage!r}: expected one of {', '.join(_ON_DAMAGE)}")
         if mode == "cdc" or since is not None or until is not None:
+            if on_damage != "fail":
+                raise InvalidError(
+                    f"on_damage={on_damage!r} cannot be combined with since, until or mode='cdc'"
+                )
             if as_of is not None:
                 raise InvalidError("as_of: a moment; since and until, mode='cdc': a range of them")
             return self._read_range(columns, where, since, until, mode)
@@ -61,6 +75,11 @@ class Table(TableWrites):
         scan = plan_scan(
             snapshot, names, where, self._merger, read_optimized=mode == "read_optimized"
         )
+        if on_damage == "skip":
+            scan, left = leave_out_damaged(scan, self._engines.main.executor)
+            if left:
+                message = describe_left_out(self._storage.url, left)
+                warnings.warn(message, DamageWarning, stacklevel=2)
         return self._engines.main.read(scan)
 
     def count(self, where: str | None = None, as_of: Moment | None = None) -> int:

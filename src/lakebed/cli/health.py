@@ -12,6 +12,7 @@ from rich.console import Console
 from lakebed.api.progress import watched
 from lakebed.cli.answer import PROBLEM, Answer, answering
 from lakebed.cli.arguments import Debug, Json, Path, Settings, Spark, executor, opened_storage
+from lakebed.errors import InvalidError
 from lakebed.model.clock import SystemClock
 from lakebed.services.verify.findings import Report
 from lakebed.services.verify.plan import RepairPlan, plan_repair
@@ -58,6 +59,13 @@ def verify(
 def repair(
     path: Path,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it, and do not ask.")] = False,
+    drop_lost: Annotated[
+        bool, typer.Option("--drop-lost", help="End damaged file slices; their rows are given up.")
+    ] = False,
+    keep_readable: Annotated[
+        bool,
+        typer.Option("--keep-readable", help="With --drop-lost: keep rows that can be read."),
+    ] = False,
     options: Settings = None,
     spark: Spark = False,
     as_json: Json = False,
@@ -65,13 +73,19 @@ def repair(
 ) -> None:
     """Show what would be mended, ask, and mend it; exit with 1 if something is left."""
     with answering(as_json=as_json, debug=debug) as answer:
+        if keep_readable and not drop_lost:
+            raise InvalidError("--keep-readable: say --drop-lost, too; it ends damaged slices")
         storage = opened_storage(path, options)
-        plan = plan_repair(_verified(answer, storage, quick=True, spark=spark))
+        report = _verified(answer, storage, quick=not drop_lost, spark=spark)
+        plan = plan_repair(report, drop_lost=drop_lost, keep_readable=keep_readable)
         if not as_json:
             _draw_plan(answer.out, plan)
         done: Repaired | None = None
         if plan.steps and (yes or (not as_json and _asked())):
-            done = answer.working("repairing", lambda: repair_table(storage, SystemClock(), plan))
+            runs = executor(spark=spark)
+            done = answer.working(
+                "repairing", lambda: repair_table(storage, SystemClock(), plan, executor=runs)
+            )
         answer.give({"plan": plan, "repaired": done}, lambda console: _draw_done(console, done))
         unfinished = bool(plan.steps) and (done is None or bool(done.skipped))
         if unfinished or plan.left:

@@ -58,6 +58,25 @@ def slices_by_bucket(snapshot: Snapshot) -> Mapping[BucketPlace, FileSlice]:
     Two file groups for one bucket would split its keys: refused by name.
     """
     found: dict[BucketPlace, FileSlice] = {}
+    for place, slices in bucket_slices(snapshot).items():
+        check_one(place, slices)
+        found[place] = slices[0]
+    return found
+
+
+def check_one(place: BucketPlace, slices: Sequence[FileSlice]) -> None:
+    """Raise CorruptError if a bucket has more than one file group."""
+    if len(slices) > 1:
+        ids = " and ".join(slice_.group.file_id for slice_ in slices)
+        raise CorruptError(
+            f"partition {place.partition!r} has two file groups for bucket {place.bucket}: {ids}. "
+            "Read its rows and write them again: insert_overwrite of the partition"
+        )
+
+
+def bucket_slices(snapshot: Snapshot) -> Mapping[BucketPlace, Sequence[FileSlice]]:
+    """Return the file slices of every bucket that has one; more than one is damage."""
+    found: dict[BucketPlace, list[FileSlice]] = {}
     for slice_ in snapshot.slices:
         bucket = bucket_of_file_id(slice_.group.file_id)
         if bucket is None:
@@ -65,13 +84,7 @@ def slices_by_bucket(snapshot: Snapshot) -> Mapping[BucketPlace, FileSlice]:
                 f"file id {slice_.group.file_id!r} in partition {slice_.group.partition!r} is no "
                 "bucket's: the table was not written with a bucket index"
             )
-        place = BucketPlace(slice_.group.partition, bucket)
-        if place in found:
-            raise CorruptError(
-                f"partition {place.partition!r} has two file groups for bucket {bucket}: "
-                f"{found[place].group.file_id} and {slice_.group.file_id}"
-            )
-        found[place] = slice_
+        found.setdefault(BucketPlace(slice_.group.partition, bucket), []).append(slice_)
     return found
 
 

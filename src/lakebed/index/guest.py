@@ -47,7 +47,7 @@ def _is_buckets(file_id: str) -> bool:
 def check_base_files(snapshot: Snapshot) -> None:
     """Refuse a simple index where another put new keys into logs: it would not find them."""
     for slice_ in snapshot.slices:
-        if slice_.base_file is None:
+        if slice_.base_file is None and not slice_.damage:
             raise InvalidError(
                 f"table {snapshot.config.name!r}: file group {slice_.group.file_id!r} of partition "
                 f"{slice_.group.partition!r} has logs only: its writer's index (HBase, Flink's "
@@ -62,7 +62,8 @@ def check_spelling(snapshot: Snapshot) -> None:
     Looks at the first rows of the oldest and the newest base file: our rows would not replace
     theirs, and a key would be there twice.
     """
-    files = [s.base_file for s in snapshot.slices if s.base_file is not None]
+    whole = (slice_ for slice_ in snapshot.slices if not slice_.damage)
+    files = [slice_.base_file for slice_ in whole if slice_.base_file is not None]
     files.sort(key=lambda file: (file.name.instant, file.path))
     for file in files[:1] + files[1:][-1:]:
         _check_file(snapshot, file)

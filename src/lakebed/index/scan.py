@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.format.meta_columns import COMMIT_TIME, META_FIELDS, RECORD_KEY
+from lakebed.format.names import BaseFileName, parse_data_name
 from lakebed.index.prune import prune_slices
 from lakebed.merge.align import align
 from lakebed.merge.rule import Merger, MergeRule
@@ -19,7 +20,8 @@ from lakebed.table.changes.history import GroupHistory, PastSlice
 from lakebed.table.changes.incremental import incremental_slices
 from lakebed.table.changes.named import gone
 from lakebed.table.config import TableConfig
-from lakebed.table.file_group import FileGroupId, FileSlice
+from lakebed.table.damage import check_whole
+from lakebed.table.file_group import FileGroupId, FileSlice, LostFile
 from lakebed.table.key_filter import KeyFilter
 from lakebed.table.log_reader import slice_sources
 from lakebed.table.merge_rule import merge_rule
@@ -73,9 +75,12 @@ class Scan:
     def check_readable(self) -> None:
         """Look at the logs of one slice, so that a kind that is not read shows in the call.
 
+        Slices that are known to be damaged are refused by name.
+
         The others are looked at when they are read: opening every log here would cost more than
         most reads.
         """
+        check_whole(self.slices)
         merged = next((slice_ for slice_ in self.slices if slice_.needs_merge), None)
         if merged is not None:
             self.sources(merged)
@@ -178,9 +183,16 @@ def plan_scan(
     """
     slices = snapshot.slices
     if read_optimized:
-        based = (slice_ for slice_ in slices if slice_.base_file is not None)
-        slices = tuple(replace(slice_, log_files=()) for slice_ in based)
+        alone = (
+            replace(slice_, log_files=(), damage=tuple(filter(_is_base, slice_.damage)))
+            for slice_ in slices
+        )
+        slices = tuple(s for s in alone if s.base_file is not None or s.damage)
     return _scan(snapshot, slices, columns, where, merger)
+
+
+def _is_base(file: LostFile) -> bool:
+    return isinstance(parse_data_name(file.path.rpartition("/")[2]), BaseFileName)
 
 
 def plan_incremental(

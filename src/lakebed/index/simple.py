@@ -52,8 +52,11 @@ def new_file_id(partition: str, number: int, seed: str) -> str:
 
 
 def indexed_slices(slices: Iterable[FileSlice]) -> list[FileSlice]:
-    """Give the slices that the index looks at, in the order in which places number them."""
-    return [slice_ for slice_ in slices if slice_.base_file is not None]
+    """Give the slices that the index looks at, in the order in which places number them.
+
+    Damaged ones are left out: a write that would have to look into one is refused.
+    """
+    return [slice_ for slice_ in slices if slice_.base_file is not None and not slice_.damage]
 
 
 def key_runs(storage: Storage, config: TableConfig, slices: Sequence[FileSlice]) -> list[Run]:

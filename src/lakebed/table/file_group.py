@@ -92,12 +92,28 @@ class Boundary:
 
 
 @dataclass(frozen=True, slots=True)
+class LostFile:
+    """A file that a slice needs and that is lost or damaged: by the commit that wrote it.
+
+    `rows` is None where the commit does not say how many it wrote. With `until` the slice is that
+    of an earlier instant, whose files cleaning may have deleted.
+    """
+
+    path: str
+    problem: str
+    commit: str = ""
+    rows: int | None = None
+    until: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FileSlice:
     """One version of a file group: L1 is the base file, L0 the logs on top, oldest first.
 
     `tombstones` are logs of deletes that were written together with the base file. Their keys are
     not in it, so they matter only to what lies on top of them. `boundary` is there while a
     compaction of the slice is pending and logs have come since it was planned.
+    One with `damage` lacks what it names, and its other files alone would give wrong rows.
     """
 
     group: FileGroupId
@@ -106,6 +122,7 @@ class FileSlice:
     log_files: tuple[LogFile, ...] = ()
     tombstones: tuple[LogFile, ...] = ()
     boundary: Boundary | None = None
+    damage: tuple[LostFile, ...] = ()
 
     @property
     def needs_merge(self) -> bool:

@@ -19,6 +19,7 @@ from lakebed.format.native_footer import FOOTER_KINDS, FooterKind, LogFooter, pa
 from lakebed.format.order_mark import is_marked_ordered
 from lakebed.storage.storage import Storage
 from lakebed.table.config import TableConfig
+from lakebed.table.damage import check_whole
 from lakebed.table.file_group import BaseFile, FileSlice, LogFile
 from lakebed.table.parquet_source import open_parquet
 from lakebed.table.run_source import RunKind, RunSource
@@ -55,6 +56,7 @@ def slice_sources(
     back or wrote all of its rows behind it again; else it is CorruptError. Blocks and files
     that this release does not read are UnsupportedError, if they count.
     """
+    check_whole([slice_])
     logs: Sequence[LogFile] = (*slice_.tombstones, *slice_.log_files)
     if not config.is_lsm_tree:
         logs = sorted(logs, key=lambda log: replay_key(log.name))

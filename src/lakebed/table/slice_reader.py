@@ -17,6 +17,7 @@ from lakebed.merge.window import gather
 from lakebed.storage.storage import Storage
 from lakebed.table.config import TableConfig
 from lakebed.table.conform import check_nulls
+from lakebed.table.damage import check_whole
 from lakebed.table.file_group import BaseFile, Boundary, FileSlice
 from lakebed.table.key_filter import KeyFilter, check_ascending
 from lakebed.table.log_reader import slice_sources
@@ -69,6 +70,7 @@ def read_slice(
     commit time of a delete says something. Memory is bounded by runs times `buffer_bytes`; runs
     without order are sorted in a bound of their own.
     """
+    check_whole([slice_])
     target = pa.schema(project(schema, columns))
     if sources is None:
         asked = by_key or slice_.needs_merge

@@ -8,42 +8,43 @@ what counts of a log only its blocks say.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import pyarrow as pa
 
-from lakebed.errors import ConflictError, NotFoundError, UnsupportedError
+from lakebed.errors import ConflictError, CorruptError, NotFoundError, UnsupportedError
 from lakebed.format.avro_schema import avro_to_arrow
 from lakebed.format.commit_metadata import CommitMetadata
 from lakebed.format.instant_name import LAYOUT_1, Action, State
 from lakebed.format.meta_columns import META_COLUMNS
 from lakebed.format.names import BaseFileName, parse_data_name
 from lakebed.storage.storage import Entry, Storage
+from lakebed.table.archived_files import ArchivedFiles, read_archived_files
 from lakebed.table.base_file import read_footer
 from lakebed.table.config import TableConfig
+from lakebed.table.copies import Resolved, archived_names, without_copies
 from lakebed.table.file_group import (
     BaseFile,
     FileGroupId,
     FileSlice,
     LogFile,
+    LostFile,
     build_slices,
     group_files,
     latest_slice,
 )
+from lakebed.table.lost_files import find_damage
 from lakebed.table.planned import pending_compactions
-from lakebed.table.retained import (
-    check_as_of,
-    check_files_present,
-    named_files,
-    needed_files,
-)
+from lakebed.table.retained import check_as_of, named_files
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.archived import HISTORY_FOLDER, find_archived, read_completions
 from lakebed.timeline.layout import METADATA_FOLDER
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 
-_LATEST = "9" * 17
+LATEST = "9" * 17
+"""The completion time of an instant that the archive has dropped: after all others."""
+
 _HELD_AT_LEAST = 100
 # From so many folders on one listing of everything is cheaper than one of each.
 _MANY_FOLDERS = 8
@@ -58,6 +59,7 @@ class CommitCache:
     active: ActiveTimeline
     history_path: str = HISTORY_FOLDER
     _held: dict[str, CommitMetadata] = field(default_factory=dict, init=False)
+    _archived: tuple[str | None, ArchivedFiles | None] | None = field(default=None, init=False)
 
     def read(self, instant: TimelineInstant) -> CommitMetadata:
         """Give what the completed `instant` wrote."""
@@ -68,6 +70,18 @@ class CommitCache:
             found = CommitMetadata.parse(data, f"instant {name}", instant.layout)
             self._held[instant.requested] = found
         return found
+
+    def archived_files(self, timeline: Timeline) -> ArchivedFiles | None:
+        """Return what archived commits left behind, if that is known; read again after archiving."""
+        first = timeline.commits[0].requested if timeline.commits else None
+        if self._archived is None or self._archived[0] != first:
+            try:
+                found = read_archived_files(self.active.storage)
+            except CorruptError:
+                found = None  # verify says so; the next archiving writes it anew
+            self._archived = (first, found)
+        found = self._archived[1]
+        return found if found is not None and found.fits(timeline) else None
 
     def forget_others(self, timeline: Timeline) -> None:
         """Let go of commits that have left the timeline: a job may run for months."""
@@ -115,19 +129,18 @@ class Snapshot:
 
     @cached_property
     def groups(self) -> Mapping[FileGroupId, tuple[FileSlice, ...]]:
-        """Give all visible slices of every file group that still counts, oldest first."""
-        files = self.files
-        check_files_present(
-            needed_files((commit, self.commits.read(commit)) for commit in self.timeline.commits),
-            self.replaced,
-            {file.path: file.size_bytes for file in files},
-            self.timeline.until,
-        )
+        """Give all visible slices of every file group that still counts, oldest first.
+
+        A file group that is damaged is among them, with the slices that can be seen of it.
+        """
         pending = pending_compactions(self.commits.active, self.timeline, self.config)
         lsm_tree = self.config.is_lsm_tree
         found: dict[FileGroupId, tuple[FileSlice, ...]] = {}
-        for group, members in sorted(group_files(files).items()):
+        unresolved = {group for group, _ in self._resolved.unresolved}
+        for group, members in group_files(self.files).items():
             if group.file_id in self.replaced.get(group.partition, frozenset()):
+                continue
+            if group in unresolved:
                 continue
             if group.column_group:
                 raise UnsupportedError(
@@ -136,13 +149,49 @@ class Snapshot:
             found[group] = build_slices(
                 group, members, self.completion_of, pending.get(group, ()), lsm_tree=lsm_tree
             )
-        return found
+        for group in self.damage:
+            found.setdefault(group, ())  # all of its files are lost
+        return dict(sorted(found.items()))
+
+    @cached_property
+    def damage(self) -> Mapping[FileGroupId, tuple[LostFile, ...]]:
+        """Return what the newest slice of each damaged file group lacks."""
+        commits = [(commit, self.commits.read(commit)) for commit in self.timeline.commits]
+        archived = None
+        if self.config.timeline_layout != LAYOUT_1:
+            archived = self.commits.archived_files(self.timeline)
+        found = find_damage(
+            self.commits.active,
+            self.timeline,
+            self.config.history_path,
+            commits,
+            archived,
+            self.files,
+            self.replaced,
+        )
+        doubled = {
+            group: (*found.get(group, ()), lost)
+            for group, lost in self._resolved.unresolved
+            if group.file_id not in self.replaced.get(group.partition, frozenset())
+        }
+        return {**found, **doubled}
+
+    @property
+    def was_damaged(self) -> bool:
+        """Return whether damage was found; False also where nobody has looked yet."""
+        return bool(self.__dict__.get("damage"))
 
     @cached_property
     def slices(self) -> tuple[FileSlice, ...]:
-        """Give the slice of every file group that a snapshot reads."""
-        latest = (latest_slice(slices) for slices in self.groups.values())
-        return tuple(slice_ for slice_ in latest if slice_ is not None)
+        """Give the slice of every file group that a snapshot reads; damaged ones say so."""
+        found = []
+        for group, slices in self.groups.items():
+            latest, lost = latest_slice(slices), self.damage.get(group, ())
+            if lost:
+                latest = replace(latest or FileSlice(group, lost[0].commit, None), damage=lost)
+            if latest is not None:
+                found.append(latest)
+        return tuple(found)
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -151,7 +200,7 @@ class Snapshot:
         if text is not None:
             return avro_to_arrow(text)
         for slice_ in self.slices:
-            if slice_.base_file is not None:
+            if slice_.base_file is not None and not slice_.damage:
                 fields = read_footer(self.storage, slice_.base_file.path).schema
                 return pa.schema([f for f in fields if f.name not in META_COLUMNS])
         return pa.schema([])
@@ -198,12 +247,22 @@ class Snapshot:
         """
         if self.config.timeline_layout == LAYOUT_1:
             return instant
-        return self.timeline.completion_of(instant) or self._archived.get(instant, _LATEST)
+        return self.timeline.completion_of(instant) or self._archived.get(instant, LATEST)
 
     @cached_property
     def files(self) -> list[BaseFile | LogFile]:
         """Give every file whose instant counts, those of replaced file groups included."""
-        return list(self._visible_files())
+        return self._resolved.files
+
+    @cached_property
+    def _resolved(self) -> Resolved:
+        return without_copies(self._visible_files(), self.archived_names)
+
+    def archived_names(self, instant: str) -> frozenset[str] | None:
+        """Return the paths that an archived commit names; None if the archive does not have it."""
+        if self.config.timeline_layout == LAYOUT_1:
+            return None
+        return archived_names(self.storage, self.config.history_path, instant)
 
     @cached_property
     def _archived(self) -> Mapping[str, str]:

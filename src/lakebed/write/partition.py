@@ -2,18 +2,24 @@
 
 from lakebed.errors import ExistsError, NotFoundError
 from lakebed.format.partition_metadata import PARTITION_METADATA_NAME, PartitionMetadata
+from lakebed.storage.storage import Storage
 from lakebed.table.file_group import join_path
 from lakebed.write.spec import WriteSpec
 
 
 def ensure_partition(spec: WriteSpec, partition: str) -> None:
     """Write the partition's metadata file, without which Hudi sees no rows there."""
+    ensure_metadata(spec.storage, partition, spec.instant)
+
+
+def ensure_metadata(storage: Storage, partition: str, instant: str) -> None:
+    """Write the metadata file of a partition that `instant` writes to, if there is none."""
     path = join_path(partition, PARTITION_METADATA_NAME)
     try:
-        spec.storage.head(path)
+        storage.head(path)
     except NotFoundError:
-        metadata = PartitionMetadata.of(spec.instant, partition)
+        metadata = PartitionMetadata.of(instant, partition)
         try:
-            spec.storage.put_if_absent(path, metadata.encode())
+            storage.put_if_absent(path, metadata.encode())
         except ExistsError:
             return  # another task of this write was faster

@@ -13,10 +13,11 @@ from lakebed.format.commit_metadata import CommitMetadata, WriteStat
 from lakebed.index.bucket import (
     HASHING_FOLDER,
     BucketPlace,
+    bucket_slices,
     check_index,
+    check_one,
     ended_buckets,
     index_properties,
-    slices_by_bucket,
 )
 from lakebed.index.consistent_hashing import agrees, ring_file_ids, settle_hashing
 from lakebed.index.guest import check_base_files, check_spelling, default_index
@@ -28,6 +29,7 @@ from lakebed.model.clock import Clock
 from lakebed.model.executor import Executor, here_if
 from lakebed.storage.storage import Storage
 from lakebed.table.config import ConcurrencyMode, TableConfig
+from lakebed.table.damage import check_whole
 from lakebed.table.file_group import FileGroupId, FileSlice
 from lakebed.table.merge_rule import merge_rule
 from lakebed.table.properties_file import update_properties
@@ -115,6 +117,8 @@ def execute_write(
         slices = {} if operation.replaces else _slices(transaction.snapshot)
         touched = {segment.partition for segment in segments}
         touched |= {status.partition for status in written}
+        if not operation.replaces:
+            _check_whole(transaction.snapshot, spec, segments, written)
         filled: frozenset[tuple[str, str]] = frozenset()
         if isinstance(index, SimpleIndex):
             segments = _looked_up(target, source, transaction.snapshot, segments, spec)
@@ -340,7 +344,7 @@ def _file_ids(
         return ring_file_ids(snapshot, hashing.rings)
     if operation.replaces or not isinstance(index, BucketIndex):
         return {}
-    return {place: slice_.group.file_id for place, slice_ in slices_by_bucket(snapshot).items()}
+    return {place: of[0].group.file_id for place, of in bucket_slices(snapshot).items()}
 
 
 def _looked_up(
@@ -363,8 +367,36 @@ def _looked_up(
     return segments
 
 
+def _check_whole(
+    snapshot: Snapshot, spec: WriteSpec, segments: Iterable[Segment], written: Iterable[WriteStatus]
+) -> None:
+    """Raise CorruptError if rows go to a damaged file group, or its keys had to be looked up.
+
+    Rows on top of what is lost would go with it when the damage is ended. Of two file groups of one
+    bucket nobody knows which holds a key.
+    """
+    damaged = [slice_ for slice_ in snapshot.slices if slice_.damage]
+    doubled = {}
+    if isinstance(spec.index, BucketIndex):
+        doubled = {place: of for place, of in bucket_slices(snapshot).items() if len(of) > 1}
+    if not damaged and not doubled:
+        return
+    groups = {(segment.partition, segment.file_id) for segment in segments}
+    groups |= {(status.partition, status.file_id) for status in written}
+    touched = {partition for partition, _ in groups}
+    check_whole(
+        slice_
+        for slice_ in damaged
+        if (slice_.group.partition, slice_.group.file_id) in groups
+        or (spec.looks_up and (spec.looks_everywhere or slice_.group.partition in touched))
+    )
+    for place, slices in doubled.items():
+        if any((place.partition, slice_.group.file_id) in groups for slice_ in slices):
+            check_one(place, slices)
+
+
 def _slices(snapshot: Snapshot) -> Mapping[tuple[str, str], FileSlice]:
-    return {(s.group.partition, s.group.file_id): s for s in snapshot.slices}
+    return {(s.group.partition, s.group.file_id): s for s in snapshot.slices if not s.damage}
 
 
 def _replaced(

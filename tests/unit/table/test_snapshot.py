@@ -128,15 +128,18 @@ def test_a_file_shorter_than_its_commit_says_is_corrupt_and_named():
         reopen(storage).read()
 
 
-def test_two_base_files_of_one_group_and_instant_are_corrupt():
+def test_two_base_files_of_one_group_and_instant_are_corrupt_unless_a_newer_one_is_there():
     table = filled()
+    rows = user_rows(table)
     file = table.files().to_pylist()[0]
     # An archived instant is known by its name alone, so both files count.
     name = parse_data_name(file["path"].rpartition("/")[2])
     data = table._storage.read(file["path"])
-    for token in ("1-0-0", "2-0-0"):
-        old = f"{file['partition']}/{name.file_id}_{token}_20000101000000000.parquet"
-        table._storage.put(old, data)
+    for file_id in (name.file_id, f"9{name.file_id[1:]}"):
+        assert user_rows(reopen(table._storage)) == rows
+        for token in ("1-0-0", "2-0-0"):
+            old = f"{file['partition']}/{file_id}_{token}_20000101000000000.parquet"
+            table._storage.put(old, data)
     with pytest.raises(CorruptError, match="two base files of one file group"):
         reopen(table._storage).read()
 

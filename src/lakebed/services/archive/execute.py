@@ -15,6 +15,7 @@ from lakebed.commit.hold import TableHold, hold_table
 from lakebed.errors import NotFoundError
 from lakebed.format.instant_name import Action, State
 from lakebed.model.instant import Instant
+from lakebed.services.archive.left_behind import record_archived_files
 from lakebed.services.archive.options import ArchiveOptions
 from lakebed.services.archive.plan import MOVABLE, plan_archive
 from lakebed.services.clean.inventory import (
@@ -174,7 +175,12 @@ def _read_plan(hold: TableHold, instant: TimelineInstant) -> bytes | None:
 
 
 def _take_from_active(hold: TableHold, instants: tuple[TimelineInstant, ...]) -> None:
-    """Delete the files of archived instants: what is pending first, then oldest first."""
+    """Delete the files of archived instants: what is pending first, then oldest first.
+
+    Before that it is written down what they leave behind, of which then no commit knows.
+    """
+    hold.lock.check()
+    record_archived_files(hold, instants)
     hold.lock.check()
     for instant in instants:
         hold.active.delete_pending(instant.plan_action, instant.requested)

@@ -10,6 +10,7 @@ from lakebed.format.names import BaseFileName, parse_data_name
 from lakebed.format.plans import PlanKind, parse_plan
 from lakebed.model.instant import Instant
 from lakebed.storage.storage import Storage
+from lakebed.table.copies import without_copies
 from lakebed.table.file_group import (
     BaseFile,
     FileGroupId,
@@ -68,13 +69,17 @@ def read_inventory(snapshot: Snapshot) -> Inventory:
             change_data.append(file)
         else:
             visible.append(file)
+    resolved = without_copies(visible, snapshot.archived_names)
+    # Of a file group with two base files of one instant nothing is deleted.
+    unresolved = {group for group, _ in resolved.unresolved}
     completion_of = _completions(snapshot)
     savepoints = tuple(i.requested for i in timeline.select(Action.SAVEPOINT) if i.is_completed)
     return Inventory(
         timeline,
         {
             group: build_slices(group, members, completion_of, lsm_tree=snapshot.config.is_lsm_tree)
-            for group, members in sorted(group_files(visible).items())
+            for group, members in sorted(group_files(resolved.files).items())
+            if group not in unresolved
         },
         read_replaced(snapshot),
         frozenset([*_savepointed(snapshot), *_planned(snapshot)]),

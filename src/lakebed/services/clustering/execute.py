@@ -14,7 +14,13 @@ from lakebed.commit.fence import Fence
 from lakebed.commit.heartbeat import Heartbeat
 from lakebed.commit.hold import END_WAIT_SECONDS, TableHold, hold_table
 from lakebed.commit.rollback import roll_back
-from lakebed.errors import InvalidError, LakebedError, UnsupportedError
+from lakebed.errors import (
+    CorruptError,
+    InvalidError,
+    LakebedError,
+    NotFoundError,
+    UnsupportedError,
+)
 from lakebed.format.commit_metadata import CommitMetadata, WriteStat
 from lakebed.format.instant_name import Action
 from lakebed.merge.rule import MergeRule
@@ -59,12 +65,14 @@ class Clustering:
     rows: int
     size_bytes_before: int
     size_bytes: int
+    damaged: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        damaged = f"; left out as damaged: {'; '.join(self.damaged)}" if self.damaged else ""
         return (
             f"clustering {self.instant}: {self.replaced} file groups of {self.partitions} partitions "
             f"became {self.written} with {self.rows} rows, {self.size_bytes_before} bytes became "
-            f"{self.size_bytes}"
+            f"{self.size_bytes}{damaged}"
         )
 
 
@@ -143,14 +151,21 @@ class _Look:
         )
         paths = [slice_.base_file.path for slice_ in candidates if slice_.base_file is not None]
         new = [(self._storage, path) for path in paths if path not in self._facts]
-        self._facts.update(LocalExecutor(_LOOKERS).run(_read_facts, new, "look at footers"))
-        return plan_groups(candidates, self._facts, options)
+        for path, facts in LocalExecutor(_LOOKERS).run(_read_facts, new, "look at footers"):
+            if facts is not None:
+                self._facts[path] = facts
+        whole = [s for s in candidates if s.base_file is None or s.base_file.path in self._facts]
+        return plan_groups(whole, self._facts, options)
 
 
-def _read_facts(place: tuple[Storage, str], task: TaskId) -> tuple[str, FileFacts]:
+def _read_facts(place: tuple[Storage, str], task: TaskId) -> tuple[str, FileFacts | None]:
     del task
     storage, path = place
-    footer = read_footer(storage, path)
+    try:
+        footer = read_footer(storage, path)
+    except (CorruptError, NotFoundError) as error:
+        log.warning("a damaged file group is not clustered: %s", error)
+        return path, None
     facts = FileFacts(footer.num_rows, footer.min_key, footer.max_key, footer.is_ordered)
     return path, facts
 
@@ -182,12 +197,19 @@ def _carry_out(
 ) -> Clustering:
     works = _tasks(target, taken, groups, options)
     stats: list[WriteStat] = []
-    for written in _executor(target, groups).run(cluster_input_group, works, "cluster"):
+    damaged: dict[int, str] = {}
+    for number, written, problem in _executor(target, groups).run(_cluster, works, "cluster"):
         stats += written
+        if problem:
+            damaged[number] = problem
+            log.warning("a damaged file group is not clustered: %s", problem)
+    if len(damaged) == len(works):
+        raise CorruptError(f"nothing to cluster is whole: {'; '.join(damaged.values())}")
+    groups = [work.group for work in works if work.number not in damaged]
     metadata = _metadata(taken.snapshot, groups, stats)
     partitions = {group.partition for group in groups}
     named = [stat.path for stat in stats if stat.path]
-    completion = taken.complete(metadata.encode(), named, partitions)
+    completion = taken.complete(metadata.encode(), named, {work.group.partition for work in works})
     return Clustering(
         taken.instant.requested,
         completion,
@@ -197,7 +219,17 @@ def _carry_out(
         sum(stat.num_writes or 0 for stat in stats),
         sum(group.size_bytes for group in groups),
         sum(stat.file_size_in_bytes or 0 for stat in stats),
+        tuple(damaged.values()),
     )
+
+
+def _cluster(work: ClusteringTask, task: TaskId) -> tuple[int, Sequence[WriteStat], str]:
+    """Cluster an input group; one that is damaged stays as it is, and the others go on."""
+    try:
+        return work.number, cluster_input_group(work, task), ""
+    except (CorruptError, NotFoundError) as error:
+        work.fence.check()  # who takes us for dead deletes what we write
+        return work.number, (), str(error)
 
 
 def _tasks(

@@ -65,11 +65,12 @@ def find_candidates(
     partitions: Collection[str] | None,
     options: ClusteringOptions,
 ) -> list[FileSlice]:
-    """Give the slices of `partitions` (None: of all) that are small and in no pending plan."""
+    """Give the slices of `partitions` (None: of all) that are small, whole and in no pending plan."""
     return [
         slice_
         for slice_ in slices
         if slice_.group not in busy
+        and not slice_.damage
         and (partitions is None or slice_.group.partition in partitions)
         and (slice_.base_file is None or slice_.base_file.size_bytes < options.small_limit)
     ]

@@ -1,21 +1,23 @@
 """Carry out a planned compaction, ours or Hudi's."""
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from lakebed.commit.claim import Claim, claim
-from lakebed.errors import ConflictError, InvalidError
+from lakebed.errors import ConflictError, CorruptError, InvalidError, NotFoundError
 from lakebed.format.avro_schema import arrow_to_avro
 from lakebed.format.commit_metadata import CommitMetadata, WriteStat
 from lakebed.format.instant_name import Action, State
 from lakebed.merge.rule import Merger
-from lakebed.model.executor import Executor, here_if
+from lakebed.model.executor import Executor, TaskId, here_if
 from lakebed.model.instant import Instant
 from lakebed.services.compaction.logs import replays_at_own_instant
 from lakebed.services.compaction.merge import CompactionTask, LogCounts, compact_file_group
 from lakebed.services.compaction.plan_file import CompactionOperation, CompactionPlan, Kind
 from lakebed.table.config import TableConfig
+from lakebed.table.file_group import FileGroupId
 from lakebed.table.merge_rule import merge_rule
 from lakebed.table.retained import named_files
 from lakebed.table.snapshot import Snapshot
@@ -23,6 +25,8 @@ from lakebed.table.tombstones import compaction_cutoff
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 from lakebed.write.pipeline import SMALL_BYTES, WriteTarget
 from lakebed.write.status import WriteStatus
+
+log = logging.getLogger(__name__)
 
 _COMPACTIONS = (Action.COMPACTION, Action.LOGCOMPACTION)
 
@@ -32,7 +36,7 @@ class Compaction:
     """What a compaction did.
 
     `full` file groups got a new base file, in `log` of them logs were joined; `skipped` ones are
-    not there any more.
+    not there any more. `damaged` says of each file group that could not be read what is wrong.
     """
 
     instant: Instant
@@ -43,12 +47,14 @@ class Compaction:
     logs_merged: int
     rows: int
     size_bytes: int
+    damaged: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        damaged = f"; left out as damaged: {'; '.join(self.damaged)}" if self.damaged else ""
         return (
             f"compaction {self.instant}: {self.full} file groups have a new base file and {self.log} "
             f"their logs joined; {self.logs_merged} logs are merged into {self.rows} rows, "
-            f"{self.size_bytes} bytes"
+            f"{self.size_bytes} bytes{damaged}"
         )
 
 
@@ -68,7 +74,9 @@ def execute_compaction(target: WriteTarget, instant: TimelineInstant | Instant) 
         plan = _read_plan(taken)
         works = _tasks(taken, plan, target.merger)
         executor = _executor(target, works)
-        statuses = list(executor.run(compact_file_group, works, "compact"))
+        results = list(executor.run(_compact, works, "compact"))
+        statuses = [result for result in results if isinstance(result, WriteStatus)]
+        damaged = [result for result in results if not isinstance(result, WriteStatus)]
         _check_place(plan, taken)
         metadata = _metadata(taken, plan, statuses)
         completion = taken.complete(
@@ -76,17 +84,43 @@ def execute_compaction(target: WriteTarget, instant: TimelineInstant | Instant) 
             list(named_files(metadata)),
             {work.operation.group.partition for work in works},
         )
-    done = [work.operation for work in works]
+    left = {result.group for result in damaged}
+    done = [work.operation for work in works if work.operation.group not in left]
+    for result in damaged:
+        log.warning(
+            "compaction %s leaves out a damaged file group: %s", planned.requested, result.problem
+        )
     return Compaction(
         planned.requested,
         completion,
         sum(operation.kind is Kind.FULL for operation in done),
         sum(operation.kind is Kind.LOG for operation in done),
-        len(plan.operations) - len(done),
+        len(plan.operations) - len(works),
         sum(len(operation.logs) for operation in done),
         sum(stat.num_writes or 0 for stat in metadata.write_stats()),
         sum(stat.file_size_in_bytes or 0 for stat in metadata.write_stats()),
+        tuple(result.problem for result in damaged),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Damaged:
+    """A file group that cannot be compacted: what was planned is lost or cannot be read."""
+
+    group: FileGroupId
+    problem: str
+
+
+def _compact(work: CompactionTask, task: TaskId) -> WriteStatus | _Damaged:
+    """Compact a file group; one that is damaged stays as it is, and the others go on.
+
+    The plan ends without it: as long as it is pending, nothing else may end the damaged slice.
+    """
+    try:
+        return compact_file_group(work, task)
+    except (CorruptError, NotFoundError) as error:
+        work.fence.check()  # who takes us for dead deletes what we write
+        return _Damaged(work.operation.group, str(error))
 
 
 def _find(target: WriteTarget, instant: TimelineInstant | Instant) -> TimelineInstant:

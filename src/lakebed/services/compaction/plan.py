@@ -43,11 +43,12 @@ class LogRun:
 def choose_slices(
     slices: Iterable[FileSlice], busy: Collection[FileGroupId], options: CompactionOptions
 ) -> list[FileSlice]:
-    """Give the slices that have logs enough and are in no pending plan."""
+    """Give the slices that have logs enough, are whole and in no pending plan."""
     return [
         slice_
         for slice_ in slices
         if slice_.needs_merge
+        and not slice_.damage
         and slice_.group not in busy
         and _log_bytes(slice_) >= options.log_size_threshold
         and len(slice_.log_files) >= options.log_count_threshold

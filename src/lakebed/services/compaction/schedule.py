@@ -1,9 +1,10 @@
 """Plan a compaction and put the plan on the timeline."""
 
+import logging
 from dataclasses import dataclass, replace
 
 from lakebed.commit.hold import TableHold, hold_table
-from lakebed.errors import InvalidError
+from lakebed.errors import CorruptError, InvalidError, NotFoundError
 from lakebed.format.instant_name import Action
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.services.compaction.logs import (
@@ -40,6 +41,8 @@ from lakebed.table.snapshot import Snapshot
 from lakebed.table.tombstones import compaction_cutoff
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 from lakebed.write.pipeline import WriteTarget
+
+log = logging.getLogger(__name__)
 
 # Looking at the headers of logs is waiting for storage.
 _LOOKERS = 16
@@ -149,6 +152,14 @@ class _Look:
 def _settle(look: _Look, task: TaskId) -> CompactionOperation | None:
     """Say from the headers of the logs which of them to join."""
     del task
+    try:
+        return _settle_whole(look)
+    except (CorruptError, NotFoundError) as error:
+        log.warning("a damaged file group is not compacted: %s", error)
+        return None
+
+
+def _settle_whole(look: _Look) -> CompactionOperation | None:
     sources = _log_sources(look, look.slice_)
     runs = [log_run(look.storage, source) for source in sources]
     before = first_pending_write(look.timeline)

@@ -14,8 +14,10 @@ from lakebed.format.names import BaseFileName, parse_data_name
 from lakebed.format.plans import PlanKind, parse_plan
 from lakebed.model.instant import Instant
 from lakebed.services.rollback.plan import without
+from lakebed.table.damage import describe
+from lakebed.table.deleted_files import planned_deletes
 from lakebed.table.file_group import FileGroupId, FileSlice, join_path, latest_slice
-from lakebed.table.snapshot import Snapshot
+from lakebed.table.snapshot import Snapshot, table_files
 from lakebed.timeline.archived import read_archived
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 
@@ -34,12 +36,21 @@ def before(snapshot: Snapshot, gone: Iterable[TimelineInstant]) -> Snapshot:
     )
     check_archive(snapshot, found.timeline)
     what = f"what it was before {min(names, default='now')}"
-    try:
-        needed = {file.path for slice_ in found.slices for file in slice_.files}
-    except CorruptError as error:
-        raise InvalidError(f"the table cannot become {what}: {error}") from error
+    # What is lost now is not lost by going back.
+    known = _lost_now(snapshot)
+    lost = [file for of in found.damage.values() for file in of if file.path not in known]
+    if lost:
+        raise InvalidError(f"the table cannot become {what}: {describe(lost[0])}")
+    needed = {file.path for slice_ in found.slices for file in slice_.files}
     check_pending_cleans(snapshot, needed, what)
     return found
+
+
+def _lost_now(snapshot: Snapshot) -> frozenset[str]:
+    try:
+        return frozenset(file.path for lost in snapshot.damage.values() for file in lost)
+    except CorruptError:
+        return frozenset()  # one of the commits that go cannot be read
 
 
 def check_predecessor(snapshot: Snapshot, instant: TimelineInstant) -> None:
@@ -79,7 +90,7 @@ def check_pending_cleans(snapshot: Snapshot, needed: Set[str], what: str) -> Non
     for instant in snapshot.timeline.pending(Action.CLEAN):
         if not snapshot.commits.active.read(instant, State.REQUESTED):
             continue  # its plan was never written, so nobody can carry it out
-        for path in _cleaner_paths(_plan(snapshot, instant, PlanKind.CLEANER_PLAN)):
+        for path in planned_deletes(_plan(snapshot, instant, PlanKind.CLEANER_PLAN)):
             if path in needed:
                 raise InvalidError(
                     f"clean {instant.requested} is pending and would delete {path}, which the table "
@@ -87,23 +98,15 @@ def check_pending_cleans(snapshot: Snapshot, needed: Set[str], what: str) -> Non
                 )
 
 
-def _cleaner_paths(plan: Mapping[str, object]) -> Iterator[str]:
-    old = cast("dict[str, list[str]]", plan["filesToBeDeletedPerPartition"] or {})
-    for partition, addresses in old.items():
-        yield from (join_path(partition, address.rpartition("/")[2]) for address in addresses)
-    new = cast(
-        "dict[str, list[dict[str, str | None]]]", plan["filePathsToBeDeletedPerPartition"] or {}
-    )
-    for partition, infos in new.items():
-        for info in infos:
-            yield join_path(partition, (info["filePath"] or "").rpartition("/")[2])
-
-
 def _changed_groups(
     snapshot: Snapshot, instant: TimelineInstant, older: Snapshot
 ) -> Iterator[FileGroupId]:
     """Give the file groups of which an older slice comes back: rewritten and replaced ones."""
-    metadata = snapshot.commits.read(instant)
+    try:
+        metadata = snapshot.commits.read(instant)
+    except CorruptError as error:
+        yield from _written_groups(older, instant, error)
+        return
     rewritten = instant.plan_action not in _COMPACTIONS
     for stat in metadata.write_stats():
         partition, _, text = (stat.path or "").lstrip("/").rpartition("/")
@@ -114,6 +117,26 @@ def _changed_groups(
         for file_id in ids:
             if file_id not in older.replaced.get(partition, frozenset()):
                 yield FileGroupId(partition, file_id)
+
+
+def _written_groups(
+    older: Snapshot, instant: TimelineInstant, error: CorruptError
+) -> Iterator[FileGroupId]:
+    """Give the file groups that a commit which cannot be read rewrote, as far as names tell.
+
+    Of one that replaced file groups nothing tells which.
+    """
+    if instant.action is Action.REPLACECOMMIT:
+        raise error
+    cleaned = _cleaned_since(older, instant.requested)
+    for entry in table_files(older.storage):
+        partition, _, text = entry.path.rpartition("/")
+        name = parse_data_name(text)
+        if isinstance(name, BaseFileName) and name.instant == instant.requested:
+            group = FileGroupId(partition, name.file_id, name.column_group)
+            # One that has this file alone, and had no other, began with it.
+            if older.groups.get(group) or group in cleaned:
+                yield group
 
 
 def _check_group(

@@ -15,6 +15,7 @@ from lakebed.model.instant import Instant
 from lakebed.services.rollback.cleaned import check_archive, check_pending_cleans
 from lakebed.services.rollback.execute import settle
 from lakebed.services.savepoint.plan import SavepointMetadata, check_retained, choose_commit
+from lakebed.table.damage import check_whole
 from lakebed.table.snapshot import Snapshot, load_snapshot
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 from lakebed.write.pipeline import WriteTarget
@@ -117,6 +118,7 @@ def _needed_paths(hold: TableHold, instant: Instant) -> tuple[str, ...]:
     """Give the files that a reader as of `instant` opens; refuse if they may not stay."""
     check_retained(instant, _retained(hold.snapshot))
     seen = load_snapshot(hold.storage, hold.config, instant, hold.snapshot.commits)
+    check_whole(seen.slices)
     paths = {file.path for slice_ in seen.slices for file in slice_.files}
     check_pending_cleans(hold.snapshot, paths, f"the savepoint {instant}")
     return tuple(sorted(paths))

@@ -8,6 +8,7 @@ from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.services.upgrade.plan import SliceFacts
 from lakebed.storage.storage import Storage
 from lakebed.table.config import TableConfig
+from lakebed.table.damage import check_whole
 from lakebed.table.file_group import FileSlice
 from lakebed.table.log_reader import slice_sources
 from lakebed.table.snapshot import Snapshot, table_files
@@ -26,7 +27,8 @@ class _Look:
 
 
 def read_facts(snapshot: Snapshot, *, order: bool) -> Sequence[SliceFacts]:
-    """Look at every slice; only with `order` are files opened."""
+    """Look at every slice, none of which may be damaged; only with `order` are files opened."""
+    check_whole(snapshot.slices)
     looks = [
         _Look(snapshot.storage, snapshot.config, snapshot.timeline.is_committed, slice_, order)
         for slice_ in snapshot.slices

@@ -10,17 +10,20 @@ from lakebed.errors import CorruptError, LakebedError
 from lakebed.format.bucket import bucket_of_file_id
 from lakebed.format.instant_name import LAYOUT_1
 from lakebed.format.partition_metadata import PARTITION_METADATA_NAME, PartitionMetadata
-from lakebed.services.verify.findings import Code, Finding, Mend, Severity
+from lakebed.services.verify.findings import (
+    ADVICE_LOST,
+    ADVICE_REWRITE,
+    Code,
+    Finding,
+    Mend,
+    Severity,
+)
 from lakebed.services.verify.inventory import Inventory
 from lakebed.table.config import TableType
-from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile, join_path
-from lakebed.table.retained import needed_files
+from lakebed.table.damage import describe
+from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile, LostFile, join_path
+from lakebed.table.needed_files import needed_files
 from lakebed.table.writer_index import BucketIndex
-
-_ADVICE_LOST = (
-    "bring the file back from a copy, restore a savepoint (lakebed restore), or write the lost "
-    "rows again"
-)
 
 
 def check_named(inventory: Inventory) -> Iterator[Finding]:
@@ -33,7 +36,7 @@ def check_named(inventory: Inventory) -> Iterator[Finding]:
     try:
         needed = needed_files(commits)
     except CorruptError as error:
-        yield Finding(Severity.ERROR, Code.INSTANT_UNREADABLE, str(error), advice=_ADVICE_LOST)
+        yield Finding(Severity.ERROR, Code.INSTANT_UNREADABLE, str(error), advice=ADVICE_LOST)
         return
     # Up to version 6 a later commit may have appended to the log of another.
     appends = inventory.config.timeline_layout == LAYOUT_1
@@ -46,9 +49,10 @@ def check_named(inventory: Inventory) -> Iterator[Finding]:
                 yield Finding(
                     Severity.ERROR,
                     Code.FILE_MISSING,
-                    f"{file.path}: a commit names it, but it is not there; rows are missing",
+                    describe(LostFile(file.path, "it is not there", file.instant, file.rows)),
                     path=file.path,
-                    advice=_ADVICE_LOST,
+                    instant=file.instant,
+                    advice=ADVICE_LOST,
                 )
             elif found < file.size_bytes or (0 < file.size_bytes < found and not appends):
                 cut = found < file.size_bytes
@@ -58,7 +62,7 @@ def check_named(inventory: Inventory) -> Iterator[Finding]:
                     f"{file.path}: its commit wrote {file.size_bytes} bytes, found {found}: it was "
                     + ("cut, and rows are missing" if cut else "changed since"),
                     path=file.path,
-                    advice=_ADVICE_LOST if cut else "",
+                    advice=ADVICE_LOST if cut else "",
                 )
 
 
@@ -121,6 +125,7 @@ def check_slices(
                     f"{log.path}: a log on a copy-on-write table, which has base files only",
                     path=log.path,
                     instant=log.name.instant,
+                    advice=ADVICE_REWRITE,
                 )
     index = inventory.config.index
     if isinstance(index, BucketIndex):

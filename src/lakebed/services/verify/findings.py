@@ -5,6 +5,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+ADVICE_LOST = (
+    "bring the file back from a copy, restore a savepoint (lakebed restore), write the partition "
+    "again (insert_overwrite), or end the damaged slice: lakebed repair --drop-lost"
+)
+ADVICE_REWRITE = (
+    "read the rows and write them again (insert_overwrite of the partition), or end the slice: "
+    "lakebed repair --drop-lost"
+)
+
 
 class Severity(StrEnum):
     """How bad a finding is."""
@@ -67,6 +76,22 @@ class Mend(StrEnum):
     DELETE_HEARTBEAT = "delete-heartbeat"
     DELETE_TEMP = "delete-temp"
     WRITE_PARTITION_METADATA = "write-partition-metadata"
+    DROP_LOST = "drop-lost"
+    KEEP_READABLE = "keep-readable"
+
+
+DAMAGE = frozenset(
+    {
+        Code.FILE_MISSING,
+        Code.FILE_SIZE,
+        Code.FILE_UNREADABLE,
+        Code.TWO_BASE_FILES,
+        Code.ROW_COUNT,
+        Code.KEY_ORDER,
+        Code.KEY_MISSING,
+    }
+)
+"""Errors that make a file slice unreadable, and that `repair(drop_lost=True)` ends with it."""
 
 
 @dataclass(frozen=True, slots=True)

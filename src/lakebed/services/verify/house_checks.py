@@ -162,7 +162,7 @@ def check_metadata_table(inventory: Inventory) -> Iterator[Finding]:
             f"{_METADATA_PARTITIONS}={live}, but there is no metadata table: Apache Hudi finds no "
             "files",
             path=folder,
-            advice="let Apache Hudi build it again, or empty the property",
+            advice="let Apache Hudi build it again, or write to the table with Lakebed, which retires it",
         )
         return
     # It was built from what there was then, and its own oldest instants are archived.
@@ -180,5 +180,6 @@ def check_metadata_table(inventory: Inventory) -> Iterator[Finding]:
             f"{missed[0]}: Hudi does not see what they wrote",
             path=folder,
             instant=missed[0],
-            advice="let Apache Hudi build it again (delete .hoodie/metadata and the property)",
+            advice="let Apache Hudi build it again (delete .hoodie/metadata and the property), or write "
+            "to the table with Lakebed, which retires it",
         )

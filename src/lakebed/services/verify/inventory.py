@@ -17,6 +17,7 @@ from lakebed.format.partition_metadata import is_partition_metadata_name
 from lakebed.services.verify.findings import Code, Coverage, Finding, Severity
 from lakebed.storage.storage import Entry, Storage
 from lakebed.table.config import TableConfig
+from lakebed.table.copies import without_copies
 from lakebed.table.file_group import (
     BaseFile,
     FileGroupId,
@@ -109,6 +110,12 @@ class Inventory:
             return instant
         return self.timeline.completion_of(instant) or self.archived.get(instant, _LATEST)
 
+    def _archived_names(self, instant: str) -> frozenset[str] | None:
+        try:
+            return self.snapshot.archived_names(instant)
+        except LakebedError:
+            return None  # the archive has a finding of its own
+
     def slices(
         self, pending: Mapping[FileGroupId, tuple[PendingCompaction, ...]]
     ) -> tuple[dict[FileGroupId, tuple[FileSlice, ...]], list[Finding]]:
@@ -116,7 +123,8 @@ class Inventory:
 
         `pending` are the compactions planned on each group.
         """
-        visible = [file for file in self.files if self.counts(file)]
+        counted = (file for file in self.files if self.counts(file))
+        visible = without_copies(counted, self._archived_names).files
         found: dict[FileGroupId, tuple[FileSlice, ...]] = {}
         findings = []
         for group, members in sorted(group_files(visible).items()):
@@ -141,7 +149,8 @@ class Inventory:
                         str(error),
                         path=members[0].path,
                         instant=members[0].name.instant,
-                        advice="roll back the instant, or restore a savepoint before it",
+                        advice="delete the copy, if you know which one it is; else overwrite the "
+                        "partition (insert_overwrite), or end the slice: lakebed repair --drop-lost",
                     )
                 )
         return found, findings
@@ -244,7 +253,8 @@ def _read_commits(
                     str(error),
                     path=commit.file_name,
                     instant=commit.requested,
-                    advice="bring the file back from a copy, or restore a savepoint before it",
+                    advice="bring the file back from a copy, roll the commit back if it is the newest "
+                    "(lakebed rollback), or restore a savepoint before it",
                 )
             )
     return found, findings

@@ -18,7 +18,7 @@ from lakebed.format.footer import (
 )
 from lakebed.format.meta_columns import FILE_NAME, PARTITION_PATH, RECORD_KEY
 from lakebed.services.verify.bloom import BloomFilter
-from lakebed.services.verify.findings import Code, Finding, Severity
+from lakebed.services.verify.findings import ADVICE_REWRITE, Code, Finding, Severity
 from lakebed.storage.storage import Storage
 from lakebed.table.config import TableConfig
 from lakebed.table.file_group import FileGroupId
@@ -123,9 +123,6 @@ class KeyStream:
                 )
 
     def _finding(self, severity: Severity, code: Code, message: str, offence: _Offence) -> Finding:
-        advice = ""
-        if severity is Severity.ERROR:
-            advice = "read the rows and write them again (insert_overwrite of the partition)"
         return Finding(
             severity,
             code,
@@ -133,7 +130,7 @@ class KeyStream:
             path=self.source.path,
             instant=self.source.instant,
             key=offence.key,
-            advice=advice,
+            advice=ADVICE_REWRITE,
         )
 
     def _take_order(self, keys: pa.StringArray) -> None:
@@ -227,7 +224,7 @@ def _range_finding(source: RunSource, what: str) -> Finding:
         f"{source.name}: {what}; a lookup would miss rows",
         path=source.path,
         instant=source.instant,
-        advice="read the rows and write them again (insert_overwrite of the partition)",
+        advice=ADVICE_REWRITE,
     )
 
 

@@ -18,7 +18,7 @@ from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import Run
 from lakebed.model.executor import TaskId
 from lakebed.services.verify.findings import Code, Finding, Severity
-from lakebed.services.verify.slice_checks import Checked, unreadable
+from lakebed.services.verify.slice_checks import Checked
 from lakebed.storage.storage import Storage
 from lakebed.table.config import TableConfig
 from lakebed.table.file_group import FileSlice, join_path
@@ -53,8 +53,11 @@ def check_places(check: PlacesCheck, task: TaskId) -> Checked:
         raise
     except LakebedError as error:
         # The slice's own check says which file it is.
-        kind = UnsupportedError if isinstance(error, UnsupportedError) else type(error)
-        return Checked((unreadable(kind(f"keys of {check.where}: {error}"), check.where),))
+        kind = Code.FILE_UNREADABLE
+        if isinstance(error, UnsupportedError):
+            kind = Code.FILE_UNSUPPORTED
+        message = f"keys of {check.where} were not compared between file groups: {error}"
+        return Checked((Finding(Severity.NOTE, kind, message, path=check.where),))
 
 
 def _check(check: PlacesCheck) -> Checked:

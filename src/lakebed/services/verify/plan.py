@@ -4,7 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from lakebed.services.verify.findings import Finding, Mend, Report, Severity, plural
+from lakebed.format.names import parse_data_name
+from lakebed.services.verify.findings import DAMAGE, Finding, Mend, Report, Severity, plural
+from lakebed.table.file_group import join_path
 
 # In this order: a table that cannot be opened or locked comes first, and what a rolled-back
 # instant left goes with it.
@@ -20,6 +22,11 @@ _SENTENCES: Final = {
     Mend.DELETE_HEARTBEAT: "delete the heartbeat {path}",
     Mend.DELETE_TEMP: "delete the temporary files of {instant}",
     Mend.WRITE_PARTITION_METADATA: "write {path}",
+    Mend.DROP_LOST: "end the damaged file slice {path}, and give up all its rows",
+    Mend.KEEP_READABLE: (
+        "end the damaged file slice {path}, and keep the rows that can still be read of it, "
+        "which may be stale"
+    ),
 }
 
 
@@ -52,19 +59,41 @@ class RepairPlan:
         )
 
 
-def plan_repair(report: Report) -> RepairPlan:
-    """Choose what to do about the findings of `report`; what a commit names is never touched."""
-    steps = dict.fromkeys(_steps(report.findings))
+def plan_repair(
+    report: Report, *, drop_lost: bool = False, keep_readable: bool = False
+) -> RepairPlan:
+    """Choose what to do about the findings of `report`; what a commit names is never touched.
+
+    With `drop_lost` the slices of files that are lost or cannot be read are ended as well.
+    """
+    drop = None
+    if drop_lost:
+        drop = Mend.KEEP_READABLE if keep_readable else Mend.DROP_LOST
+    steps = dict.fromkeys(_steps(report.findings, drop))
     left = tuple(
         finding
         for finding in report.findings
-        if finding.mend is None and finding.severity is not Severity.NOTE
+        if finding.mend is None
+        and finding.severity is not Severity.NOTE
+        and (drop is None or _damaged_group(finding) is None)
     )
     ordered = sorted(steps, key=lambda step: (_ORDER[step.mend], step.instant, step.path))
     return RepairPlan(report.url, tuple(ordered), left)
 
 
-def _steps(findings: Iterable[Finding]) -> Iterable[Step]:
+def _steps(findings: Iterable[Finding], drop: Mend | None) -> Iterable[Step]:
     for finding in findings:
         if finding.mend is not None:
             yield Step(finding.mend, finding.path or "", finding.instant or "")
+        elif drop is not None and (group := _damaged_group(finding)) is not None:
+            yield Step(drop, group, "")
+
+
+def _damaged_group(finding: Finding) -> str | None:
+    """Return the path of the file group whose newest slice `finding` says is damaged."""
+    if finding.code not in DAMAGE or finding.severity is not Severity.ERROR or not finding.path:
+        return None
+    partition, _, text = finding.path.rpartition("/")
+    name = parse_data_name(text)
+    # Of several files of a slice that cannot be read together the path is the file group's.
+    return finding.path if name is None else join_path(partition, name.file_id)

@@ -1,6 +1,7 @@
 """Carry out a repair: each step under the table's lock, and looked at again before.
 
 Nothing that a commit names is ever deleted, and nothing of an instant that is pending and alive.
+Slices that are damaged end in a commit of their own, if that was asked for.
 """
 
 import logging
@@ -17,16 +18,23 @@ from lakebed.format.lock_file import LOCK_FILE_MAX_BYTES, LockFile
 from lakebed.format.names import BaseFileName, parse_data_name
 from lakebed.format.partition_metadata import PartitionMetadata
 from lakebed.format.properties import encode_properties, parse_properties
+from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
+from lakebed.model.executor import Executor, LocalExecutor
+from lakebed.services.verify.drop_lost import Dropped, drop_lost
 from lakebed.services.verify.findings import Mend, plural
 from lakebed.services.verify.plan import RepairPlan, Step
 from lakebed.services.verify.properties_checks import with_checksum
 from lakebed.storage.storage import Storage
 from lakebed.table.config import TableConfig
-from lakebed.table.properties_file import BACKUP_PATH, PROPERTIES_PATH
+from lakebed.table.file_group import FileGroupId
+from lakebed.table.properties_file import BACKUP_PATH, PROPERTIES_PATH, load_config
 from lakebed.table.retained import named_files
 from lakebed.table.snapshot import CommitCache
+from lakebed.table.writable import check_writable
+from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import COMMIT_ACTIONS
+from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +42,7 @@ log = logging.getLogger(__name__)
 _SIDECAR_PATH: Final = ".hoodie/.hoodie.properties.crc"
 _TEMP_FOLDER: Final = ".hoodie/.temp"
 # The table can only be opened and held once these are done.
+_DROPS: Final = frozenset({Mend.DROP_LOST, Mend.KEEP_READABLE})
 _FIRST: Final = frozenset({Mend.WRITE_CHECKSUM, Mend.RESTORE_PROPERTIES, Mend.DELETE_LOCK})
 
 
@@ -55,11 +64,13 @@ class Repaired:
     url: str
     done: tuple[Step, ...]
     skipped: tuple[Skipped, ...]
+    dropped: tuple[Dropped, ...] = ()
 
     def __str__(self) -> str:
+        ended = "".join(f"\n{one}" for one in self.dropped)
         return (
             f"{self.url}: {plural(len(self.done), 'step')} done, "
-            f"{plural(len(self.skipped), 'step')} left alone"
+            f"{plural(len(self.skipped), 'step')} left alone{ended}"
         )
 
 
@@ -69,9 +80,13 @@ def repair(
     plan: RepairPlan,
     commits: CommitCache | None = None,
     *,
+    executor: Executor | None = None,
+    merger: Merger | None = None,
     wait_seconds: float = LOCK_WAIT_SECONDS,
 ) -> Repaired:
     """Do the steps of `plan` that still make sense; say why for the others.
+
+    `executor` and `merger` are for slices that are ended, of which rows may be kept.
 
     LockedError if a writer holds the table; then nothing was done but for the properties.
     """
@@ -90,13 +105,47 @@ def repair(
             note(step, _delete_lock(storage, step))
         elif step.mend in _FIRST:
             note(step, _mend_properties(storage, clock, step, wait_seconds))
-    rest = [step for step in plan.steps if step.mend not in _FIRST]
+    drops = [step for step in plan.steps if step.mend in _DROPS]
+    rest = [step for step in plan.steps if step.mend not in _FIRST | _DROPS]
     if rest:
         with hold_table(storage, clock, commits, wait_seconds=wait_seconds, clear=False) as hold:
             for step in rest:
                 hold.lock.check()
                 note(step, _STEPS[step.mend](hold, step))
-    return Repaired(storage.url, tuple(done), tuple(skipped))
+    dropped: tuple[Dropped, ...] = ()
+    if drops:
+        config = load_config(storage)
+        check_writable(config)
+        known = commits or CommitCache(
+            ActiveTimeline(storage, config.timeline_path), config.history_path
+        )
+        target = WriteTarget(storage, config, clock, known, executor or LocalExecutor(), merger)
+        dropped = _drop(target, drops, note)
+    return Repaired(storage.url, tuple(done), tuple(skipped), dropped)
+
+
+def _drop(
+    target: WriteTarget, steps: list[Step], note: Callable[[Step, str | None], None]
+) -> tuple[Dropped, ...]:
+    """End damaged file slices, those of one kind of step in one commit."""
+    found: tuple[Dropped, ...] = ()
+    for mend in _DROPS:
+        chosen = {step.path: step for step in steps if step.mend is mend}
+        if not chosen:
+            continue
+        groups = [FileGroupId(*_split(path)) for path in chosen]
+        result = drop_lost(target, groups, keep_readable=mend is Mend.KEEP_READABLE)
+        for one in result.dropped:
+            note(chosen[one.path], None)
+        for path, reason in result.left:
+            note(chosen[path], reason)
+        found += result.dropped
+    return found
+
+
+def _split(path: str) -> tuple[str, str]:
+    partition, _, file_id = path.rpartition("/")
+    return partition, file_id
 
 
 def _mend_properties(storage: Storage, clock: Clock, step: Step, wait_seconds: float) -> str | None:
@@ -163,7 +212,9 @@ def _delete_file(hold: TableHold, step: Step) -> str | None:
         return f"the instant {name.instant} is pending"
     commit = hold.timeline.completed(name.instant)
     if commit is None and hold.timeline.is_committed(name.instant):
-        return f"the instant {name.instant} is archived, so it counts"
+        known = hold.snapshot.archived_names(name.instant)
+        if known is None or step.path in known or not known:
+            return f"the instant {name.instant} is archived, so it counts"
     if commit is not None:
         if commit.action is Action.REPLACECOMMIT and not isinstance(name, BaseFileName):
             return "another commit may name a log of a clustering"

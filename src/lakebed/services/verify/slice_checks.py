@@ -26,7 +26,7 @@ from lakebed.services.verify.bloom import (
     BloomFilter,
     parse_bloom,
 )
-from lakebed.services.verify.findings import Code, Finding, Severity
+from lakebed.services.verify.findings import ADVICE_LOST, ADVICE_REWRITE, Code, Finding, Severity
 from lakebed.services.verify.key_columns import KeyStream, check_footer_keys
 from lakebed.storage.storage import Storage
 from lakebed.table.config import TableConfig
@@ -45,7 +45,6 @@ _META = tuple(field for field in META_FIELDS if field.name in (PARTITION_PATH, F
 _BUFFER_BYTES = 2 << 20
 
 
-_ALONE = TaskId(0, 0, 0)
 _UNREAD = frozenset({Code.FILE_UNREADABLE, Code.FILE_MISSING, Code.FILE_UNSUPPORTED})
 
 
@@ -53,7 +52,8 @@ _UNREAD = frozenset({Code.FILE_UNREADABLE, Code.FILE_MISSING, Code.FILE_UNSUPPOR
 class SliceCheck:
     """One slice to look at; it travels to workers.
 
-    `base_rows` is the number of rows that a commit gives for the base file.
+    `base_rows` is the number of rows that a commit gives for the base file. Of a slice that is
+    `superseded` by a newer base file only reads as of an earlier instant need anything.
     """
 
     storage: Storage
@@ -63,6 +63,7 @@ class SliceCheck:
     slice_: FileSlice
     base_rows: int | None
     full: bool
+    superseded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,25 @@ class Checked:
 def check_slice(check: SliceCheck, task: TaskId) -> Checked:
     """Look at the files of one slice."""
     del task
+    checked = _check_slice(check)
+    if not check.superseded:
+        return checked
+    return replace(checked, findings=tuple(map(_of_older_version, checked.findings)))
+
+
+def _of_older_version(finding: Finding) -> Finding:
+    """Return a finding about a file that no read of the table as it is now opens."""
+    if finding.severity is not Severity.ERROR:
+        return finding
+    return replace(
+        finding,
+        severity=Severity.WARNING,
+        message=f"{finding.message}; an older version, which only reads as of then need",
+        advice="cleaning deletes it in its time",
+    )
+
+
+def _check_slice(check: SliceCheck) -> Checked:
     findings: list[Finding] = []
     counts = {"slice": 1, "footer": 0, "key": 0}
     try:
@@ -110,7 +130,7 @@ def _check_apart(check: SliceCheck, error: LakebedError) -> Checked:
     findings: list[Finding] = []
     counts = Counter({"slice": 1 - len(parts)})
     for part in parts:
-        done = check_slice(replace(check, slice_=part), _ALONE)
+        done = _check_slice(replace(check, slice_=part))
         findings += done.findings
         counts.update(done.counts)
     if not any(finding.code in _UNREAD for finding in findings):
@@ -138,7 +158,7 @@ def _no_key(source: RunSource, rows: int) -> Finding:
         f"{source.name}: {rows} rows have no record key; they can neither be merged nor found",
         path=source.path,
         instant=source.instant,
-        advice="read the rows and write them again (insert_overwrite of the partition)",
+        advice=ADVICE_REWRITE,
     )
 
 
@@ -152,7 +172,7 @@ def unreadable(error: LakebedError, path: str) -> Finding:
         Code.FILE_MISSING if missing else Code.FILE_UNREADABLE,
         str(error),
         path=path,
-        advice="bring the file back from a copy, restore a savepoint, or write its rows again",
+        advice=ADVICE_LOST,
     )
 
 
@@ -176,19 +196,20 @@ def _check_run(check: SliceCheck, source: RunSource, counts: dict[str, int]) -> 
     for batch in batches:
         counts["key"] += batch.num_rows
         stream.take(batch)
-    _read_rest(check, source)
+    decode_run(check.storage, source)
     yield from stream.findings()
     if footer is not None and source.kind is RunKind.DATA:
         yield from check_footer_keys(check.storage, source, footer, stream)
 
 
-def _read_rest(check: SliceCheck, source: RunSource) -> None:
-    """Read the columns that are no keys: each page is compared with its checksum, and decoded."""
+def decode_run(storage: Storage, source: RunSource) -> None:
+    """Read all columns of a run: each page is compared with its checksum, and decoded."""
     if source.kind is not RunKind.DATA and not source.is_parquet:
-        return  # a delete block, which was decoded as a whole
-    with open_data(check.storage, source) as file:
-        rest = [name for name in file.schema.names if name != RECORD_KEY]
-        for _ in file.read(rest, buffer_bytes=_BUFFER_BYTES) if rest else ():
+        for _ in read_run(storage, source, Needs(())):
+            pass
+        return
+    with open_data(storage, source) as file:
+        for _ in file.read(file.schema.names, buffer_bytes=_BUFFER_BYTES):
             pass
 
 
@@ -209,6 +230,7 @@ def _check_footer(check: SliceCheck, source: RunSource, footer: ParquetFooter) -
             f"{source.name}: its commit wrote {wanted} rows, its footer has {found}",
             path=source.path,
             instant=source.instant,
+            advice=ADVICE_LOST,
         )
     if check.schema is None or source.kind is not RunKind.DATA:
         return
@@ -225,6 +247,7 @@ def _check_footer(check: SliceCheck, source: RunSource, footer: ParquetFooter) -
             f"{source.name}: its columns do not fit the table's schema: {error}",
             path=source.path,
             instant=source.instant,
+            advice=ADVICE_LOST,
         )
 
 

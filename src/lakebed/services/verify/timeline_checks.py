@@ -49,6 +49,7 @@ def check_states(timeline: Timeline, names: frozenset[str]) -> Iterator[Finding]
                 "is not after it began; as of and incremental reads go by these times",
                 path=instant.file_name,
                 instant=instant.requested,
+                advice="rename the file: the second time in its name comes after the first",
             )
         if requested not in names and instant.action is not Action.SAVEPOINT:
             pending = not instant.is_completed

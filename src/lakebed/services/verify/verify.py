@@ -8,6 +8,7 @@ from lakebed.errors import LakebedError
 from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
 from lakebed.model.executor import Executor
+from lakebed.services.verify.archive_checks import check_archived_files
 from lakebed.services.verify.change_data import check_change_data
 from lakebed.services.verify.file_checks import (
     check_leftovers,
@@ -108,6 +109,7 @@ def _check_names(inventory: Inventory, clock: Clock) -> Iterator[Finding]:
     )
     yield from check_named(inventory)
     yield from check_leftovers(inventory)
+    yield from check_archived_files(inventory)
     yield from check_change_data(inventory)
     yield from check_partitions(inventory)
     yield from check_lock(inventory, now_ms)
@@ -134,9 +136,10 @@ def _check_contents(
             slice_,
             rows.get(slice_.base_file.path) if slice_.base_file is not None else None,
             full=not quick,
+            superseded=any(later.base_file is not None for later in slices[number + 1 :]),
         )
         for slices in groups.values()
-        for slice_ in slices
+        for number, slice_ in enumerate(slices)
         if slice_.files
     ]
     yield from _counted(

@@ -15,9 +15,9 @@ from lakebed.format.log_block import BlockType, CorruptSpan, HeaderKey
 from lakebed.format.log_scan import scan_blocks
 from lakebed.format.names import NativeLogName, parse_data_name
 from lakebed.storage.storage import Storage
+from lakebed.table.needed_files import NamedFile
 from lakebed.table.parquet_source import READ_ROWS, reading
 from lakebed.table.projection import shape
-from lakebed.table.retained import NamedFile
 from lakebed.table.run_reader import open_data
 from lakebed.table.run_source import RunKind, RunSource
 

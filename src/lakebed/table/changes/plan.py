@@ -15,7 +15,7 @@ from lakebed.table.changes.history import GroupHistory, PastSlice
 from lakebed.table.changes.incremental import replaced_at
 from lakebed.table.changes.named import gone, named_data_files
 from lakebed.table.file_group import FileGroupId, FileSlice
-from lakebed.table.retained import NamedFile
+from lakebed.table.needed_files import NamedFile
 from lakebed.table.snapshot import Snapshot
 
 

@@ -1,0 +1,82 @@
+"""Write down which files archived commits leave behind, before they leave the active timeline."""
+
+from collections.abc import Iterator, Sequence
+
+from lakebed.commit.hold import TableHold
+from lakebed.errors import CorruptError
+from lakebed.format.instant_name import Action
+from lakebed.table.archived_files import (
+    ArchivedFiles,
+    read_archived_files,
+    write_archived_files,
+)
+from lakebed.table.deleted_files import read_deleted
+from lakebed.table.file_group import BaseFile
+from lakebed.table.needed_files import NamedFile, newest_slices, written_files
+from lakebed.table.snapshot import LATEST
+from lakebed.timeline.archived import read_manifest
+from lakebed.timeline.timeline import COMMIT_ACTIONS, TimelineInstant
+
+
+def record_archived_files(hold: TableHold, gone: Sequence[TimelineInstant]) -> None:
+    """Write down what the archived commits leave behind once `gone` are archived, too."""
+    archive = read_manifest(hold.storage, hold.config.history_path)
+    left = [commit for commit in hold.timeline.commits if commit not in gone]
+    if not archive or not left:
+        return
+    known = [*_known(hold), *_written(hold, gone)]
+    deleted = read_deleted(hold.active, hold.timeline)
+    there = {file.path for file in hold.snapshot.files}
+    replaced = _replaced(hold, gone)
+    files = [
+        file
+        for group, of in newest_slices(known).items()
+        for file in of
+        if (group.partition, group.file_id) not in replaced
+        and (file.path in there or file.path not in deleted)
+    ]
+    through = max(file.last for file in archive)
+    write_archived_files(hold.storage, ArchivedFiles(through, left[0].requested, tuple(files)))
+
+
+def _known(hold: TableHold) -> Iterator[NamedFile]:
+    """Yield what earlier archiving wrote down, or what there is where that does not hold any more."""
+    storage, history = hold.storage, hold.config.history_path
+    try:
+        before = read_archived_files(storage)
+    except CorruptError:
+        before = None
+    if (
+        before is not None
+        and before.fits(hold.timeline)
+        and before.is_current(storage, hold.timeline, history)
+    ):
+        yield from before.files
+        return
+    snapshot = hold.snapshot
+    for file in snapshot.files:
+        instant = file.name.instant
+        if hold.timeline.is_archived(instant):
+            completion = snapshot.completion_of(instant)
+            # Of a log whose completion the archive has dropped nobody knows what supersedes it.
+            if isinstance(file, BaseFile) or completion != LATEST:
+                yield NamedFile(file.path, file.size_bytes, instant, completion)
+
+
+def _written(hold: TableHold, gone: Sequence[TimelineInstant]) -> Iterator[NamedFile]:
+    commits = [instant for instant in gone if instant.action in COMMIT_ACTIONS]
+    counted = {commit.requested for commit in hold.timeline.commits}
+    for commit in commits:
+        yield from written_files(commit, hold.snapshot.commits.read(commit), counted)
+
+
+def _replaced(hold: TableHold, gone: Sequence[TimelineInstant]) -> frozenset[tuple[str, str]]:
+    """Return the file groups that ended with one of `gone`, by partition and file id."""
+    found: set[tuple[str, str]] = set()
+    for instant in gone:
+        if instant.action is Action.REPLACECOMMIT:
+            ended = hold.snapshot.commits.read(instant).partition_to_replace_file_ids or {}
+            found.update(
+                (partition, file_id) for partition, ids in ended.items() for file_id in ids
+            )
+    return frozenset(found)

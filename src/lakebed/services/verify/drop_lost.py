@@ -1,0 +1,322 @@
+"""End damaged file slices: a new base file takes the place of each, in one commit of its own.
+
+The new base file is empty, or holds the rows that can still be read. The file group keeps its id, so
+that every index finds it as before, and every reader, Hudi's too, takes the newest base file. What is
+left of the damaged slice is an older version from then on, which cleaning deletes in its time.
+"""
+
+import logging
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lakebed.commit.fence import Fence
+from lakebed.commit.transaction import Transaction, begin
+from lakebed.errors import CorruptError, NotFoundError
+from lakebed.format.commit_metadata import CommitMetadata, WriteStat
+from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
+from lakebed.format.names import BaseFileName
+from lakebed.merge.rule import MergeRule
+from lakebed.model.executor import TaskId
+from lakebed.model.instant import Instant
+from lakebed.services.verify.slice_checks import decode_run
+from lakebed.storage.storage import Storage
+from lakebed.table.base_file import read_footer
+from lakebed.table.config import TableConfig
+from lakebed.table.damage import describe
+from lakebed.table.data_writer import DataFileWriter
+from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile, join_path
+from lakebed.table.log_reader import slice_sources
+from lakebed.table.merge_rule import merge_rule
+from lakebed.table.planned import planned_groups
+from lakebed.table.slice_reader import read_slice
+from lakebed.timeline.timeline import Timeline
+from lakebed.write.partition import ensure_metadata
+from lakebed.write.pipeline import WriteTarget
+from lakebed.write.status import NOTHING_COMPACTED
+
+log = logging.getLogger(__name__)
+
+_CARRIED = (COMMIT_TIME, COMMIT_SEQNO)
+_REPAIR = "lakebed.repair"
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A damaged file slice that was ended: what was wrong with it, and the rows that were kept."""
+
+    path: str
+    instant: Instant
+    problems: tuple[str, ...]
+    rows_kept: int
+    kept_readable: bool
+
+    def __str__(self) -> str:
+        kept = "all its rows are given up"
+        if self.kept_readable:
+            kept = f"{self.rows_kept:,} rows could be read and are kept; they may be stale"
+        return f"{self.path}: ended by {self.instant}; {kept} ({'; '.join(self.problems)})"
+
+
+@dataclass(frozen=True, slots=True)
+class DropResult:
+    """What was ended, and why file groups were left as they are, by their paths."""
+
+    dropped: tuple[Dropped, ...] = ()
+    left: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """One slice to look at, and to end if it is damaged; it travels to workers."""
+
+    storage: Storage
+    config: TableConfig
+    timeline: Timeline
+    schema: pa.Schema
+    rule: MergeRule
+    instant: Instant
+    fence: Fence
+    number: int
+    slice_: FileSlice
+    base_rows: int | None
+    keep_readable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """What became of a slice: without a stat it was left as it is, for a `reason`."""
+
+    number: int
+    problems: tuple[str, ...]
+    stat: WriteStat | None
+    reason: str = "it is whole by now"
+
+
+def drop_lost(
+    target: WriteTarget, groups: Collection[FileGroupId], *, keep_readable: bool
+) -> DropResult:
+    """End the newest slices of `groups`, if they are damaged; the others are left as they are."""
+    with begin(target.storage, target.clock, target.commits) as transaction:
+        tasks, left = _tasks(target, transaction, groups, keep_readable=keep_readable)
+        ended = list(target.executor.run(_end, tasks, "end damaged slices"))
+        left += [
+            (group_path(tasks[one.number].slice_.group), one.reason)
+            for one in ended
+            if one.stat is None
+        ]
+        stats = [one.stat for one in ended if one.stat is not None]
+        if not stats:
+            return DropResult((), tuple(left))
+        for partition in {stat.partition_path or "" for stat in stats}:
+            ensure_metadata(target.storage, partition, transaction.instant.requested)
+        metadata = _metadata(transaction, stats, keep_readable=keep_readable)
+        transaction.complete(metadata, {stat.partition_path or "" for stat in stats})
+    dropped = tuple(
+        Dropped(
+            group_path(tasks[one.number].slice_.group),
+            transaction.instant.requested,
+            one.problems,
+            one.stat.num_writes or 0,
+            keep_readable,
+        )
+        for one in sorted(ended, key=lambda one: one.number)
+        if one.stat is not None
+    )
+    for one in dropped:
+        log.warning("%s: %s", target.storage.url, one)
+    return DropResult(dropped, tuple(left))
+
+
+def group_path(group: FileGroupId) -> str:
+    """Return the partition and id of a file group as one path."""
+    return join_path(group.partition, group.file_id)
+
+
+def _tasks(
+    target: WriteTarget,
+    transaction: Transaction,
+    groups: Collection[FileGroupId],
+    *,
+    keep_readable: bool,
+) -> tuple[list[_Task], list[tuple[str, str]]]:
+    snapshot = transaction.snapshot
+    planned = {p.group: p.instant for p in planned_groups(transaction.active, snapshot.timeline)}
+    rule = merge_rule(snapshot.config, target.merger, schema_text=snapshot.schema_text)
+    slices = {slice_.group: slice_ for slice_ in snapshot.slices}
+    rows = {
+        (stat.path or "").lstrip("/"): stat.num_writes
+        for commit in snapshot.timeline.commits
+        for stat in snapshot.commits.read(commit).write_stats()
+    }
+    left: list[tuple[str, str]] = []
+    chosen: list[FileSlice] = []
+    for group in sorted(groups):
+        if group not in slices:
+            left.append((group_path(group), "the file group is not there any more"))
+        elif (plan := planned.get(group)) is not None:
+            reason = f"{plan.plan_action} {plan.requested} is pending and reads it; run or drop that plan first"
+            left.append((group_path(group), reason))
+        else:
+            chosen.append(slices[group])
+    tasks = [
+        _Task(
+            transaction.storage,
+            snapshot.config,
+            snapshot.timeline,
+            snapshot.schema,
+            rule,
+            transaction.instant.requested,
+            transaction.fence,
+            number,
+            slice_,
+            rows.get(slice_.base_file.path) if slice_.base_file is not None else None,
+            keep_readable,
+        )
+        for number, slice_ in enumerate(chosen)
+    ]
+    return tasks, left
+
+
+def _end(task: _Task, attempt: TaskId) -> _Ended:
+    """Write the base file that ends a slice; none if the slice is whole."""
+    readable, problems = _readable(task)
+    if not problems:
+        return _Ended(task.number, (), None)
+    try:
+        stat = _write(task, attempt, readable if task.keep_readable else _nothing(task.slice_))
+    except CorruptError as error:
+        task.fence.check()
+        reason = f"what can be read of it cannot be merged: {error}. drop_lost alone ends it"
+        return _Ended(task.number, tuple(problems), None, reason)
+    return _Ended(task.number, tuple(problems), stat)
+
+
+def _nothing(slice_: FileSlice) -> FileSlice:
+    return FileSlice(slice_.group, slice_.instant, None)
+
+
+def _readable(task: _Task) -> tuple[FileSlice, list[str]]:
+    """Return the files of a slice that can be read to their end, and what is wrong with the others."""
+    slice_ = task.slice_
+    problems = [describe(lost) for lost in slice_.damage]
+    lost = {file.path for file in slice_.damage}
+    files: list[BaseFile | LogFile] = []
+    for file in slice_.files:
+        if file.path in lost:
+            continue
+        try:
+            _decode(task, file)
+            files.append(file)
+            if isinstance(file, BaseFile) and (problem := _count_problem(task, file)):
+                problems.append(problem)
+        except (CorruptError, NotFoundError) as error:
+            problems.append(str(error))
+    kept = frozenset(file.path for file in files)
+    base = slice_.base_file
+    whole = FileSlice(
+        slice_.group,
+        slice_.instant,
+        base if base is not None and base.path in kept else None,
+        tuple(log for log in slice_.log_files if log.path in kept),
+        tuple(log for log in slice_.tombstones if log.path in kept),
+    )
+    if not problems:
+        try:
+            for _ in _rows(task, whole):
+                pass
+        except CorruptError as error:
+            problems.append(str(error))
+    return whole, problems
+
+
+def _count_problem(task: _Task, file: BaseFile) -> str:
+    found = read_footer(task.storage, file.path).num_rows
+    if task.base_rows in (None, found):
+        return ""
+    return f"{file.path}: its commit wrote {task.base_rows} rows, its footer has {found}"
+
+
+def _decode(task: _Task, file: BaseFile | LogFile) -> None:
+    """Read every page of a file."""
+    part = _nothing(task.slice_)
+    if isinstance(file, BaseFile):
+        part = replace(part, base_file=file)
+    else:
+        part = replace(part, log_files=(file,))
+    for source in slice_sources(task.storage, part, task.config, task.timeline.is_committed):
+        decode_run(task.storage, source)
+
+
+def _rows(task: _Task, slice_: FileSlice) -> Iterator[pa.RecordBatch]:
+    return read_slice(
+        task.storage,
+        slice_,
+        task.config,
+        task.schema,
+        [*_CARRIED, RECORD_KEY, *task.schema.names],
+        task.rule,
+        task.timeline.is_committed,
+        buffer_bytes=task.config.read_buffer_bytes,
+        by_key=True,
+    )
+
+
+def _write(task: _Task, attempt: TaskId, slice_: FileSlice) -> WriteStat:
+    group = slice_.group
+    name = BaseFileName(group.file_id, attempt.write_token, task.instant).encode()
+    path = join_path(group.partition, name)
+    writer = DataFileWriter(
+        task.storage.open_write(path),
+        path,
+        task.schema,
+        table_name=task.config.name,
+        instant=task.instant,
+        partition_path=group.partition,
+        task=task.number,
+        may_repeat=slice_.base_file is not None,
+    )
+    with writer:
+        if slice_.files:
+            for batch in _rows(task, slice_):
+                writer.write(
+                    batch.select(task.schema.names),
+                    batch.column(RECORD_KEY),
+                    commit_times=batch.column(COMMIT_TIME),
+                    commit_seqnos=batch.column(COMMIT_SEQNO),
+                )
+        task.fence.check()
+        stats = writer.close()
+    task.fence.check_written([path])
+    return replace(
+        NOTHING_COMPACTED,
+        file_id=group.file_id,
+        path=path,
+        prev_commit=slice_.instant,
+        num_writes=stats.rows,
+        num_deletes=0,
+        num_update_writes=0,
+        num_inserts=0,
+        total_write_bytes=stats.size_bytes,
+        partition_path=group.partition,
+        file_size_in_bytes=stats.size_bytes,
+        num_updates=0,
+    )
+
+
+def _metadata(
+    transaction: Transaction, stats: Sequence[WriteStat], *, keep_readable: bool
+) -> CommitMetadata:
+    by_partition: dict[str, tuple[WriteStat, ...]] = {}
+    for stat in stats:
+        partition = stat.partition_path or ""
+        by_partition[partition] = (*by_partition.get(partition, ()), stat)
+    text = transaction.snapshot.schema_text
+    extra = {"schema": text} if text else {}
+    # Rows go with it, whatever is kept; Hudi has no word of its own for a repair.
+    return CommitMetadata(
+        partition_to_write_stats=dict(sorted(by_partition.items())),
+        extra_metadata={**extra, _REPAIR: "keep_readable" if keep_readable else "drop_lost"},
+        operation_type="DELETE",
+    )

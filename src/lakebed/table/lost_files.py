@@ -1,0 +1,100 @@
+"""Which files of the newest slices are lost: named by a commit, and not there or cut."""
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+
+from lakebed.format.commit_metadata import CommitMetadata
+from lakebed.format.names import BaseFileName, parse_data_name
+from lakebed.table.archived_files import ArchivedFiles
+from lakebed.table.deleted_files import read_deleted
+from lakebed.table.file_group import BaseFile, FileGroupId, LogFile, LostFile
+from lakebed.table.needed_files import NamedFile, needed_files
+from lakebed.timeline.active import ActiveTimeline
+from lakebed.timeline.timeline import Timeline, TimelineInstant
+
+Damage = Mapping[FileGroupId, tuple[LostFile, ...]]
+"""What the newest slice of each damaged file group lacks."""
+
+
+def find_damage(
+    active: ActiveTimeline,
+    timeline: Timeline,
+    history: str,
+    commits: Sequence[tuple[TimelineInstant, CommitMetadata]],
+    archived: ArchivedFiles | None,
+    files: Iterable[BaseFile | LogFile],
+    replaced: Mapping[str, Set[str]],
+) -> Damage:
+    """Find what is lost of the newest slices that `commits`, and `archived` ones before, wrote."""
+    there = list(files)
+    sizes = {file.path: file.size_bytes for file in there}
+    needed = needed_files(commits, () if archived is None else archived.files)
+    lost = find_lost(needed, replaced, sizes, timeline.until)
+    if archived is None or not lost:
+        return lost
+    doubtful = {file.path: file for file in archived.files if _is_lost(file, sizes)}
+    if not any(file.path in doubtful for of in lost.values() for file in of):
+        return lost
+    explained = superseded_files(doubtful.values(), there) | read_deleted(active, timeline)
+    if not archived.is_current(active.storage, timeline, history):
+        explained |= doubtful.keys()
+    return without_files(lost, explained & doubtful.keys())
+
+
+def without_files(lost: Damage, explained: Set[str]) -> Damage:
+    """Leave out the files of which something says why they are not there."""
+    kept = {g: tuple(f for f in of if f.path not in explained) for g, of in lost.items()}
+    return {group: of for group, of in kept.items() if of}
+
+
+def superseded_files(
+    named: Iterable[NamedFile], there: Iterable[BaseFile | LogFile]
+) -> frozenset[str]:
+    """Return the paths of `named` files whose group has a base file that took their place."""
+    newest: dict[tuple[str, str], str] = {}
+    for file in there:
+        if isinstance(file, BaseFile):
+            place = (file.partition, file.name.file_id)
+            newest[place] = max(newest.get(place, ""), file.name.instant)
+
+    def is_superseded(file: NamedFile) -> bool:
+        partition, _, text = file.path.rpartition("/")
+        name = parse_data_name(text)
+        assert name is not None, file.path
+        own = name.instant if isinstance(name, BaseFileName) else file.completion
+        return newest.get((partition, name.file_id), "") > own
+
+    return frozenset(file.path for file in named if is_superseded(file))
+
+
+def find_lost(
+    needed: Mapping[FileGroupId, Iterable[NamedFile]],
+    replaced: Mapping[str, Set[str]],
+    sizes: Mapping[str, int],
+    until: str | None,
+) -> dict[FileGroupId, tuple[LostFile, ...]]:
+    """Find files that a commit names and that are not there, or shorter than they were.
+
+    A log that lost whole blocks at its end looks whole: only its commit knows better.
+    """
+    found: dict[FileGroupId, tuple[LostFile, ...]] = {}
+    for group, files in needed.items():
+        if group.file_id in replaced.get(group.partition, frozenset()):
+            continue
+        lost = tuple(
+            _lost(file, sizes.get(file.path), until) for file in files if _is_lost(file, sizes)
+        )
+        if lost:
+            found[group] = lost
+    return found
+
+
+def _is_lost(file: NamedFile, sizes: Mapping[str, int]) -> bool:
+    found = sizes.get(file.path)
+    return found is None or found < file.size_bytes
+
+
+def _lost(file: NamedFile, found: int | None, until: str | None) -> LostFile:
+    if found is None:
+        return LostFile(file.path, "it is not there", file.instant, file.rows, until)
+    problem = f"its commit wrote {file.size_bytes} bytes, found {found}; it was cut"
+    return LostFile(file.path, problem, file.instant, file.rows)
