@@ -1,14 +1,9 @@
-"""Tables of the hudi-rs test suite (versions 6, 8, 9): Apache Hudi's rows.
-
-They are read where they lie, beside this repository, and are not part of it.
-"""
+"""Tables of the hudi-rs test suite (versions 6, 8, 9), read in process: Apache Hudi's rows."""
 
 import base64
 import datetime as dt
 import decimal
 import json
-import os
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +12,9 @@ import pytest
 
 from lakebed import open_table
 from lakebed.format.meta_columns import META_COLUMNS
+from support.hudi_rs import FOLDER, NAMES, unpack
 from support.rows import Row
 
-REPOSITORY = Path(__file__).parents[2]
-FOLDER = Path(
-    os.environ.get("LAKEBED_HUDI_RS_FIXTURES", REPOSITORY.parent / "shared/fixtures/hudi-rs")
-)
-NAMES = sorted(path.stem for path in FOLDER.glob("*.zip"))
 # Hard-coded on purpose, as in test_read_hudi_tables.
 READABLE = {
     "quickstart_trips_table__mor__avro__v6_trips_8i1u",
@@ -59,15 +50,6 @@ READABLE = {
 pytestmark = pytest.mark.skipif(
     not NAMES, reason=f"no hudi-rs tables at {FOLDER}; set LAKEBED_HUDI_RS_FIXTURES"
 )
-
-
-def unpack(name: str, into: Path) -> tuple[Path, list[Row], list[str]]:
-    expected = json.loads((FOLDER / f"{name}.expected.json").read_text("utf-8"))
-    with zipfile.ZipFile(FOLDER / f"{name}.zip") as archive:
-        wanted = [member for member in archive.namelist() if not member.startswith("__MACOSX")]
-        archive.extractall(into, wanted)
-    columns = [field["name"] for field in expected["schema"]["fields"]]
-    return into / expected["table"], expected["rows"], columns
 
 
 def spell(value: Any, kind: pa.DataType) -> Any:

@@ -2,7 +2,8 @@
 
 Slices that need no merge go to Spark's own Parquet reader, which is several times as
 fast as any way through Python. Slices with logs are merged by Python workers, one task each, as
-are files that Spark cannot open (an object store without its connector). Both are one DataFrame.
+are files that Spark cannot open (an object store without its connector) or would show otherwise
+(a column that has become wider since). Both are one DataFrame.
 """
 
 import re
@@ -24,6 +25,7 @@ from lakebed.spark.session import check_arrow, check_reachable
 from lakebed.storage.storage import Storage
 from lakebed.table.changes.scan import ChangeScan
 from lakebed.table.file_group import BaseFile, FileSlice
+from lakebed.table.native_types import shows_alike
 from lakebed.table.predicate import Predicate
 
 # Spark takes every path for a pattern. Its option against that (`__globPaths__`) reads all
@@ -53,11 +55,17 @@ def read_frame(spark: SparkSession, scan: Scan) -> DataFrame:
         wanted = scan.full_schema.names
     # Some releases of Hudi put meta columns into files of tables that have none.
     hidden = not scan.config.has_meta_columns and not set(wanted).isdisjoint(META_COLUMNS)
+    schema = pa.schema([scan.full_schema.field(name) for name in wanted])
     plain = [
-        s for s in scan.slices if not s.needs_merge and not hidden and is_native(scan.storage, s)
+        s
+        for s in scan.slices
+        if not s.needs_merge
+        and not hidden
+        and is_native(scan.storage, s)
+        and s.base_file is not None
+        and shows_alike(scan.storage, s.base_file, list(schema))
     ]
     others = [s for s in scan.slices if s not in plain]
-    schema = pa.schema([scan.full_schema.field(name) for name in wanted])
     frames = []
     if plain:
         files = [s.base_file for s in plain if s.base_file is not None]

@@ -6,9 +6,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import SchemaError
+from lakebed.format.float_widening import widen_floats
 from lakebed.table.schema import find_field, is_list_like, join_path, widens
 
-Castable = Callable[[pa.DataType, pa.DataType], bool]
+Cast = Callable[[pa.Array, pa.DataType], pa.Array | None]
 
 
 def castable(source: pa.DataType, target: pa.DataType) -> bool:
@@ -29,6 +30,26 @@ def castable(source: pa.DataType, target: pa.DataType) -> bool:
         return bool(target == pa.string())
     blobs = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
     return any(is_blob(source) for is_blob in blobs) and bool(target == pa.binary())
+
+
+def cast_exactly(array: pa.Array, target: pa.DataType) -> pa.Array | None:
+    """Return the values in a type that may hold them, None for any other type.
+
+    ArrowInvalid for a value that would change. A float becomes the double of its text, as in Hudi.
+    """
+    if not castable(array.type, target):
+        return None
+    if pa.types.is_float32(array.type) and pa.types.is_float64(target):
+        return _widen(array)
+    return array.cast(target, safe=True)
+
+
+def _widen(array: pa.FloatArray) -> pa.DoubleArray:
+    # A value behind a null is nobody's.
+    values = array.fill_null(0.0) if array.null_count else array
+    widened = widen_floats(values.to_numpy(zero_copy_only=False))
+    nulls = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+    return pa.array(widened, mask=nulls, from_pandas=False)
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -53,11 +74,11 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def conform_array(
-    array: pa.Array, field: pa.Field, path: str, allowed: Castable = castable, strict: bool = True
+    array: pa.Array, field: pa.Field, path: str, cast: Cast = cast_exactly, strict: bool = True
 ) -> pa.Array:
     """Cast one column to the type of `field`, structs by the names of their fields.
 
-    `allowed` says which scalar types may be cast. Struct fields that `field` does not
+    `cast` gives the values of a scalar column in another type, None where it may not. Struct fields that `field` does not
     have are refused if `strict`, else dropped. Nulls are left to `check_nulls`.
     """
     if array.type == field.type:
@@ -65,26 +86,27 @@ def conform_array(
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), field.type)
     if pa.types.is_dictionary(array.type):
-        return conform_array(array.dictionary_decode(), field, path, allowed, strict)
+        return conform_array(array.dictionary_decode(), field, path, cast, strict)
     if pa.types.is_struct(field.type) and pa.types.is_struct(array.type):
-        return _conform_struct(array, field.type, path, allowed, strict)
+        return _conform_struct(array, field.type, path, cast, strict)
     if pa.types.is_list(field.type) and is_list_like(array.type):
-        return _conform_list(array, field.type, path, allowed, strict)
+        return _conform_list(array, field.type, path, cast, strict)
     if pa.types.is_map(field.type) and pa.types.is_map(array.type):
-        return _conform_map(array, field.type, path, allowed, strict)
-    return _cast(array, field.type, path, allowed)
+        return _conform_map(array, field.type, path, cast, strict)
+    return _cast(array, field.type, path, cast)
 
 
-def _cast(array: pa.Array, target: pa.DataType, path: str, allowed: Castable) -> pa.Array:
-    if not allowed(array.type, target):
-        raise SchemaError(f"column {path!r}: want {target}, got {array.type}")
+def _cast(array: pa.Array, target: pa.DataType, path: str, cast: Cast) -> pa.Array:
     try:
-        return array.cast(target, safe=True)
+        found = cast(array, target)
     except pa.ArrowInvalid as error:
         raise SchemaError(
             f"column {path!r}: want {target}, got a value of {array.type} that it cannot hold"
             f" ({error}){_remedy(array.type, path)}"
         ) from error
+    if found is None:
+        raise SchemaError(f"column {path!r}: want {target}, got {array.type}")
+    return found
 
 
 def _remedy(source: pa.DataType, path: str) -> str:
@@ -99,7 +121,7 @@ def _remedy(source: pa.DataType, path: str) -> str:
 
 
 def _conform_struct(
-    array: pa.StructArray, target: pa.DataType, path: str, allowed: Castable, strict: bool
+    array: pa.StructArray, target: pa.DataType, path: str, cast: Cast, strict: bool
 ) -> pa.StructArray:
     fields = list(array.type)
     positions = [find_field(fields, f.name) for f in target]
@@ -108,9 +130,7 @@ def _conform_struct(
     children = [
         pa.nulls(len(array), field.type)
         if position is None
-        else conform_array(
-            array.field(position), field, join_path(path, field.name), allowed, strict
-        )
+        else conform_array(array.field(position), field, join_path(path, field.name), cast, strict)
         for field, position in zip(target, positions, strict=True)
     ]
     mask = array.is_null() if array.null_count else None
@@ -126,26 +146,26 @@ def _window(array: pa.Array) -> tuple[pa.Array, int, int]:
 
 
 def _conform_list(
-    array: pa.Array, target: pa.DataType, path: str, allowed: Castable, strict: bool
+    array: pa.Array, target: pa.DataType, path: str, cast: Cast, strict: bool
 ) -> pa.ListArray:
     if not pa.types.is_list(array.type):
         array = array.cast(pa.list_(array.type.value_field))
     offsets, start, count = _window(array)
     values = conform_array(
-        array.values.slice(start, count), target.value_field, f"{path}.element", allowed, strict
+        array.values.slice(start, count), target.value_field, f"{path}.element", cast, strict
     )
     mask = array.is_null() if array.null_count else None
     return pa.ListArray.from_arrays(offsets, values, type=target, mask=mask)
 
 
 def _conform_map(
-    array: pa.MapArray, target: pa.DataType, path: str, allowed: Castable, strict: bool
+    array: pa.MapArray, target: pa.DataType, path: str, cast: Cast, strict: bool
 ) -> pa.MapArray:
     offsets, start, count = _window(array)
     key = pa.field("key", target.key_type, nullable=False)
-    keys = conform_array(array.keys.slice(start, count), key, f"{path}.key", allowed, strict)
+    keys = conform_array(array.keys.slice(start, count), key, f"{path}.key", cast, strict)
     items = conform_array(
-        array.items.slice(start, count), target.item_field, f"{path}.value", allowed, strict
+        array.items.slice(start, count), target.item_field, f"{path}.value", cast, strict
     )
     mask = array.is_null() if array.null_count else None
     return pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=mask)

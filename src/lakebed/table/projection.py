@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from lakebed.errors import SchemaError
+from lakebed.format.java_text import column_text
 from lakebed.format.meta_columns import META_FIELDS
-from lakebed.table.conform import castable, check_nulls, conform_array
+from lakebed.table.conform import cast_exactly, check_nulls, conform_array
 from lakebed.table.schema import find_field
 
 
@@ -32,7 +33,7 @@ def find_columns(present: pa.Schema, fields: Sequence[pa.Field]) -> list[str]:
 
 
 def shape(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
-    """Fit a batch of a file to `target`: casts that keep every value, null for what it lacks."""
+    """Fit a batch of a file to `target`: values as Hudi shows them, null for what it lacks."""
     present = list(batch.schema)
     arrays = []
     for field in target:
@@ -41,7 +42,7 @@ def shape(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
             array = pa.nulls(batch.num_rows, field.type)
         else:
             column = batch.column(position)
-            array = conform_array(column, field, field.name, _readable, strict=False)
+            array = conform_array(column, field, field.name, cast_stored, strict=False)
         check_nulls(array, field, field.name)
         arrays.append(array)
     return with_columns(batch, arrays, target)
@@ -56,17 +57,31 @@ def with_columns(
     return pa.RecordBatch.from_arrays(arrays, schema=target)
 
 
-def _readable(source: pa.DataType, target: pa.DataType) -> bool:
-    """Tell whether a file's type may be read as a column's: also Avro's enum, fixed and times."""
+def cast_stored(array: pa.Array, target: pa.DataType) -> pa.Array | None:
+    """Return the values of a file in a column's type as Hudi reads them; None where it does not.
+
+    Beyond what may be written: Avro's enum, fixed and times, numbers as text in Java's spelling, and
+    whole numbers as floats, which are rounded.
+    """
+    source = array.type
+    if pa.types.is_integer(source) and pa.types.is_floating(target):
+        return array.cast(target, safe=False)
+    if target == pa.string() and (pa.types.is_integer(source) or source in _FLOATS):
+        # Hudi also shows the partition column of a timestamp key generator as text, and an
+        # update by its SQL leaves that type in the table's schema.
+        return column_text(array, "")
+    if _is_other_spelling(source, target):
+        return array.cast(target, safe=True)
+    return cast_exactly(array, target)
+
+
+_FLOATS = (pa.float32(), pa.float64())
+
+
+def _is_other_spelling(source: pa.DataType, target: pa.DataType) -> bool:
     if pa.types.is_fixed_size_binary(source) or pa.types.is_binary(source):
         return bool(target in (pa.string(), pa.binary()))
-    if pa.types.is_integer(source) and target == pa.string():
-        # Hudi shows the partition column of a timestamp key generator as text, and an
-        # update by its SQL leaves that type in the table's schema.
-        return True
     if pa.types.is_time(source):
         return bool(pa.types.is_time(target))
-    if pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
-        # INT96 carries no zone; Spark too goes by the table's type here.
-        return True
-    return castable(source, target)
+    # INT96 carries no zone; Spark too goes by the table's type here.
+    return bool(pa.types.is_timestamp(source) and pa.types.is_timestamp(target))

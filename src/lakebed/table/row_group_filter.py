@@ -22,6 +22,7 @@ from lakebed.table.coercion import INTEGERS, Term, is_number
 from lakebed.table.literal import as_type, number, type_named
 from lakebed.table.parquet_source import ParquetSource
 from lakebed.table.predicate_syntax import parse_tree
+from lakebed.table.projection import cast_stored
 from lakebed.table.schema import find_field
 
 # Days and moments as numbers of days or microseconds, text as its bytes.
@@ -163,17 +164,17 @@ class _Reader:
         if chunk.null_count is not None and chunk.null_count == chunk.num_values:
             return False
         if sign in (">", ">="):
-            upper = _bound(chunk.upper, chunk.physical, stored.type)
+            upper = _shown(chunk.upper, chunk.physical, stored.type, column.type)
             # NaN is greater, and no statistics show it.
             if upper is None or pa.types.is_floating(stored.type):
                 return True
             return upper > value if sign == ">" else upper >= value  # type: ignore[operator]
-        lower = _bound(chunk.lower, chunk.physical, stored.type)
+        lower = _shown(chunk.lower, chunk.physical, stored.type, column.type)
         if lower is not None and not (
             lower < value if sign == "<" else lower <= value  # type: ignore[operator]
         ):
             return False
-        upper = _bound(chunk.upper, chunk.physical, stored.type)
+        upper = _shown(chunk.upper, chunk.physical, stored.type, column.type)
         return sign != "=" or upper is None or upper >= value  # type: ignore[operator]
 
     def _column(self, node: sql.Expression) -> pa.Field | None:
@@ -194,6 +195,19 @@ class _Reader:
         fields = list(self._present)
         position = find_field(fields, column.name)
         return None if position is None else fields[position]
+
+
+def _shown(
+    raw: bytes | None, physical: Physical, stored: pa.DataType, kind: pa.DataType
+) -> _Bound | None:
+    """Return a bound as a column of type `kind` shows it: widened or rounded as its values are."""
+    bound = _bound(raw, physical, stored)
+    if bound is None or stored == kind or not pa.types.is_floating(kind):
+        return bound
+    if pa.types.is_decimal(stored):
+        return None
+    shown = cast_stored(pa.array([bound], stored), kind)
+    return None if shown is None else float(shown[0].as_py())
 
 
 def _bound(raw: bytes | None, physical: Physical, kind: pa.DataType) -> _Bound | None:
