@@ -23,7 +23,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakebed.errors import CorruptError, NotFoundError
-from lakebed.format.names import parse_data_name
 from lakebed.model.instant import Instant
 from lakebed.storage.storage import Storage
 from lakebed.table.needed_files import NamedFile
@@ -80,12 +79,9 @@ def read_archived_files(storage: Storage) -> ArchivedFiles | None:
     except (pa.ArrowException, KeyError, OSError, ValueError) as error:
         raise CorruptError(f"{ARCHIVED_FILES_PATH}: want what archiving writes: {error}") from error
     files = tuple(
-        NamedFile(path, size or 0, instant or "", completion or "", rows)
+        NamedFile(path or "", size or 0, instant or "", completion or "", rows)
         for path, size, rows, instant, completion in zip(*columns, strict=True)
     )
-    for file in files:
-        if parse_data_name((file.path or "").rpartition("/")[2]) is None:
-            raise CorruptError(f"{ARCHIVED_FILES_PATH}: {file.path!r} is not a data file")
     return ArchivedFiles(through, next_commit, files)
 
 

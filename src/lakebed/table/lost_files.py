@@ -27,17 +27,21 @@ def find_damage(
     """Find what is lost of the newest slices that `commits`, and `archived` ones before, wrote."""
     there = list(files)
     sizes = {file.path: file.size_bytes for file in there}
-    needed = needed_files(commits, () if archived is None else archived.files)
-    lost = find_lost(needed, replaced, sizes, timeline.until)
-    if archived is None or not lost:
-        return lost
-    doubtful = {file.path: file for file in archived.files if _is_lost(file, sizes)}
-    if not any(file.path in doubtful for of in lost.values() for file in of):
-        return lost
-    explained = superseded_files(doubtful.values(), there) | read_deleted(active, timeline)
+    doubtful: set[str] = set()
+    if archived is not None:
+        # Mostly nothing, or what was superseded or replaced, and cleaned since: then nothing more
+        # needs to be looked at.
+        missing = [file for file in archived.files if _is_lost(file, sizes)]
+        missing = [file for file in missing if not _is_replaced(file, replaced)]
+        superseded = superseded_files(missing, there) if missing else frozenset()
+        doubtful = {file.path for file in missing} - superseded
+    if archived is None or not doubtful:
+        return find_lost(needed_files(commits), replaced, sizes, timeline.until)
+    lost = find_lost(needed_files(commits, archived.files), replaced, sizes, timeline.until)
+    explained = set(read_deleted(active, timeline)) | superseded
     if not archived.is_current(active.storage, timeline, history):
-        explained |= doubtful.keys()
-    return without_files(lost, explained & doubtful.keys())
+        explained |= doubtful
+    return without_files(lost, explained & (doubtful | superseded))
 
 
 def without_files(lost: Damage, explained: Set[str]) -> Damage:
@@ -59,7 +63,8 @@ def superseded_files(
     def is_superseded(file: NamedFile) -> bool:
         partition, _, text = file.path.rpartition("/")
         name = parse_data_name(text)
-        assert name is not None, file.path
+        if name is None:
+            return True  # not a name that a commit has
         own = name.instant if isinstance(name, BaseFileName) else file.completion
         return newest.get((partition, name.file_id), "") > own
 
@@ -86,6 +91,12 @@ def find_lost(
         if lost:
             found[group] = lost
     return found
+
+
+def _is_replaced(file: NamedFile, replaced: Mapping[str, Set[str]]) -> bool:
+    partition, _, text = file.path.rpartition("/")
+    name = parse_data_name(text)
+    return name is not None and name.file_id in replaced.get(partition, frozenset())
 
 
 def _is_lost(file: NamedFile, sizes: Mapping[str, int]) -> bool:

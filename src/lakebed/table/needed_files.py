@@ -81,7 +81,8 @@ def newest_slices(files: Iterable[NamedFile]) -> dict[FileGroupId, list[NamedFil
     for file in files:
         partition, _, text = file.path.rpartition("/")
         name = parse_data_name(text)
-        assert name is not None, file.path
+        if name is None:
+            continue
         group = FileGroupId(partition, name.file_id, name.column_group)
         if not isinstance(name, BaseFileName):
             logs[group].append(file)

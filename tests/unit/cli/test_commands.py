@@ -303,7 +303,18 @@ def test_what_repair_cannot_mend_is_said_with_advice(path):
     next(path.glob("p0/*.parquet")).unlink()
     out = run("repair", path, "--yes", code=1)
     assert "cannot mend: " in out
-    assert "savepoint" in out
+    assert "--drop-lost" in out
+
+
+def test_what_is_lost_is_ended_if_that_is_asked_for(path):
+    next(path.glob("p0/*.parquet")).unlink()
+    done = runner.invoke(app, ["repair", str(path), "--keep-readable"])
+    assert done.exit_code == answers.USAGE
+    assert "--drop-lost" in done.stderr
+    assert "1 step to do" in run("repair", path, "--drop-lost", code=1)
+    out = run("repair", path, "--drop-lost", "--keep-readable", "--yes")
+    assert "may be stale" in out
+    assert run_json("verify", path)["findings"] == []
 
 
 def test_a_missing_table_is_a_sentence_and_wrong_usage(tmp_path):
