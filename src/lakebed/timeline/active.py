@@ -5,6 +5,7 @@ replaced. The completed file is the commit: before it readers see nothing of an 
 after it everything.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,21 +25,48 @@ from lakebed.timeline.timeline import Timeline, TimelineInstant
 TIMELINE_FOLDER: Final = ".hoodie/timeline"
 
 
-def load_timeline(storage: Storage, folder: str = TIMELINE_FOLDER) -> Timeline:
-    """Load all instants with one listing of the folder; no file is opened.
+_MAX_LISTINGS: Final = 100
 
-    A listing is no snapshot: while instants are archived it may show one and miss a later one.
-    They go oldest first, so if the oldest commit is still there nothing was missed.
+
+def load_timeline(storage: Storage, folder: str = TIMELINE_FOLDER) -> Timeline:
+    """Load all instants by listing the folder; no file is opened.
+
+    A listing comes in pages and is no snapshot. Names begin with the requested time, so it can show
+    a commit and miss one that was completed before it but requested earlier: on a page that had
+    been read by then. A reader of changes would never come back to that one. Therefore the folder
+    is listed twice. If both listings agree, nothing was missed. If not, what was completed up to
+    the last completion in the first listing is all in the second, and counts; what came later
+    is still pending.
+
+    While instants are archived a listing may also show one and miss a later one. They go oldest
+    first, so if the oldest commit is still there nothing was missed.
     """
-    while True:
-        timeline = Timeline.parse(storage.names(folder), layout_of(folder))
-        if not timeline.commits:
-            return timeline
-        try:
-            storage.head(f"{folder}/{timeline.commits[0].file_name}")
-        except NotFoundError:
+    layout = layout_of(folder)
+    names = storage.names(folder)
+    for _ in range(_MAX_LISTINGS):
+        before, names = names, storage.names(folder)
+        if set(before) == set(names):
+            return Timeline.parse(names, layout)
+        # The names of layout 1 do not tell when an instant was completed.
+        if layout == LAYOUT_1:
             continue
-        return timeline
+        horizon = Timeline.parse(before, layout).last_completion
+        timeline = Timeline.parse(names, layout, completed_by=horizon)
+        if _is_there(storage, folder, timeline.commits[:1]):
+            return timeline
+    raise ConflictError(
+        f"timeline {storage.url}/{folder}: it changed during each of {_MAX_LISTINGS} listings; "
+        "read the table again"
+    )
+
+
+def _is_there(storage: Storage, folder: str, commits: Sequence[TimelineInstant]) -> bool:
+    try:
+        for commit in commits:
+            storage.head(f"{folder}/{commit.file_name}")
+    except NotFoundError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +83,7 @@ class ActiveTimeline:
     folder: str = TIMELINE_FOLDER
 
     def load(self) -> Timeline:
-        """Load all instants with one listing of the folder; no file is opened."""
+        """Load all instants by listing the folder; no file is opened."""
         return load_timeline(self.storage, self.folder)
 
     def read(self, instant: TimelineInstant, state: State | None = None) -> bytes:

@@ -109,8 +109,12 @@ class Timeline:
         object.__setattr__(self, "_completed", completed)
 
     @classmethod
-    def parse(cls, names: Iterable[str], layout: int = LAYOUT_2) -> Self:
+    def parse(
+        cls, names: Iterable[str], layout: int = LAYOUT_2, *, completed_by: Instant | None = None
+    ) -> Self:
         """Join the files of each instant, given by name alone and in any order.
+
+        With `completed_by`, what was completed after that time is still pending.
 
         Names that are no instants (`InstantName.parse` gives None) are left out. Two files
         that contradict each other are CorruptError with both names. Of a clean that two
@@ -122,6 +126,8 @@ class Timeline:
         for name in names:
             parsed = parse_name(name)
             if parsed is None:
+                continue
+            if completed_by is not None and (parsed[3] or "") > completed_by:
                 continue
             # Sorts a savepoint right after the commit that it keeps.
             key = f"{parsed[0]}+" if parsed[1] is _SAVEPOINT else parsed[0]
@@ -189,6 +195,11 @@ class Timeline:
         """Give the timeline in which only commits with requested time <= `instant` count."""
         until = instant if self.until is None else min(instant, self.until)
         return replace(self, until=until)
+
+    @property
+    def last_completion(self) -> Instant:
+        """The greatest completion time of any instant; empty if none is completed."""
+        return max((instant.completion or "" for instant in self.instants), default="")
 
     @property
     def last_instant(self) -> Instant | None:

@@ -1,5 +1,6 @@
 """Instants on storage: loading, and each step of an instant's life."""
 
+import secrets
 import threading
 
 import pytest
@@ -7,10 +8,11 @@ import pytest
 from lakebed.errors import ConflictError, CorruptError, ExistsError, InvalidError, NotFoundError
 from lakebed.format.instant_name import Action, State
 from lakebed.storage.local import LocalStorage
+from lakebed.storage.open import open_storage
 from lakebed.timeline.active import TIMELINE_FOLDER, ActiveTimeline, load_timeline
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 
-T1, T2, T3, T4 = (f"2024010100000000{number}" for number in range(1, 5))
+T1, T2, T3, T4, T5, T6 = (f"2024010100000000{number}" for number in range(1, 7))
 
 
 @pytest.fixture
@@ -207,3 +209,91 @@ def test_a_folder_that_leaves_the_table_is_refused(storage, folder):
         load_timeline(storage, folder)
     with pytest.raises(InvalidError):
         ActiveTimeline(storage, folder).create_requested(Action.COMMIT, T1)
+
+
+class Paged(LocalStorage):
+    """A folder of which other processes change something between two pages of a listing."""
+
+    def __init__(self, root, *changes):
+        super().__init__(root)
+        self.changes = list(changes)
+
+    def names(self, prefix=""):
+        first = sorted(super().names(prefix))
+        half = len(first) // 2
+        if self.changes:
+            self.changes.pop(0)()
+        later = sorted(set(super().names(prefix)) - set(first[:half]))
+        return first[:half] + [name for name in later if half == 0 or name > first[half - 1]]
+
+
+def complete_early_then_late(active):
+    """Complete T1, which a listing has passed already, and then T3, which it has not."""
+    active.complete(Action.DELTACOMMIT, T1, T5, b"")
+    active.complete(Action.DELTACOMMIT, T3, T6, b"")
+
+
+def begin_three(active):
+    for time in (T1, T2, T3):
+        begin(active, requested=time)
+
+
+def test_a_commit_is_never_seen_without_one_completed_before_it(active, tmp_path):
+    begin_three(active)
+    seen = load_timeline(Paged(str(tmp_path), lambda: complete_early_then_late(active)))
+    assert [commit.requested for commit in seen.commits] == [T1, T3]
+
+
+def test_what_completes_during_the_second_listing_is_pending(active, tmp_path):
+    begin_three(active)
+    storage = Paged(str(tmp_path), lambda: None, lambda: complete_early_then_late(active))
+    seen = load_timeline(storage)
+    assert seen.commits == ()
+    assert [pending.requested for pending in seen.pending()] == [T1, T2, T3]
+    assert [commit.requested for commit in active.load().commits] == [T1, T3]
+
+
+def test_a_timeline_that_changes_during_every_listing_is_read_all_the_same(active, tmp_path):
+    begin(active)
+    active.complete(Action.DELTACOMMIT, T1, T2, b"")
+    numbers = iter(range(300))
+
+    def write():
+        requested, completion = (f"2024010{day}0000{next(numbers):05d}" for day in (2, 3))
+        begin(active, requested=requested)
+        active.complete(Action.DELTACOMMIT, requested, completion, b"")
+
+    seen = load_timeline(Paged(str(tmp_path), *[write] * 100))
+    completions = [commit.completion for commit in seen.commits]
+    everything = [commit.completion for commit in active.load().commits]
+    assert completions == everything[: len(completions)]
+
+
+def test_a_timeline_of_layout_1_is_listed_until_it_stands_still(tmp_path):
+    folder = tmp_path / ".hoodie"
+    folder.mkdir()
+    for time in (T1, T2, T3):
+        (folder / f"{time}.commit.requested").touch()
+        (folder / f"{time}.inflight").touch()
+
+    def complete():
+        (folder / f"{T1}.commit").touch()
+        (folder / f"{T3}.commit").touch()
+
+    seen = load_timeline(Paged(str(tmp_path), complete), ".hoodie")
+    assert [commit.requested for commit in seen.commits] == [T1, T3]
+    changes = [lambda n=n: (folder / f"z{n:03d}").touch() for n in range(200)]
+    with pytest.raises(ConflictError, match="changed during each of 100 listings"):
+        load_timeline(Paged(str(tmp_path), *changes), ".hoodie")
+
+
+def test_pages_of_an_s3_listing_do_not_hide_an_earlier_commit(s3_server):
+    options = s3_server.options()
+    bucket = open_storage(f"s3://{s3_server.bucket}", options)
+    table = f"paged/{secrets.token_hex(4)}"
+    active = ActiveTimeline(open_storage(f"s3://{s3_server.bucket}/{table}", options))
+    begin_three(active)
+    for name in (f"{T1}_{T5}.deltacommit", f"{T3}_{T6}.deltacommit"):
+        bucket.put(f"between-pages/{table}/{TIMELINE_FOLDER}/{name}", b"{}")
+    assert [commit.requested for commit in active.load().commits] == [T1, T3]
+    assert not bucket.names("between-pages")
