@@ -18,6 +18,7 @@ from lakebed.storage.storage import Storage
 from lakebed.table.changes.commit_range import RangeCommit
 from lakebed.table.changes.history import GroupHistory, PastSlice
 from lakebed.table.changes.incremental import incremental_slices
+from lakebed.table.changes.log_compactions import superseded_files
 from lakebed.table.changes.named import gone
 from lakebed.table.config import TableConfig
 from lakebed.table.damage import check_whole
@@ -203,9 +204,10 @@ def plan_incremental(
     merger: Merger | None = None,
 ) -> Scan:
     """Settle which slices a read of what `commits` wrote touches."""
-    slices = incremental_slices(snapshot.storage, commits)
+    ignored = superseded_files(snapshot, commits)
+    slices = incremental_slices(snapshot.storage, commits, ignored)
     merged = frozenset(slice_.group for slice_ in slices if slice_.needs_merge)
-    history = GroupHistory(snapshot, commits, merged)
+    history = GroupHistory(snapshot, commits, merged, ignored)
     wholes = {
         group: history.slice_at(group, commits[-1].completion, inclusive=True) for group in merged
     }

@@ -63,22 +63,14 @@ def groups_of_plan(instant: TimelineInstant, plan: Record) -> Iterator[PlannedGr
         yield PlannedGroup(instant, group, tuple(names), full, extra.get(PLAN_CUTOFF))
 
 
-def pending_compactions(
-    active: ActiveTimeline, timeline: Timeline, config: TableConfig
-) -> Mapping[FileGroupId, tuple[PendingCompaction, ...]]:
-    """Return the pending compactions that will put a new base file under later logs, by group.
-
-    As of an instant, plans made after it do not count: otherwise what is seen would change when
-    they are carried out.
-    """
-    planned = planned_groups(active, timeline, Action.COMPACTION)
-    return slice_boundaries(planned, timeline, config)
-
-
 def slice_boundaries(
     groups: Iterable[PlannedGroup], timeline: Timeline, config: TableConfig
 ) -> Mapping[FileGroupId, tuple[PendingCompaction, ...]]:
-    """Return what `pending_compactions` does, from plans that are parsed already."""
+    """Return the pending compactions that will put a new base file under later logs, by group.
+
+    `groups` are those of the plans that are pending. As of an instant, plans made after it do not
+    count: otherwise what is seen would change when they are carried out.
+    """
     found: dict[FileGroupId, tuple[PendingCompaction, ...]] = {}
     for planned in groups:
         requested = planned.instant.requested

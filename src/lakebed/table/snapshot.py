@@ -35,8 +35,8 @@ from lakebed.table.file_group import (
     latest_slice,
 )
 from lakebed.table.lost_files import find_damage
-from lakebed.table.planned import pending_compactions
-from lakebed.table.retained import check_as_of, named_files
+from lakebed.table.planned import PlannedGroup, planned_groups, slice_boundaries
+from lakebed.table.retained import REWRITES, kept_as_of, lost_kept_files, named_files
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.archived import HISTORY_FOLDER, find_archived, read_completions
 from lakebed.timeline.layout import METADATA_FOLDER
@@ -48,8 +48,7 @@ LATEST = "9" * 17
 _HELD_AT_LEAST = 100
 # From so many folders on one listing of everything is cheaper than one of each.
 _MANY_FOLDERS = 8
-# What rewrites rows as they are: its schema may be older than the table's.
-REWRITES = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX", "BUCKET_RESCALE"})
+_MAX_LOADS = 100
 
 
 @dataclass(slots=True)
@@ -59,6 +58,7 @@ class CommitCache:
     active: ActiveTimeline
     history_path: str = HISTORY_FOLDER
     _held: dict[str, CommitMetadata] = field(default_factory=dict, init=False)
+    _plans: dict[str, list[PlannedGroup]] = field(default_factory=dict, init=False)
     _archived: tuple[str | None, ArchivedFiles | None] | None = field(default=None, init=False)
 
     def read(self, instant: TimelineInstant) -> CommitMetadata:
@@ -83,8 +83,21 @@ class CommitCache:
         found = self._archived[1]
         return found if found is not None and found.fits(timeline) else None
 
+    def pending_compactions(self, timeline: Timeline) -> tuple[PlannedGroup, ...]:
+        """Return the file groups of the compactions that are pending on `timeline`."""
+        pending = timeline.pending(Action.COMPACTION)
+        if unknown := [plan for plan in pending if plan.requested not in self._plans]:
+            read = planned_groups(self.active, Timeline(tuple(unknown)), Action.COMPACTION)
+            found = {plan.requested: list[PlannedGroup]() for plan in unknown}
+            for group in read:
+                found[group.instant.requested].append(group)
+            self._plans |= found
+        return tuple(group for plan in pending for group in self._plans[plan.requested])
+
     def forget_others(self, timeline: Timeline) -> None:
         """Let go of commits that have left the timeline: a job may run for months."""
+        pending = {plan.requested for plan in timeline.pending(Action.COMPACTION)}
+        self._plans = {name: plan for name, plan in self._plans.items() if name in pending}
         if len(self._held) > 2 * len(timeline.instants) + _HELD_AT_LEAST:
             known = {instant.requested for instant in timeline.instants}
             self._held = {name: held for name, held in self._held.items() if name in known}
@@ -114,6 +127,10 @@ class Snapshot:
     config: TableConfig
     timeline: Timeline
     commits: CommitCache = field(repr=False)
+    kept: frozenset[str] | None = field(default=None, repr=False)
+    """The files of the savepoint by which an instant is read that was cleaned since."""
+    planned: tuple[PlannedGroup, ...] | None = field(default=None, repr=False)
+    """The file groups of pending compactions, where they were read with the timeline."""
 
     @cached_property
     def replaced(self) -> Mapping[str, frozenset[str]]:
@@ -133,7 +150,10 @@ class Snapshot:
 
         A file group that is damaged is among them, with the slices that can be seen of it.
         """
-        pending = pending_compactions(self.commits.active, self.timeline, self.config)
+        plans = self.planned
+        if plans is None:
+            plans = self.commits.pending_compactions(self.timeline)
+        pending = slice_boundaries(plans, self.timeline, self.config)
         lsm_tree = self.config.is_lsm_tree
         found: dict[FileGroupId, tuple[FileSlice, ...]] = {}
         unresolved = {group for group, _ in self._resolved.unresolved}
@@ -156,6 +176,9 @@ class Snapshot:
     @cached_property
     def damage(self) -> Mapping[FileGroupId, tuple[LostFile, ...]]:
         """Return what the newest slice of each damaged file group lacks."""
+        if self.kept is not None:
+            there = {file.path for file in self.files}
+            return lost_kept_files(self.kept, there, self.timeline.until)
         commits = [(commit, self.commits.read(commit)) for commit in self.timeline.commits]
         archived = None
         if self.config.timeline_layout != LAYOUT_1:
@@ -225,6 +248,8 @@ class Snapshot:
                 yield file
 
     def _counts(self, file: BaseFile | LogFile) -> bool:
+        if self.kept is not None:
+            return file.path in self.kept
         instant = file.name.instant
         if isinstance(file, LogFile) and self.config.timeline_layout == LAYOUT_1:
             # No block is older than the slice. A rollback adds blocks to it that no commit names.
@@ -293,12 +318,25 @@ def load_snapshot(
     commits = commits or CommitCache(
         ActiveTimeline(storage, config.timeline_path), config.history_path
     )
-    timeline = commits.active.load()
-    commits.forget_others(timeline)
-    if as_of is not None:
-        timeline = timeline.as_of(as_of)
-        check_as_of(storage, commits.active, config.history_path, timeline)
-    return Snapshot(storage, config, timeline, commits)
+    timeline: Timeline | None = None
+    for _ in range(_MAX_LOADS):
+        before, timeline = timeline, commits.active.load()
+        commits.forget_others(timeline)
+        if as_of is not None:
+            timeline = timeline.as_of(as_of)
+        try:
+            planned = commits.pending_compactions(timeline)
+            kept = kept_as_of(storage, commits.active, config.history_path, timeline)
+        except NotFoundError:
+            # A plan was dropped, or a clean archived, since the timeline was listed.
+            if timeline == before:
+                raise
+        else:
+            return Snapshot(storage, config, timeline, commits, kept, planned)
+    raise ConflictError(
+        f"table {config.name!r}: plans came and went during each of {_MAX_LOADS} attempts to load "
+        "it; read it again"
+    )
 
 
 def table_files(storage: Storage) -> Iterator[Entry]:

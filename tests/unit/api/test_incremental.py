@@ -1,5 +1,6 @@
 """Reads of a range of time: which commits count, what their rows are, what is refused."""
 
+import itertools
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -19,8 +20,9 @@ from lakebed.model.instant import parse_instant
 from lakebed.storage.storage import Storage
 from lakebed.table.properties_file import update_properties
 from lakebed.table.snapshot import load_snapshot
+from support.fixtures import files
 from support.services_machine import ARCHIVES, BY_HAND
-from support.tables import SCHEMA, batch, make, reopen
+from support.tables import SCHEMA, batch, copy_of, make, reopen
 
 COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
 OLD = "hoodie.clean.commits.retained"
@@ -149,6 +151,74 @@ def test_services_change_nothing():
     # Rows of no commit of the range do not take part, as in Hudi 1.2.0.
     assert seen(table, since=two) == [("b", 3)]
     assert changes(table, since=two) == []
+
+
+LOG_COMPACTED = {"k1": "n1b", "k2": "n2y", "k3": "n3", "k4": "n4z", "k5": "n5", "k7": "n7"}
+
+
+def log_compacted() -> tuple[Table, list[str]]:
+    """Give a table in which Hudi joined logs twice, and the completion times of its commits.
+
+    The seven commits: six rows; k1, k7 and a late k2; k0 deleted; the first two logs joined; k4; k2; the
+    joined log and the two logs after it joined again.
+    """
+    table = reopen(copy_of(files("mor9_logcompact")))
+    return table, sorted(table.history()["completion_time"].to_pylist())
+
+
+def named(table: Table, **arguments: Any) -> dict[str, str]:
+    rows = table.read(["id", "name"], **arguments).read_all().to_pylist()
+    found = {row["id"]: row["name"] for row in rows}
+    assert len(found) == len(rows), "a key comes twice"
+    return found
+
+
+def test_a_log_compaction_of_hudis_writes_no_rows():
+    table, ends = log_compacted()
+    ranges = [named(table, since=a, until=b) for a, b in itertools.pairwise(["000", *ends])]
+    assert ranges[1:] == [
+        {"k1": "n1b", "k2": "old", "k7": "n7"},
+        {},
+        {},
+        {"k4": "n4z"},
+        {"k2": "n2y"},
+        {},
+    ]
+    assert named(table, since="000") == LOG_COMPACTED
+    changed = table.read(["id"], mode="cdc", since="000").read_all()["ts_ms"].to_pylist()
+    history = table.history().to_pylist()
+    joins = {row["instant"] for row in history if row["operation"] == "LOG_COMPACT"}
+    assert len(joins) == 2
+    assert not joins & set(changed)
+
+
+def test_rows_that_hudi_joined_count_by_their_own_commits_after_a_full_compaction_too():
+    table, ends = log_compacted()
+    table.compact("full")
+    assert named(table, since="000") == LOG_COMPACTED
+    # All that was joined was written in the range: the base file can be read.
+    assert named(table, since=ends[0]) == {"k1": "n1b", "k2": "n2y", "k4": "n4z", "k7": "n7"}
+    for since, rows in zip(
+        ends[2:],
+        ({"k2": "n2y", "k4": "n4z"}, {"k2": "n2y", "k4": "n4z"}, {"k2": "n2y"}, {}, {}),
+        strict=True,
+    ):
+        assert named(table, since=since) == rows
+
+
+def test_rows_that_hudi_joined_are_not_counted_where_what_they_were_joined_from_is_gone():
+    table, ends = log_compacted()
+    table.compact("full")
+    [joined] = [
+        row["instant"] for row in table.history().to_pylist() if row["completion_time"] == ends[5]
+    ]
+    for entry in list(table._storage.list("2024-01-01")):
+        if joined in entry.path:
+            table._storage.delete(entry.path)
+    assert named(table, since="000") == LOG_COMPACTED
+    with pytest.raises(InvalidError, match=f"{joined}.* is not there any more"):
+        named(table, since=ends[4])
+    assert named(table, since=ends[5]) == {}
 
 
 def test_clustering_changes_nothing():

@@ -2,9 +2,11 @@
 
 import pytest
 
-from lakebed.errors import CorruptError, LakebedError
+from lakebed.errors import CorruptError, LakebedError, NotFoundError
 from lakebed.format.names import parse_data_name
+from lakebed.model.clock import ManualClock
 from lakebed.table.snapshot import load_snapshot, table_files
+from support.faulty import FaultyStorage
 from support.tables import batch, contents, copy_of, make, reopen, user_rows
 
 FIRST = batch(("a", 1, 1, "p"), ("b", 1, 1, "p"), ("c", 1, 1, "q"))
@@ -155,3 +157,53 @@ def test_the_schema_is_that_of_the_newest_commit_that_counts():
         "ts",
         "dt",
     ]
+
+
+@pytest.mark.parametrize("fate", ["dropped", "completed and archived"])
+def test_a_reader_does_not_need_a_plan_that_goes_while_it_reads(fate):
+    table = make(None, ManualClock(step_ms=1), table_type="MERGE_ON_READ")
+    table.upsert(batch(("a", 1, 1, "p")))
+    table.upsert(batch(("a", 2, 2, "p"), ("b", 2, 2, "p")))
+    plan = table.schedule_compaction("full").instant
+    expected = user_rows(table)
+
+    def go():
+        folder = table.config.timeline_path
+        if fate == "dropped":
+            reopen(inner).rollback(plan.requested, delete_plan=True)
+            return
+        reopen(inner).compact(mode="full")
+        for name in inner.names(folder):
+            if name.startswith(plan.requested) and name.endswith("requested"):
+                inner.delete(f"{folder}/{name}")
+
+    class Listed(FaultyStorage):
+        """Lets the plan go when the timeline has just been listed, twice as it is."""
+
+        listings = 0
+
+        def names(self, prefix=""):
+            found = super().names(prefix)
+            if prefix == table.config.timeline_path:
+                self.listings += 1
+                if self.listings == 2:
+                    go()
+            return found
+
+    inner = table._storage
+    held = table._snapshot(None)
+    assert user_rows(reopen(Listed(inner))) == expected
+    # Nor does one that had read the plan before it went.
+    assert len(held.slices) == 2
+
+
+def test_a_plan_that_is_missing_for_good_is_named():
+    table = make(None, ManualClock(step_ms=1), table_type="MERGE_ON_READ")
+    table.upsert(batch(("a", 1, 1, "p")))
+    table.upsert(batch(("a", 2, 2, "p")))
+    plan = table.schedule_compaction("full").instant.requested
+    folder = table.config.timeline_path
+    table._storage.delete(f"{folder}/{plan}.compaction.requested")
+    table._storage.put(f"{folder}/{plan}.compaction.inflight", b"")
+    with pytest.raises(NotFoundError, match=f"{plan}.compaction.requested"):
+        reopen(table._storage).read()

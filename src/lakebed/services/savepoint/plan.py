@@ -1,6 +1,5 @@
 """What a savepoint keeps, and which commits can still be kept. Values to values."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self, cast
 
@@ -8,7 +7,7 @@ from lakebed.errors import InvalidError, NotFoundError
 from lakebed.format.plans import PlanKind, encode_plan, parse_plan
 from lakebed.model.instant import Instant
 from lakebed.services.rollback.plan import by_partition
-from lakebed.table.file_group import join_path
+from lakebed.table.retained import savepoint_paths
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 
 
@@ -42,17 +41,11 @@ class SavepointMetadata:
     def parse(cls, data: bytes, what: str) -> Self:
         """Parse the file of a completed savepoint, or raise CorruptError that names `what`."""
         values = parse_plan(PlanKind.SAVEPOINT, data, what)
-        partitions = cast("Mapping[str, Mapping[str, list[str]]]", values["partitionMetadata"])
-        paths = [
-            join_path(partition, name)
-            for partition, held in partitions.items()
-            for name in held["savepointDataFile"]
-        ]
         return cls(
             cast("str", values["savepointedBy"]),
             cast("int", values["savepointedAt"]),
             cast("str", values["comments"]),
-            tuple(sorted(paths)),
+            savepoint_paths(data, what),
         )
 
 

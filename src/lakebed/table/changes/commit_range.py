@@ -13,7 +13,8 @@ from lakebed.format.commit_metadata import CommitMetadata
 from lakebed.format.instant_name import Action
 from lakebed.model.instant import Instant
 from lakebed.table.config import TableConfig, TableType
-from lakebed.table.snapshot import REWRITES, Snapshot
+from lakebed.table.retained import rewrites
+from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.archived import read_archived
 from lakebed.timeline.timeline import COMMIT_ACTIONS, TimelineInstant
 
@@ -102,7 +103,7 @@ def _archived_between(
     if not wanted:
         return []
     return [
-        RangeCommit(requested, completion, metadata, _rewrites(metadata))
+        RangeCommit(requested, completion, metadata, rewrites(metadata))
         for requested, completion, metadata in archived_commits(snapshot, min(wanted))
         if requested in wanted
     ]
@@ -115,8 +116,4 @@ def _is_between(completion: Instant, since: Instant | None, until: Instant | Non
 def _is_service(config: TableConfig, commit: TimelineInstant, metadata: CommitMetadata) -> bool:
     # On a merge-on-read table writers leave deltacommits and replacecommits only.
     compacts = config.table_type is TableType.MERGE_ON_READ and commit.action is Action.COMMIT
-    return compacts or commit.plan_action in _SERVICES or _rewrites(metadata)
-
-
-def _rewrites(metadata: CommitMetadata) -> bool:
-    return bool(metadata.compacted) or metadata.operation_type in REWRITES
+    return compacts or commit.plan_action in _SERVICES or rewrites(metadata)

@@ -36,11 +36,13 @@ class GroupHistory:
 
     A file that a commit names and cleaning has taken stays in its slice, so that the slice is
     known to be incomplete. `commits` are those of the range; archived ones are among them.
+    Files in `ignored` are left out.
     """
 
     snapshot: Snapshot
     commits: Collection[RangeCommit]
     groups: frozenset[FileGroupId]
+    ignored: frozenset[str] = frozenset()
 
     def slice_at(self, group: FileGroupId, completion: Instant, *, inclusive: bool) -> PastSlice:
         """Give the slice of `group` after or before the commit that completed at `completion`."""
@@ -150,5 +152,5 @@ class GroupHistory:
     ) -> None:
         for file in files:
             group = FileGroupId(file.partition, file.name.file_id, file.name.column_group)
-            if group in self.groups:
+            if group in self.groups and file.path not in self.ignored:
                 found[group][file.path] = file

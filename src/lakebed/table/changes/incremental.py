@@ -7,7 +7,7 @@ that lost against an older row is shown, unless a compaction of the range has se
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from lakebed.errors import UnsupportedError
 from lakebed.storage.storage import Storage
@@ -16,10 +16,12 @@ from lakebed.table.changes.named import DataFile, check_there, named_data_files
 from lakebed.table.file_group import FileSlice, build_slices, group_files, latest_slice
 
 
-def incremental_slices(storage: Storage, commits: Sequence[RangeCommit]) -> tuple[FileSlice, ...]:
+def incremental_slices(
+    storage: Storage, commits: Sequence[RangeCommit], ignored: Set[str] = frozenset()
+) -> tuple[FileSlice, ...]:
     """Give the slices to read; rows of other commits in them do not count.
 
-    InvalidError if a file of one is gone.
+    Files in `ignored` are not read (`log_compactions`). InvalidError if a file of one is gone.
     """
     completions = {commit.requested: commit.completion for commit in commits}
     replaced = replaced_at(commits)
@@ -27,6 +29,7 @@ def incremental_slices(storage: Storage, commits: Sequence[RangeCommit]) -> tupl
         file.path: file
         for commit in commits
         for file in named_data_files(commit.requested, commit.metadata)
+        if file.path not in ignored
     }
     found: list[FileSlice] = []
     for group, members in sorted(group_files(files.values()).items()):

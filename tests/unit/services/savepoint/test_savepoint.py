@@ -34,6 +34,8 @@ KEEP_ONE = CleanOptions(
     CleanPolicy.KEEP_LATEST_FILE_VERSIONS, file_versions_retained=1, min_age_seconds=0
 )
 
+PASSES = CleanOptions(commits_retained=1, min_age_seconds=0)
+
 
 def held(table):
     return savepoints(load_snapshot(table._storage, table.config))
@@ -57,6 +59,90 @@ def test_a_savepoint_keeps_what_its_commit_reads_through_cleaning_and_compaction
     clean(target_of(table), KEEP_ONE)
     assert set(made.paths) <= {entry.path for entry in table._storage.list()}
     assert rows_of(table, kept) == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_savepoint_is_read_after_cleaning_has_passed_it(kind: str):
+    table = filled(kind=kind)
+    kept = table.upsert(SECOND).instant
+    expected = rows_of(table)
+    savepoint(target_of(table))
+    between = table.upsert(THIRD).instant
+    for number in range(5):
+        table.upsert(FOURTH)
+        if "MERGE" in kind and number in (1, 3):
+            planned = schedule_compaction(target_of(table), force=True)
+            execute_compaction(target_of(table), planned.instant)
+    assert clean(target_of(table), PASSES) is not None
+    assert rows_of(table, kept) == expected
+    assert table.lookup([{"id": "e", "dt": "p"}], as_of=kept).num_rows == 1
+    with pytest.raises(InvalidError, match=f"the savepoints can be read: {kept}"):
+        table.read(as_of=between)
+    delete_savepoint(target_of(table), kept)
+    with pytest.raises(InvalidError, match="the table was cleaned since"):
+        table.read(as_of=kept)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_savepoint_is_read_after_the_commits_around_it_were_archived(kind: str):
+    """Hudi archives beyond savepoints on request (hoodie.archive.beyond.savepoint)."""
+    table = filled(kind=kind)
+    kept = table.upsert(SECOND).instant
+    expected = rows_of(table)
+    savepoint(target_of(table))
+    for number in range(8):
+        table.upsert(batch((f"n{number}", number, number, "p")))
+        if "MERGE" in kind:
+            planned = schedule_compaction(target_of(table), force=True)
+            execute_compaction(target_of(table), planned.instant)
+    # The table is cleaned while the savepoint is there, and archived as if it were not.
+    clean(target_of(table), PASSES)
+    folder = table.config.timeline_path
+    saved = {
+        f"{folder}/{name}": table._storage.read(f"{folder}/{name}")
+        for name in table._storage.names(folder)
+        if name.startswith(kept)
+    }
+    delete_savepoint(target_of(table), kept)
+    archive(target_of(table), ArchiveOptions(2, 3, delta_commits=1, clean=PASSES))
+    for path, data in saved.items():
+        table._storage.put(path, data)
+    table = reopen(table._storage)
+    assert (timeline_of(table).first_active or "") > kept
+    assert rows_of(table, kept) == expected
+
+
+def test_a_savepoint_without_a_write_that_overlapped_it_is_not_read_after_cleaning():
+    table = filled(kind="MERGE_ON_READ, inline logs")
+    overlapping = table.upsert(SECOND)
+    kept = table.upsert(THIRD).instant
+    savepoint(target_of(table))
+    done = table.upsert(FOURTH).completion_time
+    folder = table.config.timeline_path
+    name = f"{folder}/{overlapping.instant}_{overlapping.completion_time}.deltacommit"
+    data = table._storage.read(name)
+    table._storage.delete(name)
+    table._storage.put(f"{folder}/{overlapping.instant}_{done}.deltacommit", data)
+    table = reopen(table._storage, table._clock)
+    for _ in range(3):
+        table.upsert(FOURTH)
+    planned = schedule_compaction(target_of(table), force=True)
+    execute_compaction(target_of(table), planned.instant)
+    table.upsert(FOURTH)
+    clean(target_of(table), PASSES)
+    with pytest.raises(InvalidError, match=f"does not hold the commit {overlapping.instant}"):
+        table.read(as_of=kept)
+
+
+def test_a_lost_file_of_a_savepoint_is_named():
+    table = filled()
+    made = savepoint(target_of(table))
+    for _ in range(3):
+        table.upsert(SECOND)
+    assert clean(target_of(table), PASSES) is not None
+    table._storage.delete(made.paths[0])
+    with pytest.raises(InvalidError, match=f"as of {made.instant}.*{made.paths[0]}"):
+        table.read(as_of=made.instant)
 
 
 def test_an_older_commit_can_be_kept():

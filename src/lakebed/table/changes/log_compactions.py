@@ -1,0 +1,102 @@
+"""What an incremental read leaves out because a log compaction rewrote it.
+
+Hudi's log compaction stamps the rows that it rewrites with its own instant. Read as they are, they
+would be rows of that instant: they would come once when they were written and once more with the
+log compaction. So the logs that it joined are read instead; they stay as long as it does.
+
+A full compaction that follows takes the stamps over into its base file. If all logs that were joined
+are of the range, the rows with that stamp are of the range too. Otherwise the base file does not say
+which of them are, and again the logs are read instead.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from lakebed.errors import NotFoundError, UnsupportedError
+from lakebed.format.instant_name import Action, State
+from lakebed.format.names import BaseFileName, parse_data_name
+from lakebed.format.plans import PlanKind, parse_plan
+from lakebed.model.instant import Instant
+from lakebed.table.changes.commit_range import RangeCommit
+from lakebed.table.changes.named import DataFile, named_data_files
+from lakebed.table.file_group import FileGroupId
+from lakebed.table.planned import groups_of_plan
+from lakebed.table.snapshot import Snapshot
+from lakebed.timeline.archived import read_archived
+from lakebed.timeline.timeline import TimelineInstant
+
+_LOG_COMPACT = "LOG_COMPACT"
+
+
+def superseded_files(snapshot: Snapshot, commits: Sequence[RangeCommit]) -> frozenset[str]:
+    """Return the paths of files of the range in whose place others are read.
+
+    `commits` are those of the range by completion time. UnsupportedError if clustering moved rows
+    of which it is not known when they were written.
+    """
+    joined = [commit for commit in commits if commit.metadata.operation_type == _LOG_COMPACT]
+    inside = {commit.requested for commit in commits}
+    ignored: set[str] = set()
+    unclear: dict[FileGroupId, RangeCommit] = {}
+    for commit in joined:
+        originals = dict(_joined_logs(snapshot, commit))
+        for group, file in _files_of(commit):
+            ignored.add(file.path)
+            if not originals.get(group, frozenset({""})) <= inside:
+                unclear.setdefault(group, commit)
+    for commit in commits if unclear else ():
+        if commit.is_service and commit not in joined:
+            _check_not_moved(commit, unclear)
+            ignored.update(
+                file.path
+                for group, file in _files_of(commit)
+                if group in unclear and unclear[group].completion < commit.completion
+            )
+    return frozenset(ignored)
+
+
+def _files_of(commit: RangeCommit) -> Iterator[tuple[FileGroupId, DataFile]]:
+    for file in named_data_files(commit.requested, commit.metadata):
+        yield FileGroupId(file.partition, file.name.file_id, file.name.column_group), file
+
+
+def _check_not_moved(commit: RangeCommit, unclear: dict[FileGroupId, RangeCommit]) -> None:
+    for partition, ids in (commit.metadata.partition_to_replace_file_ids or {}).items():
+        for file_id in ids:
+            before = unclear.get(FileGroupId(partition, file_id))
+            if before is not None and before.completion < commit.completion:
+                raise UnsupportedError(
+                    f"commit {commit.requested} moved rows that the log compaction {before.requested} "
+                    "had rewritten, some of them from before the range: the rows of this range "
+                    "cannot be told; begin earlier or later, or read a snapshot"
+                )
+
+
+def _joined_logs(
+    snapshot: Snapshot, commit: RangeCommit
+) -> Iterator[tuple[FileGroupId, frozenset[Instant]]]:
+    """Yield the instants of the logs that a log compaction joined, file group by file group."""
+    what = f"the plan of log compaction {commit.requested}"
+    data = _plan(snapshot, commit.requested)
+    if data is None:
+        return
+    action, requested = Action.LOGCOMPACTION, commit.requested
+    instant = TimelineInstant(requested, action, State.REQUESTED, None, action)
+    for planned in groups_of_plan(instant, parse_plan(PlanKind.COMPACTION_PLAN, data, what)):
+        # A plan names the base file of the slice too, of which no row is rewritten.
+        parsed = [parse_data_name(name) for name in planned.files]
+        logs = [name for name in parsed if not isinstance(name, BaseFileName)]
+        yield planned.group, frozenset("" if name is None else name.instant for name in logs)
+
+
+def _plan(snapshot: Snapshot, requested: Instant) -> bytes | None:
+    found = snapshot.timeline.completed(requested)
+    if found is not None:
+        try:
+            return snapshot.commits.active.read(found, State.REQUESTED)
+        except NotFoundError:
+            pass  # archived since the timeline was listed
+    folder = snapshot.config.history_path
+    for row in read_archived(snapshot.storage, folder, columns=("plan",), since=requested):
+        if row.requested == requested:
+            return row.plan
+    return None
