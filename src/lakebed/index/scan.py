@@ -15,6 +15,7 @@ from lakebed.index.prune import prune_slices
 from lakebed.merge.align import align
 from lakebed.merge.rule import Merger, MergeRule
 from lakebed.storage.storage import Storage
+from lakebed.table.changes.column_types import check_column_types
 from lakebed.table.changes.commit_range import RangeCommit
 from lakebed.table.changes.history import GroupHistory, PastSlice
 from lakebed.table.changes.incremental import incremental_slices
@@ -206,6 +207,8 @@ def plan_incremental(
     """Settle which slices a read of what `commits` wrote touches."""
     ignored = superseded_files(snapshot, commits)
     slices = incremental_slices(snapshot.storage, commits, ignored)
+    written_by = {file.name.instant for slice_ in slices for file in slice_.files}
+    check_column_types(snapshot, commits, written_by, columns)
     merged = frozenset(slice_.group for slice_ in slices if slice_.needs_merge)
     history = GroupHistory(snapshot, commits, merged, ignored)
     wholes = {

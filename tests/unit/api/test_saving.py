@@ -519,3 +519,26 @@ def test_an_index_that_rows_cannot_be_staged_for_is_refused_by_name(path):
     engine = {"hoodie.index.bucket.engine": "CONSISTENT_HASHING"}
     with pytest.raises(UnsupportedError, match=r"open_table\(spark, path\)"):
         put(path, table_of(FIRST), {**KEYED, **MOR, **BUCKETS, **engine})
+
+
+def test_changes_from_before_a_column_was_replaced_by_one_of_another_type_are_refused(path: str):
+    rows = table_of(FIRST)
+    texts = rows.set_column(3, "fare", rows.column("fare").cast(pa.string()))
+    put(path, texts, KEYED, overwrite=True)
+    put(path, rows, KEYED, overwrite=True)
+    put(path, table_of(SECOND), KEYED)
+    table = lakebed.open_table(None, path)
+    first, second, _ = sorted(table.history().to_pylist(), key=lambda row: row["completion_time"])
+    for arguments in (
+        {"mode": "cdc"},
+        {"mode": "cdc", "since": first["completion_time"]},
+        {"since": "earliest", "until": first["completion_time"]},
+    ):
+        with pytest.raises(UnsupportedError, match=f"commit {second['instant']} replaced .*'fare'"):
+            table.read(**arguments)
+    # Healthy files are read: by a range that begins later, without the column, as of then.
+    later = table.read(mode="cdc", since=second["completion_time"]).read_all()
+    assert sorted(later["op"].to_pylist()) == ["i", "u"]
+    assert table.read(["id"], mode="cdc").read_all().num_rows == 3 + 3 + 3 + 2
+    assert table.read(since="earliest").read_all().num_rows == 4
+    assert table.read(["fare"], as_of=first["instant"]).read_all().num_rows == 3

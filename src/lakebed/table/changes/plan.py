@@ -55,6 +55,12 @@ class GroupChanges:
         return any(slice_.needs_merge for slice_ in self._slices)
 
     @property
+    def written_by(self) -> set[Instant]:
+        """Return the commits that wrote what there is to read."""
+        files = (file for slice_ in self._slices for file in slice_.files)
+        return {step.instant for step in self.steps} | {file.name.instant for file in files}
+
+    @property
     def _slices(self) -> list[FileSlice]:
         pasts = [past for step in self.steps for past in (step.before, step.after)]
         return [past.slice_ for past in pasts if past.slice_ is not None]

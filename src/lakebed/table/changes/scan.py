@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakebed.merge.rule import Merger, MergeRule
+from lakebed.table.changes.column_types import check_column_types
 from lakebed.table.changes.commit_range import RangeCommit
 from lakebed.table.changes.plan import GroupChanges, plan_group_changes
 from lakebed.table.changes.reader import ChangeReader
@@ -39,9 +40,11 @@ def plan_changes(
     """Settle what a read of the changes of `commits` touches.
 
     `columns` are those of the rows before and after. InvalidError if files are gone that are
-    needed to know what happened.
+    needed to know what happened; UnsupportedError if a column had a type that cannot be shown.
     """
     groups = plan_group_changes(snapshot, commits)
+    written_by = {instant for group in groups for instant in group.written_by}
+    check_column_types(snapshot, commits, written_by, columns)
     # A merger of somebody's own is only asked for where rows must be merged.
     merges = any(group.needs_merge for group in groups)
     reader = ChangeReader(
