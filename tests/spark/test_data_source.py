@@ -273,16 +273,39 @@ def test_what_spark_cannot_do_says_what_to_call_instead(spark, path):
     assert not os.path.exists(path)
 
 
-def test_a_temporary_view_reads_and_inserts(spark, path):
+def test_a_temporary_view_reads_and_refuses_inserts_that_it_would_not_show(spark, path):
     put(trips(spark, FIRST), path, "overwrite")
     create = f"CREATE OR REPLACE TEMPORARY VIEW trips USING lakebed OPTIONS (path '{path}')"
     spark.sql(create)
+    total = "SELECT sum(fare) AS total FROM {} WHERE city = 'oslo'"
+    assert spark.sql(total.format("trips")).collect()[0].total == 3.0
+    with pytest.raises(PySparkException, match="cannot insert into a view"):
+        spark.sql("INSERT INTO trips (id, ts, city, fare) VALUES ('z', 9, 'oslo', 1.0)")
+    load(spark, path).createOrReplaceTempView("loaded")
+    with pytest.raises(PySparkException, match="cannot insert into a view"):
+        rows = spark.sql("SELECT null, null, null, null, null, 'z', 9L, 'oslo', 1.0D")
+        rows.write.insertInto("loaded")
+    assert load(spark, path).count() == len(FIRST)
+
+
+def test_a_table_of_the_session_shows_what_was_inserted(spark, path):
+    put(trips(spark, FIRST), path, "overwrite")
+    spark.sql("DROP TABLE IF EXISTS session_trips")
+    spark.sql(
+        "CREATE TABLE session_trips (id STRING, ts BIGINT, city STRING, fare DOUBLE) USING lakebed"
+    )
+    at = f"WITH (path='{path}')"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW newest AS SELECT * FROM session_trips {at}")
+    total = "SELECT sum(fare) AS total FROM {} WHERE city = 'oslo'"
+    assert spark.sql(total.format("newest")).collect()[0].total == 3.0
     trips(spark, SECOND).createOrReplaceTempView("more")
-    schema = "id STRING, ts BIGINT, city STRING, fare DOUBLE"
-    spark.sql(create.replace("VIEW trips", f"VIEW into_trips ({schema})"))
-    spark.sql("INSERT INTO into_trips SELECT * FROM more")
-    total = spark.sql("SELECT sum(fare) AS total FROM trips WHERE city = 'oslo'").collect()
-    assert total[0].total == 21.0
+    spark.sql(f"INSERT INTO session_trips {at} SELECT * FROM more")
+    assert spark.sql(total.format(f"session_trips {at}")).collect()[0].total == 21.0
+    # The text of the view is resolved anew in each query, once for both sides of a join.
+    assert spark.sql(total.format("newest")).collect()[0].total == 21.0
+    pairs = spark.sql("SELECT * FROM newest AS a JOIN newest AS b USING (id, fare)")
+    assert pairs.count() == load(spark, path).count()
+    spark.sql("DROP TABLE session_trips")
 
 
 def test_the_module_that_spark_imports_is_light():

@@ -5,7 +5,7 @@ travels between them is a `Saving`.
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -19,8 +19,8 @@ from lakebed.api.opening import make_table, open_as
 from lakebed.api.settings import check_settings
 from lakebed.api.table import Table
 from lakebed.commit.drop import finish_drop, replace_table
-from lakebed.errors import ExistsError, NotFoundError, OptionError
-from lakebed.format.meta_columns import META_COLUMNS, RECORD_KEY
+from lakebed.errors import ExistsError, NotFoundError, OptionError, UnsupportedError
+from lakebed.format.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY
 from lakebed.format.record_key import KeyGenerator
 from lakebed.index.named import named_index
 from lakebed.model.clock import SystemClock
@@ -75,10 +75,14 @@ _BUCKETS: Final = "hoodie.bucket.index.num.buckets"
 
 @dataclass(frozen=True, slots=True)
 class StagedRows:
-    """What one task did: the runs that it wrote, or the partitions that its rows are in."""
+    """What one task did: the runs that it wrote, or the partitions that its rows are in.
+
+    `was_read` says that a row carries a commit time, so it was read from a table.
+    """
 
     segments: tuple[Segment, ...]
     partitions: frozenset[str]
+    was_read: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +97,31 @@ class Saving:
     # What to make the table of, once it is dropped and the rows are staged.
     remake: Mapping[str, str] | None = None
     gives_up_indexes: bool = False
+    # Whether the rows have columns of the table, all meta columns first, as a view of it has.
+    fits_view: bool = False
 
     def stage(self, batches: Iterable[pa.RecordBatch], task: TaskId) -> StagedRows:
         """Stage the rows of one task."""
         if self.deferred is None:
             named = bool(self.options.partitions_to_delete)
             return StagedRows((), frozenset() if named else partitions_of(batches, self.config))
-        kept = (_without_meta(batch, self.config) for batch in batches)
-        return StagedRows(tuple(self.deferred.stage(kept, task)), frozenset())
+        was_read = False
+
+        def kept() -> Iterator[pa.RecordBatch]:
+            nonlocal was_read
+            for batch in batches:
+                if COMMIT_TIME in batch.schema.names:
+                    was_read |= batch.column(COMMIT_TIME).null_count < batch.num_rows
+                yield _without_meta(batch, self.config)
+
+        segments = tuple(self.deferred.stage(kept(), task))
+        return StagedRows(segments, frozenset(), was_read)
 
     def finish(self, staged: Iterable[StagedRows]) -> Commit | None:
         """Write what the tasks staged in one commit; None where there was nothing to delete."""
         parts = list(staged)
+        if self.fits_view and any(p.segments for p in parts) and not any(p.was_read for p in parts):
+            raise _written_through_view(self.options.path)
         if self.remake is not None:
             storage = open_storage(self.options.path, self.options.storage_options)
             replace_table(storage, SystemClock(), self.remake)
@@ -184,6 +201,9 @@ def begin_saving(given: Mapping[str, str], incoming: pa.Schema, overwrite: bool)
     operation = _operation(options, config, brings_keys, replaces=replaces)
     saving = Saving(options, operation, config, gives_up_indexes=gives_up)
     table = saving.open()
+    meta, others = incoming.names[: len(META_COLUMNS)], incoming.names[len(META_COLUMNS) :]
+    fits = meta == list(META_COLUMNS) and set(others) <= set(table.schema.names)
+    saving = replace(saving, fits_view=fits and config.has_meta_columns)
     if changes:
         table.set_properties(changes)
     if operation is DELETE_PARTITION:
@@ -193,6 +213,16 @@ def begin_saving(given: Mapping[str, str], incoming: pa.Schema, overwrite: bool)
         named = named_index(config, _index_word(options.properties), _buckets(options))
     deferred = table.defer(operation, rows, Intake(evolve=options.merge_schema), named)
     return replace(saving, deferred=replace(deferred, onto_nothing=overwrite and not replaces))
+
+
+def _written_through_view(path: str) -> UnsupportedError:
+    """Make the refusal of INSERT INTO a view: only there all meta columns come and all are null."""
+    return UnsupportedError(
+        f"cannot insert into a view of {path}: Spark keeps the view as it was at its first query, so "
+        'the rows would not be seen in it. Write with df.write.format("lakebed").mode("append").save('
+        "path) and load the view again, or make a table of the session by CREATE TABLE t (<columns>) "
+        "USING lakebed and name the path in each statement: t WITH (path='...')"
+    )
 
 
 def _remade(storage: Storage, options: SaveOptions, rows: pa.Schema, brings_keys: bool) -> Saving:

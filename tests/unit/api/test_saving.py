@@ -25,6 +25,7 @@ from lakebed.errors import (
     SchemaError,
     UnsupportedError,
 )
+from lakebed.format.meta_columns import META_COLUMNS
 from lakebed.model.clock import SystemClock
 from lakebed.model.executor import TaskId
 from lakebed.services.clean.sweep import find_stale
@@ -542,3 +543,27 @@ def test_changes_from_before_a_column_was_replaced_by_one_of_another_type_are_re
     assert table.read(["id"], mode="cdc").read_all().num_rows == 3 + 3 + 3 + 2
     assert table.read(since="earliest").read_all().num_rows == 4
     assert table.read(["fare"], as_of=first["instant"]).read_all().num_rows == 3
+
+
+def with_meta(rows: pa.Table, commit_time: str | None) -> pa.Table:
+    """Put the meta columns first, as a view of a table has them."""
+    values = pa.array([commit_time] * rows.num_rows, pa.string())
+    for number, name in enumerate(META_COLUMNS):
+        rows = rows.add_column(number, name, values)
+    return rows
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_an_insert_through_a_view_that_would_not_show_it_is_refused(path: str, overwrite: bool):
+    put(path, table_of(FIRST), KEYED)
+    with pytest.raises(UnsupportedError, match="cannot insert into a view"):
+        save(path, with_meta(table_of(SECOND), None), overwrite)
+    assert lakebed.open_table(None, path).read().read_all().num_rows == 3
+    # What was read and changed has its commit times still, and one new row beside it has none.
+    save(path, with_meta(table_of(SECOND[:1]), "20240101000000000"), overwrite)
+    rows = [
+        with_meta(table_of(SECOND[:1]), "20240101000000000"),
+        with_meta(table_of(SECOND[1:]), None),
+    ]
+    save(path, pa.concat_tables(rows), overwrite)
+    assert lakebed.open_table(None, path).read().read_all().num_rows == (2 if overwrite else 4)
