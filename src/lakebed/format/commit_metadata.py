@@ -21,6 +21,9 @@ from lakebed.format.ocf import Record, Schema, decode_record, encode_record
 NO_PREVIOUS_COMMIT: Final = "null"
 """`prev_commit` of the first file of a file group: the word, not Avro's null."""
 
+KEEPS_COMMIT_TIMES: Final = "lakebed.keeps.commit.times"
+"""In the extra metadata of our log compactions: rows keep the commit time of who wrote them."""
+
 _COMMIT: Final = f"{NAMESPACE}.HoodieCommitMetadata"
 _REPLACE: Final = f"{NAMESPACE}.HoodieReplaceCommitMetadata"
 _REPLACED: Final = "partitionToReplaceFileIds"

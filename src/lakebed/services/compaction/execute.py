@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from lakebed.commit.claim import Claim, claim
 from lakebed.errors import ConflictError, CorruptError, InvalidError, NotFoundError
 from lakebed.format.avro_schema import arrow_to_avro
-from lakebed.format.commit_metadata import CommitMetadata, WriteStat
+from lakebed.format.commit_metadata import KEEPS_COMMIT_TIMES, CommitMetadata, WriteStat
 from lakebed.format.instant_name import Action, State
 from lakebed.merge.rule import Merger
 from lakebed.model.executor import Executor, TaskId, here_if
@@ -258,9 +258,12 @@ def _metadata(taken: Claim, plan: CompactionPlan, statuses: list[WriteStatus]) -
     stats: Mapping[str, tuple[WriteStat, ...]] = dict(sorted(by_partition.items()))
     text = taken.snapshot.schema_text
     is_log = plan.action is Action.LOGCOMPACTION
+    extra = {"schema": text} if text else {}
+    if is_log:
+        extra[KEEPS_COMMIT_TIMES] = "true"
     return CommitMetadata(
         partition_to_write_stats=stats,
         compacted=True,
-        extra_metadata={"schema": text} if text else {},
+        extra_metadata=extra,
         operation_type="LOG_COMPACT" if is_log else "COMPACT",
     )

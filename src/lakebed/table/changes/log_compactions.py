@@ -2,7 +2,8 @@
 
 Hudi's log compaction stamps the rows that it rewrites with its own instant. Read as they are, they
 would be rows of that instant: they would come once when they were written and once more with the
-log compaction. So the logs that it joined are read instead; they stay as long as it does.
+log compaction. So the logs that it joined are read instead; they stay as long as it does. (Ours keeps
+the stamps, and its commit says so; that the logs are read changes no row.)
 
 A full compaction that follows takes the stamps over into its base file. If all logs that were joined
 are of the range, the rows with that stamp are of the range too. Otherwise the base file does not say
@@ -12,6 +13,7 @@ which of them are, and again the logs are read instead.
 from collections.abc import Iterator, Sequence
 
 from lakebed.errors import NotFoundError, UnsupportedError
+from lakebed.format.commit_metadata import KEEPS_COMMIT_TIMES
 from lakebed.format.instant_name import Action, State
 from lakebed.format.names import BaseFileName, parse_data_name
 from lakebed.format.plans import PlanKind, parse_plan
@@ -38,9 +40,11 @@ def superseded_files(snapshot: Snapshot, commits: Sequence[RangeCommit]) -> froz
     ignored: set[str] = set()
     unclear: dict[FileGroupId, RangeCommit] = {}
     for commit in joined:
+        ignored.update(file.path for _, file in _files_of(commit))
+        if (commit.metadata.extra_metadata or {}).get(KEEPS_COMMIT_TIMES) == "true":
+            continue
         originals = dict(_joined_logs(snapshot, commit))
-        for group, file in _files_of(commit):
-            ignored.add(file.path)
+        for group, _ in _files_of(commit):
             if not originals.get(group, frozenset({""})) <= inside:
                 unclear.setdefault(group, commit)
     for commit in commits if unclear else ():
