@@ -1,13 +1,11 @@
-"""What an incremental read leaves out because a log compaction rewrote it.
+"""What an incremental read leaves out because a log compaction of Hudi's rewrote it.
 
-Hudi's log compaction stamps the rows that it rewrites with its own instant. Read as they are, they
-would be rows of that instant: they would come once when they were written and once more with the
-log compaction. So the logs that it joined are read instead; they stay as long as it does. (Ours keeps
-the stamps, and its commit says so; that the logs are read changes no row.)
-
-A full compaction that follows takes the stamps over into its base file. If all logs that were joined
-are of the range, the rows with that stamp are of the range too. Otherwise the base file does not say
-which of them are, and again the logs are read instead.
+Hudi's log compaction stamps the rows that it rewrites with its own instant. (Ours keeps the stamps,
+and its commit says so.) If all logs that it joined are of the range, so are the rows with that stamp.
+Otherwise the stamp does not say which of them are: read as they are, rows would come once when they
+were written and once more with the log compaction. Then the joined logs are read in its place, and in
+place of the base file of a later compaction, which takes the stamps over. They stay as long as the
+file slice does.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,27 +33,25 @@ def superseded_files(snapshot: Snapshot, commits: Sequence[RangeCommit]) -> froz
     `commits` are those of the range by completion time. UnsupportedError if clustering moved rows
     of which it is not known when they were written.
     """
-    joined = [commit for commit in commits if commit.metadata.operation_type == _LOG_COMPACT]
     inside = {commit.requested for commit in commits}
     ignored: set[str] = set()
     unclear: dict[FileGroupId, RangeCommit] = {}
-    for commit in joined:
-        ignored.update(file.path for _, file in _files_of(commit))
-        if (commit.metadata.extra_metadata or {}).get(KEEPS_COMMIT_TIMES) == "true":
-            continue
-        originals = dict(_joined_logs(snapshot, commit))
-        for group, _ in _files_of(commit):
-            if not originals.get(group, frozenset({""})) <= inside:
-                unclear.setdefault(group, commit)
-    for commit in commits if unclear else ():
-        if commit.is_service and commit not in joined:
+    for commit in commits:
+        if _changes_stamps(commit):
+            originals = dict(_joined_logs(snapshot, commit))
+            for group, _ in _files_of(commit):
+                if not originals.get(group, frozenset({""})) <= inside:
+                    unclear.setdefault(group, commit)
+        if commit.is_service and unclear:
             _check_not_moved(commit, unclear)
-            ignored.update(
-                file.path
-                for group, file in _files_of(commit)
-                if group in unclear and unclear[group].completion < commit.completion
-            )
+            ignored.update(file.path for group, file in _files_of(commit) if group in unclear)
     return frozenset(ignored)
+
+
+def _changes_stamps(commit: RangeCommit) -> bool:
+    metadata = commit.metadata
+    keeps = (metadata.extra_metadata or {}).get(KEEPS_COMMIT_TIMES) == "true"
+    return metadata.operation_type == _LOG_COMPACT and not keeps
 
 
 def _files_of(commit: RangeCommit) -> Iterator[tuple[FileGroupId, DataFile]]:
@@ -67,7 +63,7 @@ def _check_not_moved(commit: RangeCommit, unclear: dict[FileGroupId, RangeCommit
     for partition, ids in (commit.metadata.partition_to_replace_file_ids or {}).items():
         for file_id in ids:
             before = unclear.get(FileGroupId(partition, file_id))
-            if before is not None and before.completion < commit.completion:
+            if before is not None:
                 raise UnsupportedError(
                     f"commit {commit.requested} moved rows that the log compaction {before.requested} "
                     "had rewritten, some of them from before the range: the rows of this range "
