@@ -325,7 +325,7 @@ def load_snapshot(
         if as_of is not None:
             timeline = timeline.as_of(as_of)
         try:
-            planned = commits.pending_compactions(timeline)
+            planned = _readable_plans(commits, timeline)
             kept = kept_as_of(storage, commits.active, config.history_path, timeline)
         except NotFoundError:
             # A plan was dropped, or a clean archived, since the timeline was listed.
@@ -337,6 +337,14 @@ def load_snapshot(
         f"table {config.name!r}: plans came and went during each of {_MAX_LOADS} attempts to load "
         "it; read it again"
     )
+
+
+def _readable_plans(commits: CommitCache, timeline: Timeline) -> tuple[PlannedGroup, ...] | None:
+    """Return the pending plans; None if one is damaged, which only a read of rows cannot do without."""
+    try:
+        return commits.pending_compactions(timeline)
+    except CorruptError:
+        return None
 
 
 def table_files(storage: Storage) -> Iterator[Entry]:
