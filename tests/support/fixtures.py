@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent.parent / "golden" / "fixtures" / "hudi-1.2"
+SPELLING = FOLDER.parent / "spelling"
 
 
 def names() -> list[str]:
@@ -16,7 +17,12 @@ def names() -> list[str]:
 
 def unpack(name: str, into: Path) -> Path:
     """Unpack the table `name` below `into` and give its folder."""
-    with tarfile.open(FOLDER / f"{name}.tar.gz") as archive:
+    return unpack_from(FOLDER, name, into)
+
+
+def unpack_from(folder: Path, name: str, into: Path) -> Path:
+    """Unpack the table `name` of another collection."""
+    with tarfile.open(folder / f"{name}.tar.gz") as archive:
         archive.extractall(into, filter="data")
     return into / name
 

@@ -60,7 +60,7 @@ def float_text(value: float) -> str:
     return _float_text(value, bits & ((1 << 23) - 1), exponent, 23)
 
 
-def spell_distinct(column: pa.Array, spell: Callable[..., str]) -> pa.StringArray:
+def spell_distinct(column: pa.Array, spell: Callable[..., str | None]) -> pa.StringArray:
     """Give the text of every row, asking `spell` once for each distinct value; null stays null."""
     encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
     values = encoded.dictionary.to_pylist()

@@ -167,13 +167,17 @@ def _offence(level: str, *, first: bool) -> str:
 
 
 def level_texts(
-    column: pa.Array, field: str, style: PartitionStyle, *, first: bool
+    column: pa.Array, field: str, style: PartitionStyle, *, first: bool, strict: bool = True
 ) -> pa.StringArray:
-    """Spell one level of the path of every row; `first` as for `check_level`."""
+    """Spell one level of the path of every row; `first` as for `check_level`.
+
+    Unless `strict` also one that we would not write: Hudi may have made it.
+    """
 
     def spell(text: str) -> str:
         level = style.spell_level(field, text)
-        check_level(level, field, text, first=first)
+        if strict:
+            check_level(level, field, text, first=first)
         return level
 
     return spell_distinct(column_text(column, field).fill_null(""), spell)

@@ -24,6 +24,7 @@ from typing import Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakebed.errors import KeyValueError, OptionError, SchemaError, UnsupportedError
 from lakebed.format.java_text import spell_distinct
@@ -126,19 +127,30 @@ class TimestampKeygen:
         return self.output_zone is None or self.input_zone is not None or offsets
 
     def partition_paths(
-        self, column: pa.Array, field: str, style: PartitionStyle
+        self, column: pa.Array, field: str, style: PartitionStyle, *, strict: bool = True
     ) -> pa.StringArray:
         """Spell the partition path of every row of the table's one partition column, `field`.
 
-        KeyValueError names a value of which no folder can be made.
+        KeyValueError names a value of which no folder can be made; it is null unless `strict`.
         """
         if self.kind is None:
             raise UnsupportedError(
                 f"partition field {field!r}: want {_PREFIX}timestamp.type to write, found nothing"
             )
         plain = self._plain(column, field)
-        texts = spell_distinct(plain, lambda value: self.path_of(value, field, style))
-        return texts.fill_null(self.path_of(None, field, style)) if texts.null_count else texts
+
+        def spell(value: int | float | Decimal | str) -> str | None:
+            try:
+                return self.path_of(value, field, style)
+            except KeyValueError:
+                if strict:
+                    raise
+                return None
+
+        texts = spell_distinct(plain, spell)
+        if not plain.null_count:
+            return texts
+        return pc.if_else(plain.is_valid(), texts, self.path_of(None, field, style))
 
     def path_of(
         self, value: int | float | Decimal | str | None, field: str, style: PartitionStyle

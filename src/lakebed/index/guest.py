@@ -5,16 +5,16 @@ Flink's state) put a new key into a base file. There our simple index finds it, 
 found by theirs. The others show in the files, and then the caller has to name the index.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import InvalidError, KeyValueError, UnsupportedError
 from lakebed.format.bucket import bucket_of_file_id
-from lakebed.format.meta_columns import RECORD_KEY
-from lakebed.format.record_key import record_keys
 from lakebed.index.bucket import HASHING_FOLDER
-from lakebed.table.base_file import read_base_file
+from lakebed.index.spelling import may_differ, odd_folder, odd_key, sample_keys, sampled_files
 from lakebed.table.file_group import BaseFile
 from lakebed.table.partitions import partition_column
 from lakebed.table.snapshot import Snapshot
@@ -23,7 +23,6 @@ from lakebed.table.writer_index import SimpleIndex
 # A random file id may begin with eight digits too (1 of 43), or even with a number this small (1 of
 # 4,300); that all ids of a table do is no accident.
 _FEW_BUCKETS = 1_000_000
-_SAMPLE_ROWS = 256
 
 
 def default_index(snapshot: Snapshot) -> SimpleIndex:
@@ -59,48 +58,69 @@ def check_base_files(snapshot: Snapshot) -> None:
 def check_spelling(snapshot: Snapshot) -> None:
     """Refuse a table whose record keys or partitions we would spell in another way.
 
-    Looks at the first rows of the oldest and the newest base file: our rows would not replace
+    Looks at some rows of the oldest and the newest base file: our rows would not replace
     theirs, and a key would be there twice.
     """
-    whole = (slice_ for slice_ in snapshot.slices if not slice_.damage)
-    files = [slice_.base_file for slice_ in whole if slice_.base_file is not None]
-    files.sort(key=lambda file: (file.name.instant, file.path))
-    for file in files[:1] + files[1:][-1:]:
+    for file in sampled_files(snapshot.slices, 2):
         _check_file(snapshot, file)
+
+
+def check_doubtful_spelling(snapshot: Snapshot) -> None:
+    """Refuse keys and folders in another spelling, in columns of which Hudi has more than one.
+
+    For a table whose index is stored: another writer may have loaded rows since.
+    """
+    config, schema = snapshot.config, snapshot.schema
+    folder = odd_folder(config, schema, {slice_.group.partition for slice_ in snapshot.slices})
+    if folder is not None:
+        raise UnsupportedError(
+            f"table {config.name!r} has the partition {folder!r}, whose value we would spell "
+            "otherwise: another writer made it, and our rows would not replace its; write with the "
+            "engine that did"
+        )
+    if may_differ(schema, config.record_key_fields):
+        for file in sampled_files(snapshot.slices, 2):
+            _check_keys(snapshot, file, sample_keys(snapshot.storage, config, schema, file))
 
 
 def _check_file(snapshot: Snapshot, file: BaseFile) -> None:
     config = snapshot.config
-    columns = dict.fromkeys((RECORD_KEY, *config.record_key_fields, *config.partition_fields))
-    rows = read_base_file(snapshot.storage, file.path, snapshot.schema, [*columns], _SAMPLE_ROWS)
-    batch = next(rows, None)
-    if batch is None:
-        return
-    fields = config.record_key_fields
-    stored = batch.column(RECORD_KEY)
-    there = pa.repeat(pa.scalar(file.partition), batch.num_rows)
-    try:
-        keys = {name: batch.column(name) for name in fields}
-        # Without fields its writer made the keys, and rows that are to be found bring theirs.
-        spelled = record_keys(keys, fields, config.composite_key) if fields else stored
-        partitions = partition_column(batch, config)
-    except KeyValueError as error:
-        raise UnsupportedError(
-            f"{file.path} holds a key that we would not write: {error}"
-        ) from None
-    _compare("record key", file.path, stored, spelled)
-    _compare("partition", file.path, there, partitions)
+    sample = sample_keys(
+        snapshot.storage, config, snapshot.schema, file, more=config.partition_fields
+    )
+    rows = list(sample)
+    # Without fields its writer made the keys, and rows that are to be found bring theirs.
+    if config.record_key_fields:
+        _check_keys(snapshot, file, rows)
+    for batch in rows:
+        there = pa.repeat(pa.scalar(file.partition), batch.num_rows)
+        try:
+            ours = partition_column(batch, config)
+        except KeyValueError as error:
+            raise _unwritable(file, str(error)) from None
+        odd = np.flatnonzero(pc.not_equal(there, ours).to_numpy(zero_copy_only=False))
+        if odd.size:
+            raise _odd(file, "partition", file.partition, ours[int(odd[0])].as_py())
 
 
-def _compare(what: str, path: str, stored: pa.Array, ours: pa.Array) -> None:
-    equal = pc.fill_null(pc.equal(stored, ours), False)
-    odd = np.flatnonzero(~equal.to_numpy(zero_copy_only=False))
-    if odd.size:
-        found, wanted = stored[int(odd[0])].as_py(), ours[int(odd[0])].as_py()
-        raise UnsupportedError(
-            f"{path} holds the {what} {found!r}, which we would spell {wanted!r}: another writer or "
-            "setting made it, and our rows would not replace its; write with the engine that did"
-        )
+def _check_keys(snapshot: Snapshot, file: BaseFile, sample: Iterable[pa.RecordBatch]) -> None:
+    for batch in sample:
+        odd = odd_key(batch, snapshot.config)
+        if odd is not None and odd[0] is None:
+            raise _unwritable(file, odd[1])
+        if odd is not None:
+            raise _odd(file, "record key", *odd)
+
+
+def _unwritable(file: BaseFile, reason: str) -> UnsupportedError:
+    return UnsupportedError(f"{file.path} holds a key that we would not write: {reason}")
+
+
+def _odd(file: BaseFile, what: str, found: str | None, wanted: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{file.path} holds the {what} {found!r}, which we would spell {wanted!r}: another writer or "
+        "setting made it, and our rows would not replace its; write with the engine that did"
+    )
 
 
 def _ask(snapshot: Snapshot, reason: str, how: str) -> InvalidError:

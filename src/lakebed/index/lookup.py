@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from lakebed.format.record_key import join_key_texts, key_texts
-from lakebed.index.prune import folders_follow_columns, prune_buckets
+from lakebed.index.prune import folders_follow_columns, has_known_keys, prune_buckets
 from lakebed.index.scan import Scan
+from lakebed.index.spelling import keys_are_ours, odd_folder
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.table.constraints import Constraints
 from lakebed.table.file_group import FileSlice
@@ -20,21 +21,27 @@ from lakebed.table.source_cache import SourceCache
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The keys to look for in one slice."""
+    """The keys to look for in one slice: those of the scan's key filter, or rows like `like`."""
 
     scan: Scan
     slice_: FileSlice
     cache: SourceCache
+    like: pa.RecordBatch | None = None
 
 
 def look_up(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> pa.Table:
     """Give the rows of `scan` whose keys are in `keys`: the key columns, and perhaps the partition's.
 
     Without partition columns every partition is searched. A key that is not there gives no row.
+    Where keys are not stored, or not as we spell them, the key columns of all rows are searched.
     """
     names = keys.schema.names
     read = replace(scan, columns=tuple(dict.fromkeys((*scan.columns, *names))))
-    probes = plan_probes(read, keys, cache)
+    known = has_known_keys(scan.config) and cache.verdict(
+        "keys are ours",
+        lambda: keys_are_ours(scan.storage, scan.config, scan.schema, scan.slices),
+    )
+    probes = plan_probes(read, keys, cache) if known else _plan_search(read, keys, cache)
     found = sorted(LocalExecutor().run(_probe, probes, "look up"))
     schema = pa.schema([read.full_schema.field(name) for name in read.columns])
     table = pa.Table.from_batches([batch for _, rows in found for batch in rows], schema)
@@ -44,11 +51,13 @@ def look_up(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> pa.Table:
     return table.select(list(scan.columns))
 
 
-def _is_among(rows: pa.Table, asked: pa.RecordBatch) -> pa.Array:
+def _is_among(rows: pa.Table | pa.RecordBatch, asked: pa.RecordBatch) -> pa.Array:
     """Tell for each row whether `asked`, of the same columns, has one like it; null equals null."""
     numbers = np.zeros(rows.num_rows + asked.num_rows, dtype=np.int64)
     for name in asked.schema.names:
-        both = pa.chunked_array([*rows.column(name).chunks, asked.column(name)])
+        held = rows.column(name)
+        chunks = held.chunks if isinstance(held, pa.ChunkedArray) else [held]
+        both = pa.chunked_array([*chunks, asked.column(name)])
         coded = both.combine_chunks().dictionary_encode(null_encoding="encode")
         pairs = numbers * len(coded.dictionary) + coded.indices.to_numpy()
         # Counted anew for each column, so that the products stay small.
@@ -70,26 +79,60 @@ def plan_probes(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> list[Pr
     return probes
 
 
+def _plan_search(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> list[Probe]:
+    """Return each slice that can hold one of the keys, whose text is not known."""
+    fields = scan.config.record_key_fields
+    join_key_texts(key_texts({name: keys.column(name) for name in fields}, fields), True)
+    folders = _folders(scan, keys)
+    kept = {folder for folder in folders or () if folder is not None}
+    narrow = replace(scan, slices=(), key_filter=None)
+    return [
+        Probe(narrow, slice_, cache, keys)
+        for slice_ in scan.slices
+        if folders is None or slice_.group.partition in kept
+    ]
+
+
 def _by_partition(scan: Scan, keys: pa.RecordBatch) -> Mapping[str | None, Sequence[str]]:
     """Spell the keys, by partition where they say it and folders follow; None is all partitions."""
     config = scan.config
     fields = config.record_key_fields
     texts = key_texts({name: keys.column(name) for name in fields}, fields)
-    wanted = join_key_texts(texts, config.composite_key).to_pylist()
-    named = set(keys.schema.names).issuperset(config.partition_fields)
-    follows = named and folders_follow_columns(config)
-    folders = partition_column(keys, config).to_pylist() if follows else [None] * len(wanted)
-    places: dict[str | None, list[str]] = defaultdict(list)
-    for text, folder in zip(wanted, folders, strict=True):
-        places[folder].append(text)
+    spelled = [join_key_texts(texts, config.composite_key)]
     if config.composite_key and len(fields) == 1:
         # Some releases of Hudi wrote the bare value of a single field, as if not composite.
-        for text, folder in zip(texts[fields[0]].to_pylist(), folders, strict=True):
-            places[folder].append(text)
+        spelled.append(texts[fields[0]])
+    folders = _folders(scan, keys)
+    places: dict[str | None, list[str]] = defaultdict(list)
+    for column in spelled:
+        for number, text in enumerate(column.to_pylist()):
+            folder = None if folders is None else folders[number]
+            if folders is None or folder is not None:
+                places[folder].append(text)
     return dict(places)
+
+
+def _folders(scan: Scan, keys: pa.RecordBatch) -> list[str | None] | None:
+    """Return the folder of each key, None for one of which there can be none.
+
+    None instead of a list where the keys do not say it, or folders do not follow from columns.
+    """
+    config = scan.config
+    if not set(keys.schema.names).issuperset(config.partition_fields):
+        return None
+    there = {slice_.group.partition for slice_ in scan.slices}
+    if not folders_follow_columns(config) or odd_folder(config, scan.schema, there) is not None:
+        return None
+    found: list[str | None] = partition_column(keys, config, strict=False).to_pylist()
+    return found
 
 
 def _probe(probe: Probe, task: TaskId) -> tuple[int, list[pa.RecordBatch]]:
     scan, slice_ = probe.scan, probe.slice_
     sources = probe.cache.get(slice_, lambda: scan.sources(slice_))
-    return task.partition, list(scan.read(slice_, scan.columns, None, sources))
+    rows = scan.read(slice_, scan.columns, None, sources)
+    if probe.like is None:
+        return task.partition, list(rows)
+    names = probe.like.schema.names
+    found = (batch.filter(_is_among(batch.select(names), probe.like)) for batch in rows)
+    return task.partition, [batch for batch in found if batch.num_rows]

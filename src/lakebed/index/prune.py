@@ -224,6 +224,11 @@ def folders_follow_columns(config: TableConfig) -> bool:
     return is_moved and properties.get(_SLASHED_DATES, "false").strip().lower() == "false"
 
 
+def has_known_keys(config: TableConfig) -> bool:
+    """Tell whether rows store their record keys, and a key generator that we know made them."""
+    return _has_keys(config) and _is_generator_known(config)
+
+
 def _is_generator_known(config: TableConfig) -> bool:
     """Tell whether the table names a key generator that we know; one may also be guessed."""
     return config.key_generator is not None and any(map(config.properties.get, _GENERATORS))

@@ -70,3 +70,19 @@ def read_base_file(
             with reading(what):
                 shaped = shape(batch, target)
             yield shaped
+
+
+def sample_base_file(
+    storage: Storage, path: str, schema: pa.Schema, columns: Sequence[str], most_rows: int = 256
+) -> Iterator[pa.RecordBatch]:
+    """Yield some rows of the first and of the last row group of a base file."""
+    fields = project(schema, columns)
+    what = f"base file {path!r}"
+    with open_parquet(storage, path, what) as file:
+        names = find_columns(file.schema, fields)
+        for group in sorted({0, file.num_row_groups - 1} - {-1}):
+            batch = next(file.read(names, batch_rows=most_rows, row_groups=[group]), None)
+            if batch is not None:
+                with reading(what):
+                    shaped = shape(batch, pa.schema(fields))
+                yield shaped

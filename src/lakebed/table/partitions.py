@@ -7,24 +7,31 @@ from lakebed.format.partition_path import join_levels, level_texts, partition_pa
 from lakebed.table.config import TableConfig
 
 
-def partition_column(rows: pa.RecordBatch, config: TableConfig) -> pa.StringArray:
-    """Spell the partition path of each row."""
+def partition_column(
+    rows: pa.RecordBatch, config: TableConfig, *, strict: bool = True
+) -> pa.StringArray:
+    """Spell the partition path of each row.
+
+    KeyValueError for a value of which no folder can be made; unless `strict` that is null, or
+    a path that only Hudi would make.
+    """
     fields, style = config.partition_fields, config.partition_style
     timed = config.timestamp_fields
-    if not timed:
-        columns = {name: rows.column(name) for name in fields}
-        return partition_paths(columns, fields, style, rows.num_rows)
+    if not fields:
+        return partition_paths({}, fields, style, rows.num_rows)
     return join_levels(
         [
-            time_level(rows.column(field), field, config)
+            time_level(rows.column(field), field, config, strict=strict)
             if field in timed
-            else level_texts(rows.column(field), field, style, first=number == 0)
+            else level_texts(rows.column(field), field, style, first=number == 0, strict=strict)
             for number, field in enumerate(fields)
         ]
     )
 
 
-def time_level(column: pa.Array, field: str, config: TableConfig) -> pa.StringArray:
+def time_level(
+    column: pa.Array, field: str, config: TableConfig, *, strict: bool = True
+) -> pa.StringArray:
     """Spell the folder, or folders, of each value of a column of times."""
     keygen = config.timestamp_keygen
     if keygen is None:
@@ -32,4 +39,4 @@ def time_level(column: pa.Array, field: str, config: TableConfig) -> pa.StringAr
             f"partition field {field!r}: the table's hoodie.keygen.timebased.* properties are none "
             "that we spell folders by"
         )
-    return keygen.partition_paths(column, field, config.partition_style)
+    return keygen.partition_paths(column, field, config.partition_style, strict=strict)

@@ -25,6 +25,7 @@ class SourceCache:
         self._bytes = 0
         self._lock = Lock()
         self._columns = HeldColumns(max_bytes)
+        self._verdicts: dict[str, bool] = {}
 
     def get(
         self, slice_: FileSlice, find: Callable[[], Sequence[RunSource]]
@@ -48,6 +49,12 @@ class SourceCache:
             while self._bytes > self._max_bytes and len(self._held) > 1:
                 self._bytes -= self._held.popitem(last=False)[1][1]
         return sources
+
+    def verdict(self, question: str, find: Callable[[], bool]) -> bool:
+        """Return the answer to a question about the table, which `find` looks for once."""
+        if question not in self._verdicts:
+            self._verdicts[question] = find()
+        return self._verdicts[question]
 
     def _with_columns(self, source: RunSource) -> RunSource:
         """Let the key columns of a run be kept: each lookup searches them in every log."""

@@ -20,7 +20,12 @@ from lakebed.index.bucket import (
     index_properties,
 )
 from lakebed.index.consistent_hashing import agrees, ring_file_ids, settle_hashing
-from lakebed.index.guest import check_base_files, check_spelling, default_index
+from lakebed.index.guest import (
+    check_base_files,
+    check_doubtful_spelling,
+    check_spelling,
+    default_index,
+)
 from lakebed.index.prune import prune_slices
 from lakebed.index.rings import LoadedRings, load_rings
 from lakebed.index.simple import indexed_slices
@@ -265,6 +270,7 @@ def _settle_index(transaction: Transaction, named: WriterIndex | None) -> Writer
             raise InvalidError(
                 f"table {transaction.config.name!r} is written with {stored}; found {named}"
             )
+        check_doubtful_spelling(transaction.snapshot)
         return stored
     if named is None:
         return default_index(transaction.snapshot)

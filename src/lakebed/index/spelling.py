@@ -1,0 +1,121 @@
+"""Whether record keys and folders of a table are spelled as we spell them.
+
+Hudi spells most values in one way. A timestamp or binary key is different text by its `upsert`
+(1704164645000600, hex) and by its row writer, which `bulk_insert` uses (`2024-01-02 03:04:05.0`,
+`[B@6602d040`), and Spark SQL names the folder of a timestamp `2024-01-02 03%3A04%3A05`. No property
+tells which, so stored keys are sampled; keys and folders that are not ours prune nothing.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.errors import CorruptError, KeyValueError
+from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.format.partition_path import parse_partition_path
+from lakebed.format.record_key import record_keys
+from lakebed.storage.storage import Storage
+from lakebed.table.base_file import sample_base_file
+from lakebed.table.config import TableConfig
+from lakebed.table.file_group import BaseFile, FileSlice
+
+_SAMPLED_FILES = 8
+_OURS = {"timestamp": re.compile(r"-?[0-9]+"), "binary": re.compile(r"(?:[0-9a-f]{2})*")}
+
+
+def sampled_files(slices: Iterable[FileSlice], most: int) -> list[BaseFile]:
+    """Return the oldest and the newest base file, and some between, `most` in all."""
+    whole = (slice_ for slice_ in slices if not slice_.damage)
+    files = [slice_.base_file for slice_ in whole if slice_.base_file is not None]
+    files.sort(key=lambda file: (file.name.instant, file.path))
+    places = np.linspace(0, len(files) - 1, min(most, len(files))).astype(int)
+    return [files[place] for place in places.tolist()]
+
+
+def may_differ(schema: pa.Schema, fields: Iterable[str]) -> bool:
+    """Tell whether Hudi spells values of one of these columns in more than one way."""
+    return any(_kind(schema, field) is not None for field in fields)
+
+
+def keys_are_ours(
+    storage: Storage, config: TableConfig, schema: pa.Schema, slices: Sequence[FileSlice]
+) -> bool:
+    """Tell whether stored keys are those that we spell, as far as a sample shows it."""
+    fields = config.record_key_fields
+    if not may_differ(schema, fields):
+        return True
+    if not all(slice_.base_file is not None for slice_ in slices):
+        return False
+    return all(
+        odd_key(rows, config, bare=True) is None
+        for file in sampled_files(slices, _SAMPLED_FILES)
+        for rows in sample_keys(storage, config, schema, file)
+    )
+
+
+def sample_keys(
+    storage: Storage,
+    config: TableConfig,
+    schema: pa.Schema,
+    file: BaseFile,
+    more: Iterable[str] = (),
+) -> Iterator[pa.RecordBatch]:
+    """Yield some rows of a base file: the stored key, the columns that it is made of, and `more`."""
+    columns = dict.fromkeys((RECORD_KEY, *config.record_key_fields, *more))
+    yield from sample_base_file(storage, file.path, schema, list(columns))
+
+
+def odd_key(
+    rows: pa.RecordBatch, config: TableConfig, *, bare: bool = False
+) -> tuple[str | None, str] | None:
+    """Return the first stored key that we would spell otherwise, and how we would; None if none.
+
+    With `bare` the value of a single field may stand without its name in a composite key.
+    """
+    fields = config.record_key_fields
+    stored = rows.column(RECORD_KEY)
+    try:
+        ours = record_keys(
+            {name: rows.column(name) for name in fields}, fields, config.composite_key
+        )
+    except KeyValueError as error:
+        return None, str(error)
+    equal = pc.fill_null(pc.equal(stored, ours), False)
+    if bare and config.composite_key and len(fields) == 1:
+        # Some releases of Hudi wrote the bare value of a single field, as if not composite.
+        plain = record_keys({name: rows.column(name) for name in fields}, fields, False)
+        equal = pc.or_(equal, pc.fill_null(pc.equal(stored, plain), False))
+    odd = np.flatnonzero(~equal.to_numpy(zero_copy_only=False))
+    return (stored[int(odd[0])].as_py(), ours[int(odd[0])].as_py()) if odd.size else None
+
+
+def odd_folder(config: TableConfig, schema: pa.Schema, folders: Iterable[str]) -> str | None:
+    """Return a folder whose timestamp or binary value another writer spelled otherwise, if any."""
+    fields = config.partition_fields
+    tests = [
+        None if field in config.timestamp_fields else _OURS.get(_kind(schema, field) or "")
+        for field in fields
+    ]
+    if not any(tests):
+        return None
+    for folder in folders:
+        try:
+            texts = parse_partition_path(folder, fields, config.partition_style)
+        except CorruptError:
+            return folder
+        pairs = zip(tests, texts, strict=True)
+        if any(t is not None and text is not None and not t.fullmatch(text) for t, text in pairs):
+            return folder
+    return None
+
+
+def _kind(schema: pa.Schema, field: str) -> str | None:
+    """Name the kind of a column that has several spellings."""
+    at = schema.get_field_index(field)
+    kind = schema.field(at).type if at >= 0 else pa.null()
+    if pa.types.is_timestamp(kind):
+        return "timestamp"
+    return "binary" if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind) else None
