@@ -165,8 +165,9 @@ def test_a_moment_before_the_active_timeline_is_refused_where_something_was_arch
     for path in files_of(storage, ".commit.requested") + files_of(storage, "inflight"):
         storage.delete(path)
     storage.delete(f".hoodie/{first}.commit")
-    # Nothing was archived: the files of that instant are those of an older table, and count.
-    assert user_rows(reopen(storage), first)
+    # Nothing was archived, so it is before the first commit; its files count in a snapshot.
+    with pytest.raises(InvalidError, match=f"as_of {first}: the first commit"):
+        user_rows(reopen(storage), first)
     storage.put(ARCHIVE, b"#HUDI#")
     with pytest.raises(InvalidError, match=f"as of {first}: that instant is archived"):
         user_rows(reopen(storage), first)

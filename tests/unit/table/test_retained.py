@@ -28,10 +28,11 @@ def test_as_of_an_instant_gives_all_its_rows_or_says_that_it_was_cleaned(name, t
     assert refused
 
 
-def test_as_of_before_the_first_commit_of_a_young_table_is_empty():
+def test_as_of_before_the_first_commit_is_refused_and_names_it():
     table = make()
-    table.insert(ROWS)
-    assert table.read(as_of="2000-01-01").read_all().num_rows == 0
+    first = table.insert(ROWS).instant
+    with pytest.raises(InvalidError, match=f"the first commit of table 't' is {first}"):
+        table.read(as_of="2000-01-01")
 
 
 def test_a_base_file_that_is_gone_is_named():
