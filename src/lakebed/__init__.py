@@ -1,13 +1,12 @@
-"""Lakebed: LSM tables of sorted Parquet runs for PySpark, on Apache Hudi's table format."""
+"""Lakebed: LSM tables of sorted Parquet runs for PySpark, on Apache Hudi's table format.
 
-from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+What is behind a name is loaded when the name is first used: importing the package takes
+milliseconds, and a script that only catches errors or asks for help never pays for the rest.
+"""
 
-from lakebed.api.description import Description
-from lakebed.api.layers import FileGroupLayers, Layer, Layers
-from lakebed.api.opening import create_table, open_table
-from lakebed.api.progress import set_progress
-from lakebed.api.table import Table
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from lakebed.errors import (
     ConflictError,
     CorruptError,
@@ -23,12 +22,16 @@ from lakebed.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from lakebed.write.commit_summary import Commit
 
-try:
-    __version__ = version("lakebed")
-except PackageNotFoundError:  # run from a checkout or a zip that was never installed
-    __version__ = "0+unknown"
+if TYPE_CHECKING:
+    from lakebed.api.description import Description
+    from lakebed.api.layers import FileGroupLayers, Layer, Layers
+    from lakebed.api.opening import create_table, open_table
+    from lakebed.api.progress import set_progress
+    from lakebed.api.table import Table
+    from lakebed.write.commit_summary import Commit
+
+    __version__: str
 
 __all__ = [
     "Commit",
@@ -56,6 +59,43 @@ __all__ = [
     "open_table",
     "set_progress",
 ]
+
+_MODULES = {
+    "Commit": "lakebed.write.commit_summary",
+    "Description": "lakebed.api.description",
+    "FileGroupLayers": "lakebed.api.layers",
+    "Layer": "lakebed.api.layers",
+    "Layers": "lakebed.api.layers",
+    "Table": "lakebed.api.table",
+    "create_table": "lakebed.api.opening",
+    "open_table": "lakebed.api.opening",
+    "set_progress": "lakebed.api.progress",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load what a name of the package stands for."""
+    if name == "__version__":
+        value: Any = _version()
+    elif name in _MODULES:
+        value = getattr(import_module(_MODULES[name]), name)
+    else:
+        raise AttributeError(f"module 'lakebed' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - loads a parser
+
+    try:
+        return version("lakebed")
+    except PackageNotFoundError:  # run from a checkout or a zip that was never installed
+        return "0+unknown"
 
 
 def local_session(

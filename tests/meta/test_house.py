@@ -4,6 +4,7 @@ import ast
 import re
 import runpy
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,25 @@ def test_a_missing_or_old_java_is_said_in_a_sentence(tmp_path):
         assert done.returncode == 1
         assert words in done.stderr
         assert "Java 17" in done.stderr
+
+
+def loaded_by(statement: str) -> set[str]:
+    """Give the packages that a fresh process has loaded after a statement."""
+    code = f"{statement}; import sys; print(*sorted(m.partition('.')[0] for m in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    heavy = {"numba", "pandas", "pyarrow", "pyspark", "rich", "sqlglot", "typer"}
+    assert not loaded_by("import lakebed; lakebed.ConflictError, dir(lakebed)") & heavy
+
+
+def test_opening_a_table_needs_no_pandas_and_no_compiler():
+    heavy = {"numba", "pandas", "pyspark", "rich", "typer"}
+    assert not loaded_by("import lakebed; lakebed.open_table, lakebed.Table") & heavy
+
+
+def test_a_name_that_the_package_does_not_have_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        lakebed.nothing  # noqa: B018 - asked for on purpose

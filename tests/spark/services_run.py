@@ -14,11 +14,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import lakebed
-from lakebed.api.engines import Engines
+from lakebed.api.engines import DRIVER_MAX_BYTES, Engines
 from lakebed.errors import LakebedError
 from lakebed.model.clock import SystemClock
-from lakebed.services.clustering import execute as clustering
-from lakebed.services.compaction import execute as compaction
 from lakebed.table.properties_file import load_config
 from spark.frames import strays
 from support.spark_faults import FAULTS, FaultyInTask, Twice, first_rows, second_rows
@@ -103,16 +101,17 @@ def refused(spark: SparkSession, path: str, service: str) -> list[str]:
 
 
 def main(folder: str) -> None:
-    # However little there is to do, Spark does it.
-    compaction.SMALL_BYTES = clustering.SMALL_BYTES = 0
     reports: dict[str, Any] = {}
     spark = lakebed.local_session("2,3")
+    # However little there is to do, Spark does it.
+    spark.conf.set(DRIVER_MAX_BYTES, "0")
     for fault, services in SCENARIOS.items():
         for service in services:
             path = os.path.join(folder, f"{fault}-{service}")
             reports[f"{fault} {service}"] = scenario(spark, fault, service, path)
     spark.stop()
     spark = lakebed.local_session("1", conf={"spark.speculation": "true"})
+    spark.conf.set(DRIVER_MAX_BYTES, "0")
     for service in ("full", "cluster"):
         path = os.path.join(folder, f"guess-{service}")
         loaded(path, service)

@@ -13,8 +13,6 @@ from pyspark.sql import SparkSession
 import lakebed
 from lakebed.format.names import parse_data_name
 from lakebed.services.clean import execute as cleaning
-from lakebed.services.clustering import execute as clustering
-from lakebed.services.compaction import execute as compaction
 from spark.frames import rows, strays
 from spark.services_run import SCENARIOS
 
@@ -62,12 +60,9 @@ def is_ours(token: str) -> bool:
 
 @pytest.mark.parametrize("version", [9, 10])
 @pytest.mark.parametrize("mode", ["full", "log", "hybrid"])
-def test_a_large_compaction_runs_on_the_workers_and_keeps_every_row(
-    spark, path, monkeypatch, mode, version
-):
+def test_a_large_compaction_runs_on_the_workers_and_keeps_every_row(spark, path, mode, version):
     table = loaded(spark, path, table_version=version)
     before = rows(table.read())
-    monkeypatch.setattr(compaction, "SMALL_BYTES", 0)
     (done,) = table.compact(mode, options=JOIN)
     assert done.full + done.log == 4
     written = tokens(table, done.instant)
@@ -80,20 +75,21 @@ def test_a_large_compaction_runs_on_the_workers_and_keeps_every_row(
     assert table.verify().is_sound
 
 
-def test_a_small_compaction_does_not_trouble_spark(spark, path):
+def test_small_services_do_not_trouble_spark(spark, path, monkeypatch):
     table = loaded(spark, path)
+    monkeypatch.setattr(table._engines, "_max_bytes", lambda _: 64 << 20)
     before = jobs(spark)
     (done,) = table.compact("full")
+    assert table.verify().is_sound
     assert jobs(spark) == before
     assert all(map(is_ours, tokens(table, done.instant)))
 
 
-def test_a_clustering_runs_on_the_workers_and_keeps_every_row(spark, path, monkeypatch):
+def test_a_clustering_runs_on_the_workers_and_keeps_every_row(spark, path):
     small = {"hoodie.parquet.small.file.limit": "0"}
     how = {"table_type": "COPY_ON_WRITE", "index": "simple"}
     table = loaded(spark, path, **how, properties={**NO_UPKEEP, **small})
     before = rows(table.read())
-    monkeypatch.setattr(clustering, "SMALL_BYTES", 0)
     done = table.cluster()
     assert done is not None
     assert done.written < done.replaced
@@ -109,7 +105,6 @@ def test_a_clean_of_many_files_and_a_check_run_on_the_workers(spark, path, monke
     table = loaded(spark, path, table_type="COPY_ON_WRITE")
     before = rows(table.read())
     monkeypatch.setattr(cleaning, "_CHUNK_FILES", 1)
-    monkeypatch.setattr(cleaning, "_MANY_CHUNKS", 1)
     count = jobs(spark)
     done = table.clean(options=CLEAN)
     assert done is not None

@@ -197,7 +197,8 @@ def test_memory_that_the_workers_cannot_see_is_refused(spark: SparkSession):
     table = create(spark, "memory://spark/table")
     with pytest.raises(InvalidError, match="memory"):
         table.bulk_insert(frame(spark, (1, 1, "a")))
-    table.bulk_insert(pa.table({"id": [1], "ts": [1], "v": ["a"]}))
+    alone = lakebed.open_table("memory://spark/table")
+    alone.bulk_insert(pa.table({"id": [1], "ts": [1], "v": ["a"]}))
     with pytest.raises(InvalidError, match="memory"):
         table.read()
     with pytest.raises(InvalidError, match="memory"):

@@ -1,6 +1,10 @@
-"""Which engine serves a call: Spark where there is a session and a DataFrame, else Arrow."""
+"""Which engine serves a call: Spark where there is a session and a DataFrame, else Arrow.
 
-from collections.abc import Callable
+With a session small work is done by this process all the same: a round of Spark tasks takes longer
+than reading a few files. What counts as small is `lakebed.spark.driver.max.bytes`.
+"""
+
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -8,10 +12,27 @@ import pyarrow as pa
 from lakebed.engine.engine import ArrowEngine
 from lakebed.errors import InvalidError
 from lakebed.index.scan import Scan
-from lakebed.model.executor import Executor
+from lakebed.model.executor import Executor, NearExecutor
 from lakebed.table.changes.scan import ChangeScan
+from lakebed.table.config import TableConfig
+from lakebed.table.property_values import size_bytes
 from lakebed.table.snapshot import Snapshot
 from lakebed.write.pipeline import Source
+
+DRIVER_MAX_BYTES = "lakebed.spark.driver.max.bytes"
+_DRIVER_MAX_BYTES = 64 << 20
+# Rows that this process has read go to Spark more slowly than those of its tasks, so of the bytes
+# that may be read this part may be held.
+_HELD = 32
+# About what the rows of a file take in memory.
+_UNPACKED = 4
+
+ScanPlan = Callable[[Snapshot], Scan]
+
+
+def driver_max_bytes(properties: Mapping[str, str]) -> int:
+    """Return how much work is done without a Spark job, and how much it may hold; 0 for none."""
+    return size_bytes(properties, DRIVER_MAX_BYTES, _DRIVER_MAX_BYTES, least=0)
 
 
 class Engine(Protocol):
@@ -31,10 +52,6 @@ class Engine(Protocol):
         """Give what stages the rows of a scan of the table as the write finds it."""
         ...
 
-    def read(self, scan: Scan) -> Any:
-        """Give the rows of `scan`."""
-        ...
-
     def collected(self, rows: Any) -> pa.Table:
         """Return what `read` or `changes` gave as one Arrow table."""
         ...
@@ -45,6 +62,10 @@ class Engine(Protocol):
 
     def changes(self, scan: ChangeScan) -> Any:
         """Give the change rows of `scan`."""
+        ...
+
+    def check(self, scan: Scan) -> None:
+        """Raise what is wrong with the predicate of `scan`."""
         ...
 
 
@@ -69,6 +90,50 @@ class Engines:
         """Give the engine that reads and runs tasks."""
         return self._arrow if self._spark is None else self._spark
 
+    def executor(self, config: TableConfig) -> Executor:
+        """Return what runs the tasks of writes and services on a table."""
+        if self._spark is None:
+            return self._arrow.executor
+        return NearExecutor(self._arrow.executor, self._spark.executor, self._max_bytes(config))
+
+    def read(self, scan: Scan) -> Any:
+        """Return the rows of `scan`: a DataFrame, or a stream where there is no session."""
+        if self._spark is None:
+            return self._arrow.read(scan)
+        limit = self._max_bytes(scan.config)
+        plan = self._spark.plan(scan)
+        if not plan.merged.slices:
+            return self._spark.read(plan)
+        whole = plan.all_merged()
+        near = next((p for p in (whole, plan) if _is_small(p.merged, limit)), None)
+        held = None if near is None else _collect(self._arrow.read(near.merged), limit // _HELD)
+        return (
+            self._spark.read(plan) if near is None or held is None else self._spark.read(near, held)
+        )
+
+    def changes(self, scan: ChangeScan) -> Any:
+        """Return the change rows of `scan`."""
+        limit = 0 if self._spark is None else self._max_bytes(scan.reader.config)
+        if self._spark is None or not scan.groups or scan.cost_bytes > limit:
+            return self.main.changes(scan)
+        held = _collect(self._arrow.changes(scan), limit // _HELD)
+        return self._spark.changes(scan) if held is None else self._spark.changes_held(scan, held)
+
+    def scanned(self, schema: pa.Schema, plan: ScanPlan, scan: Scan) -> Source:
+        """Return what stages the rows that `plan` finds when the write begins; `scan` is its present result.
+
+        Spark stages them if there are many, or if only Spark can evaluate the predicate.
+        """
+        is_small = self._spark is not None and scan.cost_bytes <= self._max_bytes(scan.config)
+        if self._spark is not None and is_small and self._spark.evaluates_alike(scan):
+            return self._arrow.scanned(schema, plan)
+        return self.main.scanned(schema, plan)
+
+    def _max_bytes(self, config: TableConfig) -> int:
+        assert self._spark is not None, "only Spark has a driver"
+        said = self._spark.setting(DRIVER_MAX_BYTES)
+        return driver_max_bytes(config.properties if said is None else {DRIVER_MAX_BYTES: said})
+
     def for_data(self, data: object) -> Engine:
         """Give the engine that stages `data`."""
         if self._spark is not None and self._spark.accepts(data):
@@ -78,3 +143,23 @@ class Engines:
                 "a DataFrame needs a session: open the table with open_table(spark, path)"
             )
         return self._arrow
+
+
+def _is_small(scan: Scan, limit: int) -> bool:
+    """Tell whether a scan is read faster here than by Spark; a predicate leaves few of its rows."""
+    if scan.where is not None:
+        return scan.cost_bytes <= limit
+    size = sum(file.size_bytes for slice_ in scan.slices for file in slice_.files)
+    return scan.cost_bytes <= limit and size * _UNPACKED <= limit // _HELD
+
+
+def _collect(stream: pa.RecordBatchReader, max_bytes: int) -> pa.Table | None:
+    """Read a stream to its end; None if its rows take more than `max_bytes`."""
+    batches: list[pa.RecordBatch] = []
+    with stream:
+        for batch in stream:
+            max_bytes -= batch.nbytes
+            if max_bytes < 0:
+                return None
+            batches.append(batch)
+        return pa.Table.from_batches(batches, stream.schema)

@@ -111,7 +111,7 @@ class TableHandle(TableServices):
         return self._snapshot(None)
 
     def _target(self) -> WriteTarget:
-        executor = self._engines.main.executor
+        executor = self._engines.executor(self._config)
         return WriteTarget(
             self._storage, self._config, self._clock, self._commits, executor, self._merger
         )

@@ -9,22 +9,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-)
-from rich.text import Text
-
-from lakebed.model.executor import Executor, Item, LocalExecutor, Result, TaskId
+from lakebed.model.executor import Executor, Item, Result, TaskId
 from lakebed.write.pipeline import WriteTarget
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
 
 DELAY_SECONDS: Final = 1.0
 
@@ -36,7 +28,7 @@ class Display:
     the whole of which the others are parts. Without `console` standard error as it is then.
     """
 
-    def __init__(self, console: Console | None = None, delay_seconds: float = DELAY_SECONDS):
+    def __init__(self, console: "Console | None" = None, delay_seconds: float = DELAY_SECONDS):
         self.enabled = True
         self._console = console
         self._delay_seconds = delay_seconds
@@ -57,13 +49,18 @@ class Display:
         finally:
             self._end(progress, task)
 
-    def _begin(self, what: str, total: int | None) -> tuple[Progress, TaskID] | None:
+    def _begin(self, what: str, total: int | None) -> "tuple[Progress, TaskID] | None":
         with self._lock:
             if self._progress is None:
-                console = self._console or _terminal()
-                if console is None or not console.is_terminal or console.is_dumb_terminal:
+                # Asked of the stream itself: rich takes FORCE_COLOR for a terminal, and CI sets that.
+                if self._console is None and not (sys.stderr is not None and sys.stderr.isatty()):
                     return None
-                self._progress = _make_progress(console)
+                # Loads rich, which only a terminal needs.
+                from lakebed.api.progress_bar import make_progress  # noqa: PLC0415
+
+                self._progress = make_progress(self._console)
+                if self._progress is None:
+                    return None
                 self._timer = threading.Timer(self._delay_seconds, self._start, [self._progress])
                 self._timer.daemon = True
                 self._timer.start()
@@ -71,13 +68,13 @@ class Display:
             _choose(self._progress)
             return self._progress, task
 
-    def _start(self, progress: Progress) -> None:
+    def _start(self, progress: "Progress") -> None:
         with self._lock:
             # The work may have ended while the timer went off.
             if progress is self._progress:
                 progress.start()
 
-    def _end(self, progress: Progress, task: TaskID) -> None:
+    def _end(self, progress: "Progress", task: "TaskID") -> None:
         with self._lock:
             progress.remove_task(task)
             if progress.tasks:
@@ -89,39 +86,13 @@ class Display:
             self._progress = self._timer = None
 
 
-class _Count(MofNCompleteColumn):
-    """The numbers, where there are any."""
-
-    def render(self, task: Task) -> Text:
-        return Text() if task.total is None else super().render(task)
-
-
-def _make_progress(console: Console) -> Progress:
-    # Standard output is the user's: rich would send it to standard error for the time.
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        _Count(),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        redirect_stdout=False,
-        redirect_stderr=False,
-    )
-
-
-def _choose(progress: Progress) -> None:
+def _choose(progress: "Progress") -> None:
     tasks = progress.tasks
     counted = {task.id for task in tasks if task.total is not None}
     shown = counted or {min(task.id for task in tasks)}
     for task in tasks:
         if task.visible != (task.id in shown):
             progress.update(task.id, visible=task.id in shown)
-
-
-def _terminal() -> Console | None:
-    # Asked of the stream itself: rich takes FORCE_COLOR for a terminal, and CI sets that.
-    return Console(stderr=True) if sys.stderr is not None and sys.stderr.isatty() else None
 
 
 def _ignore() -> None:
@@ -173,14 +144,9 @@ class WatchedExecutor:
                 yield result
 
 
-class _WatchedLocalExecutor(WatchedExecutor, LocalExecutor):
-    """One of this process; services tell these from others."""
-
-
 def watched(executor: Executor, display: Display = _display) -> Executor:
     """Let `executor` show how far it is."""
-    here = isinstance(executor, LocalExecutor)
-    return (_WatchedLocalExecutor if here else WatchedExecutor)(executor, display)
+    return WatchedExecutor(executor, display)
 
 
 def watched_target(target: WriteTarget) -> WriteTarget:

@@ -1,5 +1,6 @@
 """What a table is told about its writers and services, checked before the table has it."""
 
+from lakebed.api.engines import driver_max_bytes
 from lakebed.commit.heartbeat import Pulse
 from lakebed.commit.lock import table_lock
 from lakebed.services.archive.options import ArchiveOptions
@@ -38,6 +39,7 @@ CHANGEABLE = (
 def check_settings(storage: Storage, config: TableConfig) -> None:
     """Refuse settings with which a write or a service would not begin."""
     check_writable(config)
+    driver_max_bytes(config.properties)
     Pulse.of(config.properties)
     FileSizes.of(config)
     conflict_retries(config)

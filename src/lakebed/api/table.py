@@ -76,11 +76,11 @@ class Table(TableWrites):
             snapshot, names, where, self._merger, read_optimized=mode == "read_optimized"
         )
         if on_damage == "skip":
-            scan, left = leave_out_damaged(scan, self._engines.main.executor)
+            scan, left = leave_out_damaged(scan, self._engines.executor(scan.config))
             if left:
                 message = describe_left_out(self._storage.url, left)
                 warnings.warn(message, DamageWarning, stacklevel=2)
-        return self._engines.main.read(scan)
+        return self._engines.read(scan)
 
     def count(self, where: str | None = None, as_of: Moment | None = None) -> int:
         """Return the number of rows, of those that fulfil `where`."""
@@ -177,9 +177,9 @@ class Table(TableWrites):
         if mode != "cdc":
             where = None if where is None else checked_where(where)
             scan = plan_incremental(snapshot, commits, names, where, self._merger)
-            return self._engines.main.read(scan)
+            return self._engines.read(scan)
         if where is not None:
             raise UnsupportedError("where with mode='cdc': filter the change rows that come back")
         if meta := [name for name in names if name in META_COLUMNS]:
             raise InvalidError(f"columns: change rows are without meta columns, found {meta[0]}")
-        return self._engines.main.changes(plan_changes(snapshot, commits, names, self._merger))
+        return self._engines.changes(plan_changes(snapshot, commits, names, self._merger))

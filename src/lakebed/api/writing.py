@@ -260,8 +260,9 @@ class TableWrites(TableHandle):
             return plan_scan(snapshot, list(names), where, self._merger)
 
         # A predicate that is wrong shows before the write begins.
-        self._engines.main.read(scan(snapshot))
-        return replace(self._engines.main.scanned(schema, scan), where=where)
+        present = scan(snapshot)
+        self._engines.main.check(present)
+        return replace(self._engines.scanned(schema, scan, present), where=where)
 
     def _partition_path(self, given: str | Mapping[str, object]) -> str:
         if isinstance(given, str):

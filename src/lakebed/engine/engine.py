@@ -45,14 +45,14 @@ class ArrowEngine:
         """Give what stages the rows of a scan of the table as the write finds it."""
         return Source(
             schema,
-            lambda spec, snapshot: stage_stream(read_stream(scan(snapshot)), spec),
+            lambda spec, snapshot: stage_stream(self.read(scan(snapshot)), spec),
             reads_table=True,
             repeatable=True,
         )
 
     def read(self, scan: Scan) -> pa.RecordBatchReader:
-        """Give the rows of `scan` as a stream."""
-        return read_stream(scan)
+        """Return the rows of `scan` as a stream."""
+        return read_stream(scan, self._threads)
 
     def collected(self, rows: pa.RecordBatchReader) -> pa.Table:
         """Return the rows of a stream as one table."""
@@ -62,6 +62,15 @@ class ArrowEngine:
         """Count the rows of a stream."""
         return sum(batch.num_rows for batch in rows)
 
+    def check(self, scan: Scan) -> None:
+        """Raise what is wrong with the predicate of `scan`."""
+        scan.predicate()
+
     def changes(self, scan: ChangeScan) -> pa.RecordBatchReader:
-        """Give the change rows of `scan` as a stream."""
-        return read_changes(scan)
+        """Return the change rows of `scan` as a stream."""
+        return read_changes(scan, self._threads)
+
+    @property
+    def _threads(self) -> int:
+        """Return how many threads may read: as many as work on tasks."""
+        return self.executor.threads if isinstance(self.executor, LocalExecutor) else 1

@@ -85,7 +85,7 @@ def _cache_folder(source: str) -> Iterator[str | None]:
     if given:
         yield given
         return
-    beside = os.path.join(os.path.dirname(os.path.abspath(source)), "__pycache__")
+    beside = _beside(source)
     folder = beside if _is_writable(beside) else private_folder()
     nb.config.CACHE_DIR = folder or ""
     try:
@@ -104,11 +104,31 @@ def _is_writable(folder: str) -> bool:
         return False
 
 
-def _drop_cache(folder: str, source: str) -> None:
+def has_cache(source: str) -> bool:
+    """Tell, without loading numba, whether the kernels of `source` were compiled before."""
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    folders = [given] if given else [_beside(source), private_folder()]
+    return any(_cached_files(folder, source) for folder in folders if folder is not None)
+
+
+def _beside(source: str) -> str:
+    return os.path.join(os.path.dirname(os.path.abspath(source)), "__pycache__")
+
+
+def _cached_files(folder: str, source: str) -> list[str]:
     # numba puts a user-given folder's files one level down, named after the source's place.
     module = os.path.splitext(os.path.basename(source))[0]
-    for ending in ("nbi", "nbc"):
-        pattern = os.path.join(glob.escape(folder), "**", f"{glob.escape(module)}.*-*.{ending}")
-        for path in glob.glob(pattern, recursive=True):
-            with contextlib.suppress(OSError):
-                os.remove(path)
+    return [
+        path
+        for ending in ("nbi", "nbc")
+        for path in glob.glob(
+            os.path.join(glob.escape(folder), "**", f"{glob.escape(module)}.*-*.{ending}"),
+            recursive=True,
+        )
+    ]
+
+
+def _drop_cache(folder: str, source: str) -> None:
+    for path in _cached_files(folder, source):
+        with contextlib.suppress(OSError):
+            os.remove(path)

@@ -14,6 +14,7 @@ from lakebed.format.names import BaseFileName, parse_data_name
 from lakebed.index.prune import prune_slices
 from lakebed.merge.align import align
 from lakebed.merge.rule import Merger, MergeRule
+from lakebed.model.packing import file_cost
 from lakebed.storage.storage import Storage
 from lakebed.table.changes.column_types import check_column_types
 from lakebed.table.changes.commit_range import RangeCommit
@@ -33,6 +34,9 @@ from lakebed.table.run_source import RunSource
 from lakebed.table.slice_reader import read_slice
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.timeline import Timeline
+
+# About what is read of a large file to find a few keys in it.
+_FEW_KEYS_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,17 @@ class Scan:
     def full_schema(self) -> pa.Schema:
         """Give the meta columns and the table's."""
         return pa.schema([*META_FIELDS, *self.schema])
+
+    @property
+    def cost_bytes(self) -> int:
+        """Estimate the work of reading it.
+
+        Of files that are asked for a few keys most row groups are left out.
+        """
+        if self.key_filter is None or not self.key_filter.is_few:
+            return sum(slice_.cost_bytes for slice_ in self.slices)
+        files = [file for slice_ in self.slices for file in slice_.files]
+        return sum(file_cost(min(file.size_bytes, _FEW_KEYS_BYTES), 1) for file in files)
 
     def empty(self) -> pa.Table:
         """Give a table of its columns without rows."""

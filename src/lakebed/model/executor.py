@@ -6,6 +6,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from lakebed.model.packing import cost_of
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -45,18 +47,18 @@ class LocalExecutor:
     """Runs tasks on threads of this process; Arrow and Parquet work outside Python's lock."""
 
     def __init__(self, threads: int | None = None) -> None:
-        self._threads = threads or os.cpu_count() or 1
+        self.threads = threads or os.cpu_count() or 1
 
     def run(
         self, task: Callable[[Item, TaskId], Result], items: Sequence[Item], label: str
     ) -> Iterator[Result]:
         """Yield the result of each item as it becomes ready."""
         del label
-        if self._threads == 1 or len(items) == 1:
+        if self.threads == 1 or len(items) == 1:
             for number, item in enumerate(items):
                 yield task(item, _local_task(number))
             return
-        with ThreadPoolExecutor(self._threads) as pool:
+        with ThreadPoolExecutor(self.threads) as pool:
             futures = [
                 pool.submit(task, item, _local_task(number)) for number, item in enumerate(items)
             ]
@@ -68,10 +70,23 @@ class LocalExecutor:
                 pool.shutdown(wait=True, cancel_futures=True)
 
 
-def here_if(small: bool, executor: Executor) -> Executor:
-    """Do small work in this process: a round of distributed tasks would only add its overhead."""
-    here = small and not isinstance(executor, LocalExecutor)
-    return LocalExecutor() if here else executor
+@dataclass(frozen=True, slots=True)
+class NearExecutor:
+    """Runs work of up to `max_bytes` on `near` and all other work on `far`.
+
+    A round of distributed tasks costs more than small work itself. With 0 all work is `far`.
+    """
+
+    near: Executor
+    far: Executor
+    max_bytes: int
+
+    def run(
+        self, task: Callable[[Item, TaskId], Result], items: Sequence[Item], label: str
+    ) -> Iterator[Result]:
+        """Yield the result of each item as it becomes ready."""
+        is_small = sum(map(cost_of, items)) <= self.max_bytes
+        return (self.near if is_small else self.far).run(task, items, label)
 
 
 def _local_task(number: int) -> TaskId:

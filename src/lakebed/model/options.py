@@ -145,6 +145,12 @@ TABLE_OPTIONS: tuple[Option, ...] = (
         "runs are always sorted and merged; the rows are the same",
     ),
     Option("hoodie.embed.timeline.server", _I, _FLAG),
+    Option(
+        "lakebed.spark.driver.max.bytes",
+        _H,
+        note="how much a Spark driver reads and merges by itself, without a job: bytes, or 512KB, "
+        "64MB (the default); 0: nothing. `spark.conf.set` says it for one session",
+    ),
     # Cleaning and archiving: services/clean/options.py and services/archive/options.py.
     Option(
         "hoodie.clean.policy",

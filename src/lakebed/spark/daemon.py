@@ -2,8 +2,11 @@
 
 Every worker is a fork of this process, so what is loaded here is loaded once: numba and
 the kernels, pyarrow, pandas, and the writing and reading code. Set by
-`local_session`; a session without it pays these seconds once per worker.
+`local_session`; a session without it pays these seconds once per worker. With the argument
+`compile` it ends when the kernels are compiled.
 """
+
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -22,4 +25,5 @@ if __name__ == "__main__":
     tree.warm_up()
     machine.warm_up()
     pa.array([0])  # the first such call imports pandas
-    manager()
+    if sys.argv[1:] != ["compile"]:
+        manager()

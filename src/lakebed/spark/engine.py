@@ -12,8 +12,17 @@ from lakebed.model.executor import Executor
 from lakebed.spark.errors import translated
 from lakebed.spark.executor import SparkExecutor
 from lakebed.spark.locate import stage_joined
-from lakebed.spark.read import changes_frame, read_frame
-from lakebed.spark.schema import spark_to_arrow
+from lakebed.spark.read import (
+    FramePlan,
+    changes_frame,
+    check_where,
+    evaluates_alike,
+    held_frame,
+    plan_frame,
+    read_frame,
+    understood,
+)
+from lakebed.spark.schema import arrow_to_spark, spark_to_arrow
 from lakebed.spark.session import check_session
 from lakebed.table.changes.scan import ChangeScan
 from lakebed.table.given_schema import given_schema
@@ -75,14 +84,28 @@ class SparkEngine:
         check_session(self._spark)
 
         def stage(spec: WriteSpec, snapshot: Snapshot) -> list[Staged]:
-            frame = read_frame(self._spark, scan(snapshot))
+            frame = read_frame(self._spark, plan_frame(self._spark, scan(snapshot)))
             return stage_joined(self._spark, frame, spec, snapshot)
 
         return Source(schema, stage, looks_up=True, reads_table=True, repeatable=True)
 
-    def read(self, scan: Scan) -> DataFrame:
-        """Give the rows of `scan` as a DataFrame."""
-        return read_frame(self._spark, scan)
+    def plan(self, scan: Scan) -> FramePlan:
+        """Settle which slices of `scan` Spark reads itself."""
+        return plan_frame(self._spark, scan)
+
+    def read(self, plan: FramePlan, held: pa.Table | None = None) -> DataFrame:
+        """Return the rows of a plan as a DataFrame; `held` are those of `plan.merged`, if known."""
+        return read_frame(self._spark, plan, held)
+
+    def check(self, scan: Scan) -> None:
+        """Raise what is wrong with the predicate of `scan`."""
+        check_where(self._spark, scan)
+
+    def evaluates_alike(self, scan: Scan) -> bool:
+        """Tell whether this session would find the same rows by the predicate as we do."""
+        if scan.where is None:
+            return True
+        return evaluates_alike(self._spark) and understood(scan) is not None
 
     def collected(self, rows: DataFrame) -> pa.Table:
         """Return the rows of a DataFrame as one table, with the types that a table's columns have."""
@@ -97,5 +120,14 @@ class SparkEngine:
             return int(rows.count())
 
     def changes(self, scan: ChangeScan) -> DataFrame:
-        """Give the change rows of `scan` as a DataFrame."""
+        """Return the change rows of `scan` as a DataFrame."""
         return changes_frame(self._spark, scan)
+
+    def changes_held(self, scan: ChangeScan, held: pa.Table) -> DataFrame:
+        """Return change rows that this process has read already as a DataFrame."""
+        return held_frame(self._spark, held, arrow_to_spark(scan.schema))
+
+    def setting(self, name: str) -> str | None:
+        """Return what the session says under `name`."""
+        value = self._spark.conf.get(name, None)
+        return None if value is None else str(value)

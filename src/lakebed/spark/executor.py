@@ -6,19 +6,22 @@ could run tasks again or leave some out.
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from lakebed.errors import LakebedError, UnavailableError
 from lakebed.model.executor import Item, Result, TaskId
+from lakebed.model.packing import cost_of, pack, useful_tasks
 from lakebed.spark.errors import pack_error, translated, unpack_error
+from lakebed.spark.parallelism import parallelism
 from lakebed.spark.session import check_session
 
-MAX_TASKS = 512
 RESULT_DDL = "result binary, failure binary"
 _RESULT_SCHEMA = pa.schema([("result", pa.binary()), ("failure", pa.binary())])
 
@@ -43,10 +46,12 @@ class SparkExecutor:
         def work(numbers: Iterator[int]) -> Iterator[pa.RecordBatch]:
             unpacked = pickle.loads(packed)  # noqa: S301 - packed by this driver
             for number in numbers:
-                yield run_packed(partial(_run_item, task, unpacked[number]))
+                # Items of one task write files of their own, so each has an id of its own.
+                id_ = replace(task_id(), partition=number)
+                yield run_packed(partial(task, unpacked[number], id_))
 
         with translated():
-            frame = spread(self._spark, len(items)).mapInArrow(over_numbers(work), RESULT_DDL)
+            frame = spread(self._spark, [cost_of(item) for item in items], work, RESULT_DDL)
             results = collect_results(self._spark, frame, label)
         # A result that is missing would be a file that no commit names: rows lost in silence.
         if len(results) != len(items):
@@ -56,28 +61,24 @@ class SparkExecutor:
         yield from results
 
 
-def _run_item(task: Callable[[Any, TaskId], Any], item: Any) -> Any:
-    return task(item, task_id())
-
-
-def spread(spark: SparkSession, count: int) -> DataFrame:
-    """Give the numbers 0 to `count` - 1, one to a task (or a few, beyond MAX_TASKS).
-
-    What the numbers stand for travels with the function that is applied to them: one stage,
-    no shuffle, and values that items share are pickled once.
-    """
-    return spark.range(0, count, 1, min(count, MAX_TASKS))
-
-
-def over_numbers(
+def spread(
+    spark: SparkSession,
+    costs: Sequence[int],
     work: Callable[[Iterator[int]], Iterator[pa.RecordBatch]],
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Make a function for `mapInArrow` on `spread` of one that takes the numbers."""
+    schema: StructType | str,
+) -> DataFrame:
+    """Apply `work` to the numbers of items of these `costs`, as many to a task as are worth one.
+
+    What the numbers stand for travels with `work`: one stage, no shuffle, and values that items
+    share are pickled once.
+    """
+    packs = pack(costs, useful_tasks(costs, parallelism(spark)))
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return work(number for batch in batches for number in batch.column(0).to_pylist())
+        numbers = (number for batch in batches for number in batch.column(0).to_pylist())
+        return work(item for number in numbers for item in packs[number])
 
-    return run
+    return spark.range(0, len(packs), 1, len(packs)).mapInArrow(run, schema)
 
 
 def task_id() -> TaskId:

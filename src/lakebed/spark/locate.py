@@ -17,11 +17,11 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from lakebed.errors import CorruptError, LakebedError
 from lakebed.format.meta_columns import PARTITION_PATH, RECORD_KEY
 from lakebed.index.simple import PLACES, indexed_slices
+from lakebed.model.packing import file_cost
 from lakebed.spark.errors import translated
 from lakebed.spark.executor import (
     RESULT_DDL,
     collect_results,
-    over_numbers,
     run_packed,
     spread,
     task_id,
@@ -137,8 +137,8 @@ def _keys_through_python(
                 columns = [batch.column(0), *texts]
                 yield pa.RecordBatch.from_arrays(columns, schema=_KEY_SCHEMA)
 
-    frame = spread(spark, len(files))
-    return frame.mapInArrow(over_numbers(read), arrow_to_spark(_KEY_SCHEMA))
+    costs = [file_cost(file.size_bytes, 1) for file in files]
+    return spread(spark, costs, read, arrow_to_spark(_KEY_SCHEMA))
 
 
 def _joined_everywhere(keyed: DataFrame, keys: DataFrame) -> DataFrame:

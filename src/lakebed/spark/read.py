@@ -1,14 +1,15 @@
 """From a snapshot to a DataFrame.
 
 Slices that need no merge go to Spark's own Parquet reader, which is several times as
-fast as any way through Python. Slices with logs are merged by Python workers, one task each, as
-are files that Spark cannot open (an object store without its connector) or would show otherwise
-(a column that has become wider since). Both are one DataFrame.
+fast as any way through Python. Slices with logs are merged by Python workers, as are files that
+Spark cannot open (an object store without its connector) or would show otherwise (a column that
+has become wider since); where they are small, this process may have merged them already. Both are
+one DataFrame.
 """
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import pyarrow as pa
@@ -19,8 +20,8 @@ from pyspark.sql.types import StructType
 from lakebed.errors import InvalidError, UnsupportedError
 from lakebed.format.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY
 from lakebed.index.scan import Scan
-from lakebed.spark.executor import over_numbers, spread
-from lakebed.spark.schema import arrow_to_spark
+from lakebed.spark.executor import spread
+from lakebed.spark.schema import arrow_to_spark, as_nullable
 from lakebed.spark.session import check_arrow, check_reachable
 from lakebed.storage.storage import Storage
 from lakebed.table.changes.scan import ChangeScan
@@ -32,6 +33,8 @@ from lakebed.table.predicate import Predicate
 # files again for each path that looks like one, so such characters are escaped instead.
 _GLOB = re.compile(r"[\\*?\[\]{}]")
 _ESCAPED = r"\\\g<0>"
+
+_HELD_TASK_BYTES = 512 << 10
 
 _NATIVE_OPTIONS = {
     # A session may say otherwise, but a file that is missing or broken must not go unnoticed.
@@ -45,68 +48,123 @@ _NATIVE_OPTIONS = {
 }
 
 
-def read_frame(spark: SparkSession, scan: Scan) -> DataFrame:
-    """Give the rows of `scan` (meta columns may be among its columns)."""
-    scan.check_readable()
-    predicate = _understood(scan)
+@dataclass(frozen=True, slots=True)
+class FramePlan:
+    """How the rows of `scan` become a DataFrame.
+
+    Spark reads the base files of the slices `plain` itself. The `merged` rest goes through Python:
+    the columns that Spark selects and filters by, and the predicate if it means the same there.
+    """
+
+    scan: Scan
+    plain: tuple[FileSlice, ...]
+    merged: Scan
+
+    @property
+    def schema(self) -> StructType:
+        """Return the columns before Spark selects and filters.
+
+        All may be null, however they are read: those of Spark's own reader always may.
+        """
+        full = self.merged.full_schema
+        fields = [full.field(name) for name in self.merged.columns]
+        return as_nullable(arrow_to_spark(pa.schema(fields)))
+
+    def all_merged(self) -> "FramePlan":
+        """Return the plan with all slices going through Python."""
+        return replace(self, plain=(), merged=replace(self.merged, slices=self.scan.slices))
+
+
+def plan_frame(spark: SparkSession, scan: Scan) -> FramePlan:
+    """Settle which slices of `scan` Spark reads itself."""
+    predicate = understood(scan)
     # A batch without columns would lose its rows on the way to Spark.
     wanted = scan.columns_with(predicate) or [RECORD_KEY]
     if scan.where is not None and predicate is None:
         wanted = scan.full_schema.names
     # Some releases of Hudi put meta columns into files of tables that have none.
     hidden = not scan.config.has_meta_columns and not set(wanted).isdisjoint(META_COLUMNS)
-    schema = pa.schema([scan.full_schema.field(name) for name in wanted])
-    plain = [
+    fields = [scan.full_schema.field(name) for name in wanted]
+    plain = tuple(
         s
         for s in scan.slices
         if not s.needs_merge
         and not hidden
         and is_native(scan.storage, s)
         and s.base_file is not None
-        and shows_alike(scan.storage, s.base_file, list(schema))
-    ]
-    others = [s for s in scan.slices if s not in plain]
+        and shows_alike(scan.storage, s.base_file, fields)
+    )
+    read_by_spark = set(plain)
+    others = tuple(s for s in scan.slices if s not in read_by_spark)
+    where = scan.where if predicate is not None and evaluates_alike(spark) else None
+    merged = replace(scan, slices=others, columns=tuple(wanted), where=where)
+    return FramePlan(scan, plain, merged)
+
+
+def read_frame(spark: SparkSession, plan: FramePlan, held: pa.Table | None = None) -> DataFrame:
+    """Return the rows of a plan's scan (meta columns may be among its columns).
+
+    `held` are the rows of `plan.merged` if this process has read them already.
+    """
+    scan, schema = plan.scan, plan.schema
     frames = []
-    if plain:
-        files = [s.base_file for s in plain if s.base_file is not None]
+    if plan.plain:
+        files = [s.base_file for s in plan.plain if s.base_file is not None]
         native = native_frame(spark, scan.storage, files, arrow_to_spark(scan.full_schema))
         if scan.commits is not None:
             native = native.where(native[COMMIT_TIME].isin(list(scan.commits)))
-        frames.append(native.select(*_quoted(wanted)))
-    if others:
-        pushed = predicate if _evaluates_alike(spark) else None
-        frames.append(_through_python(spark, scan, others, schema, pushed))
+        frames.append(native.select(*_quoted(schema.names)))
+    if held is not None:
+        frames.append(held_frame(spark, held, schema))
+    elif plan.merged.slices:
+        frames.append(_through_python(spark, plan.merged, schema))
     if not frames:
-        frames.append(spark.createDataFrame([], arrow_to_spark(schema)))
+        frames.append(spark.createDataFrame([], schema))
     frame = reduce(DataFrame.unionAll, frames)
     if scan.where is not None:
         frame = _filtered(frame, scan.where)
     return frame.select(*_quoted(scan.columns))
 
 
+def held_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
+    """Return rows that this process holds as a DataFrame."""
+    if not rows.num_rows:
+        return spark.createDataFrame([], schema)
+    check_arrow(spark)
+    # Spark makes a task of every batch, and warns of tasks that are large.
+    batch_rows = max(1, rows.num_rows * _HELD_TASK_BYTES // max(1, rows.nbytes))
+    batches = rows.combine_chunks().to_batches(max_chunksize=batch_rows)
+    return spark.createDataFrame(pa.Table.from_batches(batches), schema)
+
+
+def check_where(spark: SparkSession, scan: Scan) -> None:
+    """Raise what is wrong with the predicate of `scan`, without reading anything."""
+    if scan.where is not None:
+        columns = arrow_to_spark(scan.full_schema)
+        _filtered(spark.createDataFrame([], columns), scan.where)
+
+
 def changes_frame(spark: SparkSession, scan: ChangeScan) -> DataFrame:
-    """Give the change rows of `scan`, a task for each file group."""
+    """Return the change rows of `scan`; those of a file group come from one task."""
     schema = arrow_to_spark(scan.schema)
     if not scan.groups:
         return spark.createDataFrame([], schema)
     check_arrow(spark)
     check_reachable(scan.reader.storage)
-    # Large ones first, so that no long task comes last.
-    ordered = sorted(scan.groups, key=lambda group: -group.size_bytes)
-    travelling = replace(scan, groups=())
+    groups, travelling = scan.groups, replace(scan, groups=())
 
     def read(numbers: Iterator[int]) -> Iterator[pa.RecordBatch]:
         for number in numbers:
-            yield from travelling.read(ordered[number])
+            yield from travelling.read(groups[number])
 
-    return spread(spark, len(ordered)).mapInArrow(over_numbers(read), schema)
+    return spread(spark, [group.cost_bytes for group in groups], read, schema)
 
 
 def _quoted(names: Sequence[str]) -> list[str]:
     return [f"`{name.replace('`', '``')}`" for name in names]
 
 
-def _understood(scan: Scan) -> Predicate | None:
+def understood(scan: Scan) -> Predicate | None:
     """Give the predicate if we can evaluate it too; Spark filters in any case."""
     try:
         return scan.predicate()
@@ -114,7 +172,7 @@ def _understood(scan: Scan) -> Predicate | None:
         return None
 
 
-def _evaluates_alike(spark: SparkSession) -> bool:
+def evaluates_alike(spark: SparkSession) -> bool:
     """Tell whether this session evaluates predicates as ours are: ANSI mode, in UTC."""
     ansi = spark.conf.get("spark.sql.ansi.enabled", "true")
     zone = spark.conf.get("spark.sql.session.timeZone")
@@ -159,22 +217,15 @@ def native_frame(
     return spark.read.schema(schema).options(**_NATIVE_OPTIONS).parquet(*paths)
 
 
-def _through_python(
-    spark: SparkSession,
-    scan: Scan,
-    slices: Sequence[FileSlice],
-    schema: pa.Schema,
-    predicate: Predicate | None,
-) -> DataFrame:
+def _through_python(spark: SparkSession, scan: Scan, schema: StructType) -> DataFrame:
+    scan.check_readable()
     check_arrow(spark)
     check_reachable(scan.storage)
-    # Large ones first, so that no long task comes last.
-    ordered = sorted(slices, key=lambda s: -sum(file.size_bytes for file in s.files))
-    names = schema.names
+    slices, names, predicate = scan.slices, scan.columns, scan.predicate()
     travelling = replace(scan, slices=())
 
     def read(numbers: Iterator[int]) -> Iterator[pa.RecordBatch]:
         for number in numbers:
-            yield from travelling.read(ordered[number], names, predicate)
+            yield from travelling.read(slices[number], names, predicate)
 
-    return spread(spark, len(ordered)).mapInArrow(over_numbers(read), arrow_to_spark(schema))
+    return spread(spark, [slice_.cost_bytes for slice_ in slices], read, schema)

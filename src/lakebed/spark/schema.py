@@ -1,5 +1,7 @@
 """Spark's types and Arrow's, both ways."""
 
+from typing import TypeVar, cast
+
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
 from pyspark.sql.types import (
@@ -26,6 +28,8 @@ from pyspark.sql.types import (
 )
 
 from lakebed.errors import SchemaError
+
+DataT = TypeVar("DataT", bound=DataType)
 
 # By exact class: Spark hands variants and geometries to Arrow as structs, and a user's own
 # types as what they are made of, so they would come back as something else.
@@ -56,6 +60,18 @@ def spark_to_arrow(schema: StructType) -> pa.Schema:
 def arrow_to_spark(schema: pa.Schema) -> StructType:
     """Give the Spark form of a table's schema."""
     return from_arrow_schema(schema)
+
+
+def as_nullable(kind: DataT) -> DataT:
+    """Let every column and every part of one be null, as Spark's own Parquet reader does."""
+    if isinstance(kind, StructType):
+        fields = [StructField(f.name, as_nullable(f.dataType)) for f in kind.fields]
+        return cast("DataT", StructType(fields))
+    if isinstance(kind, ArrayType):
+        return cast("DataT", ArrayType(as_nullable(kind.elementType)))
+    if isinstance(kind, MapType):
+        return cast("DataT", MapType(as_nullable(kind.keyType), as_nullable(kind.valueType)))
+    return kind
 
 
 def _to_field(field: StructField) -> pa.Field:

@@ -13,8 +13,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from lakebed.errors import InvalidError
+from lakebed.spark.warm_up import compile_kernels, warm_workers
 from lakebed.storage.storage import Storage
 
+_DAEMON = "spark.python.daemon.module"
 _SQL_DEFAULTS = {
     # Larger batches: fewer calls per row in our tasks. The crossing itself takes as long.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
@@ -27,7 +29,7 @@ _SQL_DEFAULTS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 _JVM_DEFAULTS = {
-    "spark.python.daemon.module": "lakebed.spark.daemon",
+    _DAEMON: "lakebed.spark.daemon",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
@@ -48,13 +50,19 @@ def local_session(
     set is set.
     """
     settings = {} if SparkSession.getActiveSession() else _defaults(cores, app)
+    # Where this process starts the JVM, it also warms up what the first write needs.
+    starts = _DAEMON in settings
+    compiling = compile_kernels() if starts else None
     builder = SparkSession.builder
     for name, value in {**settings, **(conf or {})}.items():
         builder = builder.config(name, value)
     with warnings.catch_warnings():
         # A local Connect server takes them at its start; its client then tries once more.
         warnings.filterwarnings("ignore", "Failed to set spark", UserWarning)
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
+    if starts:
+        warm_workers(session, compiling)
+    return session
 
 
 def _defaults(cores: int | str, app: str) -> dict[str, str]:

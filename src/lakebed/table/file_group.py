@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 
 from lakebed.errors import CorruptError
 from lakebed.format.names import BaseFileName, InlineLogName, LogKind, LogName, replay_key
+from lakebed.model.packing import file_cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +150,11 @@ class FileSlice:
             return self
         rest = tuple(log for log in self.log_files if log.name.instant != instant)
         return replace(self, tombstones=(*self.tombstones, *apart), log_files=rest)
+
+    @property
+    def cost_bytes(self) -> int:
+        """Estimate the work of reading it."""
+        return file_cost(sum(file.size_bytes for file in self.files), len(self.files))
 
 
 def join_path(partition: str, name: str) -> str:

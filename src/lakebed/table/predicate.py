@@ -40,8 +40,9 @@ _ARITHMETIC: dict[type[sql.Expression], Callable[..., pc.Expression]] = {
     sql.Sub: pc.subtract_checked,
     sql.Mul: pc.multiply_checked,
 }
-_NULL = pa.scalar(None, pa.null())
-_UNKNOWN = pa.scalar(None, pa.bool_())
+_NULL = pa.NA
+# Not pa.scalar(None, ...), which imports pandas.
+_UNKNOWN = pa.nulls(1, pa.bool_())[0]
 # From this many on Spark looks values up in a set, where -0.0 is not 0.0.
 _LONG_LIST = 10
 

@@ -65,13 +65,13 @@ def _number(text: str, least: int, most: int) -> int | None:
     return int(text) if least <= int(text) <= most else None
 
 
-def size_bytes(properties: Mapping[str, str], key: str, default: int) -> int:
+def size_bytes(properties: Mapping[str, str], key: str, default: int, *, least: int = 1) -> int:
     """Give a number of bytes, which may carry a unit: `10MB`."""
     text = properties.get(key, "").strip().upper()
     if not text:
         return default
     match = re.fullmatch(r"([0-9]{1,12})(|KB|MB|GB)", text)
-    if match is None or int(match[1]) == 0:
+    if match is None or int(match[1]) < least:
         raise InvalidError(f"{key}={text!r}: want a number of bytes, or one with KB, MB or GB")
     return int(match[1]) * _UNITS[match[2]]
 

@@ -39,7 +39,7 @@ MAX_DELETE_BYTES = 512 << 20
 
 _FEW_ROWS = 2_048
 _OPERATION = "_hoodie_operation"
-_DELETE_OPERATIONS = pa.array(["D", "-U"])
+_DELETE_OPERATIONS = ("D", "-U")
 KEY_FIELD = pa.field(RECORD_KEY, pa.string())
 _COMMIT_TIME_FIELD = pa.field(COMMIT_TIME, pa.string())
 
@@ -237,7 +237,7 @@ def _deleted_flags(batch: pa.RecordBatch, markers: list[str], needs: Needs) -> p
         if name == IS_DELETED:
             mask = column.cast(pa.bool_())
         elif name == _OPERATION:
-            mask = pc.is_in(column.cast(pa.string()), value_set=_DELETE_OPERATIONS)
+            mask = pc.is_in(column.cast(pa.string()), value_set=pa.array(_DELETE_OPERATIONS))
         else:
             assert needs.delete_marker is not None
             mask = pc.equal(column.cast(pa.string()), needs.delete_marker[1])

@@ -64,6 +64,11 @@ class NewRows:
     sample: tuple[BaseFile, ...]
     sizes: FileSizes
 
+    @property
+    def cost_bytes(self) -> int:
+        """Estimate the work."""
+        return sum(segment.cost_bytes for segment in self.segments)
+
 
 def fill_groups(
     segments: Iterable[Segment],

@@ -30,6 +30,7 @@ from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import DELETED, FLAGS, Run
 from lakebed.merge.window import merge_runs
 from lakebed.model.executor import Executor, TaskId
+from lakebed.model.packing import cost_of
 from lakebed.table.file_group import FileSlice
 from lakebed.write.moves import route_globally
 from lakebed.write.rows import PlacedRows, place_rows, run_schema
@@ -50,6 +51,11 @@ class Lookup:
     partition: str
     segments: tuple[Segment, ...]
     slices: tuple[FileSlice, ...]
+
+    @property
+    def cost_bytes(self) -> int:
+        """Estimate the work."""
+        return sum(map(cost_of, (*self.segments, *self.slices)))
 
 
 def locate_segments(

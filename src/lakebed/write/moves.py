@@ -32,6 +32,7 @@ from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS, Run
 from lakebed.merge.window import merge_runs
 from lakebed.model.executor import Executor, TaskId
+from lakebed.model.packing import cost_of
 from lakebed.table.config import TableType
 from lakebed.table.file_group import FileSlice
 from lakebed.table.partitions import partition_column
@@ -194,6 +195,11 @@ class Move:
     spec: WriteSpec
     slices: tuple[FileSlice, ...]
     segments: tuple[Segment, ...]
+
+    @property
+    def cost_bytes(self) -> int:
+        """Estimate the work."""
+        return sum(map(cost_of, (*self.segments, *self.slices)))
 
 
 def settle_moves(

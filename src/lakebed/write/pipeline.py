@@ -31,7 +31,7 @@ from lakebed.index.rings import LoadedRings, load_rings
 from lakebed.index.simple import indexed_slices
 from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
-from lakebed.model.executor import Executor, here_if
+from lakebed.model.executor import Executor
 from lakebed.storage.storage import Storage
 from lakebed.table.config import ConcurrencyMode, TableConfig
 from lakebed.table.damage import check_whole
@@ -53,16 +53,13 @@ from lakebed.write.fill import fill_groups
 from lakebed.write.locate import locate_segments
 from lakebed.write.moves import settle_moves
 from lakebed.write.operation import Kind, Operation
-from lakebed.write.plan import FileGroupWrite, plan_writes
+from lakebed.write.plan import plan_writes
 from lakebed.write.spec import WriteSpec
 from lakebed.write.staging import Segment, Staged
 from lakebed.write.status import RowCounts, WriteStatus
 
 Stage = Callable[[WriteSpec, Snapshot], Iterable[Staged]]
 
-# Below this many staged rows a second round of tasks costs more than it saves.
-SMALL_ROWS = 200_000
-SMALL_BYTES = 32 << 20
 _RETRIES = "hoodie.write.num.retries.on.conflict.failures"
 
 
@@ -127,9 +124,9 @@ def execute_write(
         filled: frozenset[tuple[str, str]] = frozenset()
         if isinstance(index, SimpleIndex):
             segments = _looked_up(target, source, transaction.snapshot, segments, spec)
-            segments, filled = fill_groups(segments, slices, spec, _run_by(target, segments))
+            segments, filled = fill_groups(segments, slices, spec, target.executor)
         writes = plan_writes(segments, slices, spec, filled)
-        written += _executor(target, writes).run(write_file_group, writes, "write files")
+        written += target.executor.run(write_file_group, writes, "write files")
         replaced = _replaced(operation, transaction.snapshot, touched)
         if transaction.config.index is None and named_index is not None:
             # Only now: a write that fails must not settle the index for those after it.
@@ -364,12 +361,10 @@ def _looked_up(
     if not spec.looks_up:
         return segments
     if not source.looks_up:
-        executor = _run_by(target, segments, snapshot.slices)
-        segments = locate_segments(segments, snapshot.slices, spec, executor)
+        segments = locate_segments(segments, snapshot.slices, spec, target.executor)
     if spec.looks_everywhere:
-        executor = _run_by(target, segments, snapshot.slices)
         slices = indexed_slices(snapshot.slices)
-        segments = settle_moves(segments, slices, spec, executor)
+        segments = settle_moves(segments, slices, spec, target.executor)
     return segments
 
 
@@ -422,20 +417,3 @@ def _groups_of(snapshot: Snapshot, partitions: set[str] | None) -> Mapping[str, 
         if partitions is None or group.partition in partitions:
             ids[group.partition].append(group.file_id)
     return {partition: tuple(sorted(of)) for partition, of in sorted(ids.items())}
-
-
-def _run_by(
-    target: WriteTarget, segments: Iterable[Segment], slices: Iterable[FileSlice] = ()
-) -> Executor:
-    """Choose who works on staged rows and reads what is there."""
-    rows = sum(segment.num_rows for segment in segments)
-    size_bytes = sum(file.size_bytes for slice_ in slices for file in slice_.files)
-    return here_if(rows <= SMALL_ROWS and size_bytes <= SMALL_BYTES, target.executor)
-
-
-def _executor(target: WriteTarget, writes: list[FileGroupWrite]) -> Executor:
-    """Choose who writes files."""
-    rows = sum(write.new_rows for write in writes)
-    return here_if(
-        rows <= SMALL_ROWS and all(write.old is None for write in writes), target.executor
-    )

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from lakebed.errors import UnsupportedError
+from lakebed.model.packing import WRITE_FACTOR, file_cost
 from lakebed.table.config import TableType
 from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice
 from lakebed.write.spec import WriteSpec
@@ -32,6 +33,12 @@ class FileGroupWrite:
     def as_log(self) -> bool:
         """Tell whether the rows become a log."""
         return self.below is not None
+
+    @property
+    def cost_bytes(self) -> int:
+        """Estimate the work: an old base file is read and written again."""
+        old = 0 if self.old is None else file_cost(WRITE_FACTOR * self.old.size_bytes, 1)
+        return old + file_cost(sum(segment.cost_bytes for segment in self.segments), 1)
 
     @property
     def new_rows(self) -> int:

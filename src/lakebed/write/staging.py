@@ -22,6 +22,7 @@ from lakebed.index.bucket import BucketPlace
 from lakebed.merge.order import sort_positions
 from lakebed.merge.run import FLAGS, Run
 from lakebed.model.executor import TaskId
+from lakebed.model.packing import ROW_BYTES, file_cost
 from lakebed.storage.storage import Storage, WriteStream
 from lakebed.write.log_runs import write_log
 from lakebed.write.own_keys import with_keys
@@ -54,6 +55,11 @@ class Segment:
     num_rows: int
     num_deletes: int = 0
     size_bytes: int = 0
+
+    @property
+    def cost_bytes(self) -> int:
+        """Estimate the work of reading and writing its rows."""
+        return file_cost(self.num_rows * ROW_BYTES, 1)
 
     def moved_to(self, file_id: str) -> "Segment":
         """Give the same rows for another file group."""

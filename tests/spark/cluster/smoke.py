@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import lakebed
+from lakebed.api.engines import DRIVER_MAX_BYTES
 from lakebed.errors import KeyValueError
-from lakebed.services.compaction import execute as compaction
 
 url, path = sys.argv[1:]
 report: dict[str, Any] = {}
@@ -69,7 +69,7 @@ except KeyValueError as error:
 report["commits"] = table.history().num_rows
 
 # However little there is to compact, Spark does it.
-compaction.SMALL_BYTES = 0
+spark.conf.set(DRIVER_MAX_BYTES, "0")
 logged = lakebed.create_table(
     spark, f"{path}-logs", ddl, key="id", ordering="ts", partition_by="region", buckets=2
 )

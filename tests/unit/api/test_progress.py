@@ -107,12 +107,6 @@ def test_after_a_failure_the_bar_is_gone_and_the_next_is_shown():
         assert text.getvalue().rstrip().endswith(WIPED)
 
 
-def test_an_executor_of_this_process_stays_one():
-    where, _ = console()
-    assert isinstance(watched(LocalExecutor(1), Display(where)), LocalExecutor)
-    assert not isinstance(watched(Watching(io.StringIO()), Display(where)), LocalExecutor)
-
-
 @contextlib.contextmanager
 def terminal(monkeypatch):
     """Make standard error a terminal, in a process that shows all at once; give what it shows.

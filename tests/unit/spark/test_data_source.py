@@ -126,7 +126,8 @@ def test_small_slices_share_a_task_and_none_is_lost():
     assert sorted(s.group.file_id for b in found for s in b) == sorted(
         s.group.file_id for s in slices
     )
-    assert [len(bundle) for bundle in found] == [1, 32, 32, 32, 4]
+    assert [s.group.file_id for s in found[0]] == [slices[100].group.file_id]
+    assert 2 <= len(found) <= 16
     assert bundles([]) == []
 
 

@@ -24,7 +24,7 @@ from lakebed.errors import (
 from lakebed.format.commit_metadata import CommitMetadata, WriteStat
 from lakebed.format.instant_name import Action
 from lakebed.merge.rule import MergeRule
-from lakebed.model.executor import Executor, LocalExecutor, TaskId, here_if
+from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.model.instant import Instant
 from lakebed.services.clustering.merge import ClusteringTask, cluster_input_group
 from lakebed.services.clustering.options import ClusteringOptions
@@ -45,7 +45,7 @@ from lakebed.table.properties_file import load_config
 from lakebed.table.snapshot import Snapshot, load_snapshot
 from lakebed.table.writer_index import BucketIndex, ConsistentHashingIndex
 from lakebed.timeline.timeline import TimelineInstant
-from lakebed.write.pipeline import SMALL_BYTES, WriteTarget
+from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
 
@@ -198,7 +198,7 @@ def _carry_out(
     works = _tasks(target, taken, groups, options)
     stats: list[WriteStat] = []
     damaged: dict[int, str] = {}
-    for number, written, problem in _executor(target, groups).run(_cluster, works, "cluster"):
+    for number, written, problem in target.executor.run(_cluster, works, "cluster"):
         stats += written
         if problem:
             damaged[number] = problem
@@ -256,12 +256,6 @@ def _tasks(
         )
         for number, group in enumerate(sorted(groups, key=lambda group: -group.size_bytes))
     ]
-
-
-def _executor(target: WriteTarget, groups: Iterable[InputGroup]) -> Executor:
-    """Merge little in this process: a round of distributed tasks would only add its overhead."""
-    small = sum(group.size_bytes for group in groups) <= SMALL_BYTES
-    return here_if(small, target.executor)
 
 
 def _metadata(

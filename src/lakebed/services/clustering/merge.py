@@ -17,6 +17,7 @@ from lakebed.merge.passes import MAX_FAN_IN, merge_in_passes
 from lakebed.merge.rule import Merger, MergeRule
 from lakebed.merge.run import Run
 from lakebed.model.executor import TaskId
+from lakebed.model.packing import WRITE_FACTOR, file_cost
 from lakebed.services.clustering.plan import InputGroup
 from lakebed.storage.storage import Storage
 from lakebed.table.config import TableConfig
@@ -60,6 +61,12 @@ class ClusteringTask:
     seed: str
     group: InputGroup
     target_bytes: int
+
+    @property
+    def cost_bytes(self) -> int:
+        """Estimate the work."""
+        slices = self.group.slices
+        return file_cost(WRITE_FACTOR * self.group.size_bytes, sum(len(s.files) for s in slices))
 
 
 def cluster_input_group(work: ClusteringTask, task: TaskId) -> tuple[WriteStat, ...]:

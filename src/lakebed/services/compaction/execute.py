@@ -11,7 +11,7 @@ from lakebed.format.avro_schema import arrow_to_avro
 from lakebed.format.commit_metadata import KEEPS_COMMIT_TIMES, CommitMetadata, WriteStat
 from lakebed.format.instant_name import Action, State
 from lakebed.merge.rule import Merger
-from lakebed.model.executor import Executor, TaskId, here_if
+from lakebed.model.executor import TaskId
 from lakebed.model.instant import Instant
 from lakebed.services.compaction.logs import replays_at_own_instant
 from lakebed.services.compaction.merge import CompactionTask, LogCounts, compact_file_group
@@ -23,7 +23,7 @@ from lakebed.table.retained import named_files
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.tombstones import compaction_cutoff
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
-from lakebed.write.pipeline import SMALL_BYTES, WriteTarget
+from lakebed.write.pipeline import WriteTarget
 from lakebed.write.status import WriteStatus
 
 log = logging.getLogger(__name__)
@@ -73,8 +73,7 @@ def execute_compaction(target: WriteTarget, instant: TimelineInstant | Instant) 
     with claim(target.storage, target.clock, target.commits, planned) as taken:
         plan = _read_plan(taken)
         works = _tasks(taken, plan, target.merger)
-        executor = _executor(target, works)
-        results = list(executor.run(_compact, works, "compact"))
+        results = list(target.executor.run(_compact, works, "compact"))
         statuses = [result for result in results if isinstance(result, WriteStatus)]
         damaged = [result for result in results if not isinstance(result, WriteStatus)]
         _check_place(plan, taken)
@@ -172,7 +171,7 @@ def _tasks(taken: Claim, plan: CompactionPlan, merger: Merger | None) -> list[Co
         if operation.group.file_id not in replaced.get(operation.group.partition, frozenset())
         and operation.logs
     ]
-    return sorted(works, key=lambda work: -_io_bytes(work.operation))
+    return sorted(works, key=lambda work: -work.cost_bytes)
 
 
 def _with_tombstones_apart(operation: CompactionOperation) -> CompactionOperation:
@@ -209,16 +208,6 @@ def _log_counts(snapshot: Snapshot, plan: CompactionPlan) -> list[LogCounts]:
         rows = sum(stat.num_writes or 0 for stat in told)
         found.append(LogCounts(rows, sum(stat.num_deletes or 0 for stat in told)))
     return found
-
-
-def _io_bytes(operation: CompactionOperation) -> float:
-    return operation.metrics.get("TOTAL_IO_MB", 0) * (1 << 20) + operation.log_bytes
-
-
-def _executor(target: WriteTarget, works: list[CompactionTask]) -> Executor:
-    """Merge little in this process: a round of distributed tasks would only add its overhead."""
-    small = sum(_io_bytes(work.operation) for work in works) <= SMALL_BYTES
-    return here_if(small, target.executor)
 
 
 def _check_place(plan: CompactionPlan, taken: Claim) -> None:

@@ -18,6 +18,7 @@ from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import DELETED, FLAGS
 from lakebed.model.executor import TaskId
+from lakebed.model.packing import WRITE_FACTOR, file_cost
 from lakebed.services.compaction.logs import folds_logs_first, log_run
 from lakebed.services.compaction.plan import count_joinable
 from lakebed.services.compaction.plan_file import CompactionOperation, Kind
@@ -66,6 +67,13 @@ class CompactionTask:
     # Ordered deletes of commits before it are forgotten; without one, all of them.
     cutoff: str
     counts: LogCounts = LogCounts()
+
+    @property
+    def cost_bytes(self) -> int:
+        """Estimate the work from what the planner saw; sizes in a parsed plan are 0."""
+        operation = self.operation
+        read_bytes = int(operation.metrics.get("TOTAL_IO_MB", 0) * (1 << 20)) + operation.log_bytes
+        return file_cost(WRITE_FACTOR * read_bytes, len(operation.logs) + 2)
 
 
 def compact_file_group(work: CompactionTask, task: TaskId) -> WriteStatus:

@@ -43,6 +43,11 @@ class PlacesCheck:
     slices: tuple[FileSlice, ...]
     where: str
 
+    @property
+    def cost_bytes(self) -> int:
+        """Estimate the work."""
+        return sum(slice_.cost_bytes for slice_ in self.slices)
+
 
 def check_places(check: PlacesCheck, task: TaskId) -> Checked:
     """Find keys that lie in several of the slices, deleted ones left out."""

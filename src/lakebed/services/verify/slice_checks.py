@@ -20,6 +20,7 @@ from lakebed.errors import (
 )
 from lakebed.format.meta_columns import FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
 from lakebed.model.executor import TaskId
+from lakebed.model.packing import file_cost
 from lakebed.services.verify.bloom import (
     FOOTER_BLOOM,
     FOOTER_BLOOM_TYPE,
@@ -64,6 +65,11 @@ class SliceCheck:
     base_rows: int | None
     full: bool
     superseded: bool = False
+
+    @property
+    def cost_bytes(self) -> int:
+        """Estimate the work; without `full` only footers are read."""
+        return self.slice_.cost_bytes if self.full else file_cost(0, len(self.slice_.files))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,19 +13,19 @@ from pyspark.sql.types import StructType
 from lakebed.errors import InvalidError, SchemaError
 from lakebed.format.meta_columns import META_FIELDS
 from lakebed.index.scan import Scan, plan_incremental, plan_scan
+from lakebed.model.packing import pack, useful_tasks
 from lakebed.model.read_options import ReadOptions
 from lakebed.spark.data_source.changes import CHANGES_SCHEMA, ChangesReader
 from lakebed.spark.data_source.filters import to_predicate
 from lakebed.spark.data_source.moment import commits_of, parsed, snapshot_of
 from lakebed.spark.errors import plainly
-from lakebed.spark.executor import MAX_TASKS
 from lakebed.spark.schema import arrow_to_spark
 from lakebed.table.conform import conform_array
 from lakebed.table.file_group import FileSlice
 from lakebed.table.snapshot import Snapshot
 
-# Small slices share a task up to about this many bytes: a task costs more than it reads.
-_TASK_BYTES = 32 << 20
+# Here a worker plans, and nothing tells it how many cores there are.
+_CORES = 8
 # Spark asks `pushFilters` of a reader only here, and refuses a reader that has it elsewhere while
 # spark.sql.python.filterPushdown.enabled is false. What the reader gives then Spark 4.2 keeps with
 # the DataFrame, and a later query without filters, or another branch of the same query, reads by
@@ -114,18 +114,9 @@ class PushdownReader(Reader):
 
 def bundles(slices: Sequence[FileSlice]) -> list[tuple[FileSlice, ...]]:
     """Put small slices together, so that there are neither many tiny tasks nor a huge one."""
-    sized = [(sum(file.size_bytes for file in s.files), s) for s in slices]
-    total = sum(size for size, _ in sized)
-    limit = max(_TASK_BYTES, -(-total // MAX_TASKS))
-    found: list[list[FileSlice]] = []
-    room = 0
-    for size, slice_ in sorted(sized, key=lambda item: (-item[0], item[1].group)):
-        if not found or size > room:
-            found.append([])
-            room = limit
-        found[-1].append(slice_)
-        room -= size
-    return [tuple(bundle) for bundle in found]
+    costs = [slice_.cost_bytes for slice_ in slices]
+    packs = pack(costs, useful_tasks(costs, _CORES))
+    return [tuple(slices[number] for number in numbers) for numbers in packs]
 
 
 def _full_schema(snapshot: Snapshot) -> pa.Schema:

@@ -45,9 +45,9 @@ class GroupChanges:
     steps: tuple[ChangeStep, ...]
 
     @property
-    def size_bytes(self) -> int:
-        """Give about how much there is to read."""
-        return sum(file.size_bytes for slice_ in self._slices for file in slice_.files)
+    def cost_bytes(self) -> int:
+        """Estimate the work of reading them."""
+        return sum(slice_.cost_bytes for slice_ in self._slices)
 
     @property
     def needs_merge(self) -> bool:

@@ -26,6 +26,11 @@ class ChangeScan:
         """Give the columns: op, ts_ms, before and after."""
         return self.reader.change_schema
 
+    @property
+    def cost_bytes(self) -> int:
+        """Estimate the work of reading it."""
+        return sum(group.cost_bytes for group in self.groups)
+
     def read(self, group: GroupChanges) -> Iterator[pa.RecordBatch]:
         """Yield the changes of one file group."""
         return self.reader.read(group)

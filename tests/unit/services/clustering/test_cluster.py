@@ -468,10 +468,7 @@ class PicklingExecutor:
             yield pickle.loads(result)
 
 
-def test_tasks_of_another_process_that_run_twice_leave_one_result(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("lakebed.services.clustering.execute.SMALL_BYTES", -1)
+def test_tasks_of_another_process_that_run_twice_leave_one_result(tmp_path: Path):
     table = history(storage=LocalStorage(tmp_path))
     before = user_rows(table)
     done(cluster(replace(table._target(), executor=PicklingExecutor())))

@@ -136,8 +136,6 @@ def test_tasks_of_another_process_that_run_twice_leave_one_result(mode: str, tmp
     assert planned is not None
     target = table._target()
     assert not isinstance(target.executor, LocalExecutor)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("lakebed.services.compaction.execute.SMALL_BYTES", -1)
-        execute_compaction(target, planned.instant)
+    execute_compaction(target, planned.instant)
     assert user_rows(reopen(storage)) == rows
     check_no_leftovers(storage)

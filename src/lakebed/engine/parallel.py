@@ -1,0 +1,97 @@
+"""Several streams read at once by threads of this process, with a bound on what they hold."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+# What each thread may have read before the caller takes it.
+_HELD_PER_THREAD = 2
+
+
+def read_parallel(opens: Sequence[Callable[[], Iterator[T]]], threads: int) -> Iterator[T]:
+    """Yield what all streams yield, as it becomes ready; those of one stream stay in order.
+
+    Each of `opens` opens a stream. One thread reads a stream from its beginning to its end, in the
+    order given; no thread is ahead of the caller by more than a few items. Threads end when the
+    caller has read all, when a stream fails, and when the caller drops this iterator.
+    """
+    if threads <= 1 or len(opens) <= 1:
+        for open_ in opens:
+            yield from open_()
+        return
+    pool = _Readers(opens, min(threads, len(opens)))
+    try:
+        yield from pool.items()
+    finally:
+        pool.stop()
+
+
+class _Readers(Generic[T]):
+    def __init__(self, opens: Sequence[Callable[[], Iterator[T]]], threads: int) -> None:
+        self._waiting = deque(opens)
+        self._ready: deque[T] = deque()
+        self._room = threads * _HELD_PER_THREAD
+        self._running = threads
+        self._failure: BaseException | None = None
+        self._stopped = False
+        self._changed = threading.Condition()
+        # An iterator that is kept but never read to its end must not keep the process alive.
+        self._threads = [
+            threading.Thread(target=self._work, name=f"lakebed-read-{number}", daemon=True)
+            for number in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def items(self) -> Iterator[T]:
+        """Yield items until every stream has ended; raise the first failure."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._ready or self._failure or not self._running)
+                if self._failure is not None:
+                    raise self._failure
+                if not self._ready:
+                    return
+                item = self._ready.popleft()
+                self._changed.notify_all()
+            yield item
+
+    def stop(self) -> None:
+        """End the threads and wait for them; what they hold is dropped."""
+        with self._changed:
+            self._stopped = True
+            self._ready.clear()
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self) -> None:
+        try:
+            while (open_ := self._next()) is not None:
+                for item in open_():
+                    if not self._put(item):
+                        return
+        except BaseException as error:  # noqa: BLE001 - raised again where the caller reads
+            with self._changed:
+                self._failure = self._failure or error
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._changed.notify_all()
+
+    def _next(self) -> Callable[[], Iterator[T]] | None:
+        with self._changed:
+            return self._waiting.popleft() if self._waiting and not self._stopped else None
+
+    def _put(self, item: T) -> bool:
+        """Hand an item over once there is room for it; False if nobody reads on."""
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._ready) < self._room or self._stopped)
+            if self._stopped:
+                return False
+            self._ready.append(item)
+            self._changed.notify_all()
+            return True

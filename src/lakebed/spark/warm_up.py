@@ -1,0 +1,54 @@
+"""What the first write of a new session would wait for, done while the user goes on.
+
+Kernels that were never compiled on this machine are compiled while the JVM starts. Then one small
+task per core makes Spark start the daemon of its Python workers, which loads our code, and fork
+the workers. None of it changes what a session does: where it fails, the first write does it.
+"""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from lakebed.format import kernel as hash_kernel
+from lakebed.format.avro_rows import kernel as avro_kernel
+from lakebed.format.compiled import has_cache
+from lakebed.merge import kernel as merge_kernel
+from lakebed.spark.parallelism import parallelism
+
+_KERNELS = (hash_kernel, avro_kernel, merge_kernel)
+
+
+def compile_kernels() -> subprocess.Popen[bytes] | None:
+    """Start a process that compiles the kernels; None if they are on disk already."""
+    if all(has_cache(str(kernel.__file__)) for kernel in _KERNELS):
+        return None
+    return subprocess.Popen(
+        [sys.executable, "-m", "lakebed.spark.daemon", "compile"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def warm_workers(spark: SparkSession, compiling: subprocess.Popen[bytes] | None) -> None:
+    """Let Spark start its Python workers, beside what the caller does, after `compiling`."""
+
+    def work() -> None:
+        if compiling is not None:
+            compiling.wait()
+        # The session may be stopped meanwhile.
+        with suppress(Exception):
+            cores = parallelism(spark)
+            spark.addTag("lakebed-warm-up")
+            spark.range(0, cores, 1, cores).mapInArrow(_pass_on, "id bigint").collect()
+
+    threading.Thread(target=work, name="lakebed-warm-up", daemon=True).start()
+
+
+def _pass_on(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+    return batches
