@@ -11,7 +11,7 @@ import lakebed
 from lakebed.format.meta_columns import META_COLUMNS
 from spark.frames import session_conf
 from support import hudi_rs
-from support.fixtures import names, unpack
+from support.fixtures import SPELLING, names, unpack, unpack_from
 
 
 @pytest.mark.timeout(900)  # some seventy small tables
@@ -19,6 +19,7 @@ def test_spark_reads_every_golden_table_as_we_do_in_process(spark: SparkSession,
     tables = [
         *((name, unpack(name, tmp_path)) for name in names()),
         *((name, hudi_rs.unpack(name, tmp_path / name)[0]) for name in hudi_rs.NAMES),
+        *((name, unpack_from(SPELLING, name, tmp_path)) for name in names(SPELLING)),
     ]
     # Small tables too are read by a Spark job here, and two at a time.
     with (
@@ -27,7 +28,7 @@ def test_spark_reads_every_golden_table_as_we_do_in_process(spark: SparkSession,
     ):
         differing = list(threads.map(lambda table: reads_otherwise(spark, *table), tables))
     assert [name for name in differing if name] == []
-    assert len(differing) >= 48
+    assert len(differing) >= 53
 
 
 def reads_otherwise(spark: SparkSession, name: str, path: Path) -> str:

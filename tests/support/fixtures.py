@@ -10,9 +10,9 @@ FOLDER = Path(__file__).parent.parent / "golden" / "fixtures" / "hudi-1.2"
 SPELLING = FOLDER.parent / "spelling"
 
 
-def names() -> list[str]:
+def names(folder: Path = FOLDER) -> list[str]:
     """Give the name of every table."""
-    return sorted(path.name.removesuffix(".tar.gz") for path in FOLDER.glob("*.tar.gz"))
+    return sorted(path.name.removesuffix(".tar.gz") for path in folder.glob("*.tar.gz"))
 
 
 def unpack(name: str, into: Path) -> Path:
