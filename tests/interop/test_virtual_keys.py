@@ -44,5 +44,7 @@ def test_rows_without_stored_keys_are_merged_as_hudi_merges_them(
     assert found.column("_hoodie_record_key").null_count == len(found) == 9
     theirs = hudi.read(path).sort_by("n").select(SCHEMA.names)
     assert found.select(SCHEMA.names).to_pylist() == theirs.to_pylist()
+    keys = [{"id": row["id"], "n": row["n"], "dt": "a"} for row in rows]
+    assert table.lookup(keys).sort_by("n").to_pylist() == theirs.to_pylist()
     with pytest.raises(UnsupportedError, match="without meta columns"):
         table.upsert(pa.Table.from_pylist(rows, SCHEMA), index="bucket", buckets=2)

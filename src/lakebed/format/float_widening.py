@@ -9,6 +9,7 @@ zero) go through the text, each distinct one once.
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from lakebed.format.java_text import float_text
 
@@ -62,6 +63,15 @@ def widen_floats(values: npt.NDArray[np.float32]) -> _Doubles:
     made[left] = np.array(texts, dtype=np.float64)[places]
     widened[rest] = np.copysign(made, widened[rest])
     return widened
+
+
+def widen_column(column: pa.FloatArray) -> pa.DoubleArray:
+    """Return a column of floats as doubles; null stays null."""
+    # A value behind a null is of no row.
+    values = column.fill_null(0.0) if column.null_count else column
+    widened = widen_floats(values.to_numpy(zero_copy_only=False))
+    nulls = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+    return pa.array(widened, mask=nulls, from_pandas=False)
 
 
 def _whole_numbers(exponent: _Ints, fraction: _Ints, used: _Ints) -> _Doubles:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from lakebed.errors import SchemaError
 from lakebed.format.avro_columns import encode_longs, encode_sized, fixed, join, ragged
 from lakebed.format.delete_block import OrderingKind
-from lakebed.format.float_widening import widen_floats
+from lakebed.format.float_widening import widen_column
 
 DECIMAL: Final = pa.decimal128(38, 15)
 _LAST_MILLIS: Final = 9_999_999_999_999
@@ -144,7 +144,7 @@ def _fit_moments(values: pa.Array, kind: OrderingKind, wanted: pa.DataType) -> p
 
 def _fit_floats(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_float32(values.type) and pa.types.is_float64(wanted):
-        return pa.array(widen_floats(values.to_numpy()))
+        return widen_column(values)
     found = values.cast(wanted)
     if pa.types.is_floating(values.type):
         lossy = pc.and_(pc.not_equal(found.cast(values.type), values), pc.invert(pc.is_nan(values)))

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import SchemaError
-from lakebed.format.float_widening import widen_floats
+from lakebed.format.float_widening import widen_column
 from lakebed.table.schema import find_field, is_list_like, join_path, widens
 
 Cast = Callable[[pa.Array, pa.DataType], pa.Array | None]
@@ -40,16 +40,8 @@ def cast_exactly(array: pa.Array, target: pa.DataType) -> pa.Array | None:
     if not castable(array.type, target):
         return None
     if pa.types.is_float32(array.type) and pa.types.is_float64(target):
-        return _widen(array)
+        return widen_column(array)
     return array.cast(target, safe=True)
-
-
-def _widen(array: pa.FloatArray) -> pa.DoubleArray:
-    # A value behind a null is nobody's.
-    values = array.fill_null(0.0) if array.null_count else array
-    widened = widen_floats(values.to_numpy(zero_copy_only=False))
-    nulls = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
-    return pa.array(widened, mask=nulls, from_pandas=False)
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -133,6 +133,7 @@ def test_int_0_in_an_array_is_a_value_of_an_int_column_and_none_of_another():
         (value("INT", 7), pa.int64(), 7),
         (value("INT", 7), pa.float64(), 7.0),
         (value("FLOAT", 0.5), pa.float64(), 0.5),
+        (value("FLOAT", 0.1), pa.float64(), 0.1),
         (value("DOUBLE", 0.5), pa.float32(), 0.5),
         (value("INT", 7), pa.decimal128(12, 2), Decimal("7.00")),
         (value("DECIMAL", Decimal("7.25")), pa.decimal128(4, 2), Decimal("7.25")),

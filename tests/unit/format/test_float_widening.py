@@ -3,11 +3,12 @@
 import math
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.format.float_widening import widen_floats
+from lakebed.format.float_widening import widen_column, widen_floats
 from lakebed.format.java_text import float_text
 
 _BITS = st.integers(-(2**31), 2**31 - 1)
@@ -42,3 +43,8 @@ def test_the_order_of_numbers_stays():
 def test_what_has_no_digits_stays(value):
     [widened] = widen_floats(np.array([value], dtype=np.float32)).tolist()
     assert repr(widened) == repr(value)
+
+
+def test_nulls_stay_null_and_nan_stays_nan_in_a_slice_of_a_column():
+    column = pa.array([9.0, None, math.nan, 0.1, None, 0.2], pa.float32()).slice(1, 4)
+    assert list(map(repr, widen_column(column).to_pylist())) == ["None", "nan", "0.1", "None"]
