@@ -113,7 +113,7 @@ def test_a_foreign_writer_between_begin_and_complete_wins(deed, before):
 
 @pytest.mark.parametrize(
     ("before", "nth"),
-    [("close p/", 1), ("names p", 1), (f"names {TIMELINE}", 2), (f"names {TIMELINE}", 3)],
+    [("close p/", 1), ("names p", 1), *((f"names {TIMELINE}", nth) for nth in (3, 4, 5, 6))],
 )
 def test_a_foreign_writer_that_rolls_ours_back_wins(before, nth):
     storage = memory_storage()
