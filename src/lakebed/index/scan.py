@@ -19,12 +19,13 @@ from lakebed.storage.storage import Storage
 from lakebed.table.changes.column_types import check_column_types
 from lakebed.table.changes.commit_range import RangeCommit
 from lakebed.table.changes.history import GroupHistory, PastSlice
-from lakebed.table.changes.incremental import incremental_slices
+from lakebed.table.changes.incremental import incremental_slices, written_groups
 from lakebed.table.changes.log_compactions import superseded_files
 from lakebed.table.changes.named import gone
+from lakebed.table.changes.touched_keys import logged_keys
 from lakebed.table.config import TableConfig
 from lakebed.table.damage import check_whole
-from lakebed.table.file_group import FileGroupId, FileSlice, LostFile
+from lakebed.table.file_group import FileGroupId, FileSlice, LogFile, LostFile
 from lakebed.table.key_filter import KeyFilter
 from lakebed.table.log_reader import slice_sources
 from lakebed.table.merge_rule import merge_rule
@@ -33,7 +34,7 @@ from lakebed.table.row_group_filter import RowGroupFilter
 from lakebed.table.run_source import RunSource
 from lakebed.table.slice_reader import read_slice
 from lakebed.table.snapshot import Snapshot
-from lakebed.timeline.timeline import Timeline
+from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline
 
 # About what is read of a large file to find a few keys in it.
 _FEW_KEYS_BYTES = 1 << 20
@@ -130,8 +131,18 @@ class Scan:
         predicate: Predicate | None,
         commits: pa.StringArray,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the commits; one that lost against a row of no commit of them too."""
+        """Yield the rows of the commits.
+
+        Unless versions are resolved in sequence, one that lost against a row of no commit of them
+        comes too, as in Hudi.
+        """
         wanted = list(dict.fromkeys([*columns, RECORD_KEY, COMMIT_TIME]))
+        if self.config.is_lsm_tree:
+            keys = self.key_filter or self._written_keys(slice_)
+            for batch in self._read(slice_, wanted, predicate, key_filter=keys):
+                ours = pc.is_in(batch.column(COMMIT_TIME), value_set=commits)
+                yield batch.filter(ours).select(columns)
+            return
         whole = self._whole_of_parts(slice_)
         merged = self._read(whole or slice_, wanted, predicate)
         if whole is not None or slice_.base_file is None or not slice_.needs_merge:
@@ -148,6 +159,26 @@ class Scan:
             lost = logs.filter(pc.is_in(logs.column(RECORD_KEY), value_set=others))
             counts = pc.is_in(lost.column(COMMIT_TIME), value_set=commits)
             yield lost.filter(counts).select(columns)
+
+    def _written_keys(self, slice_: FileSlice) -> KeyFilter | None:
+        """Return the keys that the logs of the commits touch; None where any key may be wanted.
+
+        A base file may hold rows of any commit that completed before it was planned, and so may a
+        log that a log compaction wrote. Of other logs all rows are of their own commit.
+        """
+        assert self.commits is not None
+        base, ours = slice_.base_file, set(self.commits)
+        if base is None or base.name.instant >= min(ours) or not slice_.needs_merge:
+            return None
+
+        def may_hold(log: LogFile) -> bool:
+            commit = self.timeline.completed(log.name.instant)
+            own = commit is not None and commit.plan_action in COMMIT_ACTIONS
+            return log.name.instant in ours or not own
+
+        logs = tuple(filter(may_hold, slice_.log_files))
+        visible = self.timeline.is_committed
+        return logged_keys(self.storage, slice_, logs, self.config, visible)
 
     def _whole_of_parts(self, slice_: FileSlice) -> FileSlice | None:
         """Give all of a slice some of whose rows are parts: what they lack is in older files.
@@ -167,6 +198,7 @@ class Scan:
         columns: Sequence[str],
         predicate: Predicate | None,
         sources: Sequence[RunSource] | None = None,
+        key_filter: KeyFilter | None = None,
     ) -> Iterator[pa.RecordBatch]:
         row_groups = None
         if predicate is not None:
@@ -179,7 +211,7 @@ class Scan:
             columns,
             self.rule,
             self.timeline.is_committed,
-            key_filter=self.key_filter,
+            key_filter=key_filter or self.key_filter,
             buffer_bytes=self.config.read_buffer_bytes,
             sources=sources,
             row_groups=row_groups,
@@ -221,9 +253,10 @@ def plan_incremental(
 ) -> Scan:
     """Settle which slices a read of what `commits` wrote touches."""
     ignored = superseded_files(snapshot, commits)
+    if snapshot.config.is_lsm_tree:
+        return _plan_standing(snapshot, commits, ignored, columns, where, merger)
     slices = incremental_slices(snapshot.storage, commits, ignored)
-    written_by = {file.name.instant for slice_ in slices for file in slice_.files}
-    check_column_types(snapshot, commits, written_by, columns)
+    _check_types(snapshot, commits, slices, columns)
     merged = frozenset(slice_.group for slice_ in slices if slice_.needs_merge)
     history = GroupHistory(snapshot, commits, merged, ignored)
     wholes = {
@@ -231,6 +264,39 @@ def plan_incremental(
     }
     scan = _scan(snapshot, slices, columns, where, merger)
     return replace(scan, commits=tuple(commit.requested for commit in commits), wholes=wholes)
+
+
+def _check_types(
+    snapshot: Snapshot,
+    commits: Sequence[RangeCommit],
+    slices: Sequence[FileSlice],
+    columns: Sequence[str],
+) -> None:
+    written_by = {file.name.instant for slice_ in slices for file in slice_.files}
+    check_column_types(snapshot, commits, written_by, columns)
+
+
+def _plan_standing(
+    snapshot: Snapshot,
+    commits: Sequence[RangeCommit],
+    ignored: frozenset[str],
+    columns: Sequence[str],
+    where: str | None,
+    merger: Merger | None,
+) -> Scan:
+    """Settle a read of the rows of `commits` that stand once all of them have completed."""
+    groups = written_groups(commits)
+    history = GroupHistory(snapshot, commits, groups, ignored)
+    slices: list[FileSlice] = []
+    for group in sorted(groups):
+        past = history.slice_at(group, commits[-1].completion, inclusive=True)
+        if past.lost is not None:
+            raise gone(f"rows written from {commits[0].completion} on", past.lost)
+        if past.slice_ is not None:
+            slices.append(past.slice_)
+    _check_types(snapshot, commits, slices, columns)
+    scan = _scan(snapshot, slices, columns, where, merger)
+    return replace(scan, commits=tuple(commit.requested for commit in commits))
 
 
 def _scan(

@@ -1,14 +1,14 @@
 """From rows in key order to one row per key: fold the repeated keys, take the rows that stand."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lakebed.errors import CorruptError, InvalidError, UnsupportedError
-from lakebed.format.meta_columns import COMMIT_TIME, RECORD_KEY
+from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
 from lakebed.merge.arrays import Bytes, Ints, int64_array, to_numpy, uint8_array
 from lakebed.merge.custom import Repeated, merge_rounds
 from lakebed.merge.fill import fill_classes, stand_in
@@ -16,6 +16,8 @@ from lakebed.merge.ranks import ordering_ranks
 from lakebed.merge.rule import Merger, MergeRule
 from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS, Run
 from lakebed.merge.tree import Order, Versions, fold_versions
+
+_STAMPS = (COMMIT_TIME, COMMIT_SEQNO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +135,35 @@ def choose(parts: Sequence[Part], order: Order, rule: MergeRule, *, kernel: bool
         kernel=kernel,
     )
     winners[keys] = folded.winners
-    filled = rule.fill is not None
-    sources[:, keys] = stand_in(folded.sources, folded.winners) if filled else folded.sources
     if results is not None:
         results[keys] = folded.flags
-    return Standing(winners, columns.classes, sources, results)
+    if rule.fill is None:
+        sources[:, keys] = folded.sources
+        return Standing(winners, columns.classes, sources, results)
+    sources[:, keys] = stand_in(folded.sources, folded.winners)
+    standing = Standing(winners, columns.classes, sources, results)
+    if rule.logs_first or columns.yields.any():
+        return standing
+    return _stamped(standing, keys, np.maximum(folded.sources.max(axis=0), folded.winners))
+
+
+def _stamped(standing: Standing, keys: Ints, newest: Ints) -> Standing:
+    """Make rows that a later version filled rows of its commit, so that readers of changes see it.
+
+    Rows are numbered in the order of their runs.
+    """
+    stamps = [name for names in standing.classes for name in names if name in _STAMPS]
+    if not stamps:
+        return standing
+    classes = [[name for name in names if name not in stamps] for names in standing.classes]
+    filled = standing.winners.copy()
+    filled[keys] = newest
+    kept = [at for at, names in enumerate(classes) if names]
+    return replace(
+        standing,
+        classes=[*(classes[at] for at in kept), stamps],
+        sources=np.vstack([standing.sources[kept], filled]),
+    )
 
 
 def every_version(parts: Sequence[Part], order: Order) -> pa.RecordBatch:

@@ -1,7 +1,7 @@
 """File groups as they were: the slice of a group when a given commit had just been completed."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,9 +15,11 @@ from lakebed.table.file_group import (
     BaseFile,
     FileGroupId,
     FileSlice,
+    PendingCompaction,
     build_slices,
     latest_slice,
 )
+from lakebed.table.planned import pending_compactions
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.archived import read_completions
 
@@ -63,11 +65,39 @@ class GroupHistory:
                 f"file group {group}: column groups are not read by this release"
             )
         then = [file for file in files.values() if self._is_then(file, completion, inclusive)]
-        return latest_slice(build_slices(group, then, self._slicing_time))
+        pending = [plan for plan in self._pending.get(group, ()) if plan.instant < completion]
+        lsm_tree = self.snapshot.config.is_lsm_tree
+        return latest_slice(
+            build_slices(group, then, self._slicing_time, pending, lsm_tree=lsm_tree)
+        )
 
     def _is_then(self, file: DataFile, completion: Instant, inclusive: bool) -> bool:
+        if file.name.instant in self._compactions:
+            # From its plan on it holds what readers see below later logs, and keeps these apart.
+            return file.name.instant < completion
         done = self._completion_of(file.name.instant)
         return done < completion or (inclusive and done == completion)
+
+    @cached_property
+    def _pending(self) -> Mapping[FileGroupId, tuple[PendingCompaction, ...]]:
+        """Return the compactions that are still pending, where logs keep apart from their plan on."""
+        snapshot = self.snapshot
+        if not snapshot.config.is_lsm_tree:
+            return {}
+        return pending_compactions(snapshot.commits.active, snapshot.timeline, snapshot.config)
+
+    @cached_property
+    def _compactions(self) -> frozenset[Instant]:
+        """Return the full compactions, where they change nothing that a read shows."""
+        if not self.snapshot.config.is_lsm_tree:
+            return frozenset()
+        active = (
+            instant.requested
+            for instant in self.snapshot.timeline.instants
+            if instant.is_completed and instant.plan_action is Action.COMPACTION
+        )
+        told = (c.requested for c in self.commits if c.metadata.operation_type == "COMPACT")
+        return frozenset([*active, *told])
 
     def _is_doubtful(self, found: FileSlice | None) -> bool:
         """Tell whether files that nothing but the archive knows of may belong to a slice.

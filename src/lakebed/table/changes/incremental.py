@@ -1,6 +1,9 @@
 """Which slices hold the rows that commits wrote.
 
-As in Hudi 1.x (MergeOnReadIncrementalRelationV2): of the files that the commits of the range
+Of an `lsm_tree` table: the rows that stand when the last commit of the range has completed, in the
+file groups that its commits wrote to. So it does not matter when a compaction ran.
+
+Of other tables as in Hudi 1.x (MergeOnReadIncrementalRelationV2): of the files that the commits of the range
 name, table services included, the newest slice of each file group that none of them replaced.
 Logs are merged among themselves and with a base file of the range only. So an update
 that lost against an older row is shown, unless a compaction of the range has settled it.
@@ -13,7 +16,13 @@ from lakebed.errors import UnsupportedError
 from lakebed.storage.storage import Storage
 from lakebed.table.changes.commit_range import RangeCommit
 from lakebed.table.changes.named import DataFile, check_there, named_data_files
-from lakebed.table.file_group import FileSlice, build_slices, group_files, latest_slice
+from lakebed.table.file_group import (
+    FileGroupId,
+    FileSlice,
+    build_slices,
+    group_files,
+    latest_slice,
+)
 
 
 def incremental_slices(
@@ -43,6 +52,14 @@ def incremental_slices(
     sizes = present_sizes(storage, (file for slice_ in found for file in slice_.files))
     check_there(found, sizes, f"changes from {commits[0].completion} on" if commits else "changes")
     return tuple(found)
+
+
+def written_groups(commits: Sequence[RangeCommit]) -> frozenset[FileGroupId]:
+    """Return the file groups that the commits wrote files of, and that none of them replaced."""
+    replaced = replaced_at(commits)
+    files = (f for c in commits for f in named_data_files(c.requested, c.metadata))
+    groups = {FileGroupId(f.partition, f.name.file_id, f.name.column_group) for f in files}
+    return frozenset(g for g in groups if (g.partition, g.file_id) not in replaced)
 
 
 def replaced_at(commits: Iterable[RangeCommit]) -> Mapping[tuple[str, str], str]:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from lakebed.format.meta_columns import RECORD_KEY
 from lakebed.storage.storage import Storage
 from lakebed.table.config import TableConfig
-from lakebed.table.file_group import FileSlice
+from lakebed.table.file_group import FileSlice, LogFile
 from lakebed.table.key_filter import KeyFilter
 from lakebed.table.log_reader import slice_sources
 from lakebed.table.run_reader import Needs, read_run
@@ -36,9 +36,19 @@ def touched_keys(
     if before.base_file != after.base_file or not set(before.log_files) < set(after.log_files):
         return None
     logs = tuple(log for log in after.log_files if log not in before.log_files)
-    sources = slice_sources(
-        storage, replace(after, base_file=None, log_files=logs), config, is_visible
-    )
+    return logged_keys(storage, after, logs, config, is_visible)
+
+
+def logged_keys(
+    storage: Storage,
+    slice_: FileSlice,
+    logs: tuple[LogFile, ...],
+    config: TableConfig,
+    is_visible: Callable[[str], bool],
+) -> KeyFilter | None:
+    """Return the keys in some `logs` of a slice; None if they are too many."""
+    alone = replace(slice_, base_file=None, tombstones=(), log_files=logs, boundary=None)
+    sources = slice_sources(storage, alone, config, is_visible)
     needs = Needs(
         (),
         delete_marker=config.delete_marker,
