@@ -145,15 +145,20 @@ class Snapshot:
         return {partition: frozenset(ids) for partition, ids in gone.items()}
 
     @cached_property
+    def pending(self) -> Mapping[FileGroupId, tuple[PendingCompaction, ...]]:
+        """Return the pending compactions that divide the logs of each file group."""
+        plans = self.planned
+        if plans is None:
+            plans = self.commits.pending_compactions(self.timeline)
+        return slice_boundaries(plans, self.timeline, self.config)
+
+    @cached_property
     def groups(self) -> Mapping[FileGroupId, tuple[FileSlice, ...]]:
         """Give all visible slices of every file group that still counts, oldest first.
 
         A file group that is damaged is among them, with the slices that can be seen of it.
         """
-        plans = self.planned
-        if plans is None:
-            plans = self.commits.pending_compactions(self.timeline)
-        pending = slice_boundaries(plans, self.timeline, self.config)
+        pending = self.pending
         lsm_tree = self.config.is_lsm_tree
         found: dict[FileGroupId, tuple[FileSlice, ...]] = {}
         unresolved = {group for group, _ in self._resolved.unresolved}

@@ -109,9 +109,7 @@ def test_a_late_row_changes_nothing(table: Table):
     one = write(table, ("a", 1, 5))
     write(table, ("a", 2, 4), ("b", 2, 4))
     assert changes(table, since=one) == [("i", None, ("b", 2))]
-    # Of logs only those of the range are merged, as in Hudi.
-    stale = [("a", 2)] if table.config.table_type == MOR else []
-    assert seen(table, since=one) == [*stale, ("b", 2)]
+    assert seen(table, since=one) == [("b", 2)]
 
 
 def test_an_update_that_changes_no_value_is_an_update(table: Table):
@@ -148,9 +146,20 @@ def test_services_change_nothing():
     # The compaction has settled that the row of b lost.
     assert seen(table, since=one) == [("a", 2)]
     write(table, ("b", 3, 3))
+    assert seen(table, since=two) == []
+    assert changes(table, since=two) == []
+
+
+def test_under_the_default_layout_a_late_row_is_shown_until_a_compaction_as_in_hudi():
+    table = new(MOR, layout="default")
+    one = write(table, ("a", 1, 1), ("b", 1, 5))
+    two = write(table, ("a", 2, 2), ("b", 2, 4))
+    assert seen(table, since=one) == [("a", 2), ("b", 2)]
+    table.compact("full")
+    assert seen(table, since=one) == [("a", 2)]
+    write(table, ("b", 3, 3))
     # Rows of no commit of the range do not take part, as in Hudi 1.2.0.
     assert seen(table, since=two) == [("b", 3)]
-    assert changes(table, since=two) == []
 
 
 LOG_COMPACTED = {"k1": "n1b", "k2": "n2y", "k3": "n3", "k4": "n4z", "k5": "n5", "k7": "n7"}
@@ -264,10 +273,8 @@ def test_a_row_that_a_late_one_fills_was_changed_by_it(table_type: str, logged: 
     write(table, ("a", 3, 3), ("b", 3, 3))
     assert seen(table) == [("a", 3), ("b", 5)]
     assert changes(table, since=one) == [("u", ("a", None), ("a", 3))]
-    # Hudi 1.2.0: the row of a copy-on-write table is then one of the late commit; a row that
-    # has nothing to fill is not. Logs are merged among themselves only.
-    found = [("a", 3)] if table_type == COW else [("a", 3), ("b", 3)]
-    assert seen(table, since=one) == found
+    # The row is then one of the late commit, as in Hudi; a row that has nothing to fill is not.
+    assert seen(table, since=one) == [("a", 3)]
 
 
 def test_rows_have_the_columns_of_now(table: Table):
@@ -301,7 +308,7 @@ def test_of_writers_that_overlap_the_one_that_ended_last_changed_the_table_last(
     # It began first, so its row of a was never seen.
     assert changes(table, since=zero, until=two) == [("u", ("a", 0), ("a", 2))]
     assert changes(table, since=two) == [("u", ("b", 0), ("b", 1))]
-    assert seen(table, since=two, until=end) == [("a", 1), ("b", 1)]
+    assert seen(table, since=two, until=end) == [("b", 1)]
     assert seen(table, since=zero) == [("a", 2), ("b", 1)]
 
 

@@ -19,7 +19,6 @@ from lakebed.table.file_group import (
     build_slices,
     latest_slice,
 )
-from lakebed.table.planned import pending_compactions
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.archived import read_completions
 
@@ -81,10 +80,7 @@ class GroupHistory:
     @cached_property
     def _pending(self) -> Mapping[FileGroupId, tuple[PendingCompaction, ...]]:
         """Return the compactions that are still pending, where logs keep apart from their plan on."""
-        snapshot = self.snapshot
-        if not snapshot.config.is_lsm_tree:
-            return {}
-        return pending_compactions(snapshot.commits.active, snapshot.timeline, snapshot.config)
+        return self.snapshot.pending if self.snapshot.config.is_lsm_tree else {}
 
     @cached_property
     def _compactions(self) -> frozenset[Instant]:
