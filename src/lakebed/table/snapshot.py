@@ -30,6 +30,7 @@ from lakebed.table.file_group import (
     FileSlice,
     LogFile,
     LostFile,
+    PendingCompaction,
     build_slices,
     group_files,
     latest_slice,
