@@ -10,7 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakebed.api.table import Table
-from lakebed.errors import ConflictError, InvalidError, LakebedError, UnsupportedError
+from lakebed.errors import (
+    ConflictError,
+    InvalidError,
+    UnavailableError,
+    UnsupportedError,
+)
 from lakebed.format.commit_metadata import CommitMetadata, WriteStat
 from lakebed.format.instant_name import Action
 from lakebed.format.log_block import HeaderKey
@@ -28,8 +33,10 @@ from lakebed.services.compaction.options import CompactionOptions
 from lakebed.services.compaction.plan import full_operation
 from lakebed.services.compaction.plan_file import CompactionPlan, Kind
 from lakebed.services.compaction.schedule import Scheduled, schedule_compaction
+from lakebed.storage.storage import Storage
 from lakebed.table.snapshot import Snapshot, load_snapshot
 from lakebed.timeline.active import ActiveTimeline
+from support.faulty import FaultyStorage
 from support.fixtures import expected_rows, files
 from support.tables import (
     batch,
@@ -482,23 +489,34 @@ def test_what_is_done_already_or_was_never_planned_is_refused():
         execute_compaction(table._target(), "20240101000000000")
 
 
+class Silent(FaultyStorage):
+    """A storage that does not answer when one file is opened."""
+
+    def __init__(self, inner: Storage, path: str) -> None:
+        super().__init__(inner)
+        self.path = path
+
+    def open_read(self, path: str) -> pa.NativeFile:
+        """Open a file, unless it is that one."""
+        if path == self.path:
+            raise UnavailableError(path)
+        return super().open_read(path)
+
+
 @pytest.mark.parametrize("mode", ["full", "log"])
 def test_after_a_failure_the_plan_stays_and_runs_the_next_time(mode: str):
     table = history()
     before = user_rows(table)
     planned = plan(table, mode)
     [operation] = planned.plan.operations
-    victim = operation.logs[-1].path
-    data = table._storage.read(victim)
-    table._storage.put(victim, data[:-9])
     names = {entry.path for entry in table._storage.list("p")}
-    with pytest.raises(LakebedError):
-        execute_compaction(table._target(), planned.instant)
+    storage = Silent(table._storage, operation.logs[-1].path)
+    with pytest.raises(UnavailableError):
+        execute_compaction(reopen(storage, table._clock)._target(), planned.instant)
     assert {entry.path for entry in table._storage.list("p")} == names
     assert [i.requested for i in pending_compactions(snapshot(table))] == [
         planned.instant.requested
     ]
-    table._storage.put(victim, data)
     execute_compaction(table._target(), planned.instant)
     assert user_rows(reopen(table._storage)) == before
     sound(table)
