@@ -9,7 +9,6 @@ from pyspark.sql import SparkSession
 
 import lakebed
 from lakebed.format.meta_columns import META_COLUMNS
-from spark.frames import session_conf
 from support import hudi_rs
 from support.fixtures import SPELLING, names, unpack, unpack_from
 
@@ -21,11 +20,7 @@ def test_spark_reads_every_golden_table_as_we_do_in_process(spark: SparkSession,
         *((name, hudi_rs.unpack(name, tmp_path / name)[0]) for name in hudi_rs.NAMES),
         *((name, unpack_from(SPELLING, name, tmp_path)) for name in names(SPELLING)),
     ]
-    # Small tables too are read by a Spark job here, and two at a time.
-    with (
-        session_conf(spark, lakebed__spark__driver__max__bytes="0"),
-        ThreadPoolExecutor(2) as threads,
-    ):
+    with ThreadPoolExecutor(2) as threads:
         differing = list(threads.map(lambda table: reads_otherwise(spark, *table), tables))
     assert [name for name in differing if name] == []
     assert len(differing) >= 53
