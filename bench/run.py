@@ -129,6 +129,7 @@ def main() -> None:
                 "lookup": lookups(scratch, args.rows, batch),
                 "memory": merges(scratch, args.rows // 2),
                 "opened": ours("open_table.py"),
+                "daily": ours("daily.py"),
             }
             results["minutes"] = round((time.perf_counter() - start) / 60, 1)
         if args.results:

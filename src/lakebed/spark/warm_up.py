@@ -1,4 +1,4 @@
-"""What the first write of a new session would wait for, done while the user goes on.
+"""What the first write of a new session would wait for, done when the session starts.
 
 Kernels that were never compiled on this machine are compiled while the JVM starts. Then one small
 task per core makes Spark start the daemon of its Python workers, which loads our code, and fork
@@ -7,7 +7,6 @@ the workers. None of it changes what a session does: where it fails, the first w
 
 import subprocess
 import sys
-import threading
 from collections.abc import Iterable
 from contextlib import suppress
 
@@ -36,18 +35,13 @@ def compile_kernels() -> subprocess.Popen[bytes] | None:
 
 
 def warm_workers(spark: SparkSession, compiling: subprocess.Popen[bytes] | None) -> None:
-    """Let Spark start its Python workers, beside what the caller does, after `compiling`."""
-
-    def work() -> None:
-        if compiling is not None:
-            compiling.wait()
-        # The session may be stopped meanwhile.
-        with suppress(Exception):
-            cores = parallelism(spark)
-            spark.addTag("lakebed-warm-up")
-            spark.range(0, cores, 1, cores).mapInArrow(_pass_on, "id bigint").collect()
-
-    threading.Thread(target=work, name="lakebed-warm-up", daemon=True).start()
+    """Let Spark start its Python workers, after `compiling`."""
+    if compiling is not None:
+        compiling.wait()
+    # What is wrong with the workers shows, with advice, where they are needed.
+    with suppress(Exception):
+        cores = parallelism(spark)
+        spark.range(0, cores, 1, cores).mapInArrow(_pass_on, "id bigint").collect()
 
 
 def _pass_on(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
