@@ -10,6 +10,7 @@ from lakebed.format.record_key import KeyGenerator
 from lakebed.model.options import stored_name
 from lakebed.model.save_options import SaveOptions
 from lakebed.table.config import TableConfig
+from lakebed.table.writer_index import NUM_BUCKETS, AutoBuckets
 
 _NAME: Final = "hoodie.table.name"
 _CLASS: Final = "hoodie.table.keygenerator.class"
@@ -62,6 +63,8 @@ def _agrees(config: TableConfig, name: str, value: str) -> bool:
         before.pop(_MODE, None)
     if name == _INDEX and config.index is None:
         return True  # the first write names it
+    if name == NUM_BUCKETS and isinstance(config.index, AutoBuckets):
+        return True  # the same
     after = TableConfig.parse({**before, stored_name(name): value}, "the options of this write")
     return all(
         getattr(after, field.name) == getattr(config, field.name)

@@ -19,7 +19,7 @@ from lakebed.format.avro_schema import arrow_to_avro
 from lakebed.format.properties import table_checksum
 from lakebed.index.bucket import index_properties
 from lakebed.model.options import canonical, is_stored, stored_name
-from lakebed.table.config import TABLE_VERSIONS, Layout, TableConfig, TableType
+from lakebed.table.config import EXPECTED_ROWS, TABLE_VERSIONS, Layout, TableConfig, TableType
 from lakebed.table.merge_mode import (
     PARTIAL_UPDATE_MODE,
     PAYLOAD_CLASS,
@@ -29,15 +29,22 @@ from lakebed.table.merge_mode import (
 )
 from lakebed.table.writable import check_writable
 from lakebed.table.writer_index import (
+    DEFAULT_BUCKETS,
+    NUM_BUCKETS,
+    AutoBuckets,
     BucketIndex,
     ConsistentHashingIndex,
     SimpleIndex,
     WriterIndex,
 )
 
-_INDEXES: dict[str, Callable[[int, tuple[str, ...]], WriterIndex]] = {
-    "bucket": BucketIndex,
-    "consistent_hashing": ConsistentHashingIndex,
+_INDEXES: dict[str, Callable[[int | None, tuple[str, ...]], WriterIndex]] = {
+    "bucket": lambda buckets, keys: (
+        AutoBuckets(keys) if buckets is None else BucketIndex(buckets, keys)
+    ),
+    "consistent_hashing": lambda buckets, keys: ConsistentHashingIndex(
+        buckets or DEFAULT_BUCKETS, keys
+    ),
     "simple": lambda _buckets, _keys: SimpleIndex(),
     "global_simple": lambda _buckets, _keys: SimpleIndex(is_global=True),
 }
@@ -67,7 +74,7 @@ def table_properties(
     name: str,
     table_type: str,
     index: str,
-    buckets: int | None,
+    buckets: int | str | None,
     layout: str,
     table_version: int,
     column_groups: Mapping[str, object],
@@ -75,6 +82,7 @@ def table_properties(
     custom_merger: bool = False,
     makes_keys: bool = False,
     spelled: Mapping[str, str] | None = None,
+    expected_rows: int | None = None,
 ) -> dict[str, str]:
     """Check the arguments against each other and spell them as hoodie.properties.
 
@@ -126,8 +134,12 @@ def table_properties(
         "hoodie.table.multiple.base.file.formats.enable": "false",
         "hoodie.table.storage.layout": _word(Layout, layout, "layout"),
         "hoodie.table.create.schema": arrow_to_avro(schema, name),
-        **index_properties(_INDEXES[word](checked_buckets(buckets), tuple(key)), key),
+        **index_properties(
+            _INDEXES[word](checked_buckets(buckets, word, properties), tuple(key)), key
+        ),
     }
+    if expected_rows is not None:
+        settled[EXPECTED_ROWS] = str(expected_rows)
     if partition_by:
         settled["hoodie.table.partition.fields"] = ",".join(partition_by)
     settled |= _merge_properties(ordering, table_version, properties, custom_merger)
@@ -237,6 +249,8 @@ def _overlay(settled: dict[str, str], properties: Mapping[str, str]) -> None:
     for name, given in properties.items():
         value = canonical(name, given)
         keyword = _KEYWORDS.get(name)
+        if name == NUM_BUCKETS and name not in settled:
+            settled[name] = value  # a number after all
         held = settled.get("hoodie.table.ordering.fields" if keyword == "ordering" else name)
         if keyword is not None and held != value:
             raise OptionError(

@@ -10,24 +10,25 @@ from lakebed.format.partition_path import PartKind, parse_part_kinds
 from lakebed.format.record_key import KeyGenerator
 from lakebed.format.timestamp_keygen import TimestampKeygen
 from lakebed.index.rings import check_table_type
-from lakebed.table.config import TableConfig
-from lakebed.table.writer_index import ConsistentHashingIndex
+from lakebed.table.config import ConcurrencyMode, TableConfig
+from lakebed.table.writer_index import DEFAULT_BUCKETS, ConsistentHashingIndex
 
 HASHED = ("bucket", "consistent_hashing")
 """The indexes that hash keys to buckets."""
 HASHLESS = ("simple", "global_simple")
 """Those that look keys up."""
-_DEFAULT_BUCKETS = 4  # as Hudi
+AUTO = "auto"
+"""A number of buckets that the first write settles."""
 GENERATOR = "hoodie.table.keygenerator.type"
 """The option that names the key generator."""
 
 
-def check_used(index: str, buckets: int | None, options: Mapping[str, str]) -> None:
+def check_used(index: str, buckets: int | str | None, options: Mapping[str, str]) -> None:
     """Refuse what changes nothing beside this index or without another option.
 
     For `create_table` only: a job that moves over brings what it gave Hudi, which ignores these.
     """
-    if buckets is not None and index.lower() in HASHLESS:
+    if buckets not in (None, AUTO) and index.lower() in HASHLESS:
         raise InvalidError(
             f"buckets={buckets!r}: index={index!r} has no buckets; leave it out, or take "
             f"index={HASHED[0]!r}"
@@ -52,13 +53,35 @@ def check_used(index: str, buckets: int | None, options: Mapping[str, str]) -> N
                 )
 
 
-def checked_buckets(buckets: int | None) -> int:
-    """Give the number of buckets of a partition."""
-    if buckets is None:
-        return _DEFAULT_BUCKETS
+def checked_buckets(
+    buckets: int | str | None, index: str, options: Mapping[str, str]
+) -> int | None:
+    """Return the number of buckets of a partition; None where the first write settles it.
+
+    Buckets on a ring, and those of writers that do not wait for each other, are Hudi's number.
+    """
+    if buckets in (None, AUTO):
+        mode = options.get("hoodie.write.concurrency.mode", "").upper()
+        fixed = index == "consistent_hashing" or mode == ConcurrencyMode.NON_BLOCKING.value
+        return DEFAULT_BUCKETS if fixed or buckets is None else None
     if type(buckets) is not int or not 1 <= buckets <= MAX_BUCKETS:
-        raise InvalidError(f"buckets={buckets!r}: want a number from 1 to {MAX_BUCKETS}")
+        raise InvalidError(
+            f"buckets={buckets!r}: expected a number from 1 to {MAX_BUCKETS}, or {AUTO!r}"
+        )
     return buckets
+
+
+def checked_expected_rows(rows: int | None, buckets: int | str | None) -> int | None:
+    """Return how many rows a caller expects; it steers the number of buckets only."""
+    if rows is None:
+        return None
+    if type(rows) is not int or rows < 1:
+        raise InvalidError(f"expected_rows={rows!r}: expected a number of rows from 1 on")
+    if buckets != AUTO:
+        raise InvalidError(
+            f"expected_rows={rows} changes nothing beside buckets={buckets!r}; leave one of them out"
+        )
+    return rows
 
 
 def partition_columns(

@@ -7,6 +7,7 @@ from lakebed.services.verify.findings import plural
 from lakebed.table.ddl import type_text
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.writer_index import (
+    AutoBuckets,
     BucketIndex,
     ConsistentHashingIndex,
     SimpleIndex,
@@ -100,6 +101,8 @@ def index_text(index: WriterIndex | None) -> str:
     """Spell the index of a table for people."""
     if isinstance(index, BucketIndex):
         return plural(index.buckets, "bucket")
+    if isinstance(index, AutoBuckets):
+        return "buckets, as many as fit the first write"
     if isinstance(index, ConsistentHashingIndex):
         return f"consistent hashing from {plural(index.buckets, 'bucket')}"
     if isinstance(index, SimpleIndex):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from lakebed.api.create import default_name, table_properties
-from lakebed.api.create_checks import check_used
+from lakebed.api.create_checks import AUTO, check_used, checked_expected_rows
 from lakebed.api.engines import Engines
 from lakebed.api.settings import check_settings
 from lakebed.api.table import Table
@@ -38,20 +38,22 @@ def create_table(
     name: str | None = None,
     table_type: str = "MERGE_ON_READ",
     index: str = "bucket",
-    buckets: int | None = None,
+    buckets: int | str | None = "auto",
     layout: str = "lsm_tree",
     table_version: int = 9,
     column_groups: Mapping[str, object] | None = None,
     properties: Mapping[str, str] | None = None,
     storage_options: Mapping[str, str] | None = None,
     merger: Merger | None = None,
+    expected_rows: int | None = None,
 ) -> Table:
     """Make an empty table at `path` and open it.
 
     `schema` is a DDL string (`"id BIGINT, v STRING"`), a pyarrow Schema, or rows that have the
     columns: a pyarrow Table, a pandas or Polars frame, with a session also a DataFrame (or a
-    StructType). A record key is unique within its partition. `buckets` (4 unless given) are those of each partition
-    for an index that hashes keys. `properties` takes Hudi's own option names; an
+    StructType). A record key is unique within its partition. `buckets` are those of each partition
+    for an index that hashes keys: a number, or "auto", which the first write settles for good from
+    the size and the number of partitions of its rows (of `expected_rows`, where that is given). `properties` takes Hudi's own option names; an
     unknown one is refused with the nearest name. `storage_options` go to the object store
     (endpoint, region, keys); `spark` may be None. `merger` is a function of two Arrow batches, the
     older and the newer version of the same keys, that gives the merged rows; it is not stored,
@@ -72,6 +74,7 @@ def create_table(
     options = dict(properties or {})
     for line in check_options(options):
         log.info(line)
+    buckets = AUTO if buckets is None else buckets
     check_used(str(index), buckets, options)
     storage = open_storage(_checked_path(path), storage_options)
     settled = table_properties(
@@ -88,6 +91,7 @@ def create_table(
         column_groups=column_groups or {},
         properties=options,
         custom_merger=merger is not None,
+        expected_rows=checked_expected_rows(expected_rows, buckets),
     )
     check_settings(storage, TableConfig.parse(settled, "create_table"))
     return make_table(storage, settled, engines, SystemClock(), merger)

@@ -32,7 +32,7 @@ from lakebed.table.config import TableConfig
 from lakebed.table.properties_file import load_config
 from lakebed.table.schema import normalise
 from lakebed.table.snapshot import CommitCache, Snapshot
-from lakebed.table.writer_index import WriterIndex
+from lakebed.table.writer_index import AutoBuckets, WriterIndex
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import Timeline
 from lakebed.write.columns import Intake
@@ -211,6 +211,8 @@ def begin_saving(given: Mapping[str, str], incoming: pa.Schema, overwrite: bool)
     named = None
     if config.index is None and _INDEX in options.properties:
         named = named_index(config, _index_word(options.properties), _buckets(options))
+    elif isinstance(config.index, AutoBuckets) and _BUCKETS in options.properties:
+        named = named_index(config, "bucket", _buckets(options))
     deferred = table.defer(operation, rows, Intake(evolve=options.merge_schema), named)
     return replace(saving, deferred=replace(deferred, onto_nothing=overwrite and not replaces))
 

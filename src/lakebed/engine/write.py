@@ -55,7 +55,9 @@ def stage_stream(stream: pa.RecordBatchReader, spec: WriteSpec) -> list[Staged]:
     One task makes all of them, so their order is that of arrival, also for logs. Under a user's
     own merger a key may come several times in a run, which a log must not: runs are merged first.
     """
-    policy = LogPolicy(spec.appends_logs and spec.rule.is_associative and not spec.is_partial)
+    policy = LogPolicy(
+        spec.appends_logs and spec.rule.is_associative and not spec.is_partial, alone=True
+    )
     return list(stage_runs(_bounded(stream), spec, TaskId(0, 0, 0), policy))
 
 

@@ -29,6 +29,9 @@ from lakebed.table.config import TableConfig
 from lakebed.table.file_group import FileSlice
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.writer_index import (
+    AUTO_BUCKETS,
+    NUM_BUCKETS,
+    AutoBuckets,
     BucketIndex,
     ConsistentHashingIndex,
     SimpleIndex,
@@ -219,12 +222,14 @@ def index_properties(index: WriterIndex, keys: Sequence[str] = ()) -> dict[str, 
     """
     if isinstance(index, SimpleIndex):
         return {"hoodie.index.type": "GLOBAL_SIMPLE" if index.is_global else "SIMPLE"}
+    hashing = isinstance(index, ConsistentHashingIndex)
+    number = {AUTO_BUCKETS: "auto"}
+    if not isinstance(index, AutoBuckets):
+        number = {NUM_BUCKETS: str(index.buckets)}
     return {
         "hoodie.index.type": "BUCKET",
-        "hoodie.index.bucket.engine": (
-            "SIMPLE" if isinstance(index, BucketIndex) else "CONSISTENT_HASHING"
-        ),
-        "hoodie.bucket.index.num.buckets": str(index.buckets),
+        "hoodie.index.bucket.engine": "CONSISTENT_HASHING" if hashing else "SIMPLE",
+        **number,
         "hoodie.bucket.index.hash.field": ",".join(index.hash_fields),
         "hoodie.datasource.write.recordkey.field": ",".join(keys or index.hash_fields),
     }

@@ -34,6 +34,7 @@ TABLE_VERSIONS = (8, 9, 10)
 """What we write."""
 READ_ONLY_VERSION = 6
 """What we read and do not write: Hudi 0.14 and 0.15, timeline layout 1."""
+EXPECTED_ROWS = "lakebed.expected.rows"
 DROPPED_COLUMNS = "lakebed.dropped.columns"
 _READ_BUFFER = "compaction_log_streaming_read_buffer"
 _PARTITION_FIELDS = "hoodie.table.partition.fields"
@@ -107,6 +108,12 @@ class TableConfig:
         if not isinstance(held, list) or not all(isinstance(name, str) for name in held):
             raise CorruptError(f"{DROPPED_COLUMNS}={text}: expected a JSON list of column names")
         return tuple(held)
+
+    @property
+    def expected_rows(self) -> int | None:
+        """Return how many rows its creator expected; None where none were named."""
+        found = whole_number(self.properties, EXPECTED_ROWS, 0, self.name)
+        return found or None
 
     @property
     def timeline_layout(self) -> int:

@@ -6,7 +6,7 @@ from lakebed.format.record_key import KeyGenerator
 from lakebed.table.config import READ_ONLY_VERSION, ConcurrencyMode, TableConfig, TableType
 from lakebed.table.metadata_partitions import BEING_BUILT, asked_indexes, metadata_partitions
 from lakebed.table.property_values import flag
-from lakebed.table.writer_index import BucketIndex, SimpleIndex
+from lakebed.table.writer_index import AutoBuckets, BucketIndex, SimpleIndex
 
 _GIVE_UP = "open_table(..., properties={'hoodie.metadata.enable': 'false'}) gives it up"
 _OLD_INDEXES = "hoodie.table.secondary.indexes.metadata"
@@ -22,7 +22,7 @@ def check_writable(config: TableConfig, *, gives_up_indexes: bool = False) -> No
     indexes = ", ".join(asked_indexes(config))
     unready = ", ".join(metadata_partitions(config, BEING_BUILT))
     blocking = config.concurrency is not ConcurrencyMode.NON_BLOCKING
-    buckets = isinstance(config.index, BucketIndex)
+    buckets = isinstance(config.index, BucketIndex | AutoBuckets)
     meta = properties.get("hoodie.meta.fields.mode", "ALL").upper()
     slashed = "hoodie.datasource.write.slash.separated.date.partitioning"
     by_type, by_class = "hoodie.table.keygenerator.type", "hoodie.table.keygenerator.class"

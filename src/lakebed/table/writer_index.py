@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from lakebed.table.property_values import names, whole_number
 
@@ -11,6 +12,13 @@ class BucketIndex:
     """The writer's index: a fixed number of buckets per partition, by hash of key fields."""
 
     buckets: int
+    hash_fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AutoBuckets:
+    """The writer's index: buckets as above, of which the first write settles how many."""
+
     hash_fields: tuple[str, ...]
 
 
@@ -32,7 +40,13 @@ class SimpleIndex:
     is_global: bool = False
 
 
-WriterIndex = BucketIndex | ConsistentHashingIndex | SimpleIndex
+WriterIndex = BucketIndex | AutoBuckets | ConsistentHashingIndex | SimpleIndex
+
+DEFAULT_BUCKETS: Final = 4
+"""As in Hudi."""
+NUM_BUCKETS: Final = "hoodie.bucket.index.num.buckets"
+AUTO_BUCKETS: Final = "lakebed.buckets"
+"""The property, with the value `auto`, of a table that was created without a number of buckets."""
 
 
 _ENGINES: dict[str, type[BucketIndex] | type[ConsistentHashingIndex]] = {
@@ -52,8 +66,11 @@ def parse_index(
     if kind != "BUCKET":
         return None
     engine = properties.get("hoodie.index.bucket.engine", "SIMPLE").strip().upper()
-    buckets = whole_number(properties, "hoodie.bucket.index.num.buckets", 0, where)
+    buckets = whole_number(properties, NUM_BUCKETS, 0, where)
+    fields = names(properties.get("hoodie.bucket.index.hash.field", "")) or keys
+    auto = properties.get(AUTO_BUCKETS, "").strip().lower() == "auto"
+    if auto and engine == "SIMPLE" and NUM_BUCKETS not in properties:
+        return AutoBuckets(fields)
     if engine not in _ENGINES or buckets < 1:
         return None
-    fields = names(properties.get("hoodie.bucket.index.hash.field", "")) or keys
     return _ENGINES[engine](buckets, fields)

@@ -24,6 +24,8 @@ class Commit:
     inserted: int | None = None
     updated: int | None = None
     deleted: int | None = None
+    # The number of buckets of a partition, where this write settled it for the table.
+    buckets: int | None = None
 
     @property
     def rows(self) -> int:
@@ -51,6 +53,8 @@ class Commit:
         files = f"{_plural(count, 'file')} ({self.size_bytes:,} bytes)" if count else "no files"
         if self.replaced_file_groups:
             files += f", {_plural(self.replaced_file_groups, 'file group')} replaced"
+        if self.buckets is not None:
+            files += f"; the table has {_plural(self.buckets, 'bucket')} per partition from now on"
         return f"{self.operation.lower()} {self.instant}: {', '.join(parts)}; {files}"
 
 

@@ -26,7 +26,7 @@ from lakebed.table.config import TableConfig
 from lakebed.table.merge_rule import merge_rule
 from lakebed.table.partitions import partition_column
 from lakebed.table.snapshot import Snapshot
-from lakebed.table.writer_index import BucketIndex, SimpleIndex, WriterIndex
+from lakebed.table.writer_index import AutoBuckets, BucketIndex, SimpleIndex, WriterIndex
 from lakebed.write.columns import Intake, settle_columns
 from lakebed.write.operation import Operation
 from lakebed.write.pipeline import Source, WriteTarget
@@ -81,7 +81,10 @@ class DeferredWrite:
 
     def _check_same(self, spec: WriteSpec) -> None:
         """Refuse to begin where the rows were staged for a table that is another one by now."""
-        if _facts(spec) != _facts(self.spec):
+        index: object = self.spec.index
+        if isinstance(index, AutoBuckets) and isinstance(spec.index, BucketIndex):
+            index = BucketIndex(spec.index.buckets, index.hash_fields)  # settled meanwhile
+        if _facts(spec, spec.index) != _facts(self.spec, index):
             raise ConflictError(
                 f"{spec.storage.url}: the table's columns, keys or index changed while the rows were "
                 "staged; run the write again"
@@ -97,8 +100,10 @@ def defer_write(
     named: WriterIndex | None = None,
 ) -> DeferredWrite:
     """Settle what tasks need to stage rows of `incoming`; touches nothing."""
-    index = snapshot.config.index or named or default_index(snapshot)
-    if not isinstance(index, (BucketIndex, SimpleIndex)):
+    index = snapshot.config.index
+    if index is None or (isinstance(index, AutoBuckets) and (named or snapshot.slices)):
+        index = named or default_index(snapshot)
+    if not isinstance(index, (BucketIndex, AutoBuckets, SimpleIndex)):
         raise UnsupportedError(
             f"table {snapshot.config.name!r} is written with {index}: format lakebed cannot place rows "
             "there; call lakebed.open_table(spark, path) and its upsert or insert"
@@ -150,14 +155,14 @@ def find_abandoned(storage: Storage, now_ms: int) -> list[str]:
     return found
 
 
-def _facts(spec: WriteSpec) -> tuple[object, ...]:
+def _facts(spec: WriteSpec, index: object) -> tuple[object, ...]:
     """Give all that the staged runs follow from."""
     config = spec.config
     return (
         spec.schema,
         spec.table_schema_text,
         spec.markers,
-        spec.index,
+        index,
         spec.rule,
         spec.operation,
         config.record_key_fields,
@@ -170,7 +175,7 @@ def _facts(spec: WriteSpec) -> tuple[object, ...]:
 
 def _settled(segment: Segment, spec: WriteSpec) -> Segment:
     """Give a staged run the file group that the write has for its bucket."""
-    if not isinstance(spec.index, BucketIndex):
+    if not isinstance(spec.index, BucketIndex) or segment.of_buckets:
         return segment
     bucket = bucket_of_file_id(segment.file_id)
     assert bucket is not None, segment.file_id

@@ -25,6 +25,7 @@ from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice, join_path
 from lakebed.table.run_reader import Needs, open_run
 from lakebed.table.run_source import RunKind, RunSource
 from lakebed.table.writer_index import ConsistentHashingIndex
+from lakebed.write.auto_buckets import of_bucket
 from lakebed.write.log_runs import write_log
 from lakebed.write.partial import PartialWrite, write_partial_log
 from lakebed.write.partition import ensure_partition
@@ -47,7 +48,11 @@ def write_file_group(write: FileGroupWrite, task: TaskId) -> WriteStatus:
     if isinstance(spec.index, ConsistentHashingIndex):
         _ensure_ring(spec, write.partition)
     runs = [
-        Run(segment.path, read_segment(spec.storage, segment), partial=spec.is_partial)
+        Run(
+            segment.path,
+            of_bucket(read_segment(spec.storage, segment), segment, spec),
+            partial=spec.is_partial,
+        )
         for segment in write.segments
     ]
     if write.as_log:

@@ -41,10 +41,17 @@ from lakebed.table.properties_file import update_properties
 from lakebed.table.property_values import option_number
 from lakebed.table.snapshot import CommitCache, Snapshot
 from lakebed.table.writer_index import (
+    AutoBuckets,
     BucketIndex,
     ConsistentHashingIndex,
     SimpleIndex,
     WriterIndex,
+)
+from lakebed.write.auto_buckets import (
+    NON_BLOCKING_BUCKETS,
+    place_segments,
+    settle_buckets,
+    settled_spec,
 )
 from lakebed.write.columns import Intake, settle_columns
 from lakebed.write.commit_summary import Commit, total
@@ -116,6 +123,14 @@ def execute_write(
                 segments.append(staged)
             else:
                 written.append(staged)
+        chosen: int | None = None
+        if isinstance(spec.index, AutoBuckets):
+            # Where nothing was written yet, there is nothing to delete.
+            segments = [] if operation.kind is Kind.DELETE else segments
+            if segments:
+                spec, chosen = settled_spec(transaction, spec, segments)
+        if any(segment.of_buckets for segment in segments):
+            segments = place_segments(segments, spec)
         slices = {} if operation.replaces else _slices(transaction.snapshot)
         touched = {segment.partition for segment in segments}
         touched |= {status.partition for status in written}
@@ -128,7 +143,7 @@ def execute_write(
         writes = plan_writes(segments, slices, spec, filled)
         written += target.executor.run(write_file_group, writes, "write files")
         replaced = _replaced(operation, transaction.snapshot, touched)
-        if transaction.config.index is None and named_index is not None:
+        if not _is_settled(transaction.config) and named_index is not None:
             # Only now: a write that fails must not settle the index for those after it.
             properties = index_properties(index, transaction.config.record_key_fields)
             with transaction.locked():
@@ -142,9 +157,8 @@ def execute_write(
             reads=_reads(source, transaction) if source.reads_table else None,
         )
         counts = _counts(spec, source, transaction.snapshot, written, bool(replaced))
-    return _commit(
-        transaction, operation, completion, written, replaced, counts
-    ), transaction.config
+    commit = _commit(transaction, operation, completion, written, replaced, counts)
+    return replace(commit, buckets=chosen), transaction.config
 
 
 def execute_delete_partitions(
@@ -262,6 +276,11 @@ def _settle_index(transaction: Transaction, named: WriterIndex | None) -> Writer
     One that nobody named is not stored: Hudi's writers refuse options that contradict it.
     """
     stored = transaction.config.index
+    if isinstance(stored, AutoBuckets):
+        if transaction.snapshot.slices or named is not None:
+            stored = None  # others wrote first, by a number of their own; or the caller names one
+        elif transaction.config.concurrency is ConcurrencyMode.NON_BLOCKING:
+            stored, _ = settle_buckets(transaction, NON_BLOCKING_BUCKETS)
     if stored is not None:
         if named is not None and not agrees(named, stored):
             raise InvalidError(
@@ -274,11 +293,16 @@ def _settle_index(transaction: Transaction, named: WriterIndex | None) -> Writer
     if isinstance(named, ConsistentHashingIndex):
         named = settle_hashing(transaction.snapshot, named)
     else:
+        assert not isinstance(named, AutoBuckets), named
         check_index(transaction.snapshot, named)
         if isinstance(named, SimpleIndex):
             check_base_files(transaction.snapshot)
     check_spelling(transaction.snapshot)
     return named
+
+
+def _is_settled(config: TableConfig) -> bool:
+    return not isinstance(config.index, AutoBuckets | None)
 
 
 def _spec(

@@ -17,13 +17,15 @@ from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS
 from lakebed.table.conform import conform
 from lakebed.table.partitions import partition_column
 from lakebed.table.schema import find_field
-from lakebed.table.writer_index import BucketIndex, ConsistentHashingIndex
+from lakebed.table.writer_index import AutoBuckets, BucketIndex, ConsistentHashingIndex
 from lakebed.write.operation import Kind
 from lakebed.write.own_keys import key_column
 from lakebed.write.spec import WriteSpec
 
 # Columns of an input that knows where its rows are already: the join of a simple index.
 LOCATED_FILE = "_lakebed_file_id"
+# A number that every number of buckets divides by which rows are staged before one is settled.
+UNSETTLED_BUCKETS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +79,10 @@ def _slots(
 ) -> pa.Array:
     """Say which bucket of its partition each row belongs to; "" where that must be looked up."""
     index, fields, composite = spec.index, list(texts), spec.config.composite_key
-    if isinstance(index, BucketIndex):
+    if isinstance(index, BucketIndex | AutoBuckets):
+        count = index.buckets if isinstance(index, BucketIndex) else UNSETTLED_BUCKETS
         return pa.array(
-            key_buckets(
-                keys, fields, index.hash_fields, index.buckets, composite=composite, texts=texts
-            )
+            key_buckets(keys, fields, index.hash_fields, count, composite=composite, texts=texts)
         )
     if isinstance(index, ConsistentHashingIndex):
         hashes = key_hashes(keys, fields, index.hash_fields, composite=composite, texts=texts)

@@ -24,15 +24,19 @@ from lakebed.merge.run import FLAGS, Run
 from lakebed.model.executor import TaskId
 from lakebed.model.packing import ROW_BYTES, file_cost
 from lakebed.storage.storage import Storage, WriteStream
+from lakebed.table.config import TableConfig
+from lakebed.table.writer_index import DEFAULT_BUCKETS, AutoBuckets
 from lakebed.write.log_runs import write_log
 from lakebed.write.own_keys import with_keys
-from lakebed.write.rows import PlacedRows, place_rows, run_schema
+from lakebed.write.rows import UNSETTLED_BUCKETS, PlacedRows, place_rows, run_schema
 from lakebed.write.spec import WriteSpec
 from lakebed.write.status import WriteStatus
 
 # One batch of every run is in memory during the merge, so batches are small by bytes.
 RUN_BATCH_BYTES = 1 << 20
 MIN_BATCH_ROWS = 256
+# What a run holds at least where the number of buckets is not settled yet.
+STAGED_RUN_BYTES = 4 << 20
 # How many logs of a file group one task can number, and how many tasks; a version has 9 digits.
 _FLUSHES = 1_000
 _MAX_ORDERED_TASK = 999_998
@@ -55,6 +59,10 @@ class Segment:
     num_rows: int
     num_deletes: int = 0
     size_bytes: int = 0
+    # Where the number of buckets is not settled yet: the bucket among so many that the rows are in.
+    # With a file id: of the rows those of this bucket only.
+    bucket: int = 0
+    of_buckets: int = 0
 
     @property
     def cost_bytes(self) -> int:
@@ -79,6 +87,8 @@ class LogPolicy:
 
     direct: bool
     min_rows: int = 0
+    # Whether one task stages all rows, so that it knows of a first flush that it is the last.
+    alone: bool = False
 
 
 def stage_runs(
@@ -111,13 +121,32 @@ def stage_placed(
             if held_bytes >= spec.memory_bytes:
                 if under_way is not None:
                     yield from under_way.result()
-                under_way = pool.submit(_flush, held, spec, task, flushes, policy, label)
+                under_way = pool.submit(
+                    _flush, held, spec, task, flushes, replace(policy, alone=False), label
+                )
                 held, held_bytes, flushes = [], 0, flushes + 1
         if under_way is not None:
             yield from under_way.result()
         if held:
+            policy = replace(policy, alone=policy.alone and flushes == 0)
             yield from _flush(held, spec, task, flushes, policy, label)
     pa.default_memory_pool().release_unused()
+
+
+def least_buckets(config: TableConfig) -> int:
+    """Return how many buckets a partition of a small table has."""
+    return 1 if config.partition_fields else DEFAULT_BUCKETS
+
+
+def staged_buckets(config: TableConfig, size_bytes: int, partitions: int, *, alone: bool) -> int:
+    """Choose by how many buckets a flush is split before their number is settled.
+
+    Many runs cost the merge, and a run of several buckets is read for each of them.
+    """
+    buckets = least_buckets(config)
+    while not alone and size_bytes >= 2 * buckets * partitions * STAGED_RUN_BYTES:
+        buckets *= 2
+    return min(buckets, UNSETTLED_BUCKETS)
 
 
 def read_segment(storage: Storage, segment: Segment) -> Iterator[pa.RecordBatch]:
@@ -181,6 +210,11 @@ def _flush(
     partitions = pa.concat_arrays([placed.partitions for placed in held]).dictionary_encode()
     slots = pa.concat_arrays([placed.slots for placed in held])
     held.clear()
+    buckets = 0
+    if isinstance(spec.index, AutoBuckets):
+        folders = len(partitions.dictionary)
+        buckets = staged_buckets(spec.config, rows.nbytes, folders, alone=policy.alone)
+        slots = pa.array(slots.to_numpy() % buckets)
     groups = list(_file_groups(partitions, slots, spec))
     existing = set(spec.file_ids.values())
     direct = policy.direct and rows.num_rows >= policy.min_rows * len(groups)
@@ -189,13 +223,14 @@ def _flush(
     done: list[Staged] = []
     temporary = _TemporaryRun(spec, task, flush, label)
     try:
-        for partition, file_id, subset in groups:
+        for partition, file_id, bucket, subset in groups:
             ordered = rows.take(pa.array(sort_positions(rows, spec.staged_rule, subset)))
             if direct and file_id in existing:
                 version = _log_version(task, flush)
                 done.append(write_log(spec, partition, file_id, task, version, [ordered]))
             else:
-                done.append(temporary.append(partition, file_id, ordered))
+                segment = temporary.append(partition, file_id, ordered)
+                done.append(replace(segment, bucket=bucket, of_buckets=buckets))
     except BaseException:
         temporary.abort()
         raise
@@ -267,8 +302,8 @@ def _ipc_options(storage: Storage, path: str) -> pa.ipc.IpcWriteOptions:
 
 def _file_groups(
     partitions: pa.DictionaryArray, slots: pa.Array, spec: WriteSpec
-) -> Iterator[tuple[str, str, npt.NDArray[np.int64]]]:
-    """Yield each file group with its row numbers in order of arrival."""
+) -> Iterator[tuple[str, str, int, npt.NDArray[np.int64]]]:
+    """Yield each file group (or bucket, where none is settled) with its rows in order of arrival."""
     looked_up = pa.types.is_string(slots.type)
     names = slots.dictionary_encode() if looked_up else None
     numbers = (slots if names is None else names.indices).to_numpy().astype(np.int64)
@@ -282,9 +317,12 @@ def _file_groups(
     for end in ends:
         row = int(order[start])
         partition = partitions.dictionary[int(codes[row])].as_py()
-        if names is None:
+        bucket, file_id = 0, ""
+        if isinstance(spec.index, AutoBuckets):
+            bucket = int(numbers[row])
+        elif names is None:
             file_id = spec.file_id(BucketPlace(partition, int(numbers[row])))
         else:
             file_id = names.dictionary[int(numbers[row])].as_py()
-        yield partition, file_id, order[start:end]
+        yield partition, file_id, bucket, order[start:end]
         start = int(end)

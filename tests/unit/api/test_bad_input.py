@@ -62,9 +62,9 @@ CREATE: dict[str, tuple[dict[str, Any], type[LakebedError], str]] = {
     "an unknown table type": ({"table_type": "COW"}, InvalidError, "'COW': want COPY_ON_WRITE or"),
     "no index": ({"index": None}, UnsupportedError, "index=None: .* 'bucket'"),
     "an index of Hudi's": ({"index": "bloom"}, UnsupportedError, "index='bloom'"),
-    "no buckets": ({"buckets": 0}, InvalidError, "buckets=0: want a number from 1"),
-    "buckets as text": ({"buckets": "4"}, InvalidError, "buckets='4': want a number"),
-    "too many buckets": ({"buckets": 10**12}, InvalidError, "buckets=1000000000000: want"),
+    "no buckets": ({"buckets": 0}, InvalidError, "buckets=0: expected a number from 1"),
+    "buckets as text": ({"buckets": "4"}, InvalidError, "buckets='4': expected a number"),
+    "too many buckets": ({"buckets": 10**12}, InvalidError, "buckets=1000000000000: expected"),
     "buckets beside an index without": (
         {"index": "simple", "buckets": 4},
         InvalidError,

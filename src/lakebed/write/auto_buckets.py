@@ -1,0 +1,137 @@
+"""The number of buckets of a table that was created without one, settled at its first write.
+
+How many buckets fit is known when the rows are staged, and staging splits rows by bucket. So rows
+are staged by a number of buckets that follows from the size of each flush, a power of two. As
+
+    hash % staged = (hash % settled) % staged      where staged divides settled, or the reverse,
+
+a staged run either belongs to one bucket of the settled number whole, or holds the rows of several, each
+of which reads it and keeps its own. Decision 14 tells what else was thought of.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+
+from lakebed.commit.transaction import Transaction
+from lakebed.format.bucket import key_buckets
+from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.index.bucket import BucketPlace, index_properties
+from lakebed.table.config import TableConfig
+from lakebed.table.properties_file import load_config, update_properties
+from lakebed.table.writer_index import DEFAULT_BUCKETS, AutoBuckets, BucketIndex
+from lakebed.write.spec import WriteSpec
+from lakebed.write.staging import Segment, least_buckets
+
+SMALL_BYTES: Final = 64 << 20
+"""Below this size of a first load a table gets the least number of buckets."""
+BUCKET_BYTES: Final = 128 << 20
+"""What a bucket of a larger load holds at most, on average, as Arrow columns in memory."""
+MOST_BUCKETS: Final = 1024
+
+
+def choose_buckets(config: TableConfig, segments: Iterable[Segment]) -> int:
+    """Choose the number of buckets from the size and the partitions of the staged rows.
+
+    Where the table was created with a number of expected rows, that number stands for theirs.
+    """
+    held = list(segments)
+    rows = sum(segment.num_rows for segment in held)
+    size_bytes = sum(segment.size_bytes for segment in held)
+    if config.expected_rows is not None and rows:
+        size_bytes = size_bytes * config.expected_rows // rows
+    least = least_buckets(config)
+    if size_bytes < SMALL_BYTES:
+        return least
+    partitions = len({segment.partition for segment in held})
+    buckets = least
+    while buckets < MOST_BUCKETS and size_bytes > buckets * partitions * BUCKET_BYTES:
+        buckets *= 2
+    return buckets
+
+
+def settle_buckets(transaction: Transaction, buckets: int) -> tuple[BucketIndex, bool]:
+    """Store the number of buckets, under the lock; say whether it is ours.
+
+    Of two first writes at once the one that comes here first decides, and the other follows.
+    """
+    with transaction.locked():
+        config = load_config(transaction.storage)
+        if isinstance(config.index, BucketIndex):
+            transaction.config = config
+            return config.index, False
+        assert isinstance(config.index, AutoBuckets), config.index
+        index = BucketIndex(buckets, config.index.hash_fields)
+        properties = index_properties(index, config.record_key_fields)
+        transaction.config = update_properties(transaction.storage, properties)
+        return index, True
+
+
+def settled_spec(
+    transaction: Transaction, spec: WriteSpec, segments: Iterable[Segment]
+) -> tuple[WriteSpec, int | None]:
+    """Return the write with a settled number of buckets, and that number if this write chose it."""
+    index, ours = settle_buckets(transaction, choose_buckets(spec.config, segments))
+    settled = replace(spec, config=transaction.config, index=index)
+    return settled, index.buckets if ours else None
+
+
+def place_segments(segments: Iterable[Segment], spec: WriteSpec) -> list[Segment]:
+    """Give staged runs the file groups of the settled buckets; one of several buckets goes to each."""
+    assert isinstance(spec.index, BucketIndex), spec.index
+    settled = spec.index.buckets
+    placed: list[Segment] = []
+    for segment in segments:
+        if not segment.of_buckets:
+            placed.append(segment)
+            continue
+        staged = segment.of_buckets
+        if settled <= staged and staged % settled == 0:
+            file_id = spec.file_id(BucketPlace(segment.partition, segment.bucket % settled))
+            placed.append(replace(segment, file_id=file_id, bucket=0, of_buckets=0))
+            continue
+        # A number that another writer named need not go with that of the staged runs.
+        divides = settled % staged == 0
+        several = range(segment.bucket, settled, staged) if divides else range(settled)
+        share = len(several)
+        placed += [
+            replace(
+                segment,
+                file_id=spec.file_id(BucketPlace(segment.partition, bucket)),
+                bucket=bucket,
+                of_buckets=settled,
+                num_rows=-(-segment.num_rows // share),
+                num_deletes=-(-segment.num_deletes // share),
+                size_bytes=-(-segment.size_bytes // share),
+            )
+            for bucket in several
+        ]
+    return placed
+
+
+def of_bucket(
+    batches: Iterable[pa.RecordBatch], segment: Segment, spec: WriteSpec
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a staged run that belong to the bucket of `segment`."""
+    if not segment.of_buckets:
+        yield from batches
+        return
+    config = spec.config
+    assert isinstance(spec.index, BucketIndex), spec.index
+    for batch in batches:
+        found = key_buckets(
+            batch.column(RECORD_KEY),
+            config.record_key_fields,
+            spec.index.hash_fields,
+            segment.of_buckets,
+            composite=config.composite_key,
+        )
+        kept = batch.filter(pa.array(found == segment.bucket))
+        if kept.num_rows:
+            yield kept
+
+
+NON_BLOCKING_BUCKETS: Final = DEFAULT_BUCKETS
+"""Writers that do not wait for each other agree on Hudi's number, whatever they bring."""
