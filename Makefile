@@ -21,12 +21,13 @@ $(VENV)/.ready: requirements/dev.txt pyproject.toml
 	"$$(scripts/find-python "$(PYTHON)")" -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python examples/demo.py --rows 2000 --no-spark > /dev/null  # compiles the kernels once
 	@touch $@
 
 java:
 	@scripts/check-java
 
-demo: java setup ## load, query and travel in time on local Spark
+demo: java setup ## what Lakebed is: layers, lookups, the past, changes, compaction; then Spark
 	@$(BIN)/python examples/demo.py
 
 check: setup ## format, lint, types, layers, spelling
@@ -67,6 +68,7 @@ bench: java setup $(HUDI_VENV)/.ready ## measure against Apache Hudi; figures go
 
 docs: setup ## build the documentation
 	$(BIN)/python scripts/options_page.py
+	$(BIN)/python scripts/storage_page.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 lock: ## settle requirements/*.txt anew (needs pip-tools in the environment)

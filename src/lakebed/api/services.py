@@ -22,6 +22,7 @@ from lakebed.services.archive.execute import Archive, archive
 from lakebed.services.archive.options import ArchiveOptions
 from lakebed.services.clean.execute import Clean, clean
 from lakebed.services.clean.options import CleanOptions
+from lakebed.services.clean.reason import nothing_to_clean
 from lakebed.services.clustering.execute import Clustering, cluster
 from lakebed.services.clustering.options import ClusteringOptions
 from lakebed.services.compaction.execute import Compaction, execute_compaction, pending_compactions
@@ -166,9 +167,20 @@ class TableServices(ABC):
             return self._act(work)
 
     def clean(self, *, options: Mapping[str, str] | None = None) -> Clean | None:
-        """Delete file versions that no retained instant and no savepoint needs."""
+        """Delete file versions that no retained instant and no savepoint needs.
+
+        None says that there are none; the log says why.
+        """
+
+        def work(target: WriteTarget) -> Clean | None:
+            settled = CleanOptions.of(_with(target, options))
+            done = clean(target, settled)
+            if done is None:
+                log.info(nothing_to_clean(self._now(), settled, target.clock.now_ms()))
+            return done
+
         with showing("clean"):
-            return self._act(lambda target: clean(target, CleanOptions.of(_with(target, options))))
+            return self._act(work)
 
     def archive(self, *, options: Mapping[str, str] | None = None) -> Archive | None:
         """Move old instants from the active timeline to the archived one."""

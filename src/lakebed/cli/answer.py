@@ -82,7 +82,7 @@ def answering(*, as_json: bool, debug: bool) -> Iterator[Answer]:
             raise answer.fail(error, RETRY) from error
         except InvalidError as error:
             raise answer.fail(error, USAGE) from error
-        except (typer.Exit, typer.Abort):
+        except (typer.Exit, typer.Abort, BrokenPipeError):
             raise
         except Exception as error:
             # An operator gets a sentence whatever it is; --debug shows the trace.

@@ -1,7 +1,10 @@
 """Put the commands together."""
 
+from typing import Annotated
+
 import typer
 
+import lakebed
 from lakebed.cli import health, look, maintain, savepoints, serving
 
 app = typer.Typer(
@@ -29,6 +32,25 @@ for command in (
 ):
     app.command()(command)
 app.add_typer(savepoints.app, name="savepoint")
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"lakebed {lakebed.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", is_eager=True, callback=_print_version
+        ),
+    ] = False,
+) -> None:
+    """Look after lakehouse tables: see, maintain, verify and repair them."""
+    del version  # printed before any command is looked for
 
 
 def main() -> None:

@@ -7,8 +7,24 @@ import typer
 from rich.console import Console
 
 from lakebed.cli.answer import answering
-from lakebed.cli.arguments import Changes, Debug, Json, Path, Settings, Spark, opened, pairs
+from lakebed.cli.arguments import (
+    Changes,
+    Debug,
+    Json,
+    Path,
+    Settings,
+    Spark,
+    opened,
+    opened_storage,
+    pairs,
+)
 from lakebed.errors import InvalidError
+from lakebed.model.clock import SystemClock
+from lakebed.services.clean.options import CleanOptions
+from lakebed.services.clean.reason import nothing_to_clean
+from lakebed.table.config import TableType
+from lakebed.table.properties_file import load_config
+from lakebed.table.snapshot import load_snapshot
 
 
 class Mode(StrEnum):
@@ -54,6 +70,12 @@ def compact(
         if schedule_only and execute is not None:
             raise InvalidError("--schedule-only and --execute: want one of them")
         table = opened(path, options, spark=spark)
+        if execute is None and table.config.table_type is TableType.COPY_ON_WRITE:
+            sentence = (
+                f"nothing to compact: {table.name} is COPY_ON_WRITE, whose writes leave no logs"
+            )
+            answer.give(None if schedule_only else (), lambda console: console.print(sentence))
+            return
         if schedule_only:
             planned = table.schedule_compaction(mode=str(mode), options=pairs(changes))
             answer.give(planned, nothing="nothing to compact")
@@ -84,7 +106,14 @@ def clean(
     with answering(as_json=as_json, debug=debug) as answer:
         table = opened(path, options, spark=spark)
         done = answer.working("cleaning", lambda: table.clean(options=pairs(changes)))
-        answer.give(done, nothing="nothing to clean")
+        if done is None:
+            storage = opened_storage(path, options)
+            snapshot = load_snapshot(storage, load_config(storage))
+            settled = CleanOptions.of({**snapshot.config.properties, **(pairs(changes) or {})})
+            reason = nothing_to_clean(snapshot, settled, SystemClock().now_ms())
+            answer.give(None, nothing=reason)
+            return
+        answer.give(done)
 
 
 def cluster(

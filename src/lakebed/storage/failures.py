@@ -41,9 +41,23 @@ def failure(name: str, error: Exception) -> LakebedError:
 
 
 @contextlib.contextmanager
+def without_panics(what: str) -> Iterator[None]:
+    """Raise an error of ours for a panic of the client, which `except Exception` does not catch."""
+    try:
+        yield
+    except BaseException as error:
+        # Its class cannot be imported; there is one for each extension that is built with pyo3.
+        if type(error).__name__ != "PanicException":
+            raise
+        first_line = str(error).partition("\n")[0]
+        raise UnavailableError(f"{what}: the object store client failed ({first_line})") from error
+
+
+@contextlib.contextmanager
 def translated(name: str) -> Iterator[None]:
     """Raise our errors instead of obstore's."""
     try:
-        yield
+        with without_panics(name):
+            yield
     except STORE_FAILURES as error:
         raise failure(name, error) from error

@@ -9,7 +9,7 @@ import pyarrow as pa
 from obstore.store import GCSStore, MemoryStore
 
 from lakebed.errors import ChangedError, InvalidError, NotFoundError, UnavailableError
-from lakebed.storage.failures import STORE_FAILURES, failure, translated
+from lakebed.storage.failures import STORE_FAILURES, failure, translated, without_panics
 from lakebed.storage.object_streams import ObjectReader, ObjectStore, ObjectWriteStream
 from lakebed.storage.paths import check_path, is_reserved, join
 from lakebed.storage.storage import Entry, Names
@@ -185,14 +185,15 @@ class ObjectStorage:
         key, name = self._key(path), self._name(path)
         mark = secrets.token_hex(16)
         try:
-            written = obstore.put(
-                self._store,
-                key,
-                data,
-                mode=mode,
-                attributes={_WRITE_ATTRIBUTE: mark},
-                use_multipart=False,
-            )
+            with without_panics(name):
+                written = obstore.put(
+                    self._store,
+                    key,
+                    data,
+                    mode=mode,
+                    attributes={_WRITE_ATTRIBUTE: mark},
+                    use_multipart=False,
+                )
             return _tag(written)
         except STORE_FAILURES as error:
             refusal = failure(name, error)
@@ -203,7 +204,8 @@ class ObjectStorage:
     def _find_mark(self, path: str, mark: str, refusal: Exception) -> str:
         """Give the tag of the object if it bears `mark`, else raise `refusal`."""
         try:
-            found = obstore.get(self._store, self._key(path), options={"head": True})
+            with without_panics(self._name(path)):
+                found = obstore.get(self._store, self._key(path), options={"head": True})
         except STORE_FAILURES as error:
             raise refusal from error
         if found.attributes.get(_WRITE_ATTRIBUTE) != mark:

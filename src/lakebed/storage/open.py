@@ -9,32 +9,15 @@ from obstore import exceptions
 from obstore.store import MemoryStore, from_url
 
 from lakebed.errors import InvalidError, OptionError
+from lakebed.storage.failures import without_panics
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.object_streams import ObjectStore
 from lakebed.storage.objects import ObjectStorage
+from lakebed.storage.options import split_options
 from lakebed.storage.paths import check_path, parse_location
 from lakebed.storage.storage import Storage
 
 _CLOUD_SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
-# These go to the HTTP client; all other options configure the store.
-_CLIENT_OPTIONS = (
-    "allow_http",
-    "allow_invalid_certificates",
-    "connect_timeout",
-    "pool_idle_timeout",
-    "pool_max_idle_per_host",
-    "proxy_url",
-    "read_timeout",
-    "timeout",
-    "user_agent",
-)
-_BUCKET_OPTIONS = (
-    "bucket",
-    "aws_bucket",
-    "google_bucket",
-    "container_name",
-    "azure_container_name",
-)
 # A refused connection is an error after a second, and an outage after half a minute.
 _RETRIES = {
     "max_retries": 4,
@@ -75,7 +58,9 @@ def open_storage(url: str, options: Mapping[str, str] | None = None) -> Storage:
     if not authority:
         raise InvalidError(f"table path {url!r}: want {scheme}://name/path, found no name")
     root = f"{scheme}://{authority}"
-    store = _memory(url, authority, options) if scheme == "memory" else _cloud(root, options)
+    store = (
+        _memory(url, authority, options) if scheme == "memory" else _cloud(root, scheme, options)
+    )
     return ObjectStorage(store, f"{root}/{path}" if path else root, path)
 
 
@@ -98,16 +83,13 @@ def _refuse_options(url: str, options: Mapping[str, str]) -> None:
         raise OptionError(f"storage options {sorted(options)}: {url} takes none")
 
 
-def _cloud(root: str, options: Mapping[str, str]) -> ObjectStore:
-    fixed = sorted(set(_BUCKET_OPTIONS) & {key.lower() for key in options})
-    if fixed:
-        raise OptionError(f"storage option {fixed[0]!r}: the URL {root} says it already")
-    client = {key: value for key, value in options.items() if key in _CLIENT_OPTIONS}
-    config = {key: value for key, value in options.items() if key not in _CLIENT_OPTIONS}
+def _cloud(root: str, scheme: str, options: Mapping[str, str]) -> ObjectStore:
+    config, client = split_options(root, scheme, options)
     try:
-        return from_url(
-            root, config=config, client_options=_TIMEOUTS | client, retry_config=_RETRIES
-        )
+        with without_panics(f"storage options {sorted(options)} for {root}"):
+            return from_url(
+                root, config=config, client_options=_TIMEOUTS | client, retry_config=_RETRIES
+            )
     except (exceptions.BaseError, ValueError, TypeError) as error:
         first_line = str(error).partition("\n")[0]
         raise OptionError(f"storage options {sorted(options)} for {root}: {first_line}") from error

@@ -6,7 +6,7 @@ are staged by a number of buckets that follows from the size of each flush, a po
     hash % staged = (hash % settled) % staged      where staged divides settled, or the reverse,
 
 a staged run either belongs to one bucket of the settled number whole, or holds the rows of several, each
-of which reads it and keeps its own. Decision 14 tells what else was thought of.
+of which reads it and keeps its own. Decision 17 tells what else was thought of.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,10 @@
 """Every command, on real tables: what it says, its JSON, its exit code."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 
 import pyarrow as pa
 import pytest
@@ -155,7 +158,7 @@ def test_compact_refuses_two_ways_at_once(path):
 
 
 def test_clean_and_archive_say_when_there_is_nothing_to_do(path):
-    assert run("clean", path).strip() == "nothing to clean"
+    assert run("clean", path).startswith("nothing to clean: ")
     assert run("archive", path).strip() == "nothing to archive"
     assert run_json("clean", path) is None
     assert run_json("archive", path) is None
@@ -366,3 +369,49 @@ def test_help_names_every_command():
     ):  # fmt: skip
         assert re.search(rf"^\W*{name}\b", out, re.MULTILINE), name
         assert "Usage" in run(name, "--help")
+
+
+def test_the_command_says_its_version():
+    assert run("--version") == f"lakebed {lakebed.__version__}\n"
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]], ids=["text", "json"])
+@pytest.mark.parametrize("command", ["show", "files", "timeline"])
+def test_a_reader_that_has_seen_enough_is_no_error(path, command, more):
+    code = "from lakebed.cli.main import main; main()"
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-c", code, command, str(path), *more],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writer)
+    assert done.stderr == ""
+    assert done.returncode in (0, 1)
+
+
+def test_compaction_of_a_table_without_logs_is_fine_and_says_why(tmp_path):
+    lakebed.create_table(None, tmp_path / "cow", SCHEMA, key="id", table_type="COPY_ON_WRITE")
+    said = run("compact", tmp_path / "cow")
+    assert said == "nothing to compact: cow is COPY_ON_WRITE, whose writes leave no logs\n"
+    assert run_json("compact", tmp_path / "cow") == []
+    assert run_json("compact", tmp_path / "cow", "--schedule-only") is None
+
+
+def test_a_clean_without_work_says_why(path, tmp_path):
+    assert "the table has 3 commits, and the last 10 are kept" in run("clean", path)
+    one = ("clean", path, "--set", "hoodie.clean.commits.retained=1")
+    assert "no file group has an older version; compaction makes new ones" in run(*one)
+    run("compact", path)
+    lakebed.open_table(path).upsert(rows(1, ts=9))
+    assert "in use less than 300 seconds ago (lakebed.clean.min.age.seconds)" in run(*one)
+    versions = ("--set", "hoodie.clean.policy=KEEP_LATEST_FILE_VERSIONS")
+    now = ("--set", "lakebed.clean.min.age.seconds=0")
+    assert "the last 3 versions of each file group" in run("clean", path, *versions, *now)
+    assert "deleted" in run(*one, *now)
+    lakebed.create_table(None, tmp_path / "none", SCHEMA, key="id")
+    assert "no commits yet" in run("clean", tmp_path / "none")
+    assert run_json("clean", tmp_path / "none") is None
