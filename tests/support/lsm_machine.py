@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from lakebed.api.table import Table
 from lakebed.errors import NotFoundError
 from lakebed.format.meta_columns import COMMIT_TIME
-from lakebed.write import pipeline
+from lakebed.write import beginning
 from lakebed.write.spec import WriteSpec
 from support.lsm_model import COLUMNS, IS_DELETED, NOTE, Changes, Ident, ModelTable, Row, Shape
 from support.tables import check_files, check_no_leftovers
@@ -93,7 +93,7 @@ def memory_of(size_bytes: int | None) -> Iterator[None]:
         yield
     else:
         with patch.object(
-            pipeline, "WriteSpec", functools.partial(WriteSpec, memory_bytes=size_bytes)
+            beginning, "WriteSpec", functools.partial(WriteSpec, memory_bytes=size_bytes)
         ):
             yield
 

@@ -8,52 +8,37 @@ import pyarrow as pa
 
 from lakebed.commit.conflict import Reads
 from lakebed.commit.transaction import Transaction, begin
-from lakebed.errors import InvalidError, UnsupportedError
 from lakebed.format.commit_metadata import CommitMetadata, WriteStat
 from lakebed.index.bucket import (
     HASHING_FOLDER,
-    BucketPlace,
     bucket_slices,
-    check_index,
     check_one,
-    ended_buckets,
     index_properties,
 )
-from lakebed.index.consistent_hashing import agrees, ring_file_ids, settle_hashing
-from lakebed.index.guest import (
-    check_base_files,
-    check_doubtful_spelling,
-    check_spelling,
-    default_index,
-)
 from lakebed.index.prune import prune_slices
-from lakebed.index.rings import LoadedRings, load_rings
 from lakebed.index.simple import indexed_slices
 from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
 from lakebed.model.executor import Executor
 from lakebed.storage.storage import Storage
-from lakebed.table.config import ConcurrencyMode, TableConfig
+from lakebed.table.config import TableConfig
 from lakebed.table.damage import check_whole
 from lakebed.table.file_group import FileGroupId, FileSlice
-from lakebed.table.merge_rule import merge_rule
 from lakebed.table.properties_file import update_properties
 from lakebed.table.property_values import option_number
 from lakebed.table.snapshot import CommitCache, Snapshot
 from lakebed.table.writer_index import (
     AutoBuckets,
     BucketIndex,
-    ConsistentHashingIndex,
     SimpleIndex,
     WriterIndex,
 )
 from lakebed.write.auto_buckets import (
-    NON_BLOCKING_BUCKETS,
     place_segments,
-    settle_buckets,
     settled_spec,
 )
-from lakebed.write.columns import Intake, settle_columns
+from lakebed.write.beginning import hides_rows, is_settled, make_spec, settle_index
+from lakebed.write.columns import Intake
 from lakebed.write.commit_summary import Commit, total
 from lakebed.write.file_groups import write_file_group
 from lakebed.write.fill import fill_groups
@@ -114,8 +99,8 @@ def execute_write(
     with begin(
         target.storage, target.clock, target.commits, replaces=operation.replaces
     ) as transaction:
-        index = _settle_index(transaction, named_index)
-        spec = _spec(target, transaction, operation, index, source)
+        index = settle_index(transaction, named_index)
+        spec = make_spec(transaction, operation, index, source.schema, source.intake, target.merger)
         written: list[WriteStatus] = []
         segments: list[Segment] = []
         for staged in source.stage(spec, transaction.snapshot):
@@ -143,7 +128,7 @@ def execute_write(
         writes = plan_writes(segments, slices, spec, filled)
         written += target.executor.run(write_file_group, writes, "write files")
         replaced = _replaced(operation, transaction.snapshot, touched)
-        if not _is_settled(transaction.config) and named_index is not None:
+        if not is_settled(transaction.config) and named_index is not None:
             # Only now: a write that fails must not settle the index for those after it.
             properties = index_properties(index, transaction.config.record_key_fields)
             with transaction.locked():
@@ -170,7 +155,7 @@ def execute_delete_partitions(
     """
     with begin(target.storage, target.clock, target.commits, replaces=True) as transaction:
         if any(target.storage.list_names(HASHING_FOLDER)):
-            raise _hides_rows(operation, transaction.config)
+            raise hides_rows(operation, transaction.config)
         snapshot = transaction.snapshot
         there = sorted({slice_.group.partition for slice_ in snapshot.slices})
         gone = set(choose(there))
@@ -268,110 +253,6 @@ def _counts(
         # Each key was read from a row that is there.
         deleted = sum(stat.num_deletes or 0 for status in written for stat in status.stats)
     return RowCounts(0, 0, deleted)
-
-
-def _settle_index(transaction: Transaction, named: WriterIndex | None) -> WriterIndex:
-    """Give the writer's index: the stored one, or the one named at the first write.
-
-    One that nobody named is not stored: Hudi's writers refuse options that contradict it.
-    """
-    stored = transaction.config.index
-    if isinstance(stored, AutoBuckets):
-        if transaction.snapshot.slices or named is not None:
-            stored = None  # others wrote first, by a number of their own; or the caller names one
-        elif transaction.config.concurrency is ConcurrencyMode.NON_BLOCKING:
-            stored, _ = settle_buckets(transaction, NON_BLOCKING_BUCKETS)
-    if stored is not None:
-        if named is not None and not agrees(named, stored):
-            raise InvalidError(
-                f"table {transaction.config.name!r} is written with {stored}; found {named}"
-            )
-        check_doubtful_spelling(transaction.snapshot)
-        return stored
-    if named is None:
-        return default_index(transaction.snapshot)
-    if isinstance(named, ConsistentHashingIndex):
-        named = settle_hashing(transaction.snapshot, named)
-    else:
-        assert not isinstance(named, AutoBuckets), named
-        check_index(transaction.snapshot, named)
-        if isinstance(named, SimpleIndex):
-            check_base_files(transaction.snapshot)
-    check_spelling(transaction.snapshot)
-    return named
-
-
-def _is_settled(config: TableConfig) -> bool:
-    return not isinstance(config.index, AutoBuckets | None)
-
-
-def _spec(
-    target: WriteTarget,
-    transaction: Transaction,
-    operation: Operation,
-    index: WriterIndex,
-    source: Source,
-) -> WriteSpec:
-    config = transaction.config
-    hashing = _hashing(operation, index, transaction)
-    columns = settle_columns(
-        config, operation, transaction.snapshot.schema, source.schema, source.intake
-    )
-    return WriteSpec(
-        storage=transaction.storage,
-        config=config,
-        index=index,
-        rule=merge_rule(config, target.merger, schema_text=transaction.snapshot.schema_text),
-        operation=operation,
-        schema=columns.staged,
-        table_schema=columns.table,
-        table_schema_text=columns.table_text,
-        instant=transaction.instant.requested,
-        fence=transaction.fence,
-        file_ids=_file_ids(operation, index, transaction.snapshot, hashing),
-        hashing=hashing,
-        seed=target.clock.new_uuid(),
-        timeline=transaction.snapshot.timeline,
-        ended=_ended(index, transaction),
-        markers=columns.markers,
-    )
-
-
-def _ended(index: WriterIndex, transaction: Transaction) -> Mapping[BucketPlace, str]:
-    """Give what writers that do not wait for each other must agree on."""
-    non_blocking = transaction.config.concurrency is ConcurrencyMode.NON_BLOCKING
-    fixed = non_blocking and isinstance(index, BucketIndex)
-    return ended_buckets(transaction.snapshot) if fixed else {}
-
-
-def _hashing(operation: Operation, index: WriterIndex, transaction: Transaction) -> LoadedRings:
-    """Give the rings of consistent hashing; no rings with another index."""
-    if not isinstance(index, ConsistentHashingIndex):
-        return LoadedRings()
-    if operation.replaces:
-        raise _hides_rows(operation, transaction.config)
-    hashing = load_rings(transaction.snapshot)
-    hashing.mark_committed(transaction.storage)
-    return hashing
-
-
-def _hides_rows(operation: Operation, config: TableConfig) -> UnsupportedError:
-    """Name what must not end file groups whose ids, fixed by the hash, later rows have again."""
-    return UnsupportedError(
-        f"table {config.name!r} is written with consistent hashing, whose file groups keep their "
-        f"ids: after {operation.name} new rows would be hidden; delete and upsert instead"
-    )
-
-
-def _file_ids(
-    operation: Operation, index: WriterIndex, snapshot: Snapshot, hashing: LoadedRings
-) -> Mapping[BucketPlace, str]:
-    """Give the file group of each bucket that a write adds to; one that replaces adds to none."""
-    if isinstance(index, ConsistentHashingIndex):
-        return ring_file_ids(snapshot, hashing.rings)
-    if operation.replaces or not isinstance(index, BucketIndex):
-        return {}
-    return {place: of[0].group.file_id for place, of in bucket_slices(snapshot).items()}
 
 
 def _looked_up(

@@ -246,7 +246,7 @@ def test_more_runs_than_can_be_open_at_once_are_merged_in_passes(monkeypatch):
             want[key] = (order, number)
     stream = pa.RecordBatchReader.from_batches(parts[0].schema, [p.to_batches()[0] for p in parts])
     monkeypatch.setattr(
-        "lakebed.write.pipeline.WriteSpec", functools.partial(WriteSpec, memory_bytes=1)
+        "lakebed.write.beginning.WriteSpec", functools.partial(WriteSpec, memory_bytes=1)
     )
     table.insert(stream)
     got = {row["id"]: (row["ts"], row["v"]) for row in table.read().read_all().to_pylist()}
