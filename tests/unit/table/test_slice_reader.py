@@ -600,6 +600,8 @@ def fold(history, event_time, with_base):
         for kind, key, ts in [*puts, *(change for change in changes if change[0] == "delete")]:
             old = state.get(key)
             bare = kind == "delete" and ts is None
+            if event_time and kind == "delete" and old == (None, None):
+                continue  # a delete without an ordering value stays
             if event_time and old is not None and not bare and old[1] is not None and ts < old[1]:
                 continue
             state[key] = (None if kind == "delete" else number, ts)
