@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
 from lakebed.errors import LakebedError
+from lakebed.expr.predicate import Predicate
 from lakebed.merge.rule import MergeRule
 from lakebed.storage.objects import memory_storage
 from lakebed.table.parquet_source import open_parquet
-from lakebed.table.predicate import Predicate
 from lakebed.table.row_group_filter import RowGroupFilter
 from lakebed.table.slice_reader import read_slice
 from support.runs import Slice, config, parquet
@@ -183,7 +183,7 @@ def test_the_same_rows_are_found_with_and_without_statistics(question):
         assume(False)
     slice_ = Slice(memory_storage())
     path = slice_.base(1, parquet(table, **options))
-    row_groups = RowGroupFilter.parse(where, full)
+    row_groups = RowGroupFilter(Predicate.parse(where, full).bound, full)
     try:
         wanted = read(slice_, predicate, None)
     except LakebedError:

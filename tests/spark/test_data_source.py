@@ -139,8 +139,8 @@ def test_files_that_no_row_of_the_predicate_can_be_in_are_not_read(spark, path):
     assert values(pushed.where("city = 'oslo'")) == sorted(FIRST[:2])
     with pytest.raises(PySparkException):
         load(spark, path).where("city = 'oslo'").collect()
-    with pytest.raises(PySparkException, match="not understood in process"):
-        load(spark, path, **{"lakebed.read.where": "upper(city) = 'OSLO'"}).collect()
+    with pytest.raises(PySparkException, match="is not supported in `where`"):
+        load(spark, path, **{"lakebed.read.where": "soundex(city) = 'OSLO'"}).collect()
 
 
 def test_a_schema_of_the_user_reads_only_its_columns(spark, history):
@@ -311,7 +311,7 @@ def test_a_table_of_the_session_shows_what_was_inserted(spark, path):
 def test_the_module_that_spark_imports_is_light():
     code = (
         "import sys, pyspark_lakebed; "
-        "sys.exit(any(name in sys.modules for name in ('lakebed', 'pyarrow', 'numba', 'sqlglot')))"
+        "sys.exit(any(name in sys.modules for name in ('lakebed', 'pyarrow', 'numba')))"
     )
     source = pathlib.Path(__file__).parents[2] / "src"
     env = {**os.environ, "PYTHONPATH": str(source)}

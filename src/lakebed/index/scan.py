@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakebed.expr.predicate import Predicate
 from lakebed.format.meta_columns import COMMIT_TIME, META_FIELDS, RECORD_KEY
 from lakebed.format.names import BaseFileName, parse_data_name
 from lakebed.index.prune import prune_slices
@@ -29,7 +30,6 @@ from lakebed.table.file_group import FileGroupId, FileSlice, LogFile, LostFile
 from lakebed.table.key_filter import KeyFilter
 from lakebed.table.log_reader import slice_sources
 from lakebed.table.merge_rule import merge_rule
-from lakebed.table.predicate import Predicate
 from lakebed.table.row_group_filter import RowGroupFilter
 from lakebed.table.run_source import RunSource
 from lakebed.table.slice_reader import read_slice
@@ -83,7 +83,7 @@ class Scan:
         return pa.schema([self.full_schema.field(name) for name in self.columns]).empty_table()
 
     def predicate(self) -> Predicate | None:
-        """Parse `where`; UnsupportedError for what only Spark can evaluate."""
+        """Parse `where`; UnsupportedError for what is outside the grammar."""
         return None if self.where is None else Predicate.parse(self.where, self.full_schema)
 
     def columns_with(self, predicate: Predicate | None) -> list[str]:
@@ -202,7 +202,7 @@ class Scan:
     ) -> Iterator[pa.RecordBatch]:
         row_groups = None
         if predicate is not None:
-            row_groups = RowGroupFilter.parse(predicate.text, self.full_schema)
+            row_groups = RowGroupFilter(predicate.bound, self.full_schema)
         return read_slice(
             self.storage,
             slice_,

@@ -15,12 +15,10 @@ from lakebed.spark.locate import stage_joined
 from lakebed.spark.read import (
     FramePlan,
     changes_frame,
-    check_where,
     evaluates_alike,
     held_frame,
     plan_frame,
     read_frame,
-    understood,
 )
 from lakebed.spark.schema import arrow_to_spark, spark_to_arrow
 from lakebed.spark.session import check_session
@@ -99,13 +97,13 @@ class SparkEngine:
 
     def check(self, scan: Scan) -> None:
         """Raise what is wrong with the predicate of `scan`."""
-        check_where(self._spark, scan)
+        scan.predicate()
 
     def evaluates_alike(self, scan: Scan) -> bool:
         """Tell whether this session would find the same rows by the predicate as we do."""
         if scan.where is None:
             return True
-        return evaluates_alike(self._spark) and understood(scan) is not None
+        return evaluates_alike(self._spark)
 
     def collected(self, rows: DataFrame) -> pa.Table:
         """Return the rows of a DataFrame as one table, with the types that a table's columns have."""

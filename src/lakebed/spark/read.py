@@ -17,7 +17,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from lakebed.errors import InvalidError, UnsupportedError
+from lakebed.errors import InvalidError
 from lakebed.format.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY
 from lakebed.index.scan import Scan
 from lakebed.spark.executor import spread
@@ -27,7 +27,6 @@ from lakebed.storage.storage import Storage
 from lakebed.table.changes.scan import ChangeScan
 from lakebed.table.file_group import BaseFile, FileSlice
 from lakebed.table.native_types import shows_alike
-from lakebed.table.predicate import Predicate
 
 # Spark takes every path for a pattern. Its option against that (`__globPaths__`) reads all
 # files again for each path that looks like one, so such characters are escaped instead.
@@ -77,11 +76,10 @@ class FramePlan:
 
 def plan_frame(spark: SparkSession, scan: Scan) -> FramePlan:
     """Settle which slices of `scan` Spark reads itself."""
-    predicate = understood(scan)
+    # What is outside our grammar is refused here as in process, also where Spark could evaluate it.
+    predicate = scan.predicate()
     # A batch without columns would lose its rows on the way to Spark.
     wanted = scan.columns_with(predicate) or [RECORD_KEY]
-    if scan.where is not None and predicate is None:
-        wanted = scan.full_schema.names
     # Some releases of Hudi put meta columns into files of tables that have none.
     hidden = not scan.config.has_meta_columns and not set(wanted).isdisjoint(META_COLUMNS)
     fields = [scan.full_schema.field(name) for name in wanted]
@@ -96,7 +94,7 @@ def plan_frame(spark: SparkSession, scan: Scan) -> FramePlan:
     )
     read_by_spark = set(plain)
     others = tuple(s for s in scan.slices if s not in read_by_spark)
-    where = scan.where if predicate is not None and evaluates_alike(spark) else None
+    where = scan.where if evaluates_alike(spark) else None
     merged = replace(scan, slices=others, columns=tuple(wanted), where=where)
     return FramePlan(scan, plain, merged)
 
@@ -137,13 +135,6 @@ def held_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataF
     return spark.createDataFrame(pa.Table.from_batches(batches), schema)
 
 
-def check_where(spark: SparkSession, scan: Scan) -> None:
-    """Raise what is wrong with the predicate of `scan`, without reading anything."""
-    if scan.where is not None:
-        columns = arrow_to_spark(scan.full_schema)
-        _filtered(spark.createDataFrame([], columns), scan.where)
-
-
 def changes_frame(spark: SparkSession, scan: ChangeScan) -> DataFrame:
     """Return the change rows of `scan`; those of a file group come from one task."""
     schema = arrow_to_spark(scan.schema)
@@ -162,14 +153,6 @@ def changes_frame(spark: SparkSession, scan: ChangeScan) -> DataFrame:
 
 def _quoted(names: Sequence[str]) -> list[str]:
     return [f"`{name.replace('`', '``')}`" for name in names]
-
-
-def understood(scan: Scan) -> Predicate | None:
-    """Give the predicate if we can evaluate it too; Spark filters in any case."""
-    try:
-        return scan.predicate()
-    except (InvalidError, UnsupportedError):
-        return None
 
 
 def evaluates_alike(spark: SparkSession) -> bool:

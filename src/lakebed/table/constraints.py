@@ -15,31 +15,23 @@ from functools import reduce
 from typing import TypeAlias
 
 import pyarrow as pa
-from sqlglot import expressions as sql
 
 from lakebed.errors import LakebedError
-from lakebed.table.coercion import INTEGERS
-from lakebed.table.literal import type_named
-from lakebed.table.predicate_syntax import parse_tree
+from lakebed.expr.bind import bind_predicate
+from lakebed.expr.bound import Apply, Bound, Column, Constant
+from lakebed.expr.evaluate import Among
+from lakebed.expr.types import INTEGERS
 
 Value: TypeAlias = int | str | bool | dt.date
 
 _INTEGER = re.compile(r"-?[0-9]{1,40}", re.ASCII)
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
-_LONG = range(-(1 << 63), 1 << 63)
-_SIGNS: dict[type[sql.Expression], str] = {
-    sql.EQ: "=",
-    sql.NullSafeEQ: "<=>",
-    sql.LT: "<",
-    sql.LTE: "<=",
-    sql.GT: ">",
-    sql.GTE: ">=",
-}
+_SIGNS = ("=", "<=>", "<", "<=", ">", ">=")
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class Limit:
     """One end of a range; `inclusive` if it belongs to it."""
 
     value: Value
@@ -51,8 +43,8 @@ class Allowed:
     """What one column may hold, never null: finite values, or else a range."""
 
     values: frozenset[Value] | None = None
-    lower: Bound | None = None
-    upper: Bound | None = None
+    lower: Limit | None = None
+    upper: Limit | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -93,24 +85,24 @@ class Allowed:
         )
 
 
-def _low(bound: Bound) -> tuple[Value, bool]:
+def _low(bound: Limit) -> tuple[Value, bool]:
     """Place a lower end among values: it stands right before, or right after its own."""
     return bound.value, not bound.inclusive
 
 
-def _high(bound: Bound) -> tuple[Value, bool]:
+def _high(bound: Limit) -> tuple[Value, bool]:
     """Place an upper end among values, likewise."""
     return bound.value, bound.inclusive
 
 
-def _ends(allowed: Allowed) -> tuple[Bound | None, Bound | None]:
+def _ends(allowed: Allowed) -> tuple[Limit | None, Limit | None]:
     if allowed.values is None:
         return allowed.lower, allowed.upper
-    ends = [Bound(value, True) for value in allowed.values]
+    ends = [Limit(value, True) for value in allowed.values]
     return min(ends, key=_low), max(ends, key=_high)
 
 
-def _known(*bounds: Bound | None) -> list[Bound]:
+def _known(*bounds: Limit | None) -> list[Limit]:
     return [bound for bound in bounds if bound is not None]
 
 
@@ -132,16 +124,16 @@ class Constraints:
 
 
 def parse_constraints(where: str | None, schema: pa.Schema) -> Constraints:
-    """Give what `where` demands of the columns of `schema`; never an error.
+    """Return what `where` demands of the columns of `schema`; never an error.
 
-    A text that we cannot parse demands nothing: Spark may still understand it.
+    A text that is outside the grammar demands nothing: whoever evaluates it will refuse it.
     """
     # What a backslash means depends on the session (spark.sql.parser.escapedStringLiterals).
     if where is None or "\\" in where:
         return Constraints()
     try:
-        return Constraints(_Reader(schema).demands(parse_tree(where)))
-    except (LakebedError, RecursionError):
+        return Constraints(_Reader(schema).demands(bind_predicate(where, schema)))
+    except LakebedError:
         return Constraints()
 
 
@@ -164,90 +156,88 @@ _Demands: TypeAlias = Mapping[str, Allowed]
 
 
 class _Reader:
-    """Walks the parsed tree; a node that demands nothing gives no columns."""
+    """Walks a bound predicate; a node that demands nothing gives no columns."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
         self._names = {name.lower() for name in schema.names}
 
-    def demands(self, node: sql.Expression) -> _Demands:
-        """Give what must hold of each column where `node` is true."""
-        inner = node.unnest()
-        if type(inner) in _SIGNS:
-            return self._compared(_SIGNS[type(inner)], inner.left, inner.right)
-        known: dict[type[sql.Expression], Callable[[], _Demands]] = {
-            sql.And: lambda: reduce(_both, map(self.demands, inner.flatten())),
-            sql.Or: lambda: reduce(_either, map(self.demands, inner.flatten())),
-            sql.In: lambda: self._in(inner),
-            sql.Between: lambda: _both(
-                self._compared(">=", inner.this, inner.args["low"]),
-                self._compared("<=", inner.this, inner.args["high"]),
-            ),
-        }
-        return known[type(inner)]() if type(inner) in known else {}
-
-    def _compared(self, sign: str, left: sql.Expression, right: sql.Expression) -> _Demands:
-        column = self._column(left)
-        if column is None:
-            left, right, sign = right, left, _FLIPPED.get(sign, sign)
-            column = self._column(left)
-        if column is None:
+    def demands(self, node: Bound) -> _Demands:
+        """Return what must hold of each column where `node` is true."""
+        if not isinstance(node, Apply):
             return {}
-        if sign == "=" or (sign == "<=>" and not isinstance(right.unnest(), sql.Null)):
+        if node.function in _SIGNS:
+            return self._compared(node.function, node.args[0], node.args[1])
+        known: dict[str, Callable[[], _Demands]] = {
+            "and": lambda: reduce(_both, map(self.demands, node.args)),
+            "or": lambda: reduce(_either, map(self.demands, node.args)),
+            "in": lambda: self._in(node),
+        }
+        return known[node.function]() if node.function in known else {}
+
+    def _compared(self, sign: str, left: Bound, right: Bound) -> _Demands:
+        if isinstance(left, Constant):
+            left, right, sign = right, left, _FLIPPED.get(sign, sign)
+        column = _column(left)
+        if column is None or not isinstance(right, Constant):
+            return {}
+        if sign == "=" or (sign == "<=>" and right.value.is_valid):
             return self._one_of(column, [right])
-        value = self._literal(right, column.type)
+        value = self._literal(right, column.kind)
         if value is None or isinstance(value, bool) or sign == "<=>":
             return {}
-        bound = Bound(value, sign.endswith("="))
+        bound = Limit(value, sign.endswith("="))
         is_lower = sign.startswith(">")
         return {column.name: Allowed(lower=bound) if is_lower else Allowed(upper=bound)}
 
-    def _in(self, node: sql.Expression) -> _Demands:
-        column = self._column(node.this)
-        if column is None or node.args.get("query") is not None or not node.expressions:
+    def _in(self, node: Apply) -> _Demands:
+        assert isinstance(node.option, Among)
+        column = _column(node.args[0])
+        if column is None or len(node.args) > 1:
             return {}
-        return self._one_of(column, node.expressions)
+        return self._one_of(column, node.option.constants)
 
-    def _one_of(self, column: pa.Field, items: Iterable[sql.Expression]) -> _Demands:
+    def _one_of(self, column: Column, items: Iterable[Constant]) -> _Demands:
         # Nothing equals null.
-        known = [item for item in items if not isinstance(item.unnest(), sql.Null)]
-        values = [self._literal(item, column.type) for item in known]
+        known = [item for item in items if item.value.is_valid]
+        values = [self._literal(item, column.kind) for item in known]
         exact = frozenset(value for value in values if value is not None)
-        if None in values or not _is_constrained(column.type):
+        if None in values or not _is_constrained(column.kind):
             return {}
-        if column.type in INTEGERS:
-            half = 1 << (column.type.bit_width - 1)
+        if column.kind in INTEGERS:
+            half = 1 << (column.kind.bit_width - 1)
             exact = frozenset(value for value in exact if value in range(-half, half))
         return {column.name: Allowed(exact)}
 
-    def _column(self, node: sql.Expression) -> pa.Field | None:
-        inner = node.unnest()
-        if type(inner) is not sql.Column or inner.table:
+    def _literal(self, constant: Constant, kind: pa.DataType) -> Value | None:
+        """Return the value of a literal that is of the type `kind` itself, None for any other."""
+        if constant.is_computed or not constant.value.is_valid:
             return None
-        wanted = str(inner.name).lower()
-        near = [name for name in self._schema.names if name.lower() == wanted]
-        # Two columns that differ in case only are found by a session's own rule.
-        return self._schema.field(near[0]) if len(near) == 1 else None
-
-    def _literal(self, node: sql.Expression, kind: pa.DataType) -> Value | None:
-        """Give the value of a literal that is of the type `kind` itself, None for any other."""
-        inner = node.unnest()
-        if isinstance(inner, sql.Boolean):
-            return bool(inner.this) if kind == pa.bool_() else None
-        if kind in INTEGERS:
-            return _integer(inner)
         if kind == pa.date32():
-            is_date = isinstance(inner, sql.Cast) and _target(inner) == pa.date32()
-            return _date(_text(inner.this if is_date else inner))
-        return self._string(_text(inner)) if kind == pa.string() else None
+            return _date(constant.text)
+        if constant.text is not None:
+            return None
+        if kind == pa.string():
+            return self._string(constant.value.as_py())
+        fits = constant.kind in INTEGERS if kind in INTEGERS else constant.kind == kind
+        value: Value | None = constant.value.as_py() if fits and _is_constrained(kind) else None
+        return value
 
-    def _string(self, text: str | None) -> str | None:
+    def _string(self, text: str) -> str | None:
         # In some sessions a text in double quotes is a column, and of a quote written twice
         # none stays.
-        if text is None or text.lower() in self._names or "'" in text or '"' in text:
+        if text.lower() in self._names or "'" in text or '"' in text:
             return None
         # A lone surrogate is in no table, and no key can be spelled with it.
         return text if text.encode("utf-8", "ignore").decode() == text else None
+
+
+def _column(node: Bound) -> Column | None:
+    """Return the column that `node` is, perhaps as a wider integer."""
+    if isinstance(node, Apply) and node.function == "cast" and node.kind in INTEGERS:
+        inner = node.args[0]
+        wider = inner.kind in INTEGERS and inner.kind.bit_width <= node.kind.bit_width
+        return inner if wider and isinstance(inner, Column) else None
+    return node if isinstance(node, Column) else None
 
 
 def _both(one: _Demands, other: _Demands) -> _Demands:
@@ -264,34 +254,6 @@ def _either(one: _Demands, other: _Demands) -> _Demands:
 
 def _is_constrained(kind: pa.DataType) -> bool:
     return kind in (*INTEGERS, pa.string(), pa.bool_(), pa.date32())
-
-
-def _integer(node: sql.Expression) -> int | None:
-    """Give the value of `5`, `-5` or `5L`; beyond 64 bits it is a decimal, and so none."""
-    if type(node) is sql.Neg and not isinstance(node.this, sql.Neg):
-        positive = _integer(node.this)
-        return None if positive is None else -positive
-    if isinstance(node, sql.Cast):
-        inner, target = _integer(node.this), _target(node)
-        if inner is None or target not in INTEGERS:
-            return None
-        half = 1 << (target.bit_width - 1)
-        return inner if inner in range(-half, half) else None
-    if not isinstance(node, sql.Literal) or node.is_string:
-        return None
-    text = str(node.this)
-    value = int(text) if _INTEGER.fullmatch(text) else None
-    return value if value is not None and value in _LONG else None
-
-
-def _target(node: sql.Expression) -> pa.DataType | None:
-    if not isinstance(node.to, sql.DataType) or node.to.expressions:
-        return None
-    return type_named(str(getattr(node.to.this, "value", "")), [])
-
-
-def _text(node: sql.Expression) -> str | None:
-    return str(node.this) if isinstance(node, sql.Literal) and node.is_string else None
 
 
 def _date(text: str | None) -> dt.date | None:

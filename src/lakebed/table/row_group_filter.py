@@ -11,31 +11,22 @@ import math
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
-from sqlglot import expressions as sql
 
-from lakebed.errors import InvalidError
+from lakebed.expr.bound import Apply, Bound, Column, Constant, column_names
+from lakebed.expr.evaluate import Among
+from lakebed.expr.types import INTEGERS, MOMENTS, is_number
 from lakebed.format.parquet_statistics import ChunkStatistics, Physical
-from lakebed.table.coercion import INTEGERS, Term, is_number
-from lakebed.table.literal import as_type, number, type_named
 from lakebed.table.parquet_source import ParquetSource
-from lakebed.table.predicate_syntax import parse_tree
 from lakebed.table.projection import cast_stored
 from lakebed.table.schema import find_field
 
 # Days and moments as numbers of days or microseconds, text as its bytes.
 _Bound: TypeAlias = int | float | decimal.Decimal | bytes
 
-_SIGNS: dict[type[sql.Expression], str] = {
-    sql.EQ: "=",
-    sql.NEQ: "<>",
-    sql.LT: "<",
-    sql.LTE: "<=",
-    sql.GT: ">",
-    sql.GTE: ">=",
-}
+_SIGNS = ("=", "<>", "<", "<=", ">", ">=")
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 # No statistics have more digits than this.
@@ -45,35 +36,27 @@ _UNITS: dict[str, int | decimal.Decimal] = {"ms": 1000, "us": 1, "ns": decimal.D
 
 @dataclass(frozen=True, slots=True)
 class RowGroupFilter:
-    """A parsed predicate on columns of the table's `schema`, meta columns among them."""
+    """A bound predicate on columns of the table's `schema`, meta columns among them."""
 
-    tree: sql.Expression
+    bound: Bound
     schema: pa.Schema
 
-    @classmethod
-    def parse(cls, text: str, schema: pa.Schema) -> Self:
-        """Parse `text`, or raise as `Predicate.parse` does."""
-        return cls(parse_tree(text), schema)
-
     def row_groups(self, file: ParquetSource) -> list[int] | None:
-        """Give the row groups of `file` that can hold a wanted row; None if that may be any."""
-        names = {str(column.name).lower() for column in self.tree.find_all(sql.Column)}
+        """Return the row groups of `file` that can hold a wanted row; None if that may be any."""
+        names = {name.lower() for name in column_names(self.bound)}
         stored = [name for name in file.schema.names if name.lower() in names]
         if not names:
             return None
         groups = file.statistics(stored)
-        try:
-            return [
-                number
-                for number, chunks in enumerate(groups)
-                if _Reader(self.schema, file.schema, chunks).may_be(self.tree, True)
-            ]
-        except RecursionError:
-            return None
+        return [
+            number
+            for number, chunks in enumerate(groups)
+            if _Reader(self.schema, file.schema, chunks).may_be(self.bound, True)
+        ]
 
 
 class _Reader:
-    """Walks the parsed tree for one row group; in three-valued logic false is not the same as not true."""
+    """Walks a predicate for one row group; in three-valued logic false is not the same as not true."""
 
     def __init__(
         self, schema: pa.Schema, present: pa.Schema, chunks: Mapping[str, ChunkStatistics]
@@ -82,66 +65,54 @@ class _Reader:
         self._present = present
         self._chunks = chunks
 
-    def may_be(self, node: sql.Expression, truth: bool) -> bool:
+    def may_be(self, node: Bound, truth: bool) -> bool:
         """Tell whether `node` can be `truth` for any row."""
-        inner = node.unnest()
-        if type(inner) in _SIGNS:
-            return self._compared(_SIGNS[type(inner)], inner.left, inner.right, truth)
+        if isinstance(node, Constant):
+            return node.value.as_py() is truth
+        if isinstance(node, Column):
+            return self._compared("=", node, Constant(pa.scalar(truth)), True)
+        if node.function in _SIGNS:
+            return self._compared(node.function, node.args[0], node.args[1], truth)
         every, some = (all, any) if truth else (any, all)
-        known: dict[type[sql.Expression], Callable[[], bool]] = {
-            sql.And: lambda: every(self.may_be(part, truth) for part in inner.flatten()),
-            sql.Or: lambda: some(self.may_be(part, truth) for part in inner.flatten()),
-            sql.Not: lambda: self.may_be(inner.this, not truth),
-            sql.NullSafeEQ: lambda: self._same(inner, truth),
-            sql.NullSafeNEQ: lambda: self._same(inner, not truth),
-            sql.In: lambda: not truth or self._in(inner),
-            sql.Between: lambda: every(
-                (
-                    self._compared(">=", inner.this, inner.args["low"], truth),
-                    self._compared("<=", inner.this, inner.args["high"], truth),
-                )
-            ),
-            sql.Is: lambda: self._is(inner, truth),
-            sql.Column: lambda: self._compared("=", inner, sql.Boolean(this=truth), True),
+        known: dict[str, Callable[[], bool]] = {
+            "and": lambda: every(self.may_be(part, truth) for part in node.args),
+            "or": lambda: some(self.may_be(part, truth) for part in node.args),
+            "not": lambda: self.may_be(node.args[0], not truth),
+            "<=>": lambda: self._same(node, truth),
+            "in": lambda: not truth or self._in(node),
+            "is null": lambda: self._null(node.args[0], truth),
+            "is truth": lambda: not truth or self.may_be(node.args[0], bool(node.option)),
         }
-        return known[type(inner)]() if type(inner) in known else True
+        return known[node.function]() if node.function in known else True
 
-    def _compared(
-        self, sign: str, left: sql.Expression, right: sql.Expression, truth: bool
-    ) -> bool:
-        column = self._column(left)
-        if column is None:
+    def _compared(self, sign: str, left: Bound, right: Bound, truth: bool) -> bool:
+        if isinstance(left, Constant):
             left, right, sign = right, left, _FLIPPED.get(sign, sign)
-            column = self._column(left)
-        value = None if column is None else _value(right, column.type)
+        column = self._column(left)
+        value = None
+        if column is not None and isinstance(right, Constant):
+            value = _value(right.value, column.type)
         if column is None or value is None:
             return True
         return self._test(column, sign if truth else _OPPOSITE[sign], value)
 
-    def _same(self, node: sql.Expression, truth: bool) -> bool:
-        sides = (node.left, node.right)
-        for one, other in (sides, sides[::-1]):
-            if isinstance(other.unnest(), sql.Null):
-                return self._null(one, truth)
-        return not truth or self._compared("=", *sides, True)
+    def _same(self, node: Apply, truth: bool) -> bool:
+        one, other = node.args
+        for side, beside in ((one, other), (other, one)):
+            if isinstance(beside, Constant) and not beside.value.is_valid:
+                return self._null(side, truth)
+        return not truth or self._compared("=", one, other, True)
 
-    def _in(self, node: sql.Expression) -> bool:
-        column = self._column(node.this)
-        if column is None or node.args.get("query") is not None or not node.expressions:
+    def _in(self, node: Apply) -> bool:
+        assert isinstance(node.option, Among)
+        column = self._column(node.args[0])
+        if column is None or len(node.args) > 1:
             return True
         # Nothing equals null.
-        items = [item for item in node.expressions if not isinstance(item.unnest(), sql.Null)]
-        values = [_value(item, column.type) for item in items]
+        values = [_value(item.value, column.type) for item in node.option.constants]
         return any(value is None or self._test(column, "=", value) for value in values)
 
-    def _is(self, node: sql.Expression, truth: bool) -> bool:
-        if isinstance(node.expression, sql.Null):
-            return self._null(node.this, truth)
-        if not truth or not isinstance(node.expression, sql.Boolean):
-            return True
-        return self.may_be(node.this, bool(node.expression.this))
-
-    def _null(self, node: sql.Expression, truth: bool) -> bool:
+    def _null(self, node: Bound, truth: bool) -> bool:
         column = self._column(node)
         stored = None if column is None else self._stored(column)
         if column is None or (stored is not None and pa.types.is_nested(stored.type)):
@@ -177,18 +148,19 @@ class _Reader:
         upper = _shown(chunk.upper, chunk.physical, stored.type, column.type)
         return sign != "=" or upper is None or upper >= value  # type: ignore[operator]
 
-    def _column(self, node: sql.Expression) -> pa.Field | None:
-        inner = node.unnest()
-        if type(inner) is not sql.Column or inner.table:
+    def _column(self, node: Bound) -> pa.Field | None:
+        """Return the column that `node` is, perhaps cast to a type that has each of its values."""
+        while isinstance(node, Apply) and node.function == "cast":
+            if not _keeps_values(node.args[0].kind, node.kind):
+                return None
+            node = node.args[0]
+        if not isinstance(node, Column):
             return None
-        wanted = str(inner.name).lower()
-        near = [name for name in self._schema.names if name.lower() == wanted]
-        if len(near) != 1:
-            return None
-        found = self._stored(self._schema.field(near[0]))
+        field = self._schema.field(node.name)
+        found = self._stored(field)
         # Arrow cannot tell two columns of one name apart.
         alone = found is None or self._present.names.count(found.name) == 1
-        return self._schema.field(near[0]) if alone else None
+        return field if alone else None
 
     def _stored(self, column: pa.Field) -> pa.Field | None:
         """Give the column that the file has for this one; None if it lacks it."""
@@ -243,15 +215,18 @@ def _whole(raw: bytes, physical: Physical, *, signed: bool) -> int | None:
     return int.from_bytes(raw, "big", signed=True) if binary and 0 < len(raw) <= 32 else None
 
 
-def _value(node: sql.Expression, kind: pa.DataType) -> _Bound | None:
-    """Give the value beside which a column of type `kind` is compared, if it is a literal."""
-    constant = _constant(node)
-    if constant is None:
+def _value(constant: pa.Scalar, kind: pa.DataType) -> _Bound | None:
+    """Return the value with which a column of type `kind` is compared; None if it has no such form."""
+    if not constant.is_valid or _family(constant.type) != _family(kind):
         return None
-    try:
-        made = _beside(constant, kind)
-    except (InvalidError, pa.ArrowException):
-        return None
+    if pa.types.is_floating(constant.type) != pa.types.is_floating(kind):
+        return None  # beside a double a whole number or a decimal is rounded to one
+    made: pa.Scalar | None = constant
+    if _family(kind) == "moment":
+        try:
+            made = _fit(constant, kind)
+        except pa.ArrowException:
+            return None
     if made is None:
         return None
     if pa.types.is_timestamp(made.type) or made.type == pa.date32():
@@ -262,45 +237,15 @@ def _value(node: sql.Expression, kind: pa.DataType) -> _Bound | None:
     return found.encode() if isinstance(found, str) else found
 
 
-def _beside(constant: pa.Scalar, kind: pa.DataType) -> pa.Scalar | None:
-    floating = pa.types.is_floating(kind)
-    if constant.type == pa.string() and kind != pa.string():
-        # To a text a decimal is a double, as a float is.
-        known = kind in INTEGERS or _family(kind) == "moment" or floating
-        return as_type(constant.as_py(), pa.float64() if floating else kind) if known else None
-    if _family(constant.type) != _family(kind):
-        return None
-    if floating:
-        return Term.of(constant).cast(pa.float64()).constant
-    if _family(kind) == "number":
-        # Beside a double a whole number or a decimal is rounded to one.
-        return None if pa.types.is_floating(constant.type) else constant
-    return _fit(constant, kind)
-
-
-def _constant(node: sql.Expression, sign: str = "") -> pa.Scalar | None:
-    inner = node.unnest()
-    held = inner.this
-    try:
-        if isinstance(inner, sql.Neg) and not sign:
-            return _constant(held, "-")
-        if isinstance(inner, sql.Boolean) and not sign:
-            return pa.scalar(bool(held))
-        if isinstance(inner, sql.Literal) and inner.is_string:
-            return None if sign else pa.scalar(str(held))
-        if isinstance(inner, sql.Literal):
-            return number(sign + str(held))
-        if isinstance(inner, sql.Cast) and isinstance(held, sql.Literal):
-            kind = _target(inner)
-            return None if kind is None else as_type(sign + str(held.this), kind)
-    except InvalidError:
-        return None
-    return None
-
-
-def _target(node: sql.Cast) -> pa.DataType | None:
-    sizes = [int(str(size.this)) for size in node.to.expressions]
-    return type_named(str(getattr(node.to.this, "value", "")), sizes)
+def _keeps_values(source: pa.DataType, target: pa.DataType) -> bool:
+    """Tell whether a cast changes no value and keeps their order, or else fails."""
+    if source in INTEGERS:
+        return target in INTEGERS or pa.types.is_decimal(target)
+    if pa.types.is_decimal(source):
+        return bool(pa.types.is_decimal(target) and target.scale >= source.scale)
+    if source == pa.float32():
+        return bool(target == pa.float64())
+    return source in MOMENTS and target in MOMENTS[1:]
 
 
 def _fit(value: pa.Scalar, kind: pa.DataType) -> pa.Scalar | None:

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import CorruptError
+from lakebed.expr.predicate import Predicate
 from lakebed.merge.rule import MergeRule
 from lakebed.storage.objects import memory_storage
 from lakebed.table.parquet_source import open_parquet
-from lakebed.table.predicate import Predicate
 from lakebed.table.row_group_filter import RowGroupFilter
 from lakebed.table.slice_reader import read_slice
 from support.runs import Slice, config, parquet, with_meta
@@ -27,15 +27,18 @@ FLOATS = [1.0, NAN, NAN, NAN, -0.0, 0.0, 7.0, 8.0]
 TEXTS = ["a", "b", "é", "z", "\U0001f600", "\U0001f601"]
 
 
+def filter_of(where, schema):
+    return RowGroupFilter(Predicate.parse(where, schema).bound, schema)
+
+
 def left(array, kind, where, names="x", **options):
     """Give the row groups of two rows each that `where` leaves of one column."""
     storage = memory_storage()
     columns = {names: array, "id": pa.array(range(len(array)))}
     storage.put("f", parquet(pa.table(columns), row_group_rows=2, **options))
     schema = pa.schema([("x", kind), ("y", pa.int32()), ("id", pa.int64())])
-    Predicate.parse(where, schema)
     with open_parquet(storage, "f", "file") as file:
-        found = RowGroupFilter.parse(where, schema).row_groups(file)
+        found = filter_of(where, schema).row_groups(file)
         return "any" if found in (None, list(range(file.num_row_groups))) else found
 
 
@@ -243,7 +246,7 @@ def test_two_columns_of_one_name_rule_nothing_out():
     storage.put("f", parquet(table))
     schema = pa.schema([("x", pa.int64())])
     with open_parquet(storage, "f", "file") as file:
-        assert RowGroupFilter.parse("x > 5", schema).row_groups(file) == [0]
+        assert filter_of("x > 5", schema).row_groups(file) == [0]
 
 
 def test_bounds_wider_than_the_values_lose_no_row():
@@ -258,7 +261,7 @@ def test_bounds_wider_than_the_values_lose_no_row():
         assert file.schema.names == ["x"]
 
         def groups(where):
-            return RowGroupFilter.parse(where, schema).row_groups(file)
+            return filter_of(where, schema).row_groups(file)
 
         assert groups("x = 'nnnnnnnn'") == groups("x < 'mmmm'") == groups("x > 'no'") == [0]
         assert groups("x > 'np'") == groups("x < 'm'") == []
@@ -271,7 +274,7 @@ def test_only_the_row_groups_that_are_left_are_read():
     schema = pa.schema([("id", pa.string()), ("v", pa.int64()), ("ts", pa.int64())])
 
     def read(where):
-        chosen = None if where is None else RowGroupFilter.parse(where, schema)
+        chosen = None if where is None else filter_of(where, schema)
         return sum(
             batch.num_rows
             for batch in read_slice(
@@ -298,7 +301,7 @@ def test_a_broken_footer_is_named():
     with open_parquet(storage, "f", "file") as file:
         footer = file.footer
     storage.put("f", data[:-40] + b"\xff" * 32 + data[-8:])
-    rows = RowGroupFilter.parse("x > 5", pa.schema([("x", pa.int64())]))
+    rows = filter_of("x > 5", pa.schema([("x", pa.int64())]))
     with (
         open_parquet(storage, "f", "file", footer=footer) as broken,
         pytest.raises(CorruptError, match="file"),

@@ -28,7 +28,7 @@ from pyspark.sql.datasource import (
 )
 
 from lakebed.errors import InvalidError, UnsupportedError
-from lakebed.table.predicate import Predicate
+from lakebed.expr.predicate import Predicate
 
 _SIGNS: dict[type[Filter], str] = {
     EqualTo: "=",

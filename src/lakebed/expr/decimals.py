@@ -1,0 +1,48 @@
+"""Decimals brought to a type, rounded half up as Spark does; computed in 256 bits on the way."""
+
+import decimal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.expr.values import Data, Values, checked
+
+WIDEST = 76
+
+
+def widen(data: Data, scale: int | None = None) -> Data:
+    """Return decimals or integers as decimals of 256 bits, with at least their own scale."""
+    own = data.type.scale if pa.types.is_decimal(data.type) else 0
+    return pc.cast(data, pa.decimal256(WIDEST, own if scale is None else scale))
+
+
+def fit(data: Data, kind: pa.DataType) -> Values:
+    """Return wide decimals as decimals of `kind`, rounded half up; an error where one is too large."""
+    if data.type.scale > kind.scale:
+        data = pc.round(data, ndigits=kind.scale, round_mode="half_towards_infinity")
+    limit = pa.scalar(decimal.Decimal(10) ** (kind.precision - kind.scale), data.type)
+    found = checked(data, pc.less(pc.abs(data), limit), f"overflow of {kind}")
+    return Values(pc.cast(found.data, kind), found.failed, found.reason)
+
+
+def truncate(data: Data) -> Data:
+    """Return wide decimals without what is behind the point, as wide decimals of scale 0."""
+    whole = pc.round(data, ndigits=0, round_mode="towards_zero")
+    return pc.cast(whole, pa.decimal256(WIDEST, 0))
+
+
+def unscaled(data: Data, digits: int) -> Data:
+    """Return the digits of wide decimals as whole numbers: 1.50 is 150."""
+    return _as_scale(data, digits, 0)
+
+
+def scaled(data: Data, scale: int) -> Data:
+    """Return whole numbers as wide decimals that have them as digits: 150 is 1.50."""
+    return _as_scale(data, WIDEST, scale)
+
+
+def _as_scale(data: Data, digits: int, scale: int) -> Data:
+    kind = pa.decimal256(digits, scale)
+    array = pa.repeat(data, 1) if isinstance(data, pa.Scalar) else data
+    made = pa.Array.from_buffers(kind, len(array), array.buffers(), offset=array.offset)
+    return made[0] if isinstance(data, pa.Scalar) else made

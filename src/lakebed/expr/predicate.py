@@ -1,0 +1,54 @@
+"""A predicate that rows are filtered by: parsed once, evaluated batch by batch."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.expr.bind import bind_predicate
+from lakebed.expr.bound import Bound, column_names
+from lakebed.expr.evaluate import evaluate
+from lakebed.expr.tokens import invalid
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A bound predicate, and which columns it needs."""
+
+    text: str
+    columns: tuple[str, ...]
+    bound: Bound
+
+    @classmethod
+    def parse(cls, text: str, schema: pa.Schema) -> Self:
+        """Parse `text` against `schema`, or raise for what is not understood."""
+        bound = bind_predicate(text, schema)
+        predicate = cls(text, column_names(bound), bound)
+        # On no rows: types that do not go together show here and not mid-stream.
+        predicate.filter(_empty(schema, predicate.columns))
+        return predicate
+
+    def filter(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows of `batch` for which the predicate is true.
+
+        Raises InvalidError where a value of the rows overflows, or has none for another reason.
+        """
+        return batch.filter(self.mask(batch))
+
+    def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """Return for each row whether the predicate is true, null where that is unknown."""
+        try:
+            found = evaluate(self.bound, batch)
+        except pa.ArrowException as error:
+            raise invalid(self.text, str(error)) from error
+        if found.failed is not None and pc.any(found.failed).as_py():
+            raise invalid(self.text, found.reason)
+        if isinstance(found.data, pa.Scalar):
+            return pa.repeat(found.data, batch.num_rows)
+        return found.data
+
+
+def _empty(schema: pa.Schema, names: tuple[str, ...]) -> pa.RecordBatch:
+    fields = [schema.field(name) for name in names]
+    return pa.record_batch([pa.array([], field.type) for field in fields], schema=pa.schema(fields))

@@ -1,0 +1,107 @@
+"""Functions on strings, in characters (code points) as Spark counts them."""
+
+import functools
+import re
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.expr.values import Data, null_of
+
+# What has no lower or upper case of one character of its own, or depends on its neighbours.
+_SIGMA = "\u03a3"
+
+
+def length(data: Data) -> Data:
+    """Count the characters of strings, the bytes of binary values."""
+    count = pc.binary_length(data) if data.type == pa.binary() else pc.utf8_length(data)
+    return pc.cast(count, pa.int32())
+
+
+def lower(data: Data) -> Data:
+    """Return strings in lower case."""
+    return _in_case(data, pc.ascii_lower, pc.utf8_lower, str.lower)
+
+
+def upper(data: Data) -> Data:
+    """Return strings in upper case."""
+    return _in_case(data, pc.ascii_upper, pc.utf8_upper, str.upper)
+
+
+def _in_case(
+    data: Data,
+    ascii_only: Callable[[Data], Data],
+    simple: Callable[[Data], Data],
+    full: Callable[[str], str],
+) -> Data:
+    if pc.all(pc.string_is_ascii(data)).as_py() is not False:
+        return ascii_only(data)
+    made = simple(data)
+    pattern = _special(full.__name__)
+    special = pc.fill_null(pc.match_substring_regex(data, pattern=pattern), False)
+    if not pc.any(special).as_py():
+        return made
+    # A few letters of a few languages: each distinct string that has one is asked for.
+    encoded = pc.dictionary_encode(pc.if_else(special, data, null_of(pa.string())))
+    texts = [full(text) for text in encoded.dictionary.to_pylist()]
+    return pc.if_else(special, pa.array(texts, pa.string()).take(encoded.indices), made)
+
+
+@functools.cache
+def _special(name: str) -> str:
+    """Return a pattern of the characters whose case Arrow does not change as Spark does."""
+    letters = [chr(code) for code in range(128, 0x1F000) if not 0xD800 <= code < 0xE000]
+    simple = {"lower": pc.utf8_lower, "upper": pc.utf8_upper}[name](pa.array(letters))
+    full = [getattr(letter, name)() for letter in letters]
+    odd = [one for one, a, b in zip(letters, simple.to_pylist(), full, strict=True) if a != b]
+    if name == "lower":
+        odd.append(_SIGMA)
+    return "[" + "".join(map(re.escape, odd)) + "]"
+
+
+def substring(data: Data, start: int, size: int | None) -> Data:
+    """Return `size` characters from the one numbered `start`; from the end if it is negative."""
+    if size is not None and size <= 0:
+        return pc.utf8_slice_codeunits(data, start=0, stop=0)
+    if start >= 0:
+        first = max(start - 1, 0)
+        return pc.utf8_slice_codeunits(data, start=first, stop=_end(first, size))
+    # Up to the end, where the end is reached.
+    stop = None if size is None or start + size >= 0 else start + size
+    return pc.utf8_slice_codeunits(data, start=start, stop=stop)
+
+
+def _end(first: int, size: int | None) -> int | None:
+    return None if size is None else first + size
+
+
+def concatenate(*parts: Data) -> Data:
+    """Join strings; null where any is null."""
+    return pc.binary_join_element_wise(*parts, pa.scalar(""), null_handling="emit_null")
+
+
+def trim(data: Data, side: str) -> Data:
+    """Remove blanks, and nothing but blanks, from both sides or from one."""
+    act = {"trim": pc.utf8_trim, "ltrim": pc.utf8_ltrim, "rtrim": pc.utf8_rtrim}[side]
+    return act(data, characters=" ")
+
+
+def replace(data: Data, old: str, new: str) -> Data:
+    """Replace every `old` by `new`; an empty `old` is found nowhere."""
+    return pc.replace_substring(data, pattern=old, replacement=new) if old else data
+
+
+def matches(data: Data, regex: str) -> Data:
+    """Tell which strings a regular expression finds."""
+    return pc.match_substring_regex(data, pattern=regex)
+
+
+def holds(data: Data, part: str, where: str) -> Data:
+    """Tell which strings begin with, end with or contain `part`."""
+    act = {
+        "startswith": pc.starts_with,
+        "endswith": pc.ends_with,
+        "contains": pc.match_substring,
+    }[where]
+    return act(data, pattern=part)

@@ -1,0 +1,69 @@
+"""Values of a part of a predicate, with the rows for which it has none because of an error.
+
+Spark stops at the first row that overflows, divides by zero or cannot be cast, but it gets to a
+row only where the parts before it leave a question: `b <> 0 AND a / b > 1` never fails. So an
+error is kept beside its row, and it counts only if that row is reached in the end.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Data: TypeAlias = pa.Array | pa.Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """An array, or one constant for all rows; null where `failed` is true, for `reason`."""
+
+    data: Data
+    failed: pa.BooleanArray | None = None
+    reason: str = ""
+
+    @property
+    def kind(self) -> pa.DataType:
+        """Return the type of the values."""
+        return self.data.type
+
+    def with_errors(self, *others: tuple[pa.BooleanArray | None, str]) -> "Values":
+        """Return the same values with further rows that failed, first reason first."""
+        failed, reason = None, ""
+        for more, why in (*others, (self.failed, self.reason)):
+            if more is None:
+                continue
+            failed = more if failed is None else pc.or_(failed, more)
+            reason = reason or why
+        return Values(self.data, failed, reason)
+
+
+def null_of(kind: pa.DataType) -> pa.Scalar:
+    """Return null as a value of `kind`; `pa.scalar(None, kind)` would import pandas."""
+    return pa.nulls(1, kind)[0]
+
+
+def checked(data: Data, is_right: Data, reason: str) -> Values:
+    """Return `data` with an error wherever `is_right` is false; where it is null there is none."""
+    right = pc.fill_null(is_right, True)
+    if pc.all(right).as_py() is not False:
+        return Values(data)
+    return Values(pc.if_else(right, data, null_of(data.type)), pc.invert(right), reason)
+
+
+def strict_errors(args: Sequence[Values]) -> list[tuple[pa.BooleanArray | None, str]]:
+    """Return the errors of operands that are evaluated in turn until one is null."""
+    errors: list[tuple[pa.BooleanArray | None, str]] = []
+    for number, arg in enumerate(args):
+        failed = arg.failed
+        if failed is not None:
+            for before in args[:number]:
+                failed = pc.and_(failed, pc.is_valid(before.data))
+        errors.append((failed, arg.reason))
+    return errors
+
+
+def masked(failed: pa.BooleanArray | None, reached: Data) -> pa.BooleanArray | None:
+    """Return the errors of rows for which `reached` is true."""
+    return None if failed is None else pc.and_(failed, pc.fill_null(reached, False))
