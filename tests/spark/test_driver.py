@@ -115,9 +115,6 @@ def test_a_row_is_deleted_by_a_predicate_without_a_job(near, path):
     table.delete(where="ts = 1 and day = 'b'")
     assert len(jobs(near)) == before
     assert [row["id"] for row in table.read().collect()] == [1]
-    # Only Spark knows this function.
-    table.delete(where="levenshtein(day, 'a') = 0")
-    assert table.read().count() == 0
 
 
 def test_a_wrong_predicate_of_a_delete_is_refused_before_the_write(near, daily):
