@@ -49,7 +49,10 @@ def test_a_task_that_failed_after_closing_its_file_was_tried_again(reports):
 
 def test_a_worker_that_was_killed_was_replaced(reports):
     struck = [line for line in reports["killed"]["struck"] if line.endswith(".parquet")]
-    assert sorted(line.split()[0] for line in struck) == ["0"] * 4 + ["1"] * 4
+    attempts = [line.split()[0] for line in struck]
+    # File groups share a task: the first one ends it, and the next attempt writes all of them.
+    assert 1 <= attempts.count("0") <= 4
+    assert attempts.count("1") == 4
 
 
 def test_a_row_that_is_refused_is_not_tried_again(folder, reports):
