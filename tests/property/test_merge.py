@@ -43,13 +43,19 @@ KEYS = st.one_of(
 )
 FIELDS = ("ts", "price", "name")
 RULES = st.sampled_from(
-    [MergeRule(), *(MergeRule(p) for n in (1, 2, 3) for p in itertools.permutations(FIELDS, n))]
+    [
+        MergeRule(p, logs_first=logs_first)
+        for logs_first in (False, True)
+        for n in (0, 1, 2, 3)
+        for p in itertools.permutations(FIELDS, n)
+    ]
 )
 FILLS = st.builds(
     MergeRule,
     st.sampled_from([(), ("ts",), ("price", "ts"), ("name",)]),
     fill=st.sampled_from([None, Fill(), Fill(), Fill("x"), Fill("")]),
     natural_deletes=st.booleans(),
+    logs_first=st.booleans(),
 )
 FLAG_VALUES = st.sampled_from([0, 0, 0, DELETED, BARRIER, OPEN, COMMIT_TIME_DELETE, 3, 5, 6])
 PRICES = st.sampled_from([0.0, -0.0, 1.5, -2.0, math.inf, -math.inf, math.nan, -math.nan])
@@ -121,10 +127,12 @@ def ordering(version: Version, rule: MergeRule) -> list[tuple[int, Any]]:
     return [rank(version.values.get(field)) for field in rule.ordering_fields]
 
 
-def meet(old: dict[str, Any], new: dict[str, Any], fill: Fill | None) -> dict[str, Any]:
+def meet(old: dict[str, Any], new: dict[str, Any], rule: MergeRule) -> dict[str, Any]:
     """Fold one newer version in, as the definition says it."""
+    fill = rule.fill
     barrier = (old["flags"] | new["flags"]) & BARRIER
-    if new["flags"] & DELETED and old["flags"] & DELETED and old["flags"] & OPEN:
+    gone = new["flags"] & DELETED and old["flags"] & DELETED
+    if rule.logs_first and gone and old["flags"] & OPEN:
         new_wins = False
     elif new["yields"]:
         new_wins = not old["flags"] & OPEN and new["ord"] > old["ord"]
@@ -135,7 +143,7 @@ def meet(old: dict[str, Any], new: dict[str, Any], fill: Fill | None) -> dict[st
         values = {**kept, **new["values"]}
         winner = new
     else:
-        came = {} if new["flags"] & DELETED else new["values"]
+        came = {} if new["flags"] & DELETED or not rule.logs_first else new["values"]
         values = {**came, **old["values"]}
         winner = old
     if fill is not None:
@@ -169,7 +177,7 @@ def model(sources: list[Source], rule: MergeRule, keep_deletes: bool) -> list[di
                 "values": {} if flags & DELETED else values,
             }
             key = version.values[RECORD_KEY].encode()
-            held[key] = meet(held[key], new, rule.fill) if key in held else new
+            held[key] = meet(held[key], new, rule) if key in held else new
     rows = []
     for key in sorted(held):
         state = held[key]
