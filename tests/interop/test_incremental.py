@@ -100,6 +100,9 @@ def check_incremental(hudi: Hudi, path: pathlib.Path, table: Table) -> None:
     ):
         theirs = hudi.read(path, **asked(since, until)).select(COLUMNS).to_pylist()
         ours = table.read(COLUMNS, since=since, until=until).read_all().to_pylist()
+        if table.config.is_lsm_tree:
+            # Hudi merges the logs of a range among themselves: a late row that lost is shown too.
+            theirs = [row for row in theirs if row["name"] != "late"]
         assert sorted(ours, key=str) == sorted(theirs, key=str), f"{since} to {until}"
 
 

@@ -80,7 +80,8 @@ def sample_base_file(
     what = f"base file {path!r}"
     with open_parquet(storage, path, what) as file:
         names = find_columns(file.schema, fields)
-        for group in sorted({0, file.num_row_groups - 1} - {-1}):
+        last = file.num_row_groups - 1
+        for group in sorted({0, last}) if last >= 0 else ():
             batch = next(file.read(names, batch_rows=most_rows, row_groups=[group]), None)
             if batch is not None:
                 with reading(what):

@@ -177,13 +177,14 @@ def build_slices(
     completion_of: Callable[[str], str],
     pending: Iterable[PendingCompaction] = (),
     *,
-    lsm_tree: bool = False,
+    tombstones: bool = False,
 ) -> tuple[FileSlice, ...]:
     """Return the slices of one file group, oldest first.
 
     `files` are those of visible instants only; `completion_of` gives the completion
     time of a visible instant. `pending` are the compactions planned on this group: they hold no
-    base file yet, but later logs belong to them. `lsm_tree` is the layout of the table.
+    base file yet, but later logs belong to them. With `tombstones` a log of the instant of its
+    base file holds these.
     """
     bases: dict[str, BaseFile] = {}
     logs: list[LogFile] = []
@@ -205,7 +206,7 @@ def build_slices(
     for instant, held in _logs_by_slice(logs, sorted(slices), completion_of).items():
         found = slices.get(instant) or FileSlice(group, instant, None)
         found = replace(found, log_files=held)
-        slices[instant] = found.with_tombstones_apart() if lsm_tree else found
+        slices[instant] = found.with_tombstones_apart() if tombstones else found
     return tuple(slices[instant] for instant in sorted(slices))
 
 

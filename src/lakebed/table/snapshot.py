@@ -160,7 +160,7 @@ class Snapshot:
         A file group that is damaged is among them, with the slices that can be seen of it.
         """
         pending = self.pending
-        lsm_tree = self.config.is_lsm_tree
+        apart = self.config.tells_tombstones
         found: dict[FileGroupId, tuple[FileSlice, ...]] = {}
         unresolved = {group for group, _ in self._resolved.unresolved}
         for group, members in group_files(self.files).items():
@@ -173,7 +173,7 @@ class Snapshot:
                     f"{members[0].path}: column groups are not read by this release"
                 )
             found[group] = build_slices(
-                group, members, self.completion_of, pending.get(group, ()), lsm_tree=lsm_tree
+                group, members, self.completion_of, pending.get(group, ()), tombstones=apart
             )
         for group in self.damage:
             found.setdefault(group, ())  # all of its files are lost

@@ -37,11 +37,11 @@ def native(n: int, kind: str, version: int = 1) -> LogFile:
     return LogFile("p", name, 5)
 
 
-def slices(files, completions=None, pending=(), *, lsm_tree=False):
+def slices(files, completions=None, pending=(), *, tombstones=False):
     held = completions or {}
     planned = [PendingCompaction(instant, "cutoff") for instant in pending]
     return build_slices(
-        GROUP, files, lambda instant: held.get(instant, instant), planned, lsm_tree=lsm_tree
+        GROUP, files, lambda instant: held.get(instant, instant), planned, tombstones=tombstones
     )
 
 
@@ -108,12 +108,12 @@ def test_a_plan_on_top_of_which_nothing_lies_divides_nothing():
 
 def test_a_log_of_the_base_files_own_instant_holds_tombstones_under_the_lsm_layout():
     files = [base(5), log(5), log(2), log(6)]
-    found = latest_slice(slices(files, {at(2): at(9)}, lsm_tree=True))
+    found = latest_slice(slices(files, {at(2): at(9)}, tombstones=True))
     assert found is not None
     assert found.tombstones == (log(5),)
     assert [file.name.instant for file in found.log_files] == [at(2), at(6)]
     assert [file.name.instant for file in found.files] == [at(5), at(5), at(2), at(6)]
-    alone = latest_slice(slices(files[:2], lsm_tree=True))
+    alone = latest_slice(slices(files[:2], tombstones=True))
     assert alone is not None
     assert not alone.needs_merge
     other = latest_slice(slices(files[:2]))

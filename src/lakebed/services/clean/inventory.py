@@ -77,7 +77,9 @@ def read_inventory(snapshot: Snapshot) -> Inventory:
     return Inventory(
         timeline,
         {
-            group: build_slices(group, members, completion_of, lsm_tree=snapshot.config.is_lsm_tree)
+            group: build_slices(
+                group, members, completion_of, tombstones=snapshot.config.tells_tombstones
+            )
             for group, members in sorted(group_files(resolved.files).items())
             if group not in unresolved
         },

@@ -148,7 +148,7 @@ def _tasks(taken: Claim, plan: CompactionPlan, merger: Merger | None) -> list[Co
     _check_joins(plan, config, merger)
     schema = snapshot.schema
     text = snapshot.schema_text or arrow_to_avro(schema, config.name)
-    if config.is_lsm_tree:
+    if config.tells_tombstones:
         plan = replace(plan, operations=tuple(map(_with_tombstones_apart, plan.operations)))
     cutoff = compaction_cutoff(config, taken.instant.requested, plan.cutoff)
     counts = _log_counts(snapshot, plan)

@@ -139,7 +139,7 @@ class Inventory:
                     members,
                     self.completion_of,
                     pending.get(group, ()),
-                    lsm_tree=self.config.is_lsm_tree,
+                    tombstones=self.config.tells_tombstones,
                 )
             except CorruptError as error:
                 findings.append(

@@ -65,9 +65,9 @@ class GroupHistory:
             )
         then = [file for file in files.values() if self._is_then(file, completion, inclusive)]
         pending = [plan for plan in self._pending.get(group, ()) if plan.instant < completion]
-        lsm_tree = self.snapshot.config.is_lsm_tree
+        apart = self.snapshot.config.tells_tombstones
         return latest_slice(
-            build_slices(group, then, self._slicing_time, pending, lsm_tree=lsm_tree)
+            build_slices(group, then, self._slicing_time, pending, tombstones=apart)
         )
 
     def _is_then(self, file: DataFile, completion: Instant, inclusive: bool) -> bool:
