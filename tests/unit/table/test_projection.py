@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakebed
+from lakebed.expr.predicate import Predicate
 from lakebed.format.names import BaseFileName
 from lakebed.storage.open import open_storage
 from lakebed.table.file_group import BaseFile
@@ -70,7 +71,7 @@ def test_row_groups_are_chosen_by_the_values_that_are_shown(tmp_path, stored, va
     pq.write_table(pa.table({"v": pa.array([value], stored)}), tmp_path / "f.parquet")
     schema = pa.schema([("v", pa.float64())])
     with open_parquet(open_storage(str(tmp_path)), "f.parquet", "f") as file:
-        assert RowGroupFilter.parse(where, schema).row_groups(file) == [0]
+        assert RowGroupFilter(Predicate.parse(where, schema).bound, schema).row_groups(file) == [0]
 
 
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
