@@ -91,9 +91,9 @@ def run(path: str, rows: int) -> None:
     with step("travel in time: count now, and as of the load") as notes:
         now, then = table.count(), table.count(as_of=loaded.instant)
         notes.append(f"now {now:,} rows, then {then:,}")
-    with step("read what was written since the big upsert") as notes:
-        recent = table.to_arrow(since=upserted.completion_time)
-        notes.append(f"{recent.num_rows} row was written; what that changed:")
+    with step("read what was written since the load, and what changed since the upsert") as notes:
+        recent = table.to_arrow(since=loaded.completion_time)
+        notes.append(f"{recent.num_rows:,} rows were written, the late one is not among them")
         changes = table.to_arrow(
             columns=["id", "status"], since=upserted.completion_time, mode="cdc"
         )
