@@ -146,7 +146,7 @@ class Engines:
 
 
 def _is_small(scan: Scan, limit: int) -> bool:
-    """Tell whether a scan is read faster here than by Spark; a predicate leaves few of its rows."""
+    """Return whether this process reads a scan faster than Spark; a predicate leaves few rows."""
     if scan.where is not None:
         return scan.cost_bytes <= limit
     size = sum(file.size_bytes for slice_ in scan.slices for file in slice_.files)

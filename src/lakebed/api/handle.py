@@ -99,7 +99,7 @@ class TableHandle(TableServices):
         return snapshot
 
     def _check_begun(self, as_of: str) -> None:
-        """Refuse a time before the first commit; a table without any is empty at all times."""
+        """Raise InvalidError for a time before the first commit; an empty table has none."""
         commits = self._commits.active.load().commits
         if commits:
             raise InvalidError(

@@ -21,7 +21,7 @@ _BATCH_ROWS = 65_536
 def split_placed(
     keys: Sequence[object], fields: Iterable[str]
 ) -> tuple[list[object], list[object]]:
-    """Tell keys that name all `fields` from those that leave some out."""
+    """Split keys into those that name all `fields` and those that leave some out."""
     wanted = set(fields)
     placed: list[object] = []
     bare: list[object] = []

@@ -251,7 +251,7 @@ class TableWrites(TableHandle):
                 return commit
 
     def _matching(self, where: str) -> Source:
-        """Give the keys of the rows that fulfil `where` when the write begins, under its lock."""
+        """Return the keys of the rows that match `where` when the write begins, under its lock."""
         snapshot = self._snapshot(None)
         names = dict.fromkeys((*self._config.record_key_fields, *self._config.partition_fields))
         schema = key_schema(snapshot.schema, names)

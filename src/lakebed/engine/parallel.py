@@ -87,7 +87,7 @@ class _Readers(Generic[T]):
             return self._waiting.popleft() if self._waiting and not self._stopped else None
 
     def _put(self, item: T) -> bool:
-        """Hand an item over once there is room for it; False if nobody reads on."""
+        """Put an item into the queue once there is room; return False if the reader has stopped."""
         with self._changed:
             self._changed.wait_for(lambda: len(self._ready) < self._room or self._stopped)
             if self._stopped:

@@ -65,7 +65,7 @@ def quotient_places(left: pa.DataType, right: pa.DataType, kind: pa.DataType) ->
 
 
 def is_quotient_exact(left: pa.DataType, right: pa.DataType, kind: pa.DataType) -> bool:
-    """Tell whether a quotient is computed in 256 bits, and rounds as if only once.
+    """Return whether a quotient is computed in 256 bits, and rounds as if only once.
 
     Spark rounds it to 38 digits behind the point first, which is seen only if the divisor has
     about as many.
