@@ -63,16 +63,20 @@ def pending_compactions(snapshot: Snapshot) -> tuple[TimelineInstant, ...]:
     return snapshot.timeline.pending(*_COMPACTIONS)
 
 
-def execute_compaction(target: WriteTarget, instant: TimelineInstant | Instant) -> Compaction:
+def execute_compaction(
+    target: WriteTarget, instant: TimelineInstant | Instant, *, log_version: int | None = None
+) -> Compaction:
     """Merge what the plan of `instant` names and make the result visible.
 
+    Tombstones and change data beside the new base files are written as in a table of version
+    `log_version`, by default the table's own: a downgrade may not leave native logs.
     If it fails the plan stays, and can be carried out again. LockedError if somebody else is
     at it; ConflictError if there is nothing left to do.
     """
     planned = _find(target, instant)
     with claim(target.storage, target.clock, target.commits, planned) as taken:
         plan = _read_plan(taken)
-        works = _tasks(taken, plan, target.merger)
+        works = _tasks(taken, plan, target.merger, log_version or taken.config.version)
         results = list(target.executor.run(_compact, works, "compact"))
         statuses = [result for result in results if isinstance(result, WriteStatus)]
         damaged = [result for result in results if not isinstance(result, WriteStatus)]
@@ -140,7 +144,9 @@ def _read_plan(taken: Claim) -> CompactionPlan:
     return CompactionPlan.parse(data, taken.instant.plan_action, f"instant {name}")
 
 
-def _tasks(taken: Claim, plan: CompactionPlan, merger: Merger | None) -> list[CompactionTask]:
+def _tasks(
+    taken: Claim, plan: CompactionPlan, merger: Merger | None, log_version: int
+) -> list[CompactionTask]:
     """Give a task for each file group that is still there, the largest first."""
     snapshot, config = taken.snapshot, taken.config
     replaced = snapshot.replaced
@@ -165,11 +171,12 @@ def _tasks(taken: Claim, plan: CompactionPlan, merger: Merger | None) -> list[Co
             number,
             operation,
             cutoff,
+            log_version,
             counts[number],
         )
         for number, operation in enumerate(plan.operations)
         if operation.group.file_id not in replaced.get(operation.group.partition, frozenset())
-        and operation.logs
+        and (operation.logs or operation.slice_.tombstones)
     ]
     return sorted(works, key=lambda work: -work.cost_bytes)
 

@@ -66,7 +66,14 @@ class CompactionTask:
     operation: CompactionOperation
     # Ordered deletes of commits before it are forgotten; without one, all of them.
     cutoff: str
+    # Logs that stay beside the base file are written as in a table of this version.
+    log_version: int
     counts: LogCounts = LogCounts()
+
+    @property
+    def log_config(self) -> TableConfig:
+        """Return the configuration by which logs are written."""
+        return replace(self.config, version=self.log_version)
 
     @property
     def cost_bytes(self) -> int:
@@ -181,7 +188,7 @@ class _Tombstones:
         if self._log is None:
             self._log = LogRunWriter(
                 work.storage,
-                work.config,
+                work.log_config,
                 partition=work.operation.group.partition,
                 file_id=work.operation.group.file_id,
                 write_token=_write_token(work, self._task),
@@ -210,7 +217,7 @@ class _Tombstones:
 def _cdc_target(work: CompactionTask, task: TaskId) -> CdcTarget:
     return CdcTarget(
         storage=work.storage,
-        config=work.config,
+        config=work.log_config,
         partition=work.operation.group.partition,
         file_id=work.operation.group.file_id,
         write_token=_write_token(work, task),

@@ -1,6 +1,7 @@
 """Plan a compaction and put the plan on the timeline."""
 
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from lakebed.commit.hold import TableHold, hold_table
@@ -78,11 +79,13 @@ def schedule_compaction(
     mode: Mode | str = Mode.FULL,
     *,
     force: bool = False,
+    groups: Collection[FileGroupId] | None = None,
 ) -> Scheduled | None:
     """Plan a compaction; None if it is not due or there is nothing to do.
 
     Without `options` the table's properties say when and what. `force` plans one that is not due,
-    and joins logs (`log`) from two on. File groups in a plan that is pending are left out.
+    and joins logs (`log`) from two on. `groups` names the file groups that get a new base file,
+    whatever their logs. File groups in a plan that is pending are left out.
     """
     mode = Mode.parse(mode)
     with hold_table(target.storage, target.clock, target.commits) as hold:
@@ -101,7 +104,10 @@ def schedule_compaction(
             and config.fill is None
             and config.merge_mode is not MergeMode.CUSTOM
         )
-        operations = bound_io(_operations(hold, mode, chosen, joins=joins), chosen)
+        if groups is None:
+            operations = bound_io(_operations(hold, mode, chosen, joins=joins), chosen)
+        else:
+            operations = _full_operations(hold, groups)
         if not operations:
             return None
         plan = CompactionPlan(
@@ -137,6 +143,14 @@ def _operations(
             looks.append(_Look(hold.storage, hold.config, hold.timeline, slice_, mode, options))
     settled = LocalExecutor(_LOOKERS).run(_settle, looks, "look at logs")
     return [*found, *(operation for operation in settled if operation is not None)]
+
+
+def _full_operations(
+    hold: TableHold, groups: Collection[FileGroupId]
+) -> tuple[CompactionOperation, ...]:
+    left = frozenset(groups) - busy_groups(hold.snapshot)
+    slices = (slice_ for slice_ in hold.snapshot.slices if slice_.group in left)
+    return tuple(full_operation(slice_) for slice_ in slices if not slice_.damage)
 
 
 @dataclass(frozen=True, slots=True)

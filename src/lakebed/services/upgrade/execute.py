@@ -141,14 +141,19 @@ def _plan(snapshot: Snapshot, to_version: int | None, layout: str | None) -> Con
 
 def _compact(target: WriteTarget, to_version: int | None, layout: str | None) -> int:
     """Finish the compactions that are planned, then compact until nothing is left to do."""
-    for instant in pending_compactions(_snapshot(target)):
-        execute_compaction(target, instant)
+    snapshot = _snapshot(target)
+    plan = _plan(snapshot, to_version, layout)
+    # Until the properties change, readers see what the table's present version knows.
+    log_version = min(plan.from_version, plan.to_version)
+    for instant in pending_compactions(snapshot):
+        execute_compaction(target, instant, log_version=log_version)
     done = 0
     left = _plan(_snapshot(target), to_version, layout).compact
     while left:
-        planned = schedule_compaction(target, CompactionOptions(), "full", force=True)
+        planned = schedule_compaction(target, CompactionOptions(), "full", force=True, groups=left)
         if planned is not None:
-            done += execute_compaction(target, planned.instant).full
+            executed = execute_compaction(target, planned.instant, log_version=log_version)
+            done += executed.full
         again = _plan(_snapshot(target), to_version, layout).compact
         if len(again) >= len(left):
             raise ConflictError(

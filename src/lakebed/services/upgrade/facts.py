@@ -48,7 +48,8 @@ def native_logs(storage: Storage) -> list[str]:
 def _look_at(look: _Look, task: TaskId) -> SliceFacts:
     del task
     slice_ = look.slice_
-    native = {log.path for log in slice_.log_files if isinstance(log.name, NativeLogName)}
+    logs = (*slice_.tombstones, *slice_.log_files)
+    native = {log.path for log in logs if isinstance(log.name, NativeLogName)}
     unsorted: tuple[str, ...] = ()
     if look.deep:
         sources = slice_sources(look.storage, slice_, look.config, look.is_visible)

@@ -3,6 +3,7 @@
 import itertools
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lakebed.api.table import Table
@@ -110,6 +111,29 @@ def test_a_downgrade_compacts_what_has_native_logs_and_leaves_none_of_them():
     table.upsert(FOURTH)
     names = [path.rpartition("/")[2] for path in data_files(table._storage)]
     assert any(isinstance(parse_data_name(name), InlineLogName) for name in names)
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_downgrade_keeps_ordered_deletes_and_changes_in_inline_logs(compacted: bool):
+    table = make(
+        None,
+        clock(),
+        ordering=("ts",),
+        table_type="MERGE_ON_READ",
+        table_version=10,
+        layout="lsm_tree",
+        properties={} if compacted else {"hoodie.table.cdc.enabled": "true"},
+    )
+    table.upsert(batch(("a", 1, 1, "p"), ("b", 1, 1, "p")))
+    gone = batch(("a", 5, 5, "p"))
+    table.upsert(gone.append_column("_hoodie_is_deleted", pa.array([True])))
+    if compacted:
+        assert table.compact() is not None
+    downgrade(target_of(table), 9)
+    assert native(table._storage) == []
+    again = reopen(table._storage, clock())
+    again.upsert(batch(("a", 3, 3, "p")))
+    assert {key for _, key in user_rows(again)} == {"b"}, "the late row comes after its delete"
 
 
 def test_an_upgrade_rewrites_nothing_and_mixes_inline_with_native_logs():
