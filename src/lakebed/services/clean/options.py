@@ -30,14 +30,15 @@ class CleanOptions:
     Whatever the policy says, no file goes that was the newest of its kind within the last
     `min_age_seconds`: a query that began no longer ago than that never loses a file under
     its feet, however fast commits follow one another. A query that takes longer is safe for
-    as long as the moment that it reads is retained.
+    as long as the moment that it reads is retained. With None no query is waited for, and this
+    machine's clock does not matter.
     """
 
     policy: CleanPolicy = CleanPolicy.KEEP_LATEST_COMMITS
     commits_retained: int = 10
     hours_retained: int = 24
     file_versions_retained: int = 3
-    min_age_seconds: int = 300
+    min_age_seconds: int | None = 300
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Self:

@@ -132,7 +132,9 @@ def safe_limit(timeline: Timeline, options: CleanOptions, now_ms: int, zone: str
     newest version when they began, so all that completed since then supersedes nothing yet.
     """
     first_pending = next((i.requested for i in timeline.pending(*WRITE_ACTIONS)), _NEVER)
-    since = min(first_pending, format_instant(now_ms - options.min_age_seconds * 1000, zone))
+    age_seconds = options.min_age_seconds
+    since = _NEVER if age_seconds is None else format_instant(now_ms - age_seconds * 1000, zone)
+    since = min(first_pending, since)
     young = (c.requested for c in timeline.commits if (c.completion or _NEVER) > since)
     return min((first_pending, *young))
 

@@ -30,7 +30,7 @@ from lakebed.write.pipeline import WriteTarget
 
 # No slice is too young to go, not even for a clock that is behind those of other writers.
 _NEWEST_ONLY = CleanOptions(
-    CleanPolicy.KEEP_LATEST_FILE_VERSIONS, file_versions_retained=1, min_age_seconds=-86_400
+    CleanPolicy.KEEP_LATEST_FILE_VERSIONS, file_versions_retained=1, min_age_seconds=None
 )
 _INDEX_DEFINITIONS = ".hoodie/.index_defs"
 

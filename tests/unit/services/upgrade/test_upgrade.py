@@ -11,6 +11,7 @@ from lakebed.commit.hold import hold_table
 from lakebed.errors import ConflictError, InvalidError, UnsupportedError
 from lakebed.format.instant_name import Action
 from lakebed.format.names import InlineLogName, NativeLogName, parse_data_name
+from lakebed.model.clock import ManualClock
 from lakebed.services.compaction.schedule import schedule_compaction
 from lakebed.services.savepoint.execute import delete_savepoint, savepoint
 from lakebed.services.upgrade.execute import downgrade, upgrade
@@ -134,6 +135,13 @@ def test_a_downgrade_keeps_ordered_deletes_and_changes_in_inline_logs(compacted:
     again = reopen(table._storage, clock())
     again.upsert(batch(("a", 3, 3, "p")))
     assert {key for _, key in user_rows(again)} == {"b"}, "the late row comes after its delete"
+
+
+def test_a_downgrade_by_a_machine_whose_clock_is_days_behind_leaves_no_native_log():
+    table = written("MERGE_ON_READ", 10, "lsm_tree")
+    behind = ManualClock(table._clock.now_ms() - 3 * 86_400_000, step_ms=1, name="behind")
+    reopen(table._storage, behind).downgrade(9)
+    assert native(table._storage) == []
 
 
 def test_an_upgrade_rewrites_nothing_and_mixes_inline_with_native_logs():
