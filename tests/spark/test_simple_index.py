@@ -124,3 +124,28 @@ def test_keys_are_found_where_spark_cannot_open_the_files(
     table.upsert(frame_of(spark, [{"id": k, "dt": "p", "ts": 0, "v": 2} for k in "bcd"]))
     found = sorted((row["id"], row["v"]) for row in table.read().collect())
     assert found == [("a", 1), ("b", 2), ("c", 2), ("d", 2)]
+
+
+@pytest.mark.parametrize("index", ["simple", "global_simple"])
+def test_keys_of_tombstones_and_of_logs_are_found(spark: SparkSession, path: str, index: str):
+    table = lakebed.create_table(
+        spark,
+        path,
+        SCHEMA,
+        key="id",
+        ordering="ts",
+        index=index,
+        table_type="MERGE_ON_READ",
+        properties={"lakebed.spark.driver.max.bytes": "0"},
+    )
+    table.bulk_insert(frame_of(spark, [{"id": k, "dt": "p", "ts": 1, "v": 1} for k in "abc"]))
+    gone = pa.Table.from_pylist([{"id": "a", "dt": "p", "ts": 5, "v": 1}], SCHEMA)
+    table.upsert(gone.append_column("_hoodie_is_deleted", pa.array([True])))
+    table.delete([{"id": "b"}])
+    table.schedule_compaction()
+    table.upsert(frame_of(spark, [{"id": "b", "dt": "p", "ts": 2, "v": 2}]))
+    table.compact()
+    late = [{"id": "a", "dt": "p", "ts": 3, "v": 3}, {"id": "b", "dt": "p", "ts": 3, "v": 3}]
+    table.upsert(frame_of(spark, late))
+    found = sorted((row["id"], row["v"]) for row in table.read().collect())
+    assert found == [("b", 3), ("c", 1)]

@@ -3,9 +3,13 @@
 Hudi's simple and global simple index look at base files only. A key that is not in one is
 new and goes to a base file; whatever comes later for it goes to that file's group. A key may lie
 in several file groups, because a plain insert looks nothing up.
+
+Logs are looked at where they may hold a key that the base file lacks: a key that was deleted
+before a compaction was planned and written again before it was carried out is not in the new base
+file, but in a log on top of it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID, uuid5
 
@@ -15,17 +19,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import CorruptError
+from lakebed.format.instant_name import Action
 from lakebed.format.meta_columns import RECORD_KEY
 from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import Run
 from lakebed.merge.window import merge_runs
 from lakebed.storage.storage import Storage
 from lakebed.table.config import TableConfig
-from lakebed.table.file_group import FileSlice
+from lakebed.table.file_group import FileSlice, LogFile
 from lakebed.table.log_reader import slice_sources
 from lakebed.table.property_values import flag
 from lakebed.table.run_reader import Needs, open_run
 from lakebed.table.run_source import RunSource
+from lakebed.table.snapshot import Snapshot
+from lakebed.timeline.archived import read_completions
+from lakebed.timeline.timeline import Timeline
 
 # The column that says where a key is: numbers of file slices, joined by commas.
 PLACES = "_lakebed_places"
@@ -51,16 +59,55 @@ def new_file_id(partition: str, number: int, seed: str) -> str:
     return f"{uuid5(UUID(seed), f'{partition}/{number}')}-0"
 
 
-def indexed_slices(slices: Iterable[FileSlice]) -> list[FileSlice]:
-    """Give the slices that the index looks at, in the order in which places number them.
+def indexed_slices(snapshot: Snapshot) -> list[FileSlice]:
+    """Return the slices that the index looks at, in the order in which places number them.
 
     Damaged ones are left out: a write that would have to look into one is refused.
     """
-    return [slice_ for slice_ in slices if slice_.base_file is not None and not slice_.damage]
+    slices = [s for s in snapshot.slices if s.base_file is not None and not s.damage]
+    completions = _base_completions(snapshot, slices)
+    return [replace(s, key_logs=_key_logs(snapshot.timeline, s, completions)) for s in slices]
+
+
+def _base_completions(snapshot: Snapshot, slices: Iterable[FileSlice]) -> dict[str, str]:
+    """Return when the commits completed that wrote base files with logs on top."""
+    found: dict[str, str] = {}
+    archived = []
+    for slice_ in slices:
+        if slice_.log_files and slice_.base_file is not None:
+            instant = slice_.base_file.name.instant
+            completion = snapshot.timeline.completion_of(instant)
+            if completion is None:
+                archived.append(instant)
+            else:
+                found[instant] = completion
+    if archived:
+        history = snapshot.config.history_path
+        found.update(read_completions(snapshot.storage, history, since=min(archived)))
+    return found
+
+
+def _key_logs(
+    timeline: Timeline, slice_: FileSlice, completions: Mapping[str, str]
+) -> tuple[LogFile, ...]:
+    """Return the logs that may hold keys which the base file lacks.
+
+    They began before the base file was there, and others looked for their keys in the one before
+    it; or they may be what a log compaction made of such logs.
+    """
+    assert slice_.base_file is not None, slice_
+    based = completions.get(slice_.base_file.name.instant)
+
+    def is_plain(log: LogFile) -> bool:
+        commit = timeline.completed(log.name.instant)
+        joined = commit is None or commit.plan_action is Action.LOGCOMPACTION
+        return not joined and based is not None and based < log.name.instant
+
+    return tuple(log for log in slice_.log_files if not is_plain(log))
 
 
 def key_runs(storage: Storage, config: TableConfig, slices: Sequence[FileSlice]) -> list[Run]:
-    """Give for each of `slices`, which have base files, a run of its keys and its number.
+    """Return for each of `slices`, which `indexed_slices` gave, a run of its keys and its number.
 
     Files are opened when they are read. One that is not marked as sorted is sorted in memory.
     """
@@ -68,7 +115,7 @@ def key_runs(storage: Storage, config: TableConfig, slices: Sequence[FileSlice])
 
 
 def _key_run(storage: Storage, config: TableConfig, slice_: FileSlice, number: int) -> Run:
-    base = replace(slice_, log_files=(), boundary=None)
+    base = replace(slice_, log_files=slice_.key_logs, boundary=None)
     needs = Needs((), buffer_bytes=_BUFFER_BYTES)
 
     def keys(source: RunSource) -> Iterator[pa.RecordBatch]:

@@ -16,8 +16,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from lakebed.errors import CorruptError, LakebedError
 from lakebed.format.meta_columns import PARTITION_PATH, RECORD_KEY
-from lakebed.index.simple import PLACES, indexed_slices
-from lakebed.model.packing import file_cost
+from lakebed.index.simple import PLACES, indexed_slices, key_runs
 from lakebed.spark.errors import translated
 from lakebed.spark.executor import (
     RESULT_DDL,
@@ -30,8 +29,6 @@ from lakebed.spark.read import is_native, native_frame
 from lakebed.spark.schema import arrow_to_spark, spark_to_arrow
 from lakebed.spark.session import check_reachable
 from lakebed.spark.write import stage_frame
-from lakebed.storage.storage import Storage
-from lakebed.table.base_file import read_base_file
 from lakebed.table.file_group import FileSlice
 from lakebed.table.snapshot import Snapshot
 from lakebed.write.locate import stage_located
@@ -57,13 +54,13 @@ def stage_joined(
     spark: SparkSession, frame: DataFrame, spec: WriteSpec, snapshot: Snapshot
 ) -> list[Staged]:
     """Stage the rows of `frame`, each for the file groups that hold its key."""
-    slices = indexed_slices(snapshot.slices)
+    slices = indexed_slices(snapshot)
     if not spec.looks_up or not (slices or spec.looks_everywhere):
         return stage_frame(spark, frame, spec)
     check_reachable(spec.storage)
     with translated():
         keyed = _keyed(frame, spec)
-        keys = _base_keys(spark, spec.storage, slices)
+        keys = _known_keys(spark, spec, slices)
         if spec.looks_everywhere:
             return _stage_everywhere(spark, _joined_everywhere(keyed, keys), spec, slices)
         joined = (
@@ -102,10 +99,17 @@ def _keyed(frame: DataFrame, spec: WriteSpec) -> DataFrame:
     return frame.mapInArrow(work, schema)
 
 
-def _base_keys(spark: SparkSession, storage: Storage, slices: Sequence[FileSlice]) -> DataFrame:
-    """Give every key of the base files, with its partition and file id."""
-    native = [s.base_file for s in slices if is_native(storage, s) and s.base_file is not None]
-    others = [s for s in slices if not is_native(storage, s)]
+def _known_keys(spark: SparkSession, spec: WriteSpec, slices: Sequence[FileSlice]) -> DataFrame:
+    """Return every key that the index knows, with its partition and file id."""
+    storage = spec.storage
+    native = []
+    others = []
+    for slice_ in slices:
+        in_logs = slice_.tombstones or slice_.key_logs
+        if slice_.base_file is not None and not in_logs and is_native(storage, slice_):
+            native.append(slice_.base_file)
+        else:
+            others.append(slice_)
     frames = []
     if native:
         schema = arrow_to_spark(_KEY_SCHEMA.remove(2))
@@ -113,7 +117,7 @@ def _base_keys(spark: SparkSession, storage: Storage, slices: Sequence[FileSlice
         read = native_frame(spark, storage, native, schema)
         frames.append(read.select(RECORD_KEY, PARTITION_PATH, file_id.alias(LOCATED_FILE)))
     if others:
-        frames.append(_keys_through_python(spark, storage, others))
+        frames.append(_keys_through_python(spark, spec, others))
     if not frames:
         frames.append(spark.createDataFrame([], arrow_to_spark(_KEY_SCHEMA)))
     return reduce(DataFrame.unionAll, frames).select(
@@ -124,20 +128,19 @@ def _base_keys(spark: SparkSession, storage: Storage, slices: Sequence[FileSlice
 
 
 def _keys_through_python(
-    spark: SparkSession, storage: Storage, slices: Sequence[FileSlice]
+    spark: SparkSession, spec: WriteSpec, slices: Sequence[FileSlice]
 ) -> DataFrame:
-    files = [s.base_file for s in slices if s.base_file is not None]
-
     def read(numbers: Iterator[int]) -> Iterator[pa.RecordBatch]:
         for number in numbers:
-            file = files[number]
-            place = (file.partition, file.name.file_id)
-            for batch in read_base_file(storage, file.path, pa.schema([]), [RECORD_KEY]):
+            group = slices[number].group
+            (run,) = key_runs(spec.storage, spec.config, [slices[number]])
+            for batch in run.batches:
+                place = (group.partition, group.file_id)
                 texts = [pa.repeat(pa.scalar(text), batch.num_rows) for text in place]
-                columns = [batch.column(0), *texts]
+                columns = [batch.column(RECORD_KEY), *texts]
                 yield pa.RecordBatch.from_arrays(columns, schema=_KEY_SCHEMA)
 
-    costs = [file_cost(file.size_bytes, 1) for file in files]
+    costs = [slice_.cost_bytes for slice_ in slices]
     return spread(spark, costs, read, arrow_to_spark(_KEY_SCHEMA))
 
 

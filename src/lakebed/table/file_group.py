@@ -114,6 +114,7 @@ class FileSlice:
     `tombstones` are logs of deletes that were written together with the base file. Their keys are
     not in it, so they matter only to what lies on top of them. `boundary` is there while a
     compaction of the slice is pending and logs have come since it was planned.
+    `key_logs` are the logs that may hold keys which the base file lacks, where an index asked.
     One with `damage` lacks what it names, and its other files alone would give wrong rows.
     """
 
@@ -124,6 +125,7 @@ class FileSlice:
     tombstones: tuple[LogFile, ...] = ()
     boundary: Boundary | None = None
     damage: tuple[LostFile, ...] = ()
+    key_logs: tuple[LogFile, ...] = ()
 
     @property
     def needs_merge(self) -> bool:

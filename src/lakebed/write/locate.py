@@ -22,7 +22,6 @@ from lakebed.index.simple import (
     PLACES_RULE,
     PLACES_SCHEMA,
     explode_places,
-    indexed_slices,
     key_runs,
 )
 from lakebed.merge.passes import merge_in_passes
@@ -63,13 +62,14 @@ def locate_segments(
 ) -> list[Segment]:
     """Give the staged rows by the file groups that hold their keys; "" is the id for new keys.
 
+    `slices` are those that the index looks at (`indexed_slices`).
     Rows of a global index come out in their own partitions, or where `write/moves.py` says.
     """
     staged: dict[str, list[Segment]] = defaultdict(list)
     for segment in segments:
         staged[segment.partition].append(segment)
     based: dict[str, list[FileSlice]] = defaultdict(list)
-    for slice_ in indexed_slices(slices):
+    for slice_ in slices:
         based["" if spec.looks_everywhere else slice_.group.partition].append(slice_)
     located: list[Segment] = []
     lookups = []

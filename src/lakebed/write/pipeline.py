@@ -265,10 +265,10 @@ def _looked_up(
     """Give the staged rows by the file groups that hold their keys."""
     if not spec.looks_up:
         return segments
+    slices = indexed_slices(snapshot)
     if not source.looks_up:
-        segments = locate_segments(segments, snapshot.slices, spec, target.executor)
+        segments = locate_segments(segments, slices, spec, target.executor)
     if spec.looks_everywhere:
-        slices = indexed_slices(snapshot.slices)
         segments = settle_moves(segments, slices, spec, target.executor)
     return segments
 

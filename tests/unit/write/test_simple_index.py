@@ -8,6 +8,7 @@ from lakebed.api.table import Table
 from lakebed.errors import CorruptError, InvalidError, UnsupportedError
 from lakebed.index.simple import explode_places, new_file_id
 from lakebed.merge.passes import MAX_FAN_IN
+from support.services_machine import ARCHIVES, BY_HAND
 from support.tables import SCHEMA, batch, check_no_leftovers, make, reopen, rows_of, user_rows
 
 NO_FILL = {"hoodie.parquet.small.file.limit": "0"}
@@ -280,3 +281,28 @@ def test_new_file_ids_follow_from_the_seed():
     assert len({first, second, new_file_id("q", 0, seed)}) == 3
     assert first.endswith("-0")
     assert len(first) == 38
+
+
+@pytest.mark.parametrize("joins", [False, True])
+@pytest.mark.parametrize("layout", ["default", "lsm_tree"])
+@INDEXES
+def test_a_key_that_lies_in_a_log_alone_is_found(index: str, layout: str, joins: bool):
+    table = make(
+        index=index, table_type="MERGE_ON_READ", layout=layout, properties={**NO_FILL, **BY_HAND}
+    )
+    table.bulk_insert(batch(("a", 1, 1, "p"), ("b", 1, 1, "p")))
+    table.delete([{"id": "a", "dt": "p"}])
+    table.schedule_compaction()
+    # Its key is in the old base file, so it goes there, and the new base file will not have it.
+    table.upsert(batch(("a", 2, 2, "p")))
+    table.compact()
+    table.upsert(batch(("b", 3, 3, "p")))
+    assert set(groups(table).values()) == {(True, 2)}
+    if joins:
+        table.compact("log")
+    table.upsert(batch(("a", 4, 4, "p")))
+    assert all_values(table) == [("p", "a", 4), ("p", "b", 3)]
+    assert len(groups(table)) == 1
+    assert table.archive(options=ARCHIVES) is not None
+    table.upsert(batch(("a", 5, 5, "p")))
+    assert all_values(table) == [("p", "a", 5), ("p", "b", 3)]
