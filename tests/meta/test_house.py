@@ -125,6 +125,17 @@ def test_opening_a_table_needs_no_pandas_and_no_compiler():
     assert not loaded_by("import lakebed; lakebed.open_table, lakebed.Table") & heavy
 
 
+@pytest.mark.parametrize(
+    ("words", "shown"), [(["--help"], "savepoint"), ([], "savepoint"), (["--version"], "lakebed")]
+)
+def test_the_list_of_commands_and_the_version_load_none_of_the_engine(words, shown):
+    heavy = {"numba", "numpy", "obstore", "pandas", "pyarrow", "pyspark"}
+    call = f"from lakebed.cli.main import main; sys.argv[1:] = {words}; main()"
+    found = loaded_by(f"import sys\ntry: {call}\nexcept SystemExit: pass\nNone")
+    assert {shown, "typer"} <= found
+    assert not found & heavy
+
+
 def test_a_name_that_the_package_does_not_have_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         lakebed.nothing  # noqa: B018 - asked for on purpose

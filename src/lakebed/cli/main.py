@@ -5,33 +5,16 @@ from typing import Annotated
 import typer
 
 import lakebed
-from lakebed.cli import health, look, maintain, savepoints, serving
+from lakebed.cli.commands import LazyGroup
 
 app = typer.Typer(
     name="lakebed",
+    cls=LazyGroup,
     help="Look after lakehouse tables: see, maintain, verify and repair them.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (
-    look.show,
-    look.timeline,
-    look.files,
-    maintain.compact,
-    maintain.clean,
-    maintain.cluster,
-    maintain.archive,
-    maintain.rollback,
-    maintain.restore,
-    maintain.upgrade,
-    maintain.downgrade,
-    health.verify,
-    health.repair,
-    serving.serve,
-):
-    app.command()(command)
-app.add_typer(savepoints.app, name="savepoint")
 
 
 def _print_version(asked: bool) -> None:

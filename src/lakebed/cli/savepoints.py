@@ -9,10 +9,12 @@ from lakebed.cli.answer import answering
 from lakebed.cli.arguments import Debug, Json, Path, Settings, opened
 from lakebed.cli.maintain import Instant
 
-app = typer.Typer(no_args_is_help=True, help="Keep a moment of the table to come back to.")
+savepoint = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="Keep a moment of the table to come back to."
+)
 
 
-@app.command()
+@savepoint.command()
 def create(
     path: Path,
     comment: Annotated[str, typer.Option(help="What it is kept for.")] = "",
@@ -25,7 +27,7 @@ def create(
         answer.give(opened(path, options).savepoint(comment=comment))
 
 
-@app.command("list")
+@savepoint.command("list")
 def list_(
     path: Path, options: Settings = None, as_json: Json = False, debug: Debug = False
 ) -> None:
@@ -34,15 +36,15 @@ def list_(
         found = opened(path, options).savepoints()
 
         def draw(console: Console) -> None:
-            for savepoint in found:
-                console.print(str(savepoint))
+            for held in found:
+                console.print(str(held))
             if not found:
                 console.print("no savepoint")
 
         answer.give(found, draw)
 
 
-@app.command()
+@savepoint.command()
 def delete(
     path: Path,
     instant: Instant,

@@ -4,10 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-import typer
 
 from lakebed.cli.answer import FINE, PROBLEM, RETRY, USAGE
-from lakebed.cli.main import app
+from lakebed.cli.commands import COMMANDS, load
 from lakebed.services.verify.findings import Code, Mend
 
 PAGE = (Path(__file__).parents[3] / "docs" / "cli.md").read_text("utf-8")
@@ -24,7 +23,7 @@ def commands():
         for name, inner in held.items():
             yield from walk(inner, (*words, name))
 
-    return list(walk(typer.main.get_command(app), ()))
+    return [found for name in COMMANDS for found in walk(load(name), (name,))]
 
 
 @pytest.mark.parametrize(("words", "command"), commands(), ids=lambda value: str(value)[:40])
@@ -43,3 +42,8 @@ def test_the_page_lists_the_exit_codes_and_what_findings_are_called():
         assert f"`{code}`" in PAGE, code
     for mend in Mend:
         assert f"`{mend}`" in PAGE, mend
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_is_listed_by_its_own_help(name):
+    assert load(name).help == COMMANDS[name][1]
