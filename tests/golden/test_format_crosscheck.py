@@ -1,10 +1,7 @@
 """Our bytes and names against those that Apache Hudi 1.2.0 wrote."""
 
-import base64
-import hashlib
 import json
 import struct
-import zlib
 from collections import Counter
 
 import pytest
@@ -28,22 +25,11 @@ from lakebed.format.log_block import (
     encode_block,
 )
 from lakebed.format.log_scan import iter_blocks
-from lakebed.format.metadata_keys import (
-    bloom_filter_key,
-    column_stats_key,
-    column_stats_prefix,
-    file_group_index,
-    parse_secondary_index_key,
-    partition_stats_key,
-    secondary_file_group_index,
-    secondary_index_key,
-)
-from lakebed.format.names import BaseFileName, InlineLogName, NativeLogName, parse_data_name
+from lakebed.format.names import InlineLogName, NativeLogName, parse_data_name
 from lakebed.format.ocf import decode_record, full_name
 from lakebed.format.partition_metadata import PartitionMetadata, is_partition_metadata_name
 from lakebed.format.plans import PlanKind, encode_plan, parse_plan
 from lakebed.format.properties import encode_properties, parse_properties, table_checksum
-from lakebed.format.roaring import encode_positions, parse_positions
 from support.fixtures import expected_rows, files, names, unpack
 
 TABLES = names()
@@ -254,96 +240,10 @@ def test_check_2_avro_block_of_995_bytes():
     assert encode_block(block)[6:14] == struct.pack(">q", 981)
 
 
-def test_check_3_record_positions():
-    for row, text in (
-        (0, "AQAAAAAAAAAAAAAAOjAAAAEAAAAAAAAAEAAAAAAA"),
-        (1, "AQAAAAAAAAAAAAAAOjAAAAEAAAAAAAAAEAAAAAEA"),
-    ):
-        found = parse_positions(text, "f")
-        assert found.tolist() == [row]
-        assert encode_positions(found) == text
-
-
-def test_check_3_record_positions_on_disk_come_back():
-    seen = 0
-    for table in BY_HUDI:
-        for path, data in inline_logs(table):
-            for block in iter_blocks(data, path):
-                text = block.headers.get(HeaderKey.RECORD_POSITIONS)
-                if text is not None:
-                    assert encode_positions(parse_positions(text, path)) == text
-                    seen += 1
-    assert seen
-
-
 def test_check_4_table_checksum():
     assert table_checksum("", "mor9_bucket_avro") == "1442631740"
     found = parse_properties(files("mor9_bucket_avro")[".hoodie/hoodie.properties"])
     assert found["hoodie.table.checksum"] == "1442631740"
-
-
-def test_check_6_parts_of_metadata_keys():
-    assert column_stats_prefix("id") == "sLZoasJosec="
-    assert [file_group_index(key, 10) for key in ("k2", "k1", "n1")] == [7, 6, 9]
-
-
-def unzipped(data):
-    """Give bytes with every gzip stream in them unpacked: enough to find the keys of an HFile."""
-    out, at = data, 0
-    while (at := data.find(b"\x1f\x8b\x08", at)) >= 0:
-        out += zlib.decompressobj(31).decompress(data[at:])
-        at += 1
-    return out
-
-
-def metadata_files(table, partition):
-    """Give (file group, unpacked bytes) of every file of a metadata partition."""
-    for path, name, data in data_files(table):
-        if f".hoodie/metadata/{partition}/" in path:
-            yield int(name.file_id.rsplit("-", 2)[1]), unzipped(data)
-
-
-@pytest.mark.parametrize("table", ["mor9_nonpart_mdt", "cow9_mdt"])
-def test_check_6_column_stats_keys_lie_in_the_file_group_that_we_choose(table):
-    found = list(metadata_files(table, "column_stats"))
-    checked = 0
-    for path, name, _ in data_files(table):
-        if path.startswith(".hoodie") or not isinstance(name, BaseFileName):
-            continue
-        partition = path.rpartition("/")[0]
-        for column in ("id", "dt", "_hoodie_record_key"):
-            key = column_stats_key(column, partition, name.encode())
-            groups = {group for group, data in found if key.encode() in data}
-            if groups:
-                assert groups == {file_group_index(key, 2)}
-                checked += 1
-    assert checked >= 3
-
-
-def test_check_6_partition_stats_and_bloom_filter_keys_are_on_disk():
-    paths = [p for p, n, _ in data_files("cow9_mdt") if isinstance(n, BaseFileName)]
-    partitions = {p.rpartition("/")[0] for p in paths if not p.startswith(".hoodie")}
-    stats = b"".join(data for _, data in metadata_files("cow9_mdt", "partition_stats"))
-    assert all(partition_stats_key("id", p).encode() in stats for p in partitions)
-    blooms = list(metadata_files("mor9_nonpart_mdt", "bloom_filters"))
-    (base,) = {
-        name.encode()
-        for path, name, _ in data_files("mor9_nonpart_mdt")
-        if isinstance(name, BaseFileName) and not path.startswith(".hoodie")
-    }
-    key = bloom_filter_key("", base)
-    assert {g for g, data in blooms if key.encode() in data} == {file_group_index(key, 4)}
-
-
-def test_check_7_secondary_index_keys():
-    assert secondary_index_key("n$3\\x", "k3").encode().hex() == "6e5c24335c5c78246b33"
-    assert secondary_index_key(None, "k4").encode().hex() == "00246b34"
-    found = list(metadata_files("mor9_mdt_idx", "secondary_index_idx_name"))
-    for value, record_key in (("n1", "k1"), ("n2", "k2"), ("n$3\\x", "k3"), (None, "k4")):
-        key = secondary_index_key(value, record_key)
-        assert parse_secondary_index_key(key) == (value, record_key)
-        groups = {group for group, data in found if key.encode() in data}
-        assert groups == {secondary_file_group_index(key, 2)}
 
 
 def test_check_8_empty_file_group_of_the_metadata_table():
@@ -406,8 +306,3 @@ def test_fixture_unpacks_to_its_files(tmp_path):
     folder = unpack("mini_cow_full", tmp_path)
     found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert found == set(files("mini_cow_full"))
-
-
-def test_file_part_of_a_key_is_md5():
-    key = bloom_filter_key("", "f.parquet")
-    assert base64.b64decode(key[12:]) == hashlib.md5(b"f.parquet").digest()

@@ -4,7 +4,6 @@ import string
 from dataclasses import fields
 from decimal import Decimal
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,7 +27,6 @@ from lakebed.format.log_block import (
     encode_block,
 )
 from lakebed.format.log_scan import iter_blocks
-from lakebed.format.metadata_keys import parse_secondary_index_key, secondary_index_key
 from lakebed.format.names import (
     BASE_EXTENSIONS,
     BaseFileName,
@@ -40,7 +38,6 @@ from lakebed.format.names import (
 from lakebed.format.ocf import decode_record
 from lakebed.format.partition_metadata import PartitionMetadata
 from lakebed.format.properties import encode_properties, parse_properties
-from lakebed.format.roaring import encode_positions, parse_positions
 
 TEXT = st.text(max_size=20)
 WORDS = st.text(
@@ -262,14 +259,3 @@ def test_any_bytes_are_deletes_or_our_error(data):
         parse_delete_block(framed, "f")
     except CorruptError as error:
         assert str(error).startswith("f: ")  # noqa: PT017
-
-
-@given(st.lists(st.integers(0, (1 << 63) - 1) | st.integers(0, 1000)))
-def test_positions_come_back(rows):
-    text = encode_positions(np.array(rows, dtype=np.int64))
-    assert parse_positions(text, "f").tolist() == sorted(set(rows))
-
-
-@given(st.none() | TEXT | st.text("\\$\0ab"), TEXT | st.text("\\$\0ab"))
-def test_secondary_index_key_comes_back(value, key):
-    assert parse_secondary_index_key(secondary_index_key(value, key)) == (value, key)

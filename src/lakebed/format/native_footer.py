@@ -8,25 +8,20 @@
     hudi.log.block_type         parquet_data, delete, cdc or command
     hudi.log.is_ordered         `true`: sorted by record key, each key once
 
-The first and the third are written, but record positions only in the JSON: they can be long.
-Of several forms the first one here is read. Names that nobody knows are ignored, as in Hudi
+The first and the third are written. Of several forms the first one here is read. Names that nobody knows are ignored, as in Hudi
 (NativeLogFooterMetadata); a version that nobody knows is refused.
 """
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
-
-import numpy as np
-import numpy.typing as npt
 
 from lakebed.errors import CorruptError, InvalidError, UnsupportedError
 from lakebed.format.footer import FOOTER_IS_ORDERED
 from lakebed.format.log_block import HeaderKey
 from lakebed.format.names import LogKind
-from lakebed.format.roaring import encode_positions, parse_positions
 
 NATIVE_VERSION: Final = 2
 FOOTER_JSON: Final = "hudi.log.format.metadata"
@@ -45,9 +40,6 @@ _SEED_KEYS: Final = {
     HeaderKey.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS: "hudi.log.base_file_instant_of_positions",
 }
 _NAMED: Final = frozenset({HeaderKey.INSTANT_TIME, HeaderKey.SCHEMA})
-_POSITIONS: Final = frozenset(
-    {HeaderKey.RECORD_POSITIONS, HeaderKey.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS}
-)
 _COMMAND: Final = (HeaderKey.COMMAND_BLOCK_TYPE, HeaderKey.TARGET_INSTANT_TIME)
 
 
@@ -89,27 +81,9 @@ class LogFooter:
         """Whether the rows hold the changed columns only."""
         return self.headers.get(HeaderKey.IS_PARTIAL, "").lower() == "true"
 
-    def with_positions(self, positions: npt.NDArray[np.int64], base_instant: str) -> "LogFooter":
-        """Add the rows of the base file of `base_instant` that this log replaces."""
-        added = {
-            HeaderKey.RECORD_POSITIONS: encode_positions(positions),
-            HeaderKey.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS: base_instant,
-        }
-        return replace(self, headers={**self.headers, **added})
-
-    def positions(self, what: str) -> tuple[str, npt.NDArray[np.int64]] | None:
-        """Give the base file's instant and the row positions in it; None unless both are there."""
-        text = self.headers.get(HeaderKey.RECORD_POSITIONS)
-        base_instant = self.headers.get(HeaderKey.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS)
-        if text is None or base_instant is None:
-            return None
-        return base_instant, parse_positions(text, what)
-
 
 def encode_log_footer(footer: LogFooter) -> dict[str, str]:
     """Give the entries of the Parquet footer, in both forms.
-
-    Positions without the instant of their base file say nothing: of the two, one alone is left out.
 
     >>> encode_log_footer(LogFooter(FooterKind.DELETE, "1"))["hudi.log.format.metadata"]
     '{"VERSION":"2","INSTANT_TIME":"1"}'
@@ -122,11 +96,9 @@ def encode_log_footer(footer: LogFooter) -> dict[str, str]:
         )
     if missing := _missing_of_command(footer.kind, footer.headers):
         raise InvalidError(f"native log footer of a command: want {missing}")
-    headers = _drop_half_positions(footer.headers)
-    for key, text in ((HeaderKey.INSTANT_TIME, footer.instant), (HeaderKey.SCHEMA, footer.schema)):
-        if text is not None:
-            headers[key] = text
-    ordered = sorted(headers.items())
+    fields = ((HeaderKey.INSTANT_TIME, footer.instant), (HeaderKey.SCHEMA, footer.schema))
+    present = {key: text for key, text in fields if text is not None}
+    ordered = sorted({**footer.headers, **present}.items())
     named = {_VERSION: str(footer.version), **{key.name: text for key, text in ordered}}
     entries = {
         FOOTER_JSON: json.dumps(named, ensure_ascii=False, separators=(",", ":")),
@@ -134,7 +106,7 @@ def encode_log_footer(footer: LogFooter) -> dict[str, str]:
         _SEED_KIND: footer.kind.value,
     }
     for key, text in ordered:
-        if key in _SEED_KEYS and key not in _POSITIONS:
+        if key in _SEED_KEYS:
             entries[_SEED_KEYS[key]] = text
     if footer.is_ordered is not None:
         entries[FOOTER_IS_ORDERED] = "true" if footer.is_ordered else "false"
@@ -163,7 +135,7 @@ def parse_log_footer(metadata: Mapping[str, str], what: str) -> LogFooter | None
         kind,
         instant,
         schema,
-        _drop_half_positions(headers),
+        headers,
         None if ordered is None else ordered.lower() == "true",
         versions[0],
     )
@@ -238,11 +210,6 @@ def _missing_of_command(kind: FooterKind | None, headers: Mapping[HeaderKey, str
     if kind is not FooterKind.COMMAND:
         return ""
     return _names({key for key in _COMMAND if key not in headers})
-
-
-def _drop_half_positions(headers: Mapping[HeaderKey, str]) -> dict[HeaderKey, str]:
-    whole = headers.keys() >= _POSITIONS
-    return {key: text for key, text in headers.items() if whole or key not in _POSITIONS}
 
 
 def _check_text(text: str, name: str, what: str) -> str:

@@ -1,6 +1,5 @@
 import json
 
-import numpy as np
 import pytest
 
 from lakebed.errors import CorruptError, InvalidError, UnsupportedError
@@ -132,34 +131,6 @@ def test_broken_footer_is_corrupt(metadata):
 def test_command_of_a_json_footer_is_not_taken_for_data():
     text = json.dumps({key.name: value for key, value in COMMAND.items()})
     assert parse_log_footer({JSON: text}, "f").kind is FooterKind.COMMAND
-
-
-def test_positions_come_back_from_the_json_alone():
-    footer = LogFooter(FooterKind.DELETE, "7").with_positions(np.array([5, 1]), "3")
-    entries = encode_log_footer(footer)
-    assert not any("position" in key for key in entries)
-    instant, rows = parse_log_footer(entries, "f").positions("f")
-    assert (instant, rows.tolist()) == ("3", [1, 5])
-
-
-def test_positions_of_the_rfcs_keys_are_read_too():
-    metadata = {
-        "hudi.log.record_positions": "AQAAAAAAAAAAAAAAOjAAAAEAAAAAAAAAEAAAAAEA",
-        "hudi.log.base_file_instant_of_positions": "3",
-    }
-    instant, rows = parse_log_footer(metadata, "f").positions("f")
-    assert (instant, rows.tolist()) == ("3", [1])
-
-
-@pytest.mark.parametrize(
-    "key", [HeaderKey.RECORD_POSITIONS, HeaderKey.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS]
-)
-def test_half_of_the_positions_is_dropped(key):
-    entries = encode_log_footer(LogFooter(FooterKind.DELETE, "7", headers={key: "3"}))
-    assert entries[JSON] == '{"VERSION":"2","INSTANT_TIME":"7"}'
-    footer = parse_log_footer({JSON: json.dumps({key.name: "3"})}, "f")
-    assert footer.headers == {}
-    assert footer.positions("f") is None
 
 
 @pytest.mark.parametrize(
