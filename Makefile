@@ -21,7 +21,7 @@ $(VENV)/.ready: requirements/dev.txt pyproject.toml
 	"$$(scripts/find-python "$(PYTHON)")" -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@$(BIN)/python examples/demo.py --rows 2000 --no-spark > /dev/null  # compiles the kernels once
+	@$(BIN)/python -m lakebed.spark.daemon compile  # the kernels, once
 	@touch $@
 
 java:

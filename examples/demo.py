@@ -120,7 +120,12 @@ class Starting:
         self._thread.start()
 
     def _start(self) -> None:
-        self._session = lakebed.local_session(conf={"spark.log.level": "ERROR"})
+        # For one query Java's quick compiler is enough, and Spark reads the table without Python.
+        conf = {
+            "spark.log.level": "ERROR",
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        }
+        self._session = lakebed.local_session(conf=conf, warm_up=False)
 
     def session(self) -> object:
         """Wait for the session."""

@@ -99,9 +99,17 @@ def _version() -> str:
 
 
 def local_session(
-    cores: int | str = "*", app: str = "lakebed", conf: dict[str, str] | None = None
+    cores: int | str = "*",
+    app: str = "lakebed",
+    conf: dict[str, str] | None = None,
+    *,
+    warm_up: bool = True,
 ) -> Any:
-    """Start (or find) a Spark session on this machine, set up for Lakebed."""
+    """Start (or find) a Spark session on this machine, set up for Lakebed.
+
+    `conf` adds to or overrides the defaults. `warm_up=False` returns before the Python workers
+    are started: quicker for a session that only reads tables without logs.
+    """
     from lakebed.spark.session import local_session as start  # noqa: PLC0415 - pyspark is heavy
 
-    return start(cores, app, conf)
+    return start(cores, app, conf, warm_up=warm_up)

@@ -6,13 +6,22 @@ import sys
 
 SCRIPT = """
 import lakebed
-spark = lakebed.local_session(1, "newcomer", {"spark.sql.shuffle.partitions": "3"})
+java = "spark.driver.extraJavaOptions"
+asked = {"spark.sql.shuffle.partitions": "3", java: "-Dasked=yes"}
+spark = lakebed.local_session(1, "newcomer", asked)
+jobs = spark.sparkContext.statusTracker().getJobIdsForGroup
+assert jobs(), "none has started the workers"
 assert lakebed.local_session(1) is spark
 assert spark.range(100).repartition(2).count() == 100
 conf = spark.conf.get
 assert conf("spark.sql.session.timeZone") == "UTC"
 print(conf("spark.master"), conf("spark.app.name"), conf("spark.python.daemon.module"))
 print(conf("spark.sql.shuffle.partitions"), conf("spark.driver.memory"))
+print(conf(java))
+spark.stop()
+spark = lakebed.local_session(1, warm_up=False)
+jobs = spark.sparkContext.statusTracker().getJobIdsForGroup
+assert not jobs(), "the workers were not asked for"
 """
 
 
@@ -32,8 +41,10 @@ def test_a_newcomer_sees_what_the_program_prints_and_nothing_else():
     # The JVM itself says this about a module that Spark asks for; nobody can turn it off.
     expected = "WARNING: Using incubator modules: jdk.incubator.vector"
     assert [line for line in done.stderr.splitlines() if line != expected] == []
-    first, second = done.stdout.splitlines()
+    first, second, java = done.stdout.splitlines()
     assert first == "local[1] newcomer lakebed.spark.daemon"
+    assert "log4j2" in java
+    assert java.endswith(" -Dasked=yes")
     partitions, memory = second.split()
     assert partitions == "3"
     assert 1 <= int(memory.removesuffix("g")) <= 8

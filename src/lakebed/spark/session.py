@@ -17,6 +17,7 @@ from lakebed.spark.warm_up import compile_kernels, warm_workers
 from lakebed.storage.storage import Storage
 
 _DAEMON = "spark.python.daemon.module"
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _SQL_DEFAULTS = {
     # Larger batches: fewer calls per row in our tasks. The crossing itself takes as long.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
@@ -39,28 +40,36 @@ _MIN_MEMORY_GB, _MAX_MEMORY_GB = 1, 8
 
 
 def local_session(
-    cores: int | str = "*", app: str = "lakebed", conf: dict[str, str] | None = None
+    cores: int | str = "*",
+    app: str = "lakebed",
+    conf: dict[str, str] | None = None,
+    *,
+    warm_up: bool = True,
 ) -> SparkSession:
     """Start (or find) a Spark session on this machine, ready for Lakebed.
 
-    `conf` adds to or overrides the defaults; a session that is running already keeps its
-    own. `PYSPARK_PYTHON` is set to this interpreter unless the environment names one: the
+    `conf` adds to or overrides the defaults (options for Java are added to ours); a session that
+    is running already keeps its own. `warm_up=False` returns before the Python workers are
+    started, for a session that only reads tables without logs. `PYSPARK_PYTHON` is set to this interpreter unless the environment names one: the
     workers must have this package. Where the environment names a Spark Connect server
     (`SPARK_REMOTE=sc://...`) the session is one of that server, and only what a session may
     set is set.
     """
     settings = {} if SparkSession.getActiveSession() else _defaults(cores, app)
     # Where this process starts the JVM, it also warms up what the first write needs.
-    starts = _DAEMON in settings
-    compiling = compile_kernels() if starts else None
+    warms = warm_up and _DAEMON in settings
+    compiling = compile_kernels() if warms else None
+    given = dict(conf or {})
+    if _JAVA_OPTIONS in settings and _JAVA_OPTIONS in given:
+        given[_JAVA_OPTIONS] = f"{settings[_JAVA_OPTIONS]} {given[_JAVA_OPTIONS]}"
     builder = SparkSession.builder
-    for name, value in {**settings, **(conf or {})}.items():
+    for name, value in {**settings, **given}.items():
         builder = builder.config(name, value)
     with warnings.catch_warnings():
         # A local Connect server takes them at its start; its client then tries once more.
         warnings.filterwarnings("ignore", "Failed to set spark", UserWarning)
         session = builder.getOrCreate()
-    if starts:
+    if warms:
         warm_workers(session, compiling)
     return session
 
@@ -127,7 +136,7 @@ def _logging() -> dict[str, str]:
     if "SPARK_CONF_DIR" in os.environ:
         return {}
     file = Path(__file__).with_name("log4j2.properties")
-    return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={file.as_uri()}"}
+    return {_JAVA_OPTIONS: f"-Dlog4j2.configurationFile={file.as_uri()}"}
 
 
 def _conf(spark: SparkSession, name: str, default: str) -> str:
