@@ -357,6 +357,23 @@ def test_archived_commits_count(table: Table):
     ]
 
 
+def test_changes_below_a_compaction_that_is_archived_are_read_from_its_base_file():
+    table = new(MOR)
+    write(table, ("a", 0, 0))
+    two = write(table, ("a", 1, 1))
+    table.schedule_compaction()
+    table.upsert(batch(("a", 3, 3, "p")))
+    table.compact()
+    three = max(
+        r["completion_time"] for r in table.history().to_pylist() if r["action"] == "deltacommit"
+    )
+    write(table, ("b", 4, 4))
+    assert table.clean(options=AT_ONCE) is not None
+    assert table.archive(options=ARCHIVES) is not None
+    assert "commit" in table.history().filter(pc.field("archived"))["action"].to_pylist()
+    assert changes(table, since=two, until=three) == [("u", ("a", 1), ("a", 3))]
+
+
 def test_a_log_that_a_cleaning_half_way_took_is_missed_although_its_commit_is_archived():
     table = new(MOR)
     ends = [write(table, ("a", n, n)) for n in range(8)]

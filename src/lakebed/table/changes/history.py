@@ -1,11 +1,12 @@
 """File groups as they were: the slice of a group when a given commit had just been completed."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from lakebed.errors import UnsupportedError
+from lakebed.format.commit_metadata import CommitMetadata
 from lakebed.format.instant_name import Action
 from lakebed.model.instant import Instant
 from lakebed.table.changes.commit_range import RangeCommit, archived_commits
@@ -20,7 +21,7 @@ from lakebed.table.file_group import (
     latest_slice,
 )
 from lakebed.table.snapshot import Snapshot
-from lakebed.timeline.archived import read_completions
+from lakebed.timeline.archived import find_archived, read_completions
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,26 @@ class GroupHistory:
             if instant.is_completed and instant.plan_action is Action.COMPACTION
         )
         told = (c.requested for c in self.commits if c.metadata.operation_type == "COMPACT")
-        return frozenset([*active, *told])
+        return frozenset([*active, *told, *self._archived_compactions()])
+
+    def _archived_compactions(self) -> Iterator[Instant]:
+        """Yield the archived compactions that wrote base files which are still there."""
+        if self.snapshot.config.table_type is not TableType.MERGE_ON_READ:
+            return
+        storage, folder = self.snapshot.storage, self.snapshot.config.history_path
+        timeline = self.snapshot.timeline
+        bases = {
+            file.name.instant
+            for files in self._files.values()
+            for file in files.values()
+            if isinstance(file, BaseFile) and timeline.is_archived(file.name.instant)
+        }
+        for instant in sorted(bases.intersection(self._completions)):
+            row = find_archived(storage, instant, Action.COMMIT, folder)
+            if row is not None and row.metadata is not None:
+                metadata = CommitMetadata.parse(row.metadata, f"archived commit {instant}")
+                if metadata.operation_type == "COMPACT":
+                    yield instant
 
     def _is_doubtful(self, found: FileSlice | None) -> bool:
         """Tell whether files that nothing but the archive knows of may belong to a slice.
