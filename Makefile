@@ -6,7 +6,9 @@ HUDI_VENV := .venv-hudi
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 export SPARK_LOCAL_IP := 127.0.0.1
-PYTEST := $(BIN)/python -m pytest
+PYTEST := $(BIN)/python -m pytest --durations=20 --durations-min=1
+# Two workers; one that has nothing left takes tests from the other.
+TWO := -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo check test units faults fuzz spark cluster interop soak bench docs lock clean
@@ -40,10 +42,10 @@ check: setup ## format, lint, types, layers, spelling
 test: check units faults fuzz spark ## everything but interop and soak
 
 units: setup ## unit, property, golden and meta tests
-	$(PYTEST) -n 2 --dist loadfile tests/unit tests/property tests/golden tests/meta --doctest-modules src/lakebed
+	$(PYTEST) $(TWO) tests/unit tests/property tests/golden tests/meta --doctest-modules src/lakebed
 
 faults: setup ## a crash at every storage operation, schedules, processes, kills
-	$(PYTEST) -n 2 tests/fault tests/soak
+	$(PYTEST) $(TWO) tests/fault tests/soak
 
 fuzz: setup ## thousands of damaged files, read in processes of their own
 	$(PYTEST) --timeout 1800 tests/fuzz
@@ -61,7 +63,7 @@ $(HUDI_VENV)/.ready: requirements/hudi.txt
 	@touch $@
 
 soak: java setup ## the long runs
-	LAKEBED_HYPOTHESIS=soak LAKEBED_SOAK=1 LAKEBED_SCHEDULES=20000 LAKEBED_MUTATED=20000 $(PYTEST) -n 2 --timeout 7200 tests/property tests/fault tests/soak tests/fuzz
+	LAKEBED_HYPOTHESIS=soak LAKEBED_SOAK=1 LAKEBED_SCHEDULES=20000 LAKEBED_MUTATED=20000 $(PYTEST) $(TWO) --timeout 7200 tests/property tests/fault tests/soak tests/fuzz
 
 bench: java setup $(HUDI_VENV)/.ready ## measure against Apache Hudi; figures go to docs/benchmarks.md
 	$(BIN)/python bench/run.py

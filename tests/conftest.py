@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Wall-clock deadlines fail on a busy machine and say nothing about the code.
@@ -10,3 +11,12 @@ settings.register_profile(
 )
 settings.register_profile("soak", settings.get_profile("lakebed"), max_examples=2_000)
 settings.load_profile(os.environ.get("LAKEBED_HYPOTHESIS", "lakebed"))
+
+
+LONG = ("tests/property/", "tests/soak/", "tests/fault/test_processes", "tests/spark/cluster/")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the longest tests first, so that no worker is left alone with them at the end."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))

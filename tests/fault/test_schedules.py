@@ -54,7 +54,7 @@ from support.world import (
     write,
 )
 
-SEEDS = int(os.environ.get("LAKEBED_SCHEDULES", "2000"))
+SEEDS = int(os.environ.get("LAKEBED_SCHEDULES", "1000"))
 CHUNKS = 20
 
 

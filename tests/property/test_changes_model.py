@@ -3,12 +3,12 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import initialize, rule
 
 from lakebed.format.cdc import ENABLED, LOGGING_MODE, LoggingMode
 from support.lsm_machine import shapes_of
+from support.machines import run_machine
 from support.services_machine import STEPS, ServicesMachine
 
 KINDS = [("MERGE_ON_READ", "bucket"), ("COPY_ON_WRITE", "bucket"), ("MERGE_ON_READ", "simple")]
@@ -47,12 +47,4 @@ def test_changes_lead_from_one_state_to_the_next(table_type: str, index: str):
     class Machine(ChangesMachine):
         shapes = shapes_of(table_type, index)
 
-    run_state_machine_as_test(
-        Machine,
-        settings=settings(
-            max_examples=settings().max_examples * 3 // 100,
-            stateful_step_count=len(STEPS),
-            deadline=None,
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-        ),
-    )
+    run_machine(Machine, 3, len(STEPS))

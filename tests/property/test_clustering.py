@@ -3,9 +3,8 @@
 import itertools
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import rule, run_state_machine_as_test
+from hypothesis.stateful import rule
 
 from lakebed.api.table import Table
 from lakebed.model.clock import ManualClock
@@ -15,6 +14,7 @@ from lakebed.storage.objects import memory_storage
 from lakebed.table.snapshot import load_snapshot
 from support.lsm_machine import OPERATIONS, PARTITIONS, LsmMachine, shapes_of
 from support.lsm_model import COLUMNS, Shape
+from support.machines import run_machine
 from support.tables import base_run, make, reopen
 
 START = 1_700_000_000_000
@@ -79,12 +79,4 @@ def test_clustering_changes_no_row(table_type: str):
     class Machine(ClusteringMachine):
         shapes = shapes_of(table_type, "simple", "global_simple")
 
-    run_state_machine_as_test(
-        Machine,
-        settings=settings(
-            max_examples=settings().max_examples * 10 // 100,
-            stateful_step_count=len(OPERATIONS) + 4,
-            deadline=None,
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-        ),
-    )
+    run_machine(Machine, 8, len(OPERATIONS) + 4)

@@ -1,9 +1,8 @@
 """Random histories with compactions between and around them, against a dictionary."""
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import initialize, invariant, rule
 
 from lakebed.api.table import Table
 from lakebed.format.bucket import bucket_of_file_id
@@ -15,6 +14,7 @@ from lakebed.services.compaction.schedule import Scheduled, schedule_compaction
 from lakebed.storage.objects import memory_storage
 from support.lsm_machine import OPERATIONS, LsmMachine, shapes_of
 from support.lsm_model import COLUMNS, Ident, Row, Shape, Version
+from support.machines import run_machine
 from support.tables import make, reopen
 
 START = 1_700_000_000_000
@@ -127,13 +127,4 @@ def test_compaction_changes_no_row_but_under_hudis_layout_forgets_deletes(index:
     class Machine(CompactingMachine):
         shapes = shapes_of("MERGE_ON_READ", index)
 
-    share = 8 if index == "bucket" else 3
-    run_state_machine_as_test(
-        Machine,
-        settings=settings(
-            max_examples=settings().max_examples * share // 100,
-            stateful_step_count=len(OPERATIONS) + 4,
-            deadline=None,
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-        ),
-    )
+    run_machine(Machine, 8 if index == "bucket" else 3, len(OPERATIONS) + 4)

@@ -1,14 +1,13 @@
 """Every operation on every kind of table against a dictionary, in long random histories."""
 
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis.stateful import run_state_machine_as_test
 
 from lakebed.api.table import Table
 from lakebed.model.clock import ManualClock
 from lakebed.storage.objects import memory_storage
 from support.lsm_machine import OPERATIONS, LsmMachine, shapes_of
 from support.lsm_model import COLUMNS, Shape
+from support.machines import run_machine
 from support.tables import make, reopen
 
 START = 1_700_000_000_000
@@ -51,12 +50,4 @@ def test_a_table_holds_what_a_dictionary_holds(table_type: str, index: str):
 
     # Most of what can go wrong is in logs.
     share = 12 if (table_type, index) == ("MERGE_ON_READ", "bucket") else 4
-    run_state_machine_as_test(
-        Machine,
-        settings=settings(
-            max_examples=settings().max_examples * share // 100,
-            stateful_step_count=len(OPERATIONS),
-            deadline=None,
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-        ),
-    )
+    run_machine(Machine, share, len(OPERATIONS))

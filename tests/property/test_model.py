@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -13,6 +12,7 @@ from lakebed.api.table import Table
 from lakebed.format.meta_columns import COMMIT_TIME, META_COLUMNS
 from lakebed.model.clock import ManualClock
 from lakebed.storage.objects import memory_storage
+from support.machines import history_settings
 from support.tables import Key, check_files, check_no_leftovers, make, reopen, rows_of
 
 CREATED = pa.schema(
@@ -177,9 +177,4 @@ class TableMachine(RuleBasedStateMachine):
 
 
 TestTables = TableMachine.TestCase
-TestTables.settings = settings(
-    max_examples=25,
-    stateful_step_count=8,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+TestTables.settings = history_settings(15, stateful_step_count=8)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.api.table import Table
@@ -21,6 +21,7 @@ from lakebed.model.clock import ManualClock
 from lakebed.model.instant import format_instant, parse_instant
 from lakebed.storage.objects import memory_storage
 from support.changes_model import replay
+from support.machines import history_settings
 from support.tables import make, reopen
 
 SCHEMA = pa.schema(
@@ -168,6 +169,8 @@ class Harness:
         self.keeps_parts = version == 10 and mode == "event_time"
         self.pending: list[str] = []
         self.written_since = False
+        # What the last reads found, where nothing happened since.
+        self.known: list[object] | None = None
 
     def table(self) -> Table:
         return reopen(self.storage, self.clock)
@@ -235,9 +238,11 @@ class Harness:
         else:
             self.plan(told)
             self.run()
+        if what in ("write", "slow", "tick"):
+            self.known = None
 
     def plan(self, mode: str) -> None:
-        before = self.reads()
+        before = self.known or self.reads()
         scheduled = self.table().schedule_compaction(mode, options=EAGER)
         if scheduled is not None:
             self.pending.append(scheduled.instant.requested)
@@ -249,7 +254,7 @@ class Harness:
     def run(self) -> None:
         if not self.pending:
             return
-        before = self.reads()
+        before = self.known or self.reads()
         instant = self.pending[0]
         try:
             self.table().compact(instant=instant)
@@ -263,7 +268,7 @@ class Harness:
     def drop(self) -> None:
         if not self.pending:
             return
-        before = self.reads()
+        before = self.known or self.reads()
         instant = self.pending[-1]
         try:
             self.table().rollback(instant, delete_plan=True)
@@ -287,6 +292,7 @@ class Harness:
             found.append(past)
         for number in range(len(writes) - 1):
             found += self._changes(table, writes[number:])
+        self.known = found
         return found
 
     def _changes(self, table: Table, writes: list[Write]) -> Iterator[object]:
@@ -354,15 +360,9 @@ def steps(mode: str) -> st.SearchStrategy[list[tuple[str, Any]]]:
 @pytest.mark.parametrize("version", [9, 10])
 @pytest.mark.parametrize("mode", ["event_time", "commit_time", "fill"])
 def test_no_compaction_planned_running_or_done_changes_what_a_read_shows(mode: str, version: int):
-    share = {"event_time": 20, "commit_time": 5, "fill": 8}[mode]
+    share = {"event_time": 14, "commit_time": 4, "fill": 8}[mode]
 
-    @settings(
-        max_examples=max(1, settings().max_examples * share // 100),
-        deadline=None,
-        # An example takes tenths of a second: a failing history is told as it was found.
-        phases=(Phase.explicit, Phase.reuse, Phase.generate),
-        suppress_health_check=list(HealthCheck),
-    )
+    @history_settings(share)
     @given(steps(mode))
     def history(told: list[tuple[str, Any]]) -> None:
         harness = Harness(mode, version)

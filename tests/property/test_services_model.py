@@ -2,13 +2,12 @@
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis.stateful import run_state_machine_as_test
 
 from lakebed.api.table import Table
 from lakebed.errors import InvalidError
 from lakebed.format.instant_name import Action
 from support.lsm_machine import shapes_of
+from support.machines import run_machine
 from support.services_machine import ARCHIVES, BY_HAND, STEPS, ServicesMachine, TurnsMachine
 from support.tables import SCHEMA, make
 
@@ -16,24 +15,12 @@ KINDS = [("MERGE_ON_READ", "bucket"), ("MERGE_ON_READ", "simple"), ("COPY_ON_WRI
 KINDS += [("MERGE_ON_READ", "global_simple"), ("COPY_ON_WRITE", "simple")]
 
 
-def run(machine: type[ServicesMachine], share: int) -> None:
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=settings().max_examples * share // 100,
-            stateful_step_count=len(STEPS),
-            deadline=None,
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-        ),
-    )
-
-
 @pytest.mark.parametrize(("table_type", "index"), KINDS)
 def test_a_table_with_all_its_services_holds_what_the_model_holds(table_type: str, index: str):
     class Machine(ServicesMachine):
         shapes = shapes_of(table_type, index)
 
-    run(Machine, 4 if index == "bucket" else 2)
+    run_machine(Machine, 4 if index == "bucket" else 2, len(STEPS))
 
 
 @pytest.mark.parametrize(("table_type", "index"), KINDS[:2])
@@ -41,7 +28,7 @@ def test_two_processes_that_take_turns_hold_what_the_model_holds(table_type: str
     class Machine(TurnsMachine):
         shapes = shapes_of(table_type, index)
 
-    run(Machine, 3)
+    run_machine(Machine, 3, len(STEPS))
 
 
 def upsert(table: Table, value: int) -> None:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -11,6 +10,7 @@ from lakebed.api.table import Table
 from lakebed.format.meta_columns import IS_DELETED
 from lakebed.model.clock import ManualClock
 from lakebed.storage.objects import memory_storage
+from support.machines import history_settings
 from support.tables import check_no_leftovers, make, reopen, user_rows
 
 SCHEMA = pa.schema(
@@ -193,10 +193,5 @@ def _stream(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatchRead
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
-SimpleIndexMachine.TestCase.settings = settings(
-    max_examples=25,
-    stateful_step_count=10,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+SimpleIndexMachine.TestCase.settings = history_settings(15, stateful_step_count=10)
 TestSimpleIndex = SimpleIndexMachine.TestCase

@@ -6,15 +6,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import run_state_machine_as_test
 from pyspark.sql import SparkSession
 
 import lakebed
 from lakebed.api.table import Table
 from support.lsm_machine import OPERATIONS, LsmMachine, shapes_of
 from support.lsm_model import COLUMNS, Row, Shape
+from support.machines import run_machine
 
 FIELDS = {"id": "string", "k2": "int", "dt": "string", "ts": "bigint", "seq": "string"}
 FIELDS |= {"n": "bigint", "select": "string", "note": "string", "_hoodie_is_deleted": "boolean"}
@@ -71,12 +70,6 @@ def test_a_table_that_spark_writes_holds_what_a_dictionary_holds(
 ):
     folders = count()
     shapes = shapes_of(table_type)
-    run_state_machine_as_test(
-        lambda: SparkMachine(spark, tmp_path / f"t{next(folders)}", shapes),
-        settings=settings(
-            max_examples=max(2, settings().max_examples // 50),
-            stateful_step_count=len(OPERATIONS),
-            deadline=None,
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-        ),
+    run_machine(
+        lambda: SparkMachine(spark, tmp_path / f"t{next(folders)}", shapes), 2, len(OPERATIONS)
     )

@@ -9,11 +9,30 @@ import pytest
 from lakebed.errors import LakebedError, UnavailableError
 from lakebed.storage.storage import Storage
 from support.faulty import FaultyStorage, Silent, SimulatedCrash
-from support.tables import copy_of
+from support.tables import contents, copy_of
 
 When = Literal["before", "after"]
+CHANGES = ("put", "delete", "close")
+"""How the operations begin after which the objects in memory are others."""
 Point = tuple[int, When]
 """The number of a storage operation, from 1 on, and on which side of it the fault is."""
+
+
+class Unseen:
+    """Tell the states that a test has not met yet: what comes of the others is known.
+
+    Most lost answers end in one of a few states, and to recover takes longest.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[tuple[object, ...]] = set()
+
+    def __call__(self, storage: Storage, *more: object) -> bool:
+        """Return whether these objects, with `more` that counts, come for the first time."""
+        state = (frozenset(contents(storage).items()), *more)
+        is_new = state not in self._seen
+        self._seen.add(state)
+        return is_new
 
 
 @dataclass(frozen=True)
@@ -21,7 +40,7 @@ class Work:
     """What is done to some objects, the operations that this takes, and what it leaves.
 
     work = Work.of(contents(storage), act)
-    for storage, what in work.crashes(work.points("after", ("put", "delete"))):
+    for storage, what in work.crashes(work.ends()):
         check_and_recover(storage, what)
     """
 
@@ -45,9 +64,16 @@ class Work:
             if op.startswith(only) or (every and number % every == 0)
         ]
 
+    def ends(self) -> list[Point]:
+        """Return a point for each different state that a crash can leave.
+
+        A crash before an operation, or at one that only reads, leaves what the last change left.
+        """
+        return [(1, "before"), *self.points("after", CHANGES)]
+
     def steps(self, when: When) -> list[Point]:
-        """Give each operation; after one that changes nothing all is as before the next."""
-        return self.points(when, ("",) if when == "before" else ("put", "delete", "close"))
+        """Return each operation; the lost answer of one that only reads is none before it, too."""
+        return self.points(when, ("",) if when == "before" else CHANGES)
 
     def crashes(self, points: Iterable[Point]) -> Iterator[tuple[Storage, str]]:
         """Yield what a process leaves that dies at each of the points, and the words for it."""

@@ -375,8 +375,9 @@ def test_the_command_says_its_version():
     assert run("--version") == f"lakebed {lakebed.__version__}\n"
 
 
-@pytest.mark.parametrize("more", [[], ["--json"]], ids=["text", "json"])
-@pytest.mark.parametrize("command", ["show", "files", "timeline"])
+@pytest.mark.parametrize(
+    ("command", "more"), [("show", []), ("files", ["--json"]), ("timeline", [])]
+)
 def test_a_reader_that_has_seen_enough_is_no_error(path, command, more):
     code = "from lakebed.cli.main import main; main()"
     reader, writer = os.pipe()

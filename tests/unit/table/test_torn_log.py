@@ -1,4 +1,4 @@
-"""Logs cut at every byte of their last block: refused by name, or nothing was lost."""
+"""Logs cut anywhere in their last block: refused by name, or nothing was lost."""
 
 import functools
 import logging
@@ -114,9 +114,12 @@ def log(request):
     found.storage.put(found.path, found.data)
 
 
-def test_cut_at_every_byte_of_its_last_block_a_log_is_corrupt_and_named(log):
+def test_cut_anywhere_in_its_last_block_a_log_is_corrupt_and_named(log):
     assert log.read()
-    for cut in range(log.last.offset + 1, log.last.end):
+    first, end = log.last.offset + 1, log.last.end
+    # Every byte of the headers and the footer; the content is one run of bytes to the scan.
+    cuts = {*range(first, end)[:200], *range(first, end, 7), *range(first, end)[-40:]}
+    for cut in sorted(cuts):
         log.storage.put(log.path, log.data[:cut])
         with pytest.raises(CorruptError, match="roll back the instant") as caught:
             log.read()
