@@ -21,7 +21,7 @@ import lakebed
 from lakebed.api.engines import DRIVER_MAX_BYTES, Engines
 from lakebed.errors import KeyValueError, UnavailableError
 from lakebed.model.clock import SystemClock
-from lakebed.model.executor import Executor, TaskId
+from lakebed.model.executor import Executor, Report, TaskId
 from lakebed.storage.storage import Storage, WriteStream
 from lakebed.table.properties_file import load_config
 
@@ -166,10 +166,14 @@ class Twice:
     inner: Executor
 
     def run(
-        self, task: Callable[[Any, TaskId], Any], items: Sequence[Any], label: str
+        self,
+        task: Callable[[Any, TaskId], Any],
+        items: Sequence[Any],
+        label: str,
+        report: Report | None = None,
     ) -> Iterator[Any]:
         list(self.inner.run(task, items, label))
-        yield from self.inner.run(task, items, label)
+        yield from self.inner.run(task, items, label, report)
 
 
 # Which files a fault strikes, and how.

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from lakebed.model.executor import Executor, Item, Result, TaskId
+from lakebed.model.executor import Executor, Item, Report, Result, TaskId
 from lakebed.write.pipeline import WriteTarget
 
 if TYPE_CHECKING:
@@ -37,15 +37,18 @@ class Display:
         self._timer: threading.Timer | None = None
 
     @contextmanager
-    def show(self, what: str, total: int | None = None) -> Iterator[Callable[[], None]]:
-        """Show `what` until the block ends; call what it gives for each of `total` that is done."""
+    def show(self, what: str, total: int | None = None) -> Iterator[Report | None]:
+        """Show `what` until the block ends; call what it yields with how many of `total` are done.
+
+        Yield None where nothing is shown.
+        """
         begun = self._begin(what, total) if self.enabled else None
         if begun is None:
-            yield _ignore
+            yield None
             return
         progress, task = begun
         try:
-            yield lambda: progress.advance(task)
+            yield lambda done: progress.update(task, completed=done)
         finally:
             self._end(progress, task)
 
@@ -95,10 +98,6 @@ def _choose(progress: "Progress") -> None:
             progress.update(task.id, visible=task.id in shown)
 
 
-def _ignore() -> None:
-    """Tell nobody."""
-
-
 _display: Final = Display()
 
 
@@ -128,19 +127,34 @@ def showing(what: str) -> Iterator[None]:
 class WatchedExecutor:
     """An Executor that shows how many of its items are done.
 
-    Spark gives all results at once: there the time alone goes on.
+    Results of Spark come all at once; there the items of completed tasks are shown before.
     """
 
     inner: Executor
     display: Display
 
     def run(
-        self, task: Callable[[Item, TaskId], Result], items: Sequence[Item], label: str
+        self,
+        task: Callable[[Item, TaskId], Result],
+        items: Sequence[Item],
+        label: str,
+        report: Report | None = None,
     ) -> Iterator[Result]:
         """Yield the result of each item as it becomes ready."""
-        with self.display.show(label, len(items)) as advance:
-            for result in self.inner.run(task, items, label):
-                advance()
+        del report  # what is shown here is not shown again
+        with self.display.show(label, len(items)) as show:
+            if show is None:
+                yield from self.inner.run(task, items, label)
+                return
+            most = 0
+
+            def shown(done: int) -> None:
+                nonlocal most
+                most = max(most, done)
+                show(most)
+
+            for done, result in enumerate(self.inner.run(task, items, label, shown), 1):
+                shown(done)
                 yield result
 
 

@@ -11,6 +11,9 @@ from lakebed.model.packing import cost_of
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+Report = Callable[[int], None]
+"""Called with the number of items that are done, results of which have not come yet."""
+
 
 @dataclass(frozen=True, slots=True)
 class TaskId:
@@ -37,9 +40,16 @@ class Executor(Protocol):
     """
 
     def run(
-        self, task: Callable[[Item, TaskId], Result], items: Sequence[Item], label: str
+        self,
+        task: Callable[[Item, TaskId], Result],
+        items: Sequence[Item],
+        label: str,
+        report: Report | None = None,
     ) -> Iterator[Result]:
-        """Yield the result of each item as it becomes ready."""
+        """Yield the result of each item as it becomes ready.
+
+        An executor whose results come later than that calls `report` meanwhile, from any thread.
+        """
         ...
 
 
@@ -50,10 +60,14 @@ class LocalExecutor:
         self.threads = threads or os.cpu_count() or 1
 
     def run(
-        self, task: Callable[[Item, TaskId], Result], items: Sequence[Item], label: str
+        self,
+        task: Callable[[Item, TaskId], Result],
+        items: Sequence[Item],
+        label: str,
+        report: Report | None = None,
     ) -> Iterator[Result]:
         """Yield the result of each item as it becomes ready."""
-        del label
+        del label, report
         if self.threads == 1 or len(items) == 1:
             for number, item in enumerate(items):
                 yield task(item, _local_task(number))
@@ -82,11 +96,15 @@ class NearExecutor:
     max_bytes: int
 
     def run(
-        self, task: Callable[[Item, TaskId], Result], items: Sequence[Item], label: str
+        self,
+        task: Callable[[Item, TaskId], Result],
+        items: Sequence[Item],
+        label: str,
+        report: Report | None = None,
     ) -> Iterator[Result]:
         """Yield the result of each item as it becomes ready."""
         is_small = sum(map(cost_of, items)) <= self.max_bytes
-        return (self.near if is_small else self.far).run(task, items, label)
+        return (self.near if is_small else self.far).run(task, items, label, report)
 
 
 def _local_task(number: int) -> TaskId:

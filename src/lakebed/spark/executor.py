@@ -16,10 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from lakebed.errors import LakebedError, UnavailableError
-from lakebed.model.executor import Item, Result, TaskId
+from lakebed.model.executor import Item, Report, Result, TaskId
 from lakebed.model.packing import cost_of, pack, useful_tasks
 from lakebed.spark.errors import pack_error, translated, unpack_error
 from lakebed.spark.parallelism import parallelism
+from lakebed.spark.progress import reporting
 from lakebed.spark.session import check_session
 
 RESULT_DDL = "result binary, failure binary"
@@ -33,9 +34,16 @@ class SparkExecutor:
         self._spark = spark
 
     def run(
-        self, task: Callable[[Item, TaskId], Result], items: Sequence[Item], label: str
+        self,
+        task: Callable[[Item, TaskId], Result],
+        items: Sequence[Item],
+        label: str,
+        report: Report | None = None,
     ) -> Iterator[Result]:
-        """Run `task` on every item; yield the results when all are there."""
+        """Run `task` on every item; yield the results when all are there.
+
+        Spark tells how many tasks are done, not which: `report` gets their share of the items.
+        """
         if not items:
             return
         check_session(self._spark)
@@ -50,7 +58,11 @@ class SparkExecutor:
                 id_ = replace(task_id(), partition=number)
                 yield run_packed(partial(task, unpacked[number], id_))
 
-        with translated():
+        def share(done: int, tasks: int) -> None:
+            if report is not None:
+                report(len(items) * done // tasks)
+
+        with translated(), reporting(self._spark, share if report else None):
             frame = spread(self._spark, [cost_of(item) for item in items], work, RESULT_DDL)
             results = collect_results(self._spark, frame, label)
         # A result that is missing would be a file that no commit names: rows lost in silence.

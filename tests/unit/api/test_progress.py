@@ -46,7 +46,7 @@ class Watching:
     def __init__(self, text: io.StringIO) -> None:
         self._text = text
 
-    def run(self, task, items, label):
+    def run(self, task, items, label, report=None):
         for number, item in enumerate(items):
             wanted = f"{number}/{len(items)}"
             until(partial(self._is_shown, wanted))
@@ -69,6 +69,30 @@ def test_the_label_and_how_much_is_done_are_shown_as_it_goes():
     assert shown.rstrip().endswith(WIPED)
 
 
+class AllAtOnce:
+    """An executor whose results wait until what it reported is shown."""
+
+    def __init__(self, text: io.StringIO) -> None:
+        self._text = text
+
+    def run(self, task, items, label, report=None):
+        report(len(items) - 1)
+        wanted = f"{len(items) - 1}/{len(items)}"
+        until(lambda: wanted in self._text.getvalue())
+        self._text.truncate(0)
+        yield from [task(item, None) for item in items]
+
+
+def test_what_is_done_shows_before_its_result_comes_and_never_goes_back():
+    where, text = console()
+    watching = WatchedExecutor(AllAtOnce(text), Display(where, 0))
+    results = watching.run(double, [1, 2, 3], "fold")
+    assert next(results) == 2
+    until(lambda: "/3" in text.getvalue())
+    assert list(results) == [4, 6]
+    assert "1/3" not in text.getvalue()
+
+
 def test_work_that_does_not_last_is_not_shown():
     where, text = console()
     display = Display(where, 600)
@@ -78,8 +102,8 @@ def test_work_that_does_not_last_is_not_shown():
 
 def test_nothing_is_shown_where_nobody_looks():
     where, text = console(terminal=False)
-    with Display(where, 0).show("fold", 2) as advance:
-        advance()
+    with Display(where, 0).show("fold", 2) as report:
+        assert report is None
     assert text.getvalue() == ""
 
 
@@ -148,7 +172,7 @@ class Slow(LocalExecutor):
         super().__init__(1)
         self._seen = seen
 
-    def run(self, task, items, label):
+    def run(self, task, items, label, report=None):
         until(lambda: label in self._seen.getvalue())
         yield from super().run(task, items, label)
 

@@ -56,7 +56,7 @@ class Marking(LocalExecutor):
         super().__init__(1)
         self._mark = mark
 
-    def run(self, task, items, label):
+    def run(self, task, items, label, report=None):
         return (f"{self._mark} {result}" for result in super().run(task, items, label))
 
 
