@@ -9,6 +9,8 @@ export SPARK_LOCAL_IP := 127.0.0.1
 PYTEST := $(BIN)/python -m pytest --durations=20 --durations-min=1
 # Two workers; one that has nothing left takes tests from the other.
 TWO := -n 2 --dist worksteal
+# Where a file shares tables or servers between its tests; in our order, the longest first.
+FILES := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo check test units faults fuzz spark cluster interop soak bench docs lock clean
@@ -51,10 +53,10 @@ fuzz: setup ## thousands of damaged files, read in processes of their own
 	$(PYTEST) --timeout 1800 tests/fuzz
 
 spark: java setup ## local[2], a standalone cluster, Spark Connect
-	$(PYTEST) -n 2 --dist loadfile -p no:randomly tests/spark
+	$(PYTEST) $(FILES) -p no:randomly tests/spark
 
 interop: java setup $(HUDI_VENV)/.ready ## Apache Hudi and hudi-rs as the other readers and writers
-	$(PYTEST) -n 2 --dist loadfile -p no:randomly -m interop tests/interop
+	$(PYTEST) $(FILES) -p no:randomly -m interop tests/interop
 
 $(HUDI_VENV)/.ready: requirements/hudi.txt
 	"$$(scripts/find-python "$(PYTHON)")" -m venv $(HUDI_VENV)

@@ -13,7 +13,21 @@ settings.register_profile("soak", settings.get_profile("lakebed"), max_examples=
 settings.load_profile(os.environ.get("LAKEBED_HYPOTHESIS", "lakebed"))
 
 
-LONG = ("tests/property/", "tests/soak/", "tests/fault/test_processes", "tests/spark/cluster/")
+LONG = (
+    "tests/property/",
+    "tests/soak/",
+    "tests/fault/test_processes",
+    "tests/spark/cluster/",
+    "tests/spark/test_foreign_sessions",
+    "tests/spark/test_lsm_model",
+    "tests/spark/test_predicates",
+    "tests/spark/test_services",
+    "tests/spark/test_hudi_tables",
+    "tests/interop/test_guest_matrix",
+    "tests/interop/test_lsm_tables",
+    "tests/interop/test_payloads",
+    "tests/interop/test_services",
+)
 
 
 @pytest.hookimpl(trylast=True)

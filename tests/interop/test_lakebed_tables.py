@@ -2,6 +2,7 @@
 
 import datetime as dt
 import decimal
+import itertools
 import pathlib
 import shutil
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,7 @@ import pytest
 import lakebed
 from interop.clients import Hudi, HudiRs
 from interop.rows import user_rows, user_types
+from support.pairs import pairwise
 
 BUCKETS = 4
 
@@ -115,10 +117,10 @@ TYPES = ["COPY_ON_WRITE", "MERGE_ON_READ"]
 PARTITIONS = pytest.mark.parametrize("partition_by", [[], ["region"]], ids=["flat", "partitioned"])
 
 
-@PARTITIONS
-@pytest.mark.parametrize("layout", ["lsm_tree", "default"])
-@pytest.mark.parametrize("version", [8, 9])
-@pytest.mark.parametrize("table_type", TYPES)
+@pytest.mark.parametrize(
+    ("table_type", "version", "layout", "partition_by"),
+    pairwise(list(itertools.product(TYPES, [8, 9], ["lsm_tree", "default"], [[], ["region"]]))),
+)
 def test_others_read_what_lakebed_wrote(
     hudi: Hudi,
     hudi_rs: HudiRs,

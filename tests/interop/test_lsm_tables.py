@@ -25,6 +25,7 @@ from lakebed.write.operation import UPSERT
 from lakebed.write.pipeline import Source, WriteTarget, execute_write
 from lakebed.write.spec import WriteSpec
 from lakebed.write.staging import LogPolicy, Staged, stage_runs
+from support.pairs import pairwise
 
 Row = dict[str, Any]
 
@@ -246,14 +247,12 @@ KEYS = 120
 BLOCK_FORMAT = "hoodie.logfile.data.block.format"
 PARTITIONED = pytest.mark.parametrize("partitioned", [False, True], ids=["flat", "partitioned"])
 LAYOUTS = pytest.mark.parametrize("layout", ["lsm_tree", "default"])
-VERSIONS = pytest.mark.parametrize("version", [8, 9])
-MERGED = pytest.mark.parametrize("merge", MERGES)
 
 
-@PARTITIONED
-@MERGED
-@LAYOUTS
-@VERSIONS
+@pytest.mark.parametrize(
+    ("version", "layout", "merge", "partitioned"),
+    pairwise(list(itertools.product([8, 9], ["lsm_tree", "default"], MERGES, [False, True]))),
+)
 def test_all_read_the_same_rows_after_every_operation(
     hudi: Hudi,
     hudi_rs: HudiRs,
