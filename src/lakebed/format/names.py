@@ -40,6 +40,12 @@ class LogKind(StrEnum):
     CDC = "cdc"
 
 
+TOMBSTONES: Final = 0
+"""The version of a log that keeps deletes beside a base file, in `lsm_tree` tables.
+
+Versions of other logs begin at 1, Hudi's too, so that it is the first of its instant to replay.
+"""
+
 _KIND_ORDER: Final = {LogKind.LOG: 0, LogKind.DELETES: 1, LogKind.CDC: 2}
 
 

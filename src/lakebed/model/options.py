@@ -181,7 +181,7 @@ TABLE_OPTIONS: tuple[Option, ...] = (
     Option(
         "lakebed.tombstone.retention",
         _H,
-        note="how long ordered deletes survive full compaction, such as 12 hours; 7 days unless "
+        note="how long ordered deletes survive full compaction and clustering, such as 12 hours; 7 days unless "
         "given, 0 forgets them",
     ),
     Option("hoodie.keep.min.commits", _H, note="20 unless given"),

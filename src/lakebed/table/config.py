@@ -27,7 +27,7 @@ from lakebed.table.property_values import (
     whole_number,
 )
 from lakebed.table.timeline_place import history_path, timeline_path
-from lakebed.table.writer_index import ConsistentHashingIndex, WriterIndex, parse_index
+from lakebed.table.writer_index import WriterIndex, parse_index
 from lakebed.timeline.layout import layout_of
 
 TABLE_VERSIONS = (8, 9, 10)
@@ -137,18 +137,10 @@ class TableConfig:
         return self.layout is Layout.LSM_TREE
 
     @property
-    def tells_tombstones(self) -> bool:
-        """Whether a log with the instant of its base file holds tombstones.
-
-        Not where buckets are resized: Hudi's writers name logs after the clustering that does it.
-        """
-        return self.is_lsm_tree and not isinstance(self.index, ConsistentHashingIndex)
-
-    @property
     def keeps_tombstones(self) -> bool:
         """Whether deletes may carry ordering values that outlast a full compaction."""
         by_event_time = self.merge_mode is MergeMode.EVENT_TIME_ORDERING
-        return self.tells_tombstones and by_event_time and not self.natural_deletes
+        return self.is_lsm_tree and by_event_time and not self.natural_deletes
 
     @property
     def timestamp_fields(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ are Hudi's (HoodieFileGroup.getBaseInstantTime and the completion-time query vie
 
 So the place of a log in the sequence of its file group is (slice, requested instant, version,
 token), also while the compaction that begins its slice is pending: carrying the plan out moves no
-log. In `lsm_tree` tables a log of deletes that was written together with a base file holds
+log. In `lsm_tree` tables a log of version 0 was written together with a base file and holds
 tombstones: it replays before every other log of the slice.
 """
 
@@ -21,7 +21,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from lakebed.errors import CorruptError
-from lakebed.format.names import BaseFileName, InlineLogName, LogKind, LogName, replay_key
+from lakebed.format.names import (
+    TOMBSTONES,
+    BaseFileName,
+    InlineLogName,
+    LogKind,
+    LogName,
+    replay_key,
+)
 from lakebed.model.packing import file_cost
 
 
@@ -139,18 +146,19 @@ class FileSlice:
         return (*base, *self.tombstones, *self.log_files)
 
     def with_tombstones_apart(self) -> "FileSlice":
-        """Return the slice with the logs of its base file's own instant as tombstones.
+        """Return the slice of an `lsm_tree` table with its logs of tombstones apart.
 
-        No write but the one that made the base file has its instant. So it is in `lsm_tree`
-        tables; in tables of timeline layout 1 all logs carry the instant of their slice.
+        Those of a base file that is lost lie on top of an older one, as logs.
         """
         if self.base_file is None:
             return self
-        instant = self.base_file.name.instant
-        apart = tuple(log for log in self.log_files if log.name.instant == instant)
+        place = (self.base_file.name.instant, TOMBSTONES)
+        apart = tuple(
+            log for log in self.log_files if (log.name.instant, log.name.version) == place
+        )
         if not apart:
             return self
-        rest = tuple(log for log in self.log_files if log.name.instant != instant)
+        rest = tuple(log for log in self.log_files if log not in apart)
         return replace(self, tombstones=(*self.tombstones, *apart), log_files=rest)
 
     @property
@@ -185,8 +193,7 @@ def build_slices(
 
     `files` are those of visible instants only; `completion_of` gives the completion
     time of a visible instant. `pending` are the compactions planned on this group: they hold no
-    base file yet, but later logs belong to them. With `tombstones` a log of the instant of its
-    base file holds these.
+    base file yet, but later logs belong to them. With `tombstones` logs of version 0 hold these.
     """
     bases: dict[str, BaseFile] = {}
     logs: list[LogFile] = []

@@ -6,6 +6,7 @@ files; `docs/format/log-files.md` describes both.
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Protocol, Self
 
 import numpy as np
@@ -28,7 +29,7 @@ from lakebed.table.native_log import NativeLog
 from lakebed.table.new_run import KeyOrder
 from lakebed.table.schema import storage_type
 
-__all__ = ["LogFileStats", "LogRunWriter", "write_log_run"]
+__all__ = ["LogFileStats", "LogRunWriter", "NewLog"]
 
 _NATIVE_VERSION = 10
 """The table version from which logs are files of their own: before it Hudi does not see them."""
@@ -62,103 +63,83 @@ class _Log(Protocol):
         ...
 
 
-def write_log_run(
-    storage: Storage,
-    config: TableConfig,
-    *,
-    partition: str,
-    file_id: str,
-    write_token: str,
-    version: int,
-    instant: str,
-    schema: pa.Schema,
-    table_schema_text: str,
-    batches: Iterable[pa.RecordBatch],
-    partial: bool = False,
-    next_version: int | None = None,
-    compacted: tuple[str, ...] = (),
-) -> list[LogFileStats]:
-    """Write a run of rows and deletes, `batches`, as `LogRunWriter` does."""
-    writer = LogRunWriter(
-        storage,
-        config,
-        partition=partition,
-        file_id=file_id,
-        write_token=write_token,
-        version=version,
-        instant=instant,
-        schema=schema,
-        table_schema_text=table_schema_text,
-        partial=partial,
-        next_version=next_version,
-        compacted=compacted,
-    )
-    with writer:
-        for batch in batches:
-            writer.put(batch)
-        return writer.close()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewLog:
+    """A log to write, `version` of `instant` in a file group of a table.
+
+    `schema` are the columns of its rows: all of the table's or, in a `partial` log, those that
+    change and the ordering columns. `next_version`, above `version` and free, is for rows that
+    must win over all before them. `compacted` are the instants that a log compaction replaces
+    with this log.
+    """
+
+    storage: Storage
+    config: TableConfig
+    partition: str
+    file_id: str
+    write_token: str
+    version: int
+    instant: str
+    schema: pa.Schema
+    table_schema_text: str
+    partial: bool = False
+    next_version: int | None = None
+    compacted: tuple[str, ...] = ()
+
+    def target(self) -> LogTarget:
+        """Return what the writers of both kinds of log need to know; SchemaError if it does not fit."""
+        table_schema = with_meta_fields(self.table_schema_text)
+        ordering = _ordering_fields(self.config, table_schema)
+        for field in ordering if self.partial else ():
+            if field.name not in self.schema.names:
+                raise SchemaError(
+                    f"partial log of {self.file_id}: want the ordering column {field.name!r},"
+                    f" found {', '.join(self.schema.names)}"
+                )
+        return LogTarget(
+            storage=self.storage,
+            table_name=self.config.name,
+            partition=self.partition,
+            file_id=self.file_id,
+            write_token=self.write_token,
+            version=self.version,
+            next_version=self.next_version,
+            instant=self.instant,
+            schema=self.schema,
+            row_schema=_with_columns(table_schema, self.schema) if self.partial else table_schema,
+            table_schema=table_schema,
+            ordering=ordering,
+            partial=self.partial,
+            compacted=self.compacted,
+            avro=_writes_avro(self.config, ordering),
+            inline=self.config.version < _NATIVE_VERSION,
+        )
 
 
 class LogRunWriter:
-    """Writes a run of rows and deletes as the log of `version`; no rows at all write no file.
+    """Writes a run of rows and deletes as a log; no rows at all write no file.
 
-    `batches` ascend by `_hoodie_record_key`, each key once, and hold the columns of `schema`,
-    all of the table's or, in a `partial` run, those that change and the ordering columns.
+    Batches ascend by `_hoodie_record_key`, each key once, and hold the columns of the log.
     `_lakebed_flags` says which rows are deletes; of these only key and ordering values count.
     Commit times and sequence numbers are kept where the batches bring them.
 
     A row that must win over all before it (BARRIER) follows a delete of its key that does. In
-    native logs this takes a second version: `next_version`, above `version` and free; without
-    one such a row is refused. `compacted` are the instants that a log compaction replaces with
-    this run. Nothing is visible before `close`, and nothing stays after a failure.
+    native logs this takes a second version; without one such a row is refused. Nothing is visible
+    before `close`, and nothing stays after a failure.
     """
 
-    def __init__(
-        self,
-        storage: Storage,
-        config: TableConfig,
-        *,
-        partition: str,
-        file_id: str,
-        write_token: str,
-        version: int,
-        instant: str,
-        schema: pa.Schema,
-        table_schema_text: str,
-        partial: bool = False,
-        next_version: int | None = None,
-        compacted: tuple[str, ...] = (),
-    ) -> None:
-        table_schema = with_meta_fields(table_schema_text)
-        ordering = _ordering_fields(config, table_schema)
-        if partial:
-            for field in ordering:
-                if field.name not in schema.names:
-                    raise SchemaError(
-                        f"partial log of {file_id}: want the ordering column {field.name!r},"
-                        f" found {', '.join(schema.names)}"
-                    )
-        self._target = target = LogTarget(
-            storage=storage,
-            table_name=config.name,
-            partition=partition,
-            file_id=file_id,
-            write_token=write_token,
-            version=version,
-            next_version=next_version,
-            instant=instant,
-            schema=schema,
-            row_schema=_with_columns(table_schema, schema) if partial else table_schema,
-            table_schema=table_schema,
-            ordering=ordering,
-            partial=partial,
-            compacted=compacted,
-            avro=_writes_avro(config, ordering),
-            inline=config.version < _NATIVE_VERSION,
-        )
+    def __init__(self, log: NewLog) -> None:
+        self._target = target = log.target()
         self._log: _Log = InlineLog(target) if target.inline else NativeLog(target)
         self._order = KeyOrder(target.place)
         self._closed = False
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> list[LogFileStats]:
+        """Write all of `batches`, and close."""
+        with self:
+            for batch in batches:
+                self.put(batch)
+            return self.close()
 
     def put(self, batch: pa.RecordBatch) -> None:
         """Take rows and deletes above those before."""

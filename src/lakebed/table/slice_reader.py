@@ -9,10 +9,9 @@ import pyarrow.compute as pc
 from lakebed.errors import CorruptError, SchemaError, UnsupportedError
 from lakebed.format.footer import FOOTER_IS_ORDERED
 from lakebed.format.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY
-from lakebed.merge.arrays import to_bools
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.rule import MergeRule
-from lakebed.merge.run import DELETED, FLAGS, OPEN, Run
+from lakebed.merge.run import DELETED, FLAGS, Run
 from lakebed.merge.window import gather
 from lakebed.storage.storage import Storage
 from lakebed.table.config import TableConfig
@@ -35,6 +34,7 @@ from lakebed.table.run_reader import KEY_FIELD, Needs, VirtualKey, check_keys, o
 from lakebed.table.run_source import RunSource
 from lakebed.table.schema import find_field
 from lakebed.table.spill import Spills
+from lakebed.table.tombstones import forgotten_deletes
 
 # The batches of all runs of a merge together have about so many rows. Beside them each run holds
 # a page of every column.
@@ -285,16 +285,6 @@ def _run_at_plan(
     merged = merge_in_passes(runs, rule, schema, spills.spill, keep_deletes=True)
     kept = (batch.filter(pc.invert(forgotten_deletes(batch, cutoff))) for batch in merged)
     return Run("what lies below a pending compaction", kept, repeats=True)
-
-
-def forgotten_deletes(batch: pa.RecordBatch, cutoff: str) -> pa.BooleanArray:
-    """Mark the deletes that a compaction forgets: those without an ordering value, and old ones.
-
-    `batch` has flags, and commit times also for deletes.
-    """
-    flags = batch.column(FLAGS).to_numpy()
-    expired = to_bools(pc.fill_null(pc.less(batch.column(COMMIT_TIME), cutoff), False))
-    return pa.array((flags & DELETED != 0) & ((flags & OPEN != 0) | expired))
 
 
 def _without_deletes(

@@ -160,7 +160,7 @@ class Snapshot:
         A file group that is damaged is among them, with the slices that can be seen of it.
         """
         pending = self.pending
-        apart = self.config.tells_tombstones
+        apart = self.config.is_lsm_tree
         found: dict[FileGroupId, tuple[FileSlice, ...]] = {}
         unresolved = {group for group, _ in self._resolved.unresolved}
         for group, members in group_files(self.files).items():

@@ -1,16 +1,22 @@
 """How long ordered deletes are remembered once they are merged into a base file.
 
 A delete that carries an ordering value must still beat a late row that arrives after a full
-compaction. So the compaction keeps it as a tombstone, beside the new base file, unless its commit
-is older than the retention (`lakebed.tombstone.retention`) at the instant of the plan. The plan
-records that cutoff: readers that meet the plan while it is pending apply the same one, whatever
+compaction or a clustering. So these keep it as a tombstone, beside the new base file, unless its
+commit is older than the retention (`lakebed.tombstone.retention`) at the instant of the plan. The
+plan of a compaction records that cutoff: readers that meet the plan while it is pending apply the same one, whatever
 the table's setting is by then.
 """
 
 import re
 from collections.abc import Mapping
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from lakebed.errors import OptionError
+from lakebed.format.meta_columns import COMMIT_TIME
+from lakebed.merge.arrays import to_bools
+from lakebed.merge.run import DELETED, FLAGS, OPEN
 from lakebed.model.instant import Instant, format_instant, parse_instant
 from lakebed.table.config import TableConfig
 
@@ -57,3 +63,13 @@ def compaction_cutoff(config: TableConfig, instant: Instant, recorded: str | Non
     if kept_ms == 0:
         return instant
     return format_instant(max(0, parse_instant(instant, config.zone) - kept_ms), config.zone)
+
+
+def forgotten_deletes(batch: pa.RecordBatch, cutoff: str) -> pa.BooleanArray:
+    """Mark the deletes that a compaction forgets: those without an ordering value, and old ones.
+
+    `batch` has flags, and commit times also for deletes.
+    """
+    flags = batch.column(FLAGS).to_numpy()
+    expired = to_bools(pc.fill_null(pc.less(batch.column(COMMIT_TIME), cutoff), False))
+    return pa.array((flags & DELETED != 0) & ((flags & OPEN != 0) | expired))

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from lakebed.format.commit_metadata import NO_PREVIOUS_COMMIT, WriteStat
 from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, OUR_PREFIX, RECORD_KEY
-from lakebed.format.names import BaseFileName
+from lakebed.format.names import TOMBSTONES, BaseFileName
 from lakebed.index.rings import ensure_ring
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.rule import Fill
@@ -139,7 +139,9 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
         status = replace(status, stats=(stat,))
     if any(batch.num_rows for batch in kept):
         below = _below(write, name, stats)
-        logged = write_log(spec, write.partition, write.file_id, task, 1, kept, below)
+        beside = stats is not None and spec.config.is_lsm_tree
+        version = TOMBSTONES if beside else 1
+        logged = write_log(spec, write.partition, write.file_id, task, version, kept, below)
         # Hudi's CDC query takes the slice of a file group from its first stat.
         status = replace(status, stats=(*logged.stats, *status.stats))
     return status

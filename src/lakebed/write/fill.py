@@ -112,6 +112,7 @@ def _new_rows(
         for s in here
         if s.base_file is not None
         and not s.needs_merge
+        and not s.tombstones  # late rows must meet them in their slice
         and s.base_file.size_bytes < sizes.small_limit
         and spec.operation != BULK_INSERT
     ]

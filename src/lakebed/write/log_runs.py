@@ -8,7 +8,7 @@ import pyarrow as pa
 from lakebed.format.commit_metadata import WriteStat
 from lakebed.model.executor import TaskId
 from lakebed.table.file_group import FileSlice
-from lakebed.table.log_writer import LogFileStats, write_log_run
+from lakebed.table.log_writer import LogFileStats, LogRunWriter, NewLog
 from lakebed.write.partition import ensure_partition
 from lakebed.write.spec import WriteSpec
 from lakebed.write.status import NOTHING_COMPACTED, RowCounts, WriteStatus
@@ -31,9 +31,9 @@ def write_log(
     if spec.is_non_blocking:
         # Only here may a log be the first file of its partition.
         ensure_partition(spec, partition)
-    written = write_log_run(
-        spec.storage,
-        spec.config,
+    log = NewLog(
+        storage=spec.storage,
+        config=spec.config,
         partition=partition,
         file_id=file_id,
         write_token=task.write_token,
@@ -41,9 +41,9 @@ def write_log(
         instant=spec.instant,
         schema=spec.schema,
         table_schema_text=spec.table_schema_text,
-        batches=batches,
         partial=spec.is_partial,
     )
+    written = LogRunWriter(log).write(batches)
     spec.fence.check_written([stats.path for stats in written])
     return WriteStatus(
         partition,

@@ -26,7 +26,7 @@ from lakebed.format.avro_schema import avro_to_arrow
 from lakebed.format.meta_columns import META_COLUMNS, RECORD_KEY
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.objects import memory_storage
-from lakebed.table.base_file import read_base_file, read_footer
+from lakebed.table.base_file import read_base_file, read_footer, sample_base_file
 from lakebed.table.conform import conform
 from lakebed.table.data_writer import DataFileWriter
 from lakebed.table.schema import normalise
@@ -561,3 +561,13 @@ def test_batches_in_other_spellings_are_fitted_to_the_table(storage):
     with writer(storage, schema) as out:
         out.write(batch, keys(0, 1))
     assert rows(storage, schema) == conform(batch, schema).to_pylist()
+
+
+def test_a_base_file_without_rows_gives_a_sample_without_rows():
+    storage = memory_storage()
+    with DataFileWriter(
+        storage.open_write(PATH), PATH, SIMPLE, table_name="t", instant=INSTANT
+    ) as writer:
+        writer.close()
+    sample = list(sample_base_file(storage, PATH, SIMPLE, [RECORD_KEY, "v"]))
+    assert sum(batch.num_rows for batch in sample) == 0

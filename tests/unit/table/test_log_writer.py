@@ -36,7 +36,7 @@ from lakebed.storage.objects import memory_storage
 from lakebed.storage.spool import Spool
 from lakebed.table import inline_log
 from lakebed.table.config import TableConfig
-from lakebed.table.log_writer import write_log_run
+from lakebed.table.log_writer import LogRunWriter, NewLog
 
 INSTANT = "20240101000000000"
 FILE_ID = "00000000-0000-4000-8000-000000000001-0"
@@ -84,9 +84,9 @@ def gone(key, ts=None, flags=DELETED):
 
 
 def write(storage, *batches, version=9, ordering="ts", schema=SCHEMA, **options):
-    return write_log_run(
-        storage,
-        config(version, ordering),
+    log = NewLog(
+        storage=storage,
+        config=config(version, ordering),
         partition="p",
         file_id=FILE_ID,
         write_token="0-1-2",
@@ -94,9 +94,9 @@ def write(storage, *batches, version=9, ordering="ts", schema=SCHEMA, **options)
         instant=INSTANT,
         schema=schema,
         table_schema_text=TEXT,
-        batches=batches,
         **options,
     )
+    return LogRunWriter(log).write(batches)
 
 
 def blocks(storage, path=INLINE):

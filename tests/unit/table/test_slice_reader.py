@@ -24,7 +24,7 @@ from lakebed.storage.objects import memory_storage
 from lakebed.table.file_group import LogFile
 from lakebed.table.key_filter import KeyFilter
 from lakebed.table.log_reader import slice_sources
-from lakebed.table.log_writer import write_log_run
+from lakebed.table.log_writer import LogRunWriter, NewLog
 from lakebed.table.merge_rule import merge_rule
 from lakebed.table.parquet_source import open_parquet
 from lakebed.table.run_reader import Needs, open_run, open_runs
@@ -557,9 +557,9 @@ def test_what_our_writer_writes_is_ordered_and_reads_as_it_was_meant(slice_, ver
         [keys, keys, pa.array(range(count)), pa.array(times), pa.array(flags)],
         names=[RECORD_KEY, *SCHEMA.names, FLAGS],
     )
-    for stats in write_log_run(
-        slice_.storage,
-        table,
+    log = NewLog(
+        storage=slice_.storage,
+        config=table,
         partition="",
         file_id=slice_.value.group.file_id,
         write_token="0-0-0",
@@ -567,8 +567,8 @@ def test_what_our_writer_writes_is_ordered_and_reads_as_it_was_meant(slice_, ver
         instant=instant(2),
         schema=SCHEMA,
         table_schema_text=arrow_to_avro(SCHEMA, "t"),
-        batches=[batch],
-    ):
+    )
+    for stats in LogRunWriter(log).write([batch]):
         slice_.logs.append(LogFile("", parse_data_name(stats.path), stats.size_bytes))
     sources = slice_sources(slice_.storage, slice_.value, table, lambda _: True)
     assert [str(source.kind) for source in sources][:3] == ["data", "data", "deletes"]

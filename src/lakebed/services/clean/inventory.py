@@ -78,7 +78,7 @@ def read_inventory(snapshot: Snapshot) -> Inventory:
         timeline,
         {
             group: build_slices(
-                group, members, completion_of, tombstones=snapshot.config.tells_tombstones
+                group, members, completion_of, tombstones=snapshot.config.is_lsm_tree
             )
             for group, members in sorted(group_files(resolved.files).items())
             if group not in unresolved

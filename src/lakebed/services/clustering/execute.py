@@ -21,6 +21,7 @@ from lakebed.errors import (
     NotFoundError,
     UnsupportedError,
 )
+from lakebed.format.avro_schema import arrow_to_avro
 from lakebed.format.commit_metadata import CommitMetadata, WriteStat
 from lakebed.format.instant_name import Action
 from lakebed.merge.rule import MergeRule
@@ -36,6 +37,7 @@ from lakebed.services.clustering.plan import (
     plan_groups,
 )
 from lakebed.services.compaction.schedule import busy_groups
+from lakebed.services.rewrite import Rewrite
 from lakebed.services.rollback.undo import address
 from lakebed.storage.storage import Storage
 from lakebed.table.base_file import read_footer
@@ -43,6 +45,7 @@ from lakebed.table.config import TableConfig
 from lakebed.table.merge_rule import merge_rule
 from lakebed.table.properties_file import load_config
 from lakebed.table.snapshot import Snapshot, load_snapshot
+from lakebed.table.tombstones import compaction_cutoff
 from lakebed.table.writer_index import BucketIndex, ConsistentHashingIndex
 from lakebed.timeline.timeline import TimelineInstant
 from lakebed.write.pipeline import WriteTarget
@@ -215,7 +218,7 @@ def _carry_out(
         completion,
         len(partitions),
         sum(len(group.slices) for group in groups),
-        len(stats),
+        len({(stat.partition_path, stat.file_id) for stat in stats}),
         sum(stat.num_writes or 0 for stat in stats),
         sum(group.size_bytes for group in groups),
         sum(stat.file_size_in_bytes or 0 for stat in stats),
@@ -228,7 +231,7 @@ def _cluster(work: ClusteringTask, task: TaskId) -> tuple[int, Sequence[WriteSta
     try:
         return work.number, cluster_input_group(work, task), ""
     except (CorruptError, NotFoundError) as error:
-        work.fence.check()  # who takes us for dead deletes what we write
+        work.rewrite.fence.check()  # who takes us for dead deletes what we write
         return work.number, (), str(error)
 
 
@@ -236,24 +239,26 @@ def _tasks(
     target: WriteTarget, taken: Claim, groups: Sequence[InputGroup], options: ClusteringOptions
 ) -> list[ClusteringTask]:
     """Give a task for each input group, the largest first."""
-    merges = any(slice_.needs_merge for group in groups for slice_ in group.slices)
+    snapshot, config = taken.snapshot, taken.config
+    slices = [slice_ for group in groups for slice_ in group.slices]
     # Rows that no log changes need no rule.
-    text = taken.snapshot.schema_text
-    rule = merge_rule(taken.config, target.merger, schema_text=text) if merges else MergeRule()
+    rule = MergeRule()
+    if any(slice_.needs_merge or slice_.tombstones for slice_ in slices):
+        rule = merge_rule(config, target.merger, schema_text=snapshot.schema_text)
+    rewrite = Rewrite(
+        storage=taken.storage,
+        config=config,
+        log_config=config,
+        rule=rule,
+        timeline=snapshot.timeline,
+        schema=snapshot.schema,
+        schema_text=snapshot.schema_text or arrow_to_avro(snapshot.schema, config.name),
+        instant=taken.instant.requested,
+        fence=taken.fence,
+        cutoff=compaction_cutoff(config, taken.instant.requested),
+    )
     return [
-        ClusteringTask(
-            taken.storage,
-            taken.config,
-            rule,
-            taken.snapshot.timeline,
-            taken.snapshot.schema,
-            taken.instant.requested,
-            taken.fence,
-            number,
-            taken.clock.new_uuid(),
-            group,
-            options.target_bytes,
-        )
+        ClusteringTask(rewrite, number, taken.clock.new_uuid(), group, options.target_bytes)
         for number, group in enumerate(sorted(groups, key=lambda group: -group.size_bytes))
     ]
 

@@ -4,38 +4,35 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebed.commit.fence import Fence
 from lakebed.errors import CorruptError
 from lakebed.format.commit_metadata import NO_PREVIOUS_COMMIT, WriteStat
-from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
-from lakebed.format.names import BaseFileName
+from lakebed.format.meta_columns import RECORD_KEY
 from lakebed.index.simple import new_file_id
+from lakebed.merge.arrays import to_bools
 from lakebed.merge.passes import MAX_FAN_IN, merge_in_passes
 from lakebed.merge.rule import Merger, MergeRule
-from lakebed.merge.run import Run
+from lakebed.merge.run import FLAGS, Run
 from lakebed.model.executor import TaskId
 from lakebed.model.packing import WRITE_FACTOR, file_cost
 from lakebed.services.clustering.plan import InputGroup
-from lakebed.storage.storage import Storage
-from lakebed.table.config import TableConfig
-from lakebed.table.data_writer import DataFileStats, DataFileWriter
-from lakebed.table.file_group import FileSlice, join_path
+from lakebed.services.rewrite import Rewrite, RewrittenFile
+from lakebed.table.data_writer import DataFileStats
+from lakebed.table.file_group import FileGroupId, FileSlice
 from lakebed.table.log_reader import slice_sources
 from lakebed.table.projection import project
 from lakebed.table.run_reader import Needs, open_run
 from lakebed.table.run_source import RunSource
-from lakebed.table.slice_reader import read_slice
 from lakebed.table.spill import Spills
-from lakebed.timeline.timeline import Timeline
 from lakebed.write.status import NOTHING_COMPACTED
 
-# What every row keeps: when it was written does not change by rewriting it.
-_CARRIED = (COMMIT_TIME, COMMIT_SEQNO)
 # Which slice a row comes from; below zero for a key that two of them hold.
 _SLICE = "_lakebed_slice"
+# The flags of a delete that stays; 0 for a row.
+_GONE = "_lakebed_gone"
 # What the runs of all slices that are read at once hold of their files.
 _BUFFER_BYTES = 256 << 20
 _MIN_BUFFER_BYTES = 256 << 10
@@ -50,13 +47,7 @@ class ClusteringTask:
     The ids of the new file groups follow from `seed`, another for each task.
     """
 
-    storage: Storage
-    config: TableConfig
-    rule: MergeRule
-    timeline: Timeline
-    schema: pa.Schema
-    instant: str
-    fence: Fence
+    rewrite: Rewrite
     number: int
     seed: str
     group: InputGroup
@@ -70,7 +61,10 @@ class ClusteringTask:
 
 
 def cluster_input_group(work: ClusteringTask, task: TaskId) -> tuple[WriteStat, ...]:
-    """Write the rows of all slices in key order to new file groups; give a stat for each."""
+    """Write the rows of all slices in key order to new file groups; return the stats of their files.
+
+    An ordered delete that late rows may still meet goes to the file group of its key.
+    """
     with Spills() as spills, _Outputs(work, task) as outputs:
         for batch in _merged(work, spills):
             outputs.write(batch)
@@ -94,41 +88,50 @@ class _Outputs:
         self._work = work
         self._task = task
         self._done: list[WriteStat] = []
+        self._files = 0
         self._rows = 0
         self._size_bytes = 0
-        self._writer: DataFileWriter | None = None
+        self._file: RewrittenFile | None = None
         self._room = 0
 
     def __enter__(self) -> "_Outputs":
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._writer is not None:
-            self._writer.abort()
+        if self._file is not None:
+            self._file.__exit__(*error)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows, to the next file where this one is full."""
-        start = 0
+        """Append rows and deletes, to the next file where this one is full of rows."""
+        live = np.flatnonzero(batch.column(_GONE).to_numpy() == 0)
+        start = taken = 0
         while start < batch.num_rows:
-            if self._writer is None:
-                self._writer = self._open()
+            if self._file is None:
+                self._file = self._open()
                 self._room = self._rows_of_next(batch)
-            piece = batch.slice(start, self._room)
-            self._writer.write(
-                piece.select(self._work.schema.names),
-                piece.column(RECORD_KEY),
-                commit_times=piece.column(COMMIT_TIME),
-                commit_seqnos=piece.column(COMMIT_SEQNO),
-            )
-            start += piece.num_rows
-            self._room -= piece.num_rows
-            if self._room == 0:
-                self._publish(self._writer)
+            # Deletes behind the last row go to its file.
+            is_full = live.size - taken > self._room
+            end = int(live[taken + self._room]) if is_full else batch.num_rows
+            self._put(self._file, batch.slice(start, end - start))
+            rows = self._room if is_full else live.size - taken
+            start, taken, self._room = end, taken + rows, self._room - rows
+            if is_full:
+                self._publish(self._file)
+
+    @staticmethod
+    def _put(file: RewrittenFile, piece: pa.RecordBatch) -> None:
+        flags = piece.column(_GONE)
+        gone = pc.not_equal(flags, 0)
+        if not gone.true_count:
+            file.put(piece)
+            return
+        file.put(piece.filter(pc.invert(gone)))
+        file.put_deletes(piece.append_column(FLAGS, flags).filter(gone))
 
     def close(self) -> tuple[WriteStat, ...]:
         """Publish the last file and say what all of them hold."""
-        if self._writer is not None:
-            self._publish(self._writer)
+        if self._file is not None:
+            self._publish(self._file)
         return tuple(self._done)
 
     def _rows_of_next(self, batch: pa.RecordBatch) -> int:
@@ -139,39 +142,31 @@ class _Outputs:
         row_bytes = self._size_bytes / self._rows if self._rows else guess
         return rows_of_next_file(self._work.target_bytes, group.rows - self._rows, row_bytes)
 
-    def _open(self) -> DataFileWriter:
+    @property
+    def _group(self) -> FileGroupId:
+        """Return the file group that is written."""
+        partition = self._work.group.partition
+        return FileGroupId(partition, new_file_id(partition, self._files, self._work.seed))
+
+    def _open(self) -> RewrittenFile:
         work = self._work
-        file_id = new_file_id(work.group.partition, len(self._done), work.seed)
-        name = BaseFileName(file_id, self._task.write_token, work.instant).encode()
-        path = join_path(work.group.partition, name)
-        return DataFileWriter(
-            work.storage.open_write(path),
-            path,
-            work.schema,
-            table_name=work.config.name,
-            instant=work.instant,
-            partition_path=work.group.partition,
-            task=work.number,
-        )
+        return RewrittenFile(work.rewrite, self._group, self._task.write_token, work.number)
 
-    def _publish(self, writer: DataFileWriter) -> None:
-        work = self._work
-        with writer:
-            work.fence.check()
-            stats = writer.close()
-        self._writer = None
-        work.fence.check_written([stats.path])
-        self._rows += stats.rows
-        self._size_bytes += stats.size_bytes
-        file_id = new_file_id(work.group.partition, len(self._done), work.seed)
-        self._done.append(_stat(work, file_id, stats))
+    def _publish(self, file: RewrittenFile) -> None:
+        with file:
+            written = file.close()
+        self._file = None
+        self._rows += written.base.rows
+        self._size_bytes += written.base.size_bytes
+        self._done += [_stat(self._group, written.base), *written.tombstones]
+        self._files += 1
 
 
-def _stat(work: ClusteringTask, file_id: str, stats: DataFileStats) -> WriteStat:
+def _stat(group: FileGroupId, stats: DataFileStats) -> WriteStat:
     # As in Hudi: for a new file group every row is an insert.
     return replace(
         NOTHING_COMPACTED,
-        file_id=file_id,
+        file_id=group.file_id,
         path=stats.path,
         prev_commit=NO_PREVIOUS_COMMIT,
         num_writes=stats.rows,
@@ -179,7 +174,7 @@ def _stat(work: ClusteringTask, file_id: str, stats: DataFileStats) -> WriteStat
         num_update_writes=0,
         num_inserts=stats.rows,
         total_write_bytes=stats.size_bytes,
-        partition_path=work.group.partition,
+        partition_path=group.partition,
         file_size_in_bytes=stats.size_bytes,
         total_log_read_time_ms=0,
         num_updates=0,
@@ -187,80 +182,126 @@ def _stat(work: ClusteringTask, file_id: str, stats: DataFileStats) -> WriteStat
 
 
 def _merged(work: ClusteringTask, spills: Spills) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of all slices in key order; a key that comes twice is CorruptError."""
-    slices = work.group.slices
+    """Yield the rows of all slices in key order, with the deletes that stay marked as gone.
+
+    A key that has rows in two slices is CorruptError.
+    """
+    rewrite, slices = work.rewrite, work.group.slices
     found = [
-        slice_sources(work.storage, slice_, work.config, work.timeline.is_committed)
+        slice_sources(rewrite.storage, slice_, rewrite.config, rewrite.timeline.is_committed)
         for slice_ in slices
     ]
     at_once = sorted(map(len, found), reverse=True)[:MAX_FAN_IN]
     buffer_bytes = max(_MIN_BUFFER_BYTES, _BUFFER_BYTES // max(1, sum(at_once)))
-    buffer_bytes = min(buffer_bytes, work.config.read_buffer_bytes)
-    columns = pa.schema(project(work.schema, [RECORD_KEY, *_CARRIED, *work.schema.names]))
+    buffer_bytes = min(buffer_bytes, rewrite.config.read_buffer_bytes)
     runs = []
     for number, (slice_, sources) in enumerate(zip(slices, found, strict=True)):
-        run = _run(work, slice_, sources, columns, number, buffer_bytes)
+        run = _run(work, slice_, sources, number, buffer_bytes)
         if not all(source.ordered for source in sources):
             # Sorted in memory, and there is room for one of them only.
             run = replace(spills.spill(iter(run.batches)), name=run.name)
         runs.append(run)
-    schema = columns.append(pa.field(_SLICE, pa.int64()))
     rule = MergeRule(merger=_mark_twice(len(slices)))
-    for batch in merge_in_passes(runs, rule, schema, spills.spill):
+    for batch in merge_in_passes(runs, rule, _merged_schema(rewrite), spills.spill):
         _check_once(batch, slices)
         yield batch
+
+
+def _merged_schema(rewrite: Rewrite) -> pa.Schema:
+    """Return the columns of the merge; a deleted row has none but key and ordering values."""
+    columns = (f.with_nullable(True) for f in project(rewrite.schema, rewrite.columns))
+    return pa.schema([*columns, pa.field(_SLICE, pa.int64()), pa.field(_GONE, pa.uint8())])
 
 
 def _run(
     work: ClusteringTask,
     slice_: FileSlice,
     sources: list[RunSource],
-    columns: pa.Schema,
     number: int,
     buffer_bytes: int,
 ) -> Run:
-    if slice_.needs_merge or not sources:
-        batches: Iterator[pa.RecordBatch] = read_slice(
-            work.storage,
-            slice_,
-            work.config,
-            work.schema,
-            columns.names,
-            work.rule,
-            work.timeline.is_committed,
-            buffer_bytes=buffer_bytes,
-            sources=sources,
-            by_key=True,
-        )
-    else:
-        # Not folded: a reader shows every row of a base file without logs, also a key twice.
-        many = min(MAX_FAN_IN, len(work.group.slices))
-        needs = Needs(
-            tuple(field.with_nullable(True) for field in columns),
-            buffer_bytes=buffer_bytes,
-            max_rows=max(_MIN_MERGE_ROWS, _MERGE_ROWS // many),
-        )
-        batches = iter(open_run(work.storage, sources[0], needs).batches)
-    return Run(_name(slice_), _numbered(batches, number))
+    rewrite = work.rewrite
+    schema = _merged_schema(rewrite)
+    if slice_.needs_merge or slice_.tombstones or not sources:
+        held: list[pa.RecordBatch] = []
+        rows = rewrite.read(slice_, sources=sources, buffer_bytes=buffer_bytes, deletes=held.append)
+        return Run(_name(slice_), _with_deletes(work, rows, held, number))
+    # Not folded: a reader shows every row of a base file without logs, also a key twice.
+    many = min(MAX_FAN_IN, len(work.group.slices))
+    needs = Needs(
+        tuple(schema.field(name) for name in rewrite.columns),
+        buffer_bytes=buffer_bytes,
+        max_rows=max(_MIN_MERGE_ROWS, _MERGE_ROWS // many),
+    )
+    batches = open_run(rewrite.storage, sources[0], needs).batches
+    return Run(_name(slice_), (_numbered(batch, schema, number, None) for batch in batches))
 
 
-def _numbered(batches: Iterator[pa.RecordBatch], number: int) -> Iterator[pa.RecordBatch]:
-    place = pa.scalar(number, pa.int64())
-    for batch in batches:
-        yield batch.append_column(_SLICE, pa.repeat(place, batch.num_rows))
+def _with_deletes(
+    work: ClusteringTask,
+    rows: Iterator[pa.RecordBatch],
+    held: list[pa.RecordBatch],
+    number: int,
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows and, among them in key order, the deletes that stay.
+
+    `held` are those that came since the last batch of rows: they belong before its last key.
+    """
+    schema = _merged_schema(work.rewrite)
+
+    def take() -> list[pa.RecordBatch]:
+        kept = [work.rewrite.kept(batch) for batch in held]
+        held.clear()
+        return [_numbered(one, schema, number, one.column(FLAGS)) for one in kept if one.num_rows]
+
+    for batch in rows:
+        deletes = take()
+        live = _numbered(batch, schema, number, None)
+        if not deletes:
+            yield live
+            continue
+        both = pa.concat_batches([*deletes, live])
+        yield both.take(pc.sort_indices(both.column(RECORD_KEY)))
+    yield from take()
+
+
+def _numbered(
+    batch: pa.RecordBatch, schema: pa.Schema, number: int, gone: pa.Array | None
+) -> pa.RecordBatch:
+    """Return rows of the slice `number`, or deletes, whose flags are `gone`, as the merge takes them."""
+    places = pa.repeat(pa.scalar(number, pa.int64()), batch.num_rows)
+    if gone is None:
+        gone = pa.repeat(pa.scalar(0, pa.uint8()), batch.num_rows)
+    columns = [batch.column(name) for name in schema.names[:-2]]
+    return pa.RecordBatch.from_arrays([*columns, places, gone], schema=schema)
 
 
 def _mark_twice(count: int) -> Merger:
-    """Give a merge of two rows of one key that keeps which slices, of `count`, they are from."""
+    """Return a merge of two rows of one key that keeps which slices, of `count`, they are from.
+
+    A delete gives way to a row: it was of the other slice, where readers have not met it.
+    """
 
     def mark(older: pa.RecordBatch, newer: pa.RecordBatch) -> pa.RecordBatch:
         first, second = older.column(_SLICE), newer.column(_SLICE)
         both = pc.subtract(-1, pc.add(pc.multiply(first, count), second))
         at = newer.schema.get_field_index(_SLICE)
+        older_gone, newer_gone = (_is_gone(rows) for rows in (older, newer))
         marked = pc.if_else(pc.less(first, 0), first, both)
-        return newer.set_column(at, newer.schema.field(at), marked)
+        places = pc.if_else(pc.or_(older_gone, newer_gone), second, marked)
+        merged = newer.set_column(at, newer.schema.field(at), places)
+        stays = to_bools(pc.and_not(newer_gone, older_gone))
+        if not stays.any():
+            return merged
+        rows = np.arange(newer.num_rows)
+        chosen = np.where(stays, rows, rows + newer.num_rows)
+        return pa.concat_batches([older, merged]).take(pa.array(chosen))
 
     return mark
+
+
+def _is_gone(rows: pa.RecordBatch) -> pa.BooleanArray:
+    return pc.not_equal(rows.column(_GONE), 0)
 
 
 def _check_once(batch: pa.RecordBatch, slices: Sequence[FileSlice]) -> None:

@@ -193,7 +193,7 @@ def _encode_slice(slice_: FileSlice, spell: Spell) -> dict[str, object]:
     base = slice_.base_file
     return {
         "dataFilePath": "" if base is None else spell(base.path),
-        "deltaFilePaths": [spell(log.path) for log in slice_.log_files],
+        "deltaFilePaths": [spell(log.path) for log in (*slice_.tombstones, *slice_.log_files)],
         "fileId": slice_.group.file_id,
         "partitionPath": slice_.group.partition,
         "bootstrapFilePath": "",

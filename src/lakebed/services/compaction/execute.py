@@ -16,6 +16,7 @@ from lakebed.model.instant import Instant
 from lakebed.services.compaction.logs import replays_at_own_instant
 from lakebed.services.compaction.merge import CompactionTask, LogCounts, compact_file_group
 from lakebed.services.compaction.plan_file import CompactionOperation, CompactionPlan, Kind
+from lakebed.services.rewrite import Rewrite
 from lakebed.table.config import TableConfig
 from lakebed.table.file_group import FileGroupId
 from lakebed.table.merge_rule import merge_rule
@@ -122,7 +123,7 @@ def _compact(work: CompactionTask, task: TaskId) -> WriteStatus | _Damaged:
     try:
         return compact_file_group(work, task)
     except (CorruptError, NotFoundError) as error:
-        work.fence.check()  # who takes us for dead deletes what we write
+        work.rewrite.fence.check()  # who takes us for dead deletes what we write
         return _Damaged(work.operation.group, str(error))
 
 
@@ -154,26 +155,23 @@ def _tasks(
     _check_joins(plan, config, merger)
     schema = snapshot.schema
     text = snapshot.schema_text or arrow_to_avro(schema, config.name)
-    if config.tells_tombstones:
+    if config.is_lsm_tree:
         plan = replace(plan, operations=tuple(map(_with_tombstones_apart, plan.operations)))
-    cutoff = compaction_cutoff(config, taken.instant.requested, plan.cutoff)
+    rewrite = Rewrite(
+        storage=taken.storage,
+        config=config,
+        log_config=replace(config, version=log_version),
+        rule=rule,
+        timeline=snapshot.timeline,
+        schema=schema,
+        schema_text=text,
+        instant=taken.instant.requested,
+        fence=taken.fence,
+        cutoff=compaction_cutoff(config, taken.instant.requested, plan.cutoff),
+    )
     counts = _log_counts(snapshot, plan)
     works = [
-        CompactionTask(
-            taken.storage,
-            config,
-            rule,
-            snapshot.timeline,
-            schema,
-            text,
-            taken.instant.requested,
-            taken.fence,
-            number,
-            operation,
-            cutoff,
-            log_version,
-            counts[number],
-        )
+        CompactionTask(rewrite, number, operation, counts[number])
         for number, operation in enumerate(plan.operations)
         if operation.group.file_id not in replaced.get(operation.group.partition, frozenset())
         and (operation.logs or operation.slice_.tombstones)

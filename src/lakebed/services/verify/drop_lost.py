@@ -6,39 +6,30 @@ left of the damaged slice is an older version from then on, which cleaning delet
 """
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
-
-from lakebed.commit.fence import Fence
 from lakebed.commit.transaction import Transaction, begin
 from lakebed.errors import CorruptError, NotFoundError
+from lakebed.format.avro_schema import arrow_to_avro
 from lakebed.format.commit_metadata import CommitMetadata, WriteStat
-from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
-from lakebed.format.names import BaseFileName
-from lakebed.merge.rule import MergeRule
 from lakebed.model.executor import TaskId
 from lakebed.model.instant import Instant
+from lakebed.services.rewrite import Rewrite, RewrittenFile
 from lakebed.services.verify.slice_checks import decode_run
-from lakebed.storage.storage import Storage
 from lakebed.table.base_file import read_footer
-from lakebed.table.config import TableConfig
 from lakebed.table.damage import describe
-from lakebed.table.data_writer import DataFileWriter
 from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile, join_path
 from lakebed.table.log_reader import slice_sources
 from lakebed.table.merge_rule import merge_rule
 from lakebed.table.planned import planned_groups
-from lakebed.table.slice_reader import read_slice
-from lakebed.timeline.timeline import Timeline
+from lakebed.table.tombstones import compaction_cutoff
 from lakebed.write.partition import ensure_metadata
 from lakebed.write.pipeline import WriteTarget
 from lakebed.write.status import NOTHING_COMPACTED
 
 log = logging.getLogger(__name__)
 
-_CARRIED = (COMMIT_TIME, COMMIT_SEQNO)
 _REPAIR = "lakebed.repair"
 
 
@@ -71,13 +62,7 @@ class DropResult:
 class _Task:
     """One slice to look at, and to end if it is damaged; it travels to workers."""
 
-    storage: Storage
-    config: TableConfig
-    timeline: Timeline
-    schema: pa.Schema
-    rule: MergeRule
-    instant: Instant
-    fence: Fence
+    rewrite: Rewrite
     number: int
     slice_: FileSlice
     base_rows: int | None
@@ -86,11 +71,11 @@ class _Task:
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """What became of a slice: without a stat it was left as it is, for a `reason`."""
+    """What became of a slice: without stats it was left as it is, for a `reason`."""
 
     number: int
     problems: tuple[str, ...]
-    stat: WriteStat | None
+    stats: tuple[WriteStat, ...]
     reason: str = "it is whole by now"
 
 
@@ -104,9 +89,9 @@ def drop_lost(
         left += [
             (group_path(tasks[one.number].slice_.group), one.reason)
             for one in ended
-            if one.stat is None
+            if not one.stats
         ]
-        stats = [one.stat for one in ended if one.stat is not None]
+        stats = [stat for one in ended for stat in one.stats]
         if not stats:
             return DropResult((), tuple(left))
         for partition in {stat.partition_path or "" for stat in stats}:
@@ -118,11 +103,11 @@ def drop_lost(
             group_path(tasks[one.number].slice_.group),
             transaction.instant.requested,
             one.problems,
-            one.stat.num_writes or 0,
+            sum(stat.num_writes or 0 for stat in one.stats),
             keep_readable,
         )
         for one in sorted(ended, key=lambda one: one.number)
-        if one.stat is not None
+        if one.stats
     )
     for one in dropped:
         log.warning("%s: %s", target.storage.url, one)
@@ -160,15 +145,22 @@ def _tasks(
             left.append((group_path(group), reason))
         else:
             chosen.append(slices[group])
+    config, instant = snapshot.config, transaction.instant.requested
+    rewrite = Rewrite(
+        storage=transaction.storage,
+        config=config,
+        log_config=config,
+        rule=rule,
+        timeline=snapshot.timeline,
+        schema=snapshot.schema,
+        schema_text=snapshot.schema_text or arrow_to_avro(snapshot.schema, config.name),
+        instant=instant,
+        fence=transaction.fence,
+        cutoff=compaction_cutoff(config, instant),
+    )
     tasks = [
         _Task(
-            transaction.storage,
-            snapshot.config,
-            snapshot.timeline,
-            snapshot.schema,
-            rule,
-            transaction.instant.requested,
-            transaction.fence,
+            rewrite,
             number,
             slice_,
             rows.get(slice_.base_file.path) if slice_.base_file is not None else None,
@@ -183,14 +175,14 @@ def _end(task: _Task, attempt: TaskId) -> _Ended:
     """Write the base file that ends a slice; none if the slice is whole."""
     readable, problems = _readable(task)
     if not problems:
-        return _Ended(task.number, (), None)
+        return _Ended(task.number, (), ())
     try:
-        stat = _write(task, attempt, readable if task.keep_readable else _nothing(task.slice_))
+        stats = _write(task, attempt, readable if task.keep_readable else _nothing(task.slice_))
     except CorruptError as error:
-        task.fence.check()
+        task.rewrite.fence.check()
         reason = f"what can be read of it cannot be merged: {error}. drop_lost alone ends it"
-        return _Ended(task.number, tuple(problems), None, reason)
-    return _Ended(task.number, tuple(problems), stat)
+        return _Ended(task.number, tuple(problems), (), reason)
+    return _Ended(task.number, tuple(problems), stats)
 
 
 def _nothing(slice_: FileSlice) -> FileSlice:
@@ -224,7 +216,7 @@ def _readable(task: _Task) -> tuple[FileSlice, list[str]]:
     )
     if not problems:
         try:
-            for _ in _rows(task, whole):
+            for _ in task.rewrite.read(whole):
                 pass
         except CorruptError as error:
             problems.append(str(error))
@@ -232,7 +224,7 @@ def _readable(task: _Task) -> tuple[FileSlice, list[str]]:
 
 
 def _count_problem(task: _Task, file: BaseFile) -> str:
-    found = read_footer(task.storage, file.path).num_rows
+    found = read_footer(task.rewrite.storage, file.path).num_rows
     if task.base_rows in (None, found):
         return ""
     return f"{file.path}: its commit wrote {task.base_rows} rows, its footer has {found}"
@@ -245,64 +237,39 @@ def _decode(task: _Task, file: BaseFile | LogFile) -> None:
         part = replace(part, base_file=file)
     else:
         part = replace(part, log_files=(file,))
-    for source in slice_sources(task.storage, part, task.config, task.timeline.is_committed):
-        decode_run(task.storage, source)
+    rewrite = task.rewrite
+    for source in slice_sources(
+        rewrite.storage, part, rewrite.config, rewrite.timeline.is_committed
+    ):
+        decode_run(rewrite.storage, source)
 
 
-def _rows(task: _Task, slice_: FileSlice) -> Iterator[pa.RecordBatch]:
-    return read_slice(
-        task.storage,
-        slice_,
-        task.config,
-        task.schema,
-        [*_CARRIED, RECORD_KEY, *task.schema.names],
-        task.rule,
-        task.timeline.is_committed,
-        buffer_bytes=task.config.read_buffer_bytes,
-        by_key=True,
-    )
-
-
-def _write(task: _Task, attempt: TaskId, slice_: FileSlice) -> WriteStat:
+def _write(task: _Task, attempt: TaskId, slice_: FileSlice) -> tuple[WriteStat, ...]:
+    """Write the rows of `slice_`, and its ordered deletes beside them."""
     group = slice_.group
-    name = BaseFileName(group.file_id, attempt.write_token, task.instant).encode()
-    path = join_path(group.partition, name)
-    writer = DataFileWriter(
-        task.storage.open_write(path),
-        path,
-        task.schema,
-        table_name=task.config.name,
-        instant=task.instant,
-        partition_path=group.partition,
-        task=task.number,
-        may_repeat=slice_.base_file is not None,
-    )
-    with writer:
+    may_repeat = slice_.base_file is not None
+    with RewrittenFile(
+        task.rewrite, group, attempt.write_token, task.number, may_repeat=may_repeat
+    ) as file:
         if slice_.files:
-            for batch in _rows(task, slice_):
-                writer.write(
-                    batch.select(task.schema.names),
-                    batch.column(RECORD_KEY),
-                    commit_times=batch.column(COMMIT_TIME),
-                    commit_seqnos=batch.column(COMMIT_SEQNO),
-                )
-        task.fence.check()
-        stats = writer.close()
-    task.fence.check_written([path])
-    return replace(
+            for batch in task.rewrite.read(slice_, deletes=file.put_deletes):
+                file.put(batch)
+        written = file.close()
+    stat = replace(
         NOTHING_COMPACTED,
         file_id=group.file_id,
-        path=path,
+        path=written.base.path,
         prev_commit=slice_.instant,
-        num_writes=stats.rows,
+        num_writes=written.base.rows,
         num_deletes=0,
         num_update_writes=0,
         num_inserts=0,
-        total_write_bytes=stats.size_bytes,
+        total_write_bytes=written.base.size_bytes,
         partition_path=group.partition,
-        file_size_in_bytes=stats.size_bytes,
+        file_size_in_bytes=written.base.size_bytes,
         num_updates=0,
     )
+    return stat, *written.tombstones
 
 
 def _metadata(

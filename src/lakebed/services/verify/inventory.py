@@ -139,7 +139,7 @@ class Inventory:
                     members,
                     self.completion_of,
                     pending.get(group, ()),
-                    tombstones=self.config.tells_tombstones,
+                    tombstones=self.config.is_lsm_tree,
                 )
             except CorruptError as error:
                 findings.append(

@@ -66,7 +66,7 @@ class GroupHistory:
             )
         then = [file for file in files.values() if self._is_then(file, completion, inclusive)]
         pending = [plan for plan in self._pending.get(group, ()) if plan.instant < completion]
-        apart = self.snapshot.config.tells_tombstones
+        apart = self.snapshot.config.is_lsm_tree
         return latest_slice(
             build_slices(group, then, self._slicing_time, pending, tombstones=apart)
         )

@@ -53,9 +53,10 @@ class Rows:
         return found
 
 
+@pytest.mark.parametrize("index", ["bucket", "consistent_hashing"])
 @pytest.mark.parametrize("version", [8, 9, 10])
-def test_a_late_row_stays_gone_after_the_compaction_of_its_delete(version: int):
-    rows = Rows(version)
+def test_a_late_row_stays_gone_after_the_compaction_of_its_delete(version: int, index: str):
+    rows = Rows(version, index=index)
     rows.put("x", 1)
     rows.put("k", 1, "one")
     rows.mark("k", 10)
@@ -99,9 +100,10 @@ def test_a_tombstone_expires_by_the_age_of_its_own_commit(version: int):
     assert [row[0] for row in rows.shown()] == ["old", "x"]
 
 
+@pytest.mark.parametrize("index", ["bucket", "consistent_hashing"])
 @pytest.mark.parametrize("retention", ["0", "3 hours"])
-def test_a_pending_plan_forgets_what_its_compaction_will_forget(retention: str):
-    rows = Rows(properties={"lakebed.tombstone.retention": retention})
+def test_a_pending_plan_forgets_what_its_compaction_will_forget(retention: str, index: str):
+    rows = Rows(index=index, properties={"lakebed.tombstone.retention": retention})
     rows.put("x", 1)
     rows.mark("k", 10)
     rows.clock.ms += 4 * HOUR_MS
@@ -136,6 +138,29 @@ def test_a_simple_index_finds_the_tombstone_of_a_key(index: str):
     rows.table.compact("full")
     rows.put("k", 5, "late")
     assert [row[0] for row in rows.shown()] == ["x"]
+
+
+def test_new_keys_do_not_fill_a_base_file_that_has_tombstones():
+    rows = Rows(index="simple", buckets=None)
+    rows.put("x", 1)
+    rows.put("k", 1, "one")
+    rows.mark("k", 10)
+    rows.table.compact("full")
+    rows.put("y", 1)
+    rows.put("k", 5, "late")
+    assert [row[0] for row in rows.shown()] == ["x", "y"]
+
+
+@pytest.mark.parametrize("index", ["bucket", "consistent_hashing", "simple"])
+def test_deletes_of_the_write_that_makes_a_base_file_lie_beside_it(index: str):
+    rows = Rows(index=index, buckets=None if index == "simple" else 1)
+    both = [{"id": key, "ts": 10, "a": None, "b": None} for key in ("k", "x")]
+    marked = pa.Table.from_pylist(both, SCHEMA)
+    rows.table.upsert(marked.append_column("_hoodie_is_deleted", pa.array([True, False])))
+    if index != "simple":  # which has no place for the delete of a key that it does not know
+        assert len(rows.slice_.tombstones) == 1
+    assert not rows.slice_.needs_merge
+    assert not rows.table.verify().errors
 
 
 @pytest.mark.parametrize("version", [9, 10])

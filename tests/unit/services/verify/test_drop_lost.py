@@ -1,5 +1,6 @@
 """Repair ends damaged file slices in a commit of its own; what is whole is never touched."""
 
+import pyarrow as pa
 import pytest
 
 from lakebed.errors import CorruptError, InvalidError
@@ -118,6 +119,26 @@ def test_an_older_version_that_is_still_there_is_kept_with_the_logs_on_top():
     values = {r["id"]: r["v"] for r in hurt.read(where="dt = 'A'").read_all().to_pylist()}
     assert len(values) == 20
     assert all(values[key] == (7 if key in ("a1", "a2", "a3") else 100) for key in keys)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_deletes_that_can_be_read_stay_with_the_rows(keep):
+    table = loaded(buckets=1)
+    marked = batch(("a1", 0, 10, "A")).append_column("_hoodie_is_deleted", pa.array([True]))
+    table.upsert(marked)
+    table.compact()
+    table.upsert(batch(("a2", 7, 7, "A")))
+    logs = [
+        f["path"] for f in table.files().to_pylist() if f["partition"] == "A" and f["level"] == "L0"
+    ]
+    table._storage.delete(next(path for path in logs if ".log.1_" in path))
+    hurt = reopen(table._storage, table._clock)
+    assert hurt.repair(drop_lost=True, keep_readable=keep).done.dropped
+    hurt.upsert(batch(("a1", 5, 9, "A")))
+    found = hurt.read(where="dt = 'A'").read_all().to_pylist()
+    assert len(found) == (19 if keep else 1)
+    assert ("a1" in {row["id"] for row in found}) is not keep
+    assert hurt.verify().is_sound
 
 
 def test_nothing_whole_is_dropped_and_a_plan_that_is_out_of_date_does_nothing():

@@ -1,0 +1,202 @@
+"""Write the rows of file slices anew: a base file, and beside it the deletes that outlast it.
+
+Compaction, clustering and repair share this. Rows keep the commit that wrote them, deletes the
+commit that made them.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.commit.fence import Fence
+from lakebed.format.commit_metadata import WriteStat
+from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
+from lakebed.format.names import TOMBSTONES, BaseFileName
+from lakebed.merge.rule import MergeRule
+from lakebed.merge.run import DELETED, FLAGS
+from lakebed.storage.storage import Storage
+from lakebed.table.config import TableConfig
+from lakebed.table.data_writer import DataFileStats, DataFileWriter
+from lakebed.table.file_group import FileGroupId, FileSlice, join_path
+from lakebed.table.log_writer import LogFileStats, LogRunWriter, NewLog
+from lakebed.table.run_source import RunSource
+from lakebed.table.slice_reader import read_slice
+from lakebed.table.tombstones import forgotten_deletes
+from lakebed.timeline.timeline import Timeline
+from lakebed.write.status import NOTHING_COMPACTED
+
+# When a row was written does not change by rewriting it.
+_CARRIED = (COMMIT_TIME, COMMIT_SEQNO)
+
+TakeDeletes = Callable[[pa.RecordBatch], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """What the tasks of a service know of the slices that they read and the files they write.
+
+    Ordered deletes of commits before `cutoff` are forgotten; with an empty one, all of them.
+    Logs beside base files are written by `log_config`.
+    """
+
+    storage: Storage
+    config: TableConfig
+    log_config: TableConfig
+    rule: MergeRule
+    timeline: Timeline
+    schema: pa.Schema
+    schema_text: str
+    instant: str
+    fence: Fence
+    cutoff: str
+
+    @property
+    def columns(self) -> list[str]:
+        """Return the columns that are read and carried over."""
+        return [*_CARRIED, RECORD_KEY, *self.schema.names]
+
+    def read(
+        self,
+        slice_: FileSlice,
+        *,
+        sources: Sequence[RunSource] | None = None,
+        buffer_bytes: int | None = None,
+        deletes: TakeDeletes | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a slice in key order; `deletes` is called as in `read_slice`.
+
+        It is not called where all deletes are forgotten.
+        """
+        return read_slice(
+            self.storage,
+            slice_,
+            self.config,
+            self.schema,
+            self.columns,
+            self.rule,
+            self.timeline.is_committed,
+            buffer_bytes=buffer_bytes or self.config.read_buffer_bytes,
+            sources=sources,
+            by_key=True,
+            deletes=deletes if self.cutoff else None,
+        )
+
+    def kept(self, deletes: pa.RecordBatch) -> pa.RecordBatch:
+        """Return those of `deletes` that have an ordering value and are not too old."""
+        return deletes.filter(pc.invert(forgotten_deletes(deletes, self.cutoff)))
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A base file that was written, and the stats of the tombstones beside it."""
+
+    base: DataFileStats
+    tombstones: tuple[WriteStat, ...]
+
+
+class RewrittenFile:
+    """A base file of a file group under way; nothing is visible before `close`.
+
+    A `number` must not come twice in an instant: sequence numbers hold it. A base file that takes
+    the place of another writer's `may_repeat` keys, as that one did.
+    """
+
+    def __init__(
+        self,
+        rewrite: Rewrite,
+        group: FileGroupId,
+        write_token: str,
+        number: int,
+        *,
+        may_repeat: bool = False,
+    ) -> None:
+        self._rewrite = rewrite
+        self._group = group
+        self._write_token = write_token
+        name = BaseFileName(group.file_id, write_token, rewrite.instant).encode()
+        path = join_path(group.partition, name)
+        self._writer = DataFileWriter(
+            rewrite.storage.open_write(path),
+            path,
+            rewrite.schema,
+            table_name=rewrite.config.name,
+            instant=rewrite.instant,
+            partition_path=group.partition,
+            task=number,
+            may_repeat=may_repeat,
+        )
+        self._log: LogRunWriter | None = None
+
+    def put(self, rows: pa.RecordBatch) -> None:
+        """Append rows in key order, with their commit times and sequence numbers."""
+        self._writer.write(
+            rows.select(self._rewrite.schema.names),
+            rows.column(RECORD_KEY),
+            commit_times=rows.column(COMMIT_TIME),
+            commit_seqnos=rows.column(COMMIT_SEQNO),
+        )
+
+    def put_deletes(self, deletes: pa.RecordBatch) -> None:
+        """Keep, in key order, those of `deletes` that are not forgotten."""
+        kept = self._rewrite.kept(deletes)
+        if not kept.num_rows:
+            return
+        if self._log is None:
+            self._log = LogRunWriter(
+                NewLog(
+                    storage=self._rewrite.storage,
+                    config=self._rewrite.log_config,
+                    partition=self._group.partition,
+                    file_id=self._group.file_id,
+                    write_token=self._write_token,
+                    version=TOMBSTONES,
+                    instant=self._rewrite.instant,
+                    schema=self._rewrite.schema,
+                    table_schema_text=self._rewrite.schema_text,
+                )
+            )
+        # What lies below the new base file is merged: nothing is left that a delete must beat.
+        flags = pa.repeat(pa.scalar(DELETED, pa.uint8()), kept.num_rows)
+        at = kept.schema.get_field_index(FLAGS)
+        self._log.put(kept.set_column(at, kept.schema.field(at), flags))
+
+    def close(self) -> Rewritten:
+        """Make the files visible; ConflictError, and no file, if the write is over."""
+        fence = self._rewrite.fence
+        fence.check()
+        logs = [] if self._log is None else self._log.close()
+        base = self._writer.close()
+        fence.check_written([base.path, *(log.path for log in logs)])
+        return Rewritten(base, tuple(self._tombstone_stat(base, log) for log in logs))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._writer.abort()
+        if self._log is not None:
+            self._log.__exit__(*error)
+
+    def _tombstone_stat(self, base: DataFileStats, log: LogFileStats) -> WriteStat:
+        """Return the stat of a log that deletes nothing that was not deleted before."""
+        return replace(
+            NOTHING_COMPACTED,
+            file_id=self._group.file_id,
+            partition_path=self._group.partition,
+            path=log.path,
+            prev_commit=self._rewrite.instant,
+            num_writes=0,
+            num_deletes=0,
+            num_update_writes=0,
+            num_inserts=0,
+            total_write_bytes=log.size_bytes,
+            file_size_in_bytes=log.size_bytes,
+            log_version=log.version,
+            log_offset=0,
+            base_file=base.path.rpartition("/")[2],
+            log_files=(log.path.rpartition("/")[2],),
+            num_updates=0,
+        )
