@@ -8,7 +8,6 @@ from lakebed.format.meta_columns import META_COLUMNS
 from lakebed.storage.local import LocalStorage
 from lakebed.table.key_filter import KeyFilter
 from lakebed.table.log_reader import slice_sources
-from lakebed.table.merge_rule import merge_rule
 from lakebed.table.properties_file import load_config
 from lakebed.table.slice_reader import read_slice
 from lakebed.table.snapshot import Snapshot, load_snapshot
@@ -60,16 +59,7 @@ def snapshot(request: pytest.FixtureRequest, tmp_path: Path) -> Snapshot:
 def read(snapshot: Snapshot, columns: list[str], key_filter: KeyFilter | None = None) -> list[Row]:
     rows = []
     for slice_ in snapshot.slices:
-        for batch in read_slice(
-            snapshot.storage,
-            slice_,
-            snapshot.config,
-            snapshot.schema,
-            columns,
-            merge_rule(snapshot.config),
-            snapshot.timeline.is_committed,
-            key_filter=key_filter,
-        ):
+        for batch in read_slice(snapshot.view(), slice_, columns, key_filter=key_filter):
             batch.validate(full=True)
             rows += batch.to_pylist()
     return rows
@@ -122,8 +112,7 @@ def test_bytes_that_are_no_block_are_passed_over_where_nothing_was_lost(
 @pytest.mark.parametrize("snapshot", ["syn10_lsm_mor"], indirect=True)
 def test_a_native_log_compaction_stands_for_the_logs_that_it_names(snapshot: Snapshot):
     (slice_,) = snapshot.slices
-    visible = snapshot.timeline.is_committed
-    found = slice_sources(snapshot.storage, slice_, snapshot.config, visible)
+    found = slice_sources(snapshot.view(), slice_)
     assert [(source.instant[8:14], str(source.kind)) for source in found] == [
         ("000000", "data"),
         ("000400", "data"),

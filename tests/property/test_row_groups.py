@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from lakebed.errors import LakebedError
 from lakebed.expr.predicate import Predicate
-from lakebed.merge.rule import MergeRule
 from lakebed.storage.objects import memory_storage
 from lakebed.table.parquet_source import open_parquet
 from lakebed.table.row_group_filter import RowGroupFilter
@@ -158,16 +157,9 @@ def questions(draw):
 
 
 def read(slice_, predicate, row_groups):
-    batches = read_slice(
-        slice_.storage,
-        slice_.value,
-        config(),
-        pa.schema([("id", pa.string()), *SCHEMA]),
-        ["id", *SCHEMA.names],
-        MergeRule(),
-        lambda _: True,
-        row_groups=row_groups,
-    )
+    view = slice_.view(config(), pa.schema([("id", pa.string()), *SCHEMA]))
+    columns = ["id", *SCHEMA.names]
+    batches = read_slice(view, slice_.value, columns, row_groups=row_groups)
     return [key for batch in batches for key in predicate.filter(batch)["id"].to_pylist()]
 
 

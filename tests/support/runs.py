@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from lakebed.format.avro_schema import arrow_to_avro, with_meta_fields
 from lakebed.format.delete_block import NO_ORDERING, DeleteRecord, encode_delete_block
 from lakebed.format.footer import FOOTER_IS_ORDERED
+from lakebed.format.instant_name import Action, State
 from lakebed.format.log_block import BlockType, HeaderKey, LogBlock, encode_block
 from lakebed.format.meta_columns import META_COLUMNS, META_FIELDS, RECORD_KEY
 from lakebed.format.names import (
@@ -24,10 +25,13 @@ from lakebed.format.names import (
 )
 from lakebed.format.native_footer import FOOTER_KINDS, FooterKind, LogFooter, encode_log_footer
 from lakebed.format.order_mark import mark_ordered
+from lakebed.merge.rule import MergeRule
 from lakebed.storage.storage import Storage
 from lakebed.table.config import TableConfig
 from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
 from lakebed.table.run_source import RunSource
+from lakebed.table.view import TableView
+from lakebed.timeline.timeline import Timeline, TimelineInstant
 
 SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64()), ("ts", pa.int64())])
 RECORD = '{"type":"record","name":"t_record","namespace":"hoodie.t","fields":[]}'
@@ -147,6 +151,9 @@ def native(
     return parquet(table, encode_log_footer(footer))
 
 
+_INSTANTS = 100
+
+
 class Slice:
     """A file slice under construction on a storage."""
 
@@ -154,6 +161,33 @@ class Slice:
         self.storage = storage
         self.base_file: BaseFile | None = None
         self.logs: list[LogFile] = []
+
+    def view(
+        self,
+        told: TableConfig,
+        schema: pa.Schema = SCHEMA,
+        rule: MergeRule | None = None,
+        buffer_bytes: int | None = None,
+        invisible: Sequence[int] = (),
+    ) -> TableView:
+        """Return the view of a table in which all instants but the `invisible` are committed."""
+        states = [State.INFLIGHT if n in invisible else State.COMPLETED for n in range(_INSTANTS)]
+        timeline = Timeline(
+            tuple(
+                TimelineInstant(
+                    instant(number),
+                    Action.DELTACOMMIT,
+                    state,
+                    instant(number) if state is State.COMPLETED else None,
+                    Action.DELTACOMMIT,
+                )
+                for number, state in enumerate(states)
+            )
+        )
+        view = TableView(self.storage, told, timeline, schema, own_buffer_bytes=buffer_bytes)
+        if rule is not None:
+            vars(view)["rule"] = rule  # where no table's properties ask for it
+        return view
 
     def base(self, number: int, data: bytes) -> str:
         """Put the base file."""

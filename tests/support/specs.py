@@ -6,7 +6,8 @@ from lakebed.commit.fence import Fence
 from lakebed.format.avro_schema import arrow_to_avro
 from lakebed.storage.objects import memory_storage
 from lakebed.table.config import TableConfig
-from lakebed.table.merge_rule import merge_rule
+from lakebed.table.view import TableView
+from lakebed.timeline.timeline import Timeline
 from lakebed.write.operation import UPSERT, Operation
 from lakebed.write.spec import WriteSpec
 from support.tables import SCHEMA, settle
@@ -32,14 +33,10 @@ def make_spec(
     config = TableConfig.parse(settle(**changes), "here")
     assert config.index is not None
     return WriteSpec(
-        storage=memory_storage(),
-        config=config,
+        view=TableView(memory_storage(), config, Timeline(), SCHEMA, arrow_to_avro(SCHEMA, "t")),
         index=config.index,
-        rule=merge_rule(config),
         operation=operation,
         schema=SCHEMA,
-        table_schema=SCHEMA,
-        table_schema_text=arrow_to_avro(SCHEMA, "t"),
         instant=INSTANT,
         fence=OpenFence(),
         file_ids={},

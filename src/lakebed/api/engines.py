@@ -100,7 +100,7 @@ class Engines:
         """Return the rows of `scan`: a DataFrame, or a stream where there is no session."""
         if self._spark is None:
             return self._arrow.read(scan)
-        limit = self._max_bytes(scan.config)
+        limit = self._max_bytes(scan.view.config)
         plan = self._spark.plan(scan)
         if not plan.merged.slices:
             return self._spark.read(plan)
@@ -113,7 +113,7 @@ class Engines:
 
     def changes(self, scan: ChangeScan) -> Any:
         """Return the change rows of `scan`."""
-        limit = 0 if self._spark is None else self._max_bytes(scan.reader.config)
+        limit = 0 if self._spark is None else self._max_bytes(scan.reader.view.config)
         if self._spark is None or not scan.groups or scan.cost_bytes > limit:
             return self.main.changes(scan)
         held = _collect(self._arrow.changes(scan), limit // _HELD)
@@ -124,7 +124,7 @@ class Engines:
 
         Spark stages them if there are many, or if only Spark can evaluate the predicate.
         """
-        is_small = self._spark is not None and scan.cost_bytes <= self._max_bytes(scan.config)
+        is_small = self._spark is not None and scan.cost_bytes <= self._max_bytes(scan.view.config)
         if self._spark is not None and is_small and self._spark.evaluates_alike(scan):
             return self._arrow.scanned(schema, plan)
         return self.main.scanned(schema, plan)

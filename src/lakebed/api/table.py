@@ -76,7 +76,7 @@ class Table(TableWrites):
             snapshot, names, where, self._merger, read_optimized=mode == "read_optimized"
         )
         if on_damage == "skip":
-            scan, left = leave_out_damaged(scan, self._engines.executor(scan.config))
+            scan, left = leave_out_damaged(scan, self._engines.executor(scan.view.config))
             if left:
                 message = describe_left_out(self._storage.url, left)
                 warnings.warn(message, DamageWarning, stacklevel=2)

@@ -121,11 +121,11 @@ def age_of(instant: str, zone: str, now_ms: int) -> int | None:
 
 
 def _read_group(snapshot: Snapshot, slice_: FileSlice, now_ms: int) -> DrawnGroup:
-    config, storage = snapshot.config, snapshot.storage
+    config = snapshot.config
     sizes = {file.path: file.size_bytes for file in slice_.files}
     problem, runs = "", []
     try:
-        for source in slice_sources(storage, slice_, config, snapshot.timeline.is_committed):
+        for source in slice_sources(snapshot.view(), slice_):
             age = age_of(source.instant, config.zone, now_ms)
             runs.append(_run(source, _footer(snapshot, source), sizes[source.path], age))
     except LakebedError as error:

@@ -37,15 +37,15 @@ def look_up(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> pa.Table:
     """
     names = keys.schema.names
     read = replace(scan, columns=tuple(dict.fromkeys((*scan.columns, *names))))
-    known = has_known_keys(scan.config) and cache.verdict(
+    known = has_known_keys(scan.view.config) and cache.verdict(
         "keys are ours",
-        lambda: keys_are_ours(scan.storage, scan.config, scan.schema, scan.slices),
+        lambda: keys_are_ours(scan.view.storage, scan.view.config, scan.view.schema, scan.slices),
     )
     probes = plan_probes(read, keys, cache) if known else _plan_search(read, keys, cache)
     found = sorted(LocalExecutor().run(_probe, probes, "look up"))
     schema = pa.schema([read.full_schema.field(name) for name in read.columns])
     table = pa.Table.from_batches([batch for _, rows in found for batch in rows], schema)
-    if len(names) > len(scan.config.record_key_fields):
+    if len(names) > len(scan.view.config.record_key_fields):
         # Where folders do not follow the columns, other partitions were searched too.
         table = table.filter(_is_among(table.select(names), keys))
     return table.select(list(scan.columns))
@@ -73,7 +73,9 @@ def plan_probes(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> list[Pr
         slices: Iterable[FileSlice] = scan.slices
         if partition is not None:
             slices = [slice_ for slice_ in slices if slice_.group.partition == partition]
-        slices = prune_buckets(scan.config, scan.schema, Constraints({}), key_filter, slices)
+        slices = prune_buckets(
+            scan.view.config, scan.view.schema, Constraints({}), key_filter, slices
+        )
         narrow = replace(scan, slices=(), key_filter=key_filter)
         probes += [Probe(narrow, slice_, cache) for slice_ in slices]
     return probes
@@ -81,7 +83,7 @@ def plan_probes(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> list[Pr
 
 def _plan_search(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> list[Probe]:
     """Return each slice that can hold one of the keys, whose text is not known."""
-    fields = scan.config.record_key_fields
+    fields = scan.view.config.record_key_fields
     join_key_texts(key_texts({name: keys.column(name) for name in fields}, fields), True)
     folders = _folders(scan, keys)
     kept = {folder for folder in folders or () if folder is not None}
@@ -95,7 +97,7 @@ def _plan_search(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> list[P
 
 def _by_partition(scan: Scan, keys: pa.RecordBatch) -> Mapping[str | None, Sequence[str]]:
     """Spell the keys, by partition where they say it and folders follow; None is all partitions."""
-    config = scan.config
+    config = scan.view.config
     fields = config.record_key_fields
     texts = key_texts({name: keys.column(name) for name in fields}, fields)
     spelled = [join_key_texts(texts, config.composite_key)]
@@ -117,11 +119,14 @@ def _folders(scan: Scan, keys: pa.RecordBatch) -> list[str | None] | None:
 
     None instead of a list where the keys do not say it, or folders do not follow from columns.
     """
-    config = scan.config
+    config = scan.view.config
     if not set(keys.schema.names).issuperset(config.partition_fields):
         return None
     there = {slice_.group.partition for slice_ in scan.slices}
-    if not folders_follow_columns(config) or odd_folder(config, scan.schema, there) is not None:
+    if (
+        not folders_follow_columns(config)
+        or odd_folder(config, scan.view.schema, there) is not None
+    ):
         return None
     found: list[str | None] = partition_column(keys, config, strict=False).to_pylist()
     return found

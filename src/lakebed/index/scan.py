@@ -14,9 +14,8 @@ from lakebed.format.meta_columns import COMMIT_TIME, META_FIELDS, RECORD_KEY
 from lakebed.format.names import BaseFileName, parse_data_name
 from lakebed.index.prune import prune_slices
 from lakebed.merge.align import align
-from lakebed.merge.rule import Merger, MergeRule
+from lakebed.merge.rule import Merger
 from lakebed.model.packing import file_cost
-from lakebed.storage.storage import Storage
 from lakebed.table.changes.column_types import check_column_types
 from lakebed.table.changes.commit_range import RangeCommit
 from lakebed.table.changes.history import GroupHistory, PastSlice
@@ -24,17 +23,16 @@ from lakebed.table.changes.incremental import incremental_slices, written_groups
 from lakebed.table.changes.log_compactions import superseded_files
 from lakebed.table.changes.named import gone
 from lakebed.table.changes.touched_keys import logged_keys
-from lakebed.table.config import TableConfig
 from lakebed.table.damage import check_whole
 from lakebed.table.file_group import FileGroupId, FileSlice, LogFile, LostFile
 from lakebed.table.key_filter import KeyFilter
 from lakebed.table.log_reader import slice_sources
-from lakebed.table.merge_rule import merge_rule
 from lakebed.table.row_group_filter import RowGroupFilter
 from lakebed.table.run_source import RunSource
 from lakebed.table.slice_reader import read_slice
 from lakebed.table.snapshot import Snapshot
-from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline
+from lakebed.table.view import TableView
+from lakebed.timeline.timeline import COMMIT_ACTIONS
 
 # About what is read of a large file to find a few keys in it.
 _FEW_KEYS_BYTES = 1 << 20
@@ -50,22 +48,18 @@ class Scan:
     that hold a part of a row.
     """
 
-    storage: Storage
-    config: TableConfig
-    timeline: Timeline
-    schema: pa.Schema
+    view: TableView
     columns: tuple[str, ...]
     where: str | None
     slices: tuple[FileSlice, ...]
     key_filter: KeyFilter | None
-    rule: MergeRule
     commits: tuple[str, ...] | None = None
     wholes: Mapping[FileGroupId, PastSlice] = field(default_factory=dict)
 
     @property
     def full_schema(self) -> pa.Schema:
         """Give the meta columns and the table's."""
-        return pa.schema([*META_FIELDS, *self.schema])
+        return pa.schema([*META_FIELDS, *self.view.schema])
 
     @property
     def cost_bytes(self) -> int:
@@ -105,7 +99,7 @@ class Scan:
 
     def sources(self, slice_: FileSlice) -> Sequence[RunSource]:
         """Give the runs of a slice."""
-        return slice_sources(self.storage, slice_, self.config, self.timeline.is_committed)
+        return slice_sources(self.view, slice_)
 
     def read(
         self,
@@ -137,7 +131,7 @@ class Scan:
         comes too, as in Hudi.
         """
         wanted = list(dict.fromkeys([*columns, RECORD_KEY, COMMIT_TIME]))
-        if self.config.is_lsm_tree:
+        if self.view.config.is_lsm_tree:
             keys = self.key_filter or self._written_keys(slice_)
             for batch in self._read(slice_, wanted, predicate, key_filter=keys):
                 ours = pc.is_in(batch.column(COMMIT_TIME), value_set=commits)
@@ -172,13 +166,12 @@ class Scan:
             return None
 
         def may_hold(log: LogFile) -> bool:
-            commit = self.timeline.completed(log.name.instant)
+            commit = self.view.timeline.completed(log.name.instant)
             own = commit is not None and commit.plan_action in COMMIT_ACTIONS
             return log.name.instant in ours or not own
 
         logs = tuple(filter(may_hold, slice_.log_files))
-        visible = self.timeline.is_committed
-        return logged_keys(self.storage, slice_, logs, self.config, visible)
+        return logged_keys(self.view, slice_, logs)
 
     def _whole_of_parts(self, slice_: FileSlice) -> FileSlice | None:
         """Give all of a slice some of whose rows are parts: what they lack is in older files.
@@ -204,17 +197,12 @@ class Scan:
         if predicate is not None:
             row_groups = RowGroupFilter(predicate.bound, self.full_schema)
         return read_slice(
-            self.storage,
+            self.view,
             slice_,
-            self.config,
-            self.schema,
             columns,
-            self.rule,
-            self.timeline.is_committed,
             key_filter=key_filter or self.key_filter,
-            buffer_bytes=self.config.read_buffer_bytes,
-            sources=sources,
             row_groups=row_groups,
+            sources=sources,
         )
 
 
@@ -306,19 +294,8 @@ def _scan(
     where: str | None,
     merger: Merger | None,
 ) -> Scan:
+    view = snapshot.view(merger)
     pruned = prune_slices(snapshot.config, snapshot.schema, where, slices)
-    # A merger of somebody's own is only asked for where rows must be merged.
-    merges = any(slice_.needs_merge for slice_ in pruned.slices)
-    return Scan(
-        storage=snapshot.storage,
-        config=snapshot.config,
-        timeline=snapshot.timeline,
-        schema=snapshot.schema,
-        columns=tuple(columns),
-        where=where,
-        slices=tuple(pruned.slices),
-        key_filter=pruned.key_filter,
-        rule=merge_rule(snapshot.config, merger, schema_text=snapshot.schema_text)
-        if merges
-        else MergeRule(),
-    )
+    if any(slice_.needs_merge for slice_ in pruned.slices):
+        _ = view.rule  # refused here rather than by a task
+    return Scan(view, tuple(columns), where, tuple(pruned.slices), pruned.key_filter)

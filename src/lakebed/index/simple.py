@@ -24,7 +24,6 @@ from lakebed.format.meta_columns import RECORD_KEY
 from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import Run
 from lakebed.merge.window import merge_runs
-from lakebed.storage.storage import Storage
 from lakebed.table.config import TableConfig
 from lakebed.table.file_group import FileSlice, LogFile
 from lakebed.table.log_reader import slice_sources
@@ -32,6 +31,7 @@ from lakebed.table.property_values import flag
 from lakebed.table.run_reader import Needs, open_run
 from lakebed.table.run_source import RunSource
 from lakebed.table.snapshot import Snapshot
+from lakebed.table.view import TableView
 from lakebed.timeline.archived import read_completions
 from lakebed.timeline.timeline import Timeline
 
@@ -106,26 +106,26 @@ def _key_logs(
     return tuple(log for log in slice_.log_files if not is_plain(log))
 
 
-def key_runs(storage: Storage, config: TableConfig, slices: Sequence[FileSlice]) -> list[Run]:
+def key_runs(view: TableView, slices: Sequence[FileSlice]) -> list[Run]:
     """Return for each of `slices`, which `indexed_slices` gave, a run of its keys and its number.
 
     Files are opened when they are read. One that is not marked as sorted is sorted in memory.
     """
-    return [_key_run(storage, config, slice_, number) for number, slice_ in enumerate(slices)]
+    return [_key_run(view, slice_, number) for number, slice_ in enumerate(slices)]
 
 
-def _key_run(storage: Storage, config: TableConfig, slice_: FileSlice, number: int) -> Run:
+def _key_run(view: TableView, slice_: FileSlice, number: int) -> Run:
     base = replace(slice_, log_files=slice_.key_logs, boundary=None)
     needs = Needs((), buffer_bytes=_BUFFER_BYTES)
 
     def keys(source: RunSource) -> Iterator[pa.RecordBatch]:
         place = pa.scalar(str(number))
-        for batch in open_run(storage, source, needs).batches:
+        for batch in open_run(view.storage, source, needs).batches:
             columns = [batch.column(RECORD_KEY), pa.repeat(place, batch.num_rows)]
             yield pa.RecordBatch.from_arrays(columns, schema=PLACES_SCHEMA)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        sources = slice_sources(storage, base, config, lambda _: True)
+        sources = slice_sources(view, base)
         if len(sources) == 1:
             yield from keys(sources[0])
             return

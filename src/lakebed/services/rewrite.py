@@ -15,9 +15,7 @@ from lakebed.commit.fence import Fence
 from lakebed.format.commit_metadata import WriteStat
 from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
 from lakebed.format.names import TOMBSTONES, BaseFileName
-from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import DELETED, FLAGS
-from lakebed.storage.storage import Storage
 from lakebed.table.config import TableConfig
 from lakebed.table.data_writer import DataFileStats, DataFileWriter
 from lakebed.table.file_group import FileGroupId, FileSlice, join_path
@@ -25,7 +23,7 @@ from lakebed.table.log_writer import LogFileStats, LogRunWriter, NewLog
 from lakebed.table.run_source import RunSource
 from lakebed.table.slice_reader import read_slice
 from lakebed.table.tombstones import forgotten_deletes
-from lakebed.timeline.timeline import Timeline
+from lakebed.table.view import TableView
 from lakebed.write.status import NOTHING_COMPACTED
 
 # When a row was written does not change by rewriting it.
@@ -42,13 +40,8 @@ class Rewrite:
     Logs beside base files are written by `log_config`.
     """
 
-    storage: Storage
-    config: TableConfig
+    view: TableView
     log_config: TableConfig
-    rule: MergeRule
-    timeline: Timeline
-    schema: pa.Schema
-    schema_text: str
     instant: str
     fence: Fence
     cutoff: str
@@ -56,7 +49,7 @@ class Rewrite:
     @property
     def columns(self) -> list[str]:
         """Return the columns that are read and carried over."""
-        return [*_CARRIED, RECORD_KEY, *self.schema.names]
+        return [*_CARRIED, RECORD_KEY, *self.view.schema.names]
 
     def read(
         self,
@@ -71,14 +64,9 @@ class Rewrite:
         It is not called where all deletes are forgotten.
         """
         return read_slice(
-            self.storage,
+            replace(self.view, own_buffer_bytes=buffer_bytes),
             slice_,
-            self.config,
-            self.schema,
             self.columns,
-            self.rule,
-            self.timeline.is_committed,
-            buffer_bytes=buffer_bytes or self.config.read_buffer_bytes,
             sources=sources,
             by_key=True,
             deletes=deletes if self.cutoff else None,
@@ -119,10 +107,10 @@ class RewrittenFile:
         name = BaseFileName(group.file_id, write_token, rewrite.instant).encode()
         path = join_path(group.partition, name)
         self._writer = DataFileWriter(
-            rewrite.storage.open_write(path),
+            rewrite.view.storage.open_write(path),
             path,
-            rewrite.schema,
-            table_name=rewrite.config.name,
+            rewrite.view.schema,
+            table_name=rewrite.view.config.name,
             instant=rewrite.instant,
             partition_path=group.partition,
             task=number,
@@ -133,7 +121,7 @@ class RewrittenFile:
     def put(self, rows: pa.RecordBatch) -> None:
         """Append rows in key order, with their commit times and sequence numbers."""
         self._writer.write(
-            rows.select(self._rewrite.schema.names),
+            rows.select(self._rewrite.view.schema.names),
             rows.column(RECORD_KEY),
             commit_times=rows.column(COMMIT_TIME),
             commit_seqnos=rows.column(COMMIT_SEQNO),
@@ -147,15 +135,15 @@ class RewrittenFile:
         if self._log is None:
             self._log = LogRunWriter(
                 NewLog(
-                    storage=self._rewrite.storage,
+                    storage=self._rewrite.view.storage,
                     config=self._rewrite.log_config,
                     partition=self._group.partition,
                     file_id=self._group.file_id,
                     write_token=self._write_token,
                     version=TOMBSTONES,
                     instant=self._rewrite.instant,
-                    schema=self._rewrite.schema,
-                    table_schema_text=self._rewrite.schema_text,
+                    schema=self._rewrite.view.schema,
+                    table_schema_text=self._rewrite.view.avro_schema,
                 )
             )
         # What lies below the new base file is merged: nothing is left that a delete must beat.

@@ -133,7 +133,7 @@ def _keys_through_python(
     def read(numbers: Iterator[int]) -> Iterator[pa.RecordBatch]:
         for number in numbers:
             group = slices[number].group
-            (run,) = key_runs(spec.storage, spec.config, [slices[number]])
+            (run,) = key_runs(spec.view, [slices[number]])
             for batch in run.batches:
                 place = (group.partition, group.file_id)
                 texts = [pa.repeat(pa.scalar(text), batch.num_rows) for text in place]

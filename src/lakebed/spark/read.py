@@ -81,16 +81,16 @@ def plan_frame(spark: SparkSession, scan: Scan) -> FramePlan:
     # A batch without columns would lose its rows on the way to Spark.
     wanted = scan.columns_with(predicate) or [RECORD_KEY]
     # Some releases of Hudi put meta columns into files of tables that have none.
-    hidden = not scan.config.has_meta_columns and not set(wanted).isdisjoint(META_COLUMNS)
+    hidden = not scan.view.config.has_meta_columns and not set(wanted).isdisjoint(META_COLUMNS)
     fields = [scan.full_schema.field(name) for name in wanted]
     plain = tuple(
         s
         for s in scan.slices
         if not s.needs_merge
         and not hidden
-        and is_native(scan.storage, s)
+        and is_native(scan.view.storage, s)
         and s.base_file is not None
-        and shows_alike(scan.storage, s.base_file, fields)
+        and shows_alike(scan.view.storage, s.base_file, fields)
     )
     read_by_spark = set(plain)
     others = tuple(s for s in scan.slices if s not in read_by_spark)
@@ -108,7 +108,7 @@ def read_frame(spark: SparkSession, plan: FramePlan, held: pa.Table | None = Non
     frames = []
     if plan.plain:
         files = [s.base_file for s in plan.plain if s.base_file is not None]
-        native = native_frame(spark, scan.storage, files, arrow_to_spark(scan.full_schema))
+        native = native_frame(spark, scan.view.storage, files, arrow_to_spark(scan.full_schema))
         if scan.commits is not None:
             native = native.where(native[COMMIT_TIME].isin(list(scan.commits)))
         frames.append(native.select(*_quoted(schema.names)))
@@ -141,7 +141,7 @@ def changes_frame(spark: SparkSession, scan: ChangeScan) -> DataFrame:
     if not scan.groups:
         return spark.createDataFrame([], schema)
     check_arrow(spark)
-    check_reachable(scan.reader.storage)
+    check_reachable(scan.reader.view.storage)
     groups, travelling = scan.groups, replace(scan, groups=())
 
     def read(numbers: Iterator[int]) -> Iterator[pa.RecordBatch]:
@@ -203,7 +203,7 @@ def native_frame(
 def _through_python(spark: SparkSession, scan: Scan, schema: StructType) -> DataFrame:
     scan.check_readable()
     check_arrow(spark)
-    check_reachable(scan.storage)
+    check_reachable(scan.view.storage)
     slices, names, predicate = scan.slices, scan.columns, scan.predicate()
     travelling = replace(scan, slices=())
 

@@ -24,6 +24,7 @@ from lakebed.table.file_group import BaseFile, FileSlice, LogFile
 from lakebed.table.parquet_source import open_parquet
 from lakebed.table.run_source import RunKind, RunSource
 from lakebed.table.torn_log import TornLog, check_torn
+from lakebed.table.view import TableView
 
 _PARQUET_MAGIC = b"PAR1"
 _READ = frozenset({BlockType.AVRO_DATA, BlockType.PARQUET_DATA, BlockType.DELETE})
@@ -43,9 +44,7 @@ class _Found:
     torn: TornLog | None = None
 
 
-def slice_sources(
-    storage: Storage, slice_: FileSlice, config: TableConfig, is_visible: Callable[[str], bool]
-) -> list[RunSource]:
+def slice_sources(view: TableView, slice_: FileSlice) -> list[RunSource]:
     """Return the runs of `slice_` in the order in which they replay, the base file first.
 
     The logs of an `lsm_tree` table replay in the order of the slice: tombstones, then slice by
@@ -57,16 +56,17 @@ def slice_sources(
     that this release does not read are UnsupportedError, if they count.
     """
     check_whole([slice_])
+    storage, config = view.storage, view.config
     logs: Sequence[LogFile] = (*slice_.tombstones, *slice_.log_files)
     if not config.is_lsm_tree:
         logs = sorted(logs, key=lambda log: replay_key(log.name))
     found: list[_Found] = []
     for log in logs:
         # Under an inline name there may be a rollback, which counts whatever its instant.
-        unseen = isinstance(log.name, NativeLogName) and not is_visible(log.name.instant)
+        unseen = isinstance(log.name, NativeLogName) and not view.is_visible(log.name.instant)
         if not log.is_cdc and not unseen:
             found.extend(_read_log(storage, log, config))
-    counted = _without_rolled_back(found, is_visible)
+    counted = _without_rolled_back(found, view.is_visible)
     at_own_place = config.is_lsm_tree and all(isinstance(log.name, NativeLogName) for log in logs)
     sources = []
     for item in _without_replaced(counted, at_own_place=at_own_place):

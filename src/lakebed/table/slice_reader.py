@@ -21,7 +21,6 @@ from lakebed.table.file_group import BaseFile, Boundary, FileSlice
 from lakebed.table.key_filter import KeyFilter, check_ascending
 from lakebed.table.log_reader import slice_sources
 from lakebed.table.parquet_source import (
-    BUFFER_BYTES,
     READ_ROWS,
     ParquetFooter,
     ParquetSource,
@@ -35,6 +34,7 @@ from lakebed.table.run_source import RunSource
 from lakebed.table.schema import find_field
 from lakebed.table.spill import Spills
 from lakebed.table.tombstones import forgotten_deletes
+from lakebed.table.view import TableView
 
 # The batches of all runs of a merge together have about so many rows. Beside them each run holds
 # a page of every column.
@@ -45,62 +45,46 @@ _MIN_MERGE_ROWS = 1_024
 
 
 def read_slice(
-    storage: Storage,
+    view: TableView,
     slice_: FileSlice,
-    config: TableConfig,
-    schema: pa.Schema,
     columns: Sequence[str],
-    rule: MergeRule,
-    is_visible: Callable[[str], bool],
     *,
     key_filter: KeyFilter | None = None,
-    buffer_bytes: int = BUFFER_BYTES,
-    sources: Sequence[RunSource] | None = None,
     row_groups: RowGroupFilter | None = None,
+    sources: Sequence[RunSource] | None = None,
     by_key: bool = False,
     deletes: Callable[[pa.RecordBatch], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of `slice_` as `columns` of the table's schema, which may be meta columns.
 
     A slice without logs gives its base file as it lies, but for what `row_groups` rules out,
-    and `rule` is not asked. Else, or if it is to be `by_key`, rows come in ascending order of
-    key, each key once unless its base file holds it several times. `is_visible` tells which instants count. `sources` are the runs of the
-    slice, if the caller has them already. `deletes`, which goes with `by_key`, is called with the
-    deleted keys on the way: their ordering values, flags and the `columns`, of which only the
-    commit time of a delete says something. Memory is bounded by runs times `buffer_bytes`; runs
+    and the merge rule is not asked. Else, or if it is to be `by_key`, rows come in ascending order
+    of key, each key once unless its base file holds it several times. `sources` are the runs of
+    the slice, if the caller has them already. `deletes`, which goes with `by_key`, is called with
+    the deleted keys on the way: their ordering values, flags and the `columns`, of which only the
+    commit time of a delete says something. Memory is bounded by runs times the view's buffer; runs
     without order are sorted in a bound of their own.
     """
     check_whole([slice_])
-    target = pa.schema(project(schema, columns))
+    target = pa.schema(project(view.schema, columns))
     if sources is None:
-        asked = by_key or slice_.needs_merge
-        sources = slice_sources(storage, slice_, config, is_visible) if asked else []
+        sources = slice_sources(view, slice_) if by_key or slice_.needs_merge else []
     if not by_key and all(source.is_base for source in sources):
         footer = sources[0].footer if sources else None
-        batches = gather(
-            _read_base(
-                storage,
-                slice_.base_file,
-                footer,
-                target,
-                key_filter,
-                row_groups,
-                buffer_bytes,
-                # Some releases of Hudi put columns there that others must not see.
-                hidden=() if config.has_meta_columns else META_COLUMNS,
-            )
-        )
+        batches = gather(_read_base(view, slice_.base_file, footer, target, key_filter, row_groups))
     else:
+        # A base file alone needs no rule, which may not be known here.
+        rule = MergeRule() if all(source.is_base for source in sources) else view.rule
         needs = Needs(
-            fields=_merged_fields(schema, target, rule),
-            ordering=_ordering(schema, rule),
-            delete_marker=config.delete_marker,
+            fields=_merged_fields(view.schema, target, rule),
+            ordering=_ordering(view.schema, rule),
+            delete_marker=view.config.delete_marker,
             key_filter=key_filter,
-            virtual_key=virtual_key(config),
-            buffer_bytes=buffer_bytes,
+            virtual_key=virtual_key(view.config),
+            buffer_bytes=view.buffer_bytes,
             max_rows=min(READ_ROWS, max(_MIN_MERGE_ROWS, _MERGE_ROWS // max(1, len(sources)))),
         )
-        batches = _merge(storage, slice_, sources, needs, rule, target, deletes)
+        batches = _merge(view.storage, slice_, sources, needs, rule, target, deletes)
     try:
         yield from batches
     finally:
@@ -120,7 +104,7 @@ def virtual_key(config: TableConfig) -> VirtualKey | None:
 
 
 def _ordering(schema: pa.Schema, rule: MergeRule) -> tuple[pa.Field, ...]:
-    """Give the ordering columns under the names that the rule has for them."""
+    """Return the ordering columns under the names that the rule has for them."""
     fields = []
     for name in rule.ordering_fields:
         position = find_field(list(schema), name)
@@ -133,7 +117,7 @@ def _ordering(schema: pa.Schema, rule: MergeRule) -> tuple[pa.Field, ...]:
 
 
 def _merged_fields(schema: pa.Schema, target: pa.Schema, rule: MergeRule) -> tuple[pa.Field, ...]:
-    """Give the columns that go through the merge: a merger of the user's own may look at all."""
+    """Return the columns that go through the merge: a merger of the user's own may look at all."""
     wanted = list(target)
     if rule.merger is not None:
         wanted += project(schema, [*META_COLUMNS, *schema.names])
@@ -144,27 +128,26 @@ def _merged_fields(schema: pa.Schema, target: pa.Schema, rule: MergeRule) -> tup
 
 
 def _read_base(
-    storage: Storage,
+    view: TableView,
     base: BaseFile | None,
     footer: ParquetFooter | None,
     target: pa.Schema,
     key_filter: KeyFilter | None,
     row_groups: RowGroupFilter | None,
-    buffer_bytes: int,
-    *,
-    hidden: Sequence[str] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a base file that no log changes, as they lie; `hidden` columns are null."""
+    """Yield the rows of a base file that no log changes, as they lie."""
     if base is None:
         return
+    # Some releases of Hudi put columns there that others must not see.
+    hidden = () if view.config.has_meta_columns else META_COLUMNS
     what = f"base file {base.path!r}"
     fields = list(target)
     if key_filter is not None and RECORD_KEY not in target.names:
         fields.append(KEY_FIELD)
-    with open_parquet(storage, base.path, what, footer=footer) as file:
+    with open_parquet(view.storage, base.path, what, footer=footer) as file:
         groups = _wanted_groups(file, key_filter, row_groups, what)
         found = find_columns(file.schema, [f for f in fields if f.name not in hidden])
-        for batch in file.read(found, buffer_bytes=buffer_bytes, row_groups=groups):
+        for batch in file.read(found, buffer_bytes=view.buffer_bytes, row_groups=groups):
             with reading(what):
                 rows = shape(batch, pa.schema(fields))
             if key_filter is not None:

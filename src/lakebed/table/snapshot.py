@@ -19,6 +19,7 @@ from lakebed.format.commit_metadata import CommitMetadata
 from lakebed.format.instant_name import LAYOUT_1, Action, State
 from lakebed.format.meta_columns import META_COLUMNS
 from lakebed.format.names import BaseFileName, parse_data_name
+from lakebed.merge.rule import Merger
 from lakebed.storage.storage import Entry, Storage
 from lakebed.table.archived_files import ArchivedFiles, read_archived_files
 from lakebed.table.base_file import read_footer
@@ -38,6 +39,7 @@ from lakebed.table.file_group import (
 from lakebed.table.lost_files import find_damage
 from lakebed.table.planned import PlannedGroup, planned_groups, slice_boundaries
 from lakebed.table.retained import REWRITES, kept_as_of, lost_kept_files, named_files
+from lakebed.table.view import TableView
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.archived import HISTORY_FOLDER, find_archived, read_completions
 from lakebed.timeline.layout import METADATA_FOLDER
@@ -246,6 +248,12 @@ class Snapshot:
             rewritten = rewritten or text
         # Where all writes are archived, what rewrote their rows since knows their schema.
         return rewritten or self.config.create_schema
+
+    def view(self, merger: Merger | None = None) -> TableView:
+        """Return what reading the slices must know; `merger` is the caller's own."""
+        return TableView(
+            self.storage, self.config, self.timeline, self.schema, self.schema_text, merger
+        )
 
     def _visible_files(self) -> Iterator[BaseFile | LogFile]:
         for entry in table_files(self.storage):

@@ -74,7 +74,7 @@ def settled_spec(
 ) -> tuple[WriteSpec, int | None]:
     """Return the write with a settled number of buckets, and that number if this write chose it."""
     index, ours = settle_buckets(transaction, choose_buckets(spec.config, segments))
-    settled = replace(spec, config=transaction.config, index=index)
+    settled = replace(spec, view=replace(spec.view, config=transaction.config), index=index)
     return settled, index.buckets if ours else None
 
 

@@ -1,6 +1,7 @@
 """What a write begins with: the index that finds its rows, and what its tasks must know."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -17,7 +18,6 @@ from lakebed.index.guest import (
 from lakebed.index.rings import LoadedRings, load_rings
 from lakebed.merge.rule import Merger
 from lakebed.table.config import ConcurrencyMode, TableConfig
-from lakebed.table.merge_rule import merge_rule
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.writer_index import (
     AutoBuckets,
@@ -88,21 +88,18 @@ def make_spec(
     config = transaction.config
     hashing = _hashing(operation, index, transaction)
     columns = settle_columns(config, operation, transaction.snapshot.schema, incoming, intake)
+    view = transaction.snapshot.view(merger)
+    _ = view.rule  # by the schema that is there: refused here rather than by a task
     return WriteSpec(
-        storage=transaction.storage,
-        config=config,
+        view=replace(view, config=config, schema=columns.table, schema_text=columns.table_text),
         index=index,
-        rule=merge_rule(config, merger, schema_text=transaction.snapshot.schema_text),
         operation=operation,
         schema=columns.staged,
-        table_schema=columns.table,
-        table_schema_text=columns.table_text,
         instant=transaction.instant.requested,
         fence=transaction.fence,
         file_ids=_file_ids(operation, index, transaction.snapshot, hashing),
         hashing=hashing,
         seed=transaction.clock.new_uuid(),
-        timeline=transaction.snapshot.timeline,
         ended=_ended(index, transaction),
         markers=columns.markers,
     )

@@ -9,7 +9,7 @@ write begins it looks whether that still holds, and takes the runs over.
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pyarrow as pa
@@ -23,7 +23,6 @@ from lakebed.index.guest import default_index
 from lakebed.model.executor import TaskId
 from lakebed.storage.storage import Storage
 from lakebed.table.config import TableConfig
-from lakebed.table.merge_rule import merge_rule
 from lakebed.table.partitions import partition_column
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.writer_index import AutoBuckets, BucketIndex, SimpleIndex, WriterIndex
@@ -111,20 +110,17 @@ def defer_write(
     config = snapshot.config
     columns = settle_columns(config, operation, snapshot.schema, incoming, intake)
     name = f"{_FOLDER}/{target.clock.now_ms()}-{target.clock.new_uuid()}"
+    view = snapshot.view(target.merger)
+    _ = view.rule  # by the schema that is there: refused here rather than by a task
     spec = WriteSpec(
-        storage=target.storage,
-        config=config,
+        view=replace(view, schema=columns.table, schema_text=columns.table_text),
         index=index,
-        rule=merge_rule(config, target.merger, schema_text=snapshot.schema_text),
         operation=operation,
         schema=columns.staged,
-        table_schema=columns.table,
-        table_schema_text=columns.table_text,
         instant=name,
         fence=Fence(target.storage, name, ""),
         file_ids={},
         seed=target.clock.new_uuid(),
-        timeline=snapshot.timeline,
         markers=columns.markers,
     )
     return DeferredWrite(spec, incoming, named, intake=intake)
@@ -160,7 +156,7 @@ def _facts(spec: WriteSpec, index: object) -> tuple[object, ...]:
     config = spec.config
     return (
         spec.schema,
-        spec.table_schema_text,
+        spec.view.avro_schema,
         spec.markers,
         index,
         spec.rule,

@@ -90,7 +90,7 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
     spec = write.spec
     name = BaseFileName(write.file_id, task.write_token, spec.instant).encode()
     path = join_path(write.partition, name)
-    fields, old_rows = [pa.field(RECORD_KEY, pa.string()), *spec.table_schema], 0
+    fields, old_rows = [pa.field(RECORD_KEY, pa.string()), *spec.view.schema], 0
     if write.old is not None:
         footer = read_footer(spec.storage, write.old.path)
         old_rows = footer.num_rows
@@ -102,7 +102,7 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
     writer = DataFileWriter(
         spec.storage.open_write(path),
         path,
-        spec.table_schema,
+        spec.view.schema,
         table_name=spec.config.name,
         instant=spec.instant,
         partition_path=write.partition,
@@ -157,7 +157,7 @@ def _with_old(
         return [old, *came], [*carried, *fields]
     # Rows that came together fill each other before they meet the old ones, as in Hudi.
     fills = [_with_filled(run, lambda rows: pa.repeat("yes", rows.num_rows)) for run in came]
-    old = _with_filled(old, partial(_gives_way, schema=write.spec.table_schema, fill=fill))
+    old = _with_filled(old, partial(_gives_way, schema=write.spec.view.schema, fill=fill))
     return (
         [*fills, replace(old, yields=True)],
         [*carried, *fields, pa.field(_FILLED, pa.string())],
@@ -185,8 +185,8 @@ def _change_log(write: FileGroupWrite, task: TaskId, open_files: ExitStack) -> C
         file_id=write.file_id,
         write_token=task.write_token,
         instant=spec.instant,
-        schema=spec.table_schema,
-        schema_text=spec.table_schema_text,
+        schema=spec.view.schema,
+        schema_text=spec.view.avro_schema,
     )
     changes = open_change_log(target, write.old, spec.rule)
     return None if changes is None else open_files.enter_context(changes)
@@ -200,7 +200,7 @@ def _old_run(write: FileGroupWrite, footer: BaseFileFooter) -> Run:
     """
     assert write.old is not None
     old, spec = write.old, write.spec
-    fields = [*(pa.field(name, pa.string()) for name in _CARRIED), *spec.table_schema]
+    fields = [*(pa.field(name, pa.string()) for name in _CARRIED), *spec.view.schema]
     source = RunSource(
         old.path, RunKind.DATA, old.name.instant, ordered=footer.is_ordered, is_base=True
     )
@@ -256,7 +256,7 @@ def _append(writer: DataFileWriter, batch: pa.RecordBatch, write: FileGroupWrite
     live = batch.filter(pa.array(~gone)) if gone.any() else batch
     if live.num_rows == 0:
         return live
-    rows = live.select(write.spec.table_schema.names)
+    rows = live.select(write.spec.view.schema.names)
     keys = live.column(RECORD_KEY)
     if write.old is None:
         writer.write(rows, keys)

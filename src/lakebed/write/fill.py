@@ -159,7 +159,7 @@ def cut_new_rows(rows: NewRows, task: TaskId) -> list[Segment]:
             Run(segment.path, read_segment(spec.storage, segment), partial=spec.is_partial)
             for segment in rows.segments
         ]
-        fields = [field.with_nullable(True) for field in spec.table_schema]
+        fields = [field.with_nullable(True) for field in spec.view.schema]
         schema = pa.schema([pa.field(RECORD_KEY, pa.string()), *fields])
         for batch in merge_in_passes(runs, spec.staged_rule, schema, spill):
             seen_bytes += batch.nbytes

@@ -150,7 +150,7 @@ def _locate(lookup: Lookup, task: TaskId) -> list[Segment]:
         keep_deletes=True,
     )
     keys = merge_in_passes(
-        key_runs(spec.storage, spec.config, lookup.slices),
+        key_runs(spec.view, lookup.slices),
         PLACES_RULE,
         PLACES_SCHEMA,
         partial(spill, "keys"),

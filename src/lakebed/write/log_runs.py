@@ -40,7 +40,7 @@ def write_log(
         version=version,
         instant=spec.instant,
         schema=spec.schema,
-        table_schema_text=spec.table_schema_text,
+        table_schema_text=spec.view.avro_schema,
         partial=spec.is_partial,
     )
     written = LogRunWriter(log).write(batches)

@@ -233,7 +233,7 @@ def _settle(move: Move, task: TaskId) -> list[Segment]:
 
 def _settled_rows(move: Move, task: TaskId) -> Iterator[PlacedRows]:
     spec = move.spec
-    fields = [_nullable(field) for field in spec.table_schema]
+    fields = [_nullable(field) for field in spec.view.schema]
     schema = pa.schema([_KEY, *fields, _PLACES, pa.field(_ALIVE, pa.string())])
     runs = [Run("rows that are there", _rows_there(move)), _rows_that_came(move, task)]
     for batch in merge_runs(runs, spec.rule, schema):
@@ -266,7 +266,7 @@ def _rows_there(move: Move) -> Iterator[pa.RecordBatch]:
     """Yield the current row of each key in these places, and the places where it is alive."""
     spec = move.spec
     names = set(spec.rule.ordering_fields)
-    wanted = [f for f in spec.table_schema if spec.is_partial or f.name in names]
+    wanted = [f for f in spec.view.schema if spec.is_partial or f.name in names]
     fields = [_nullable(field) for field in wanted]
     ordering = [field for field in fields if field.name in names]
     schema = pa.schema([_KEY, *fields])
@@ -292,16 +292,7 @@ def _live(move: Move, number: int, fields: Sequence[pa.Field]) -> Iterator[pa.Re
     """Yield the rows of a file slice in key order, as a reader sees them."""
     spec = move.spec
     schema = pa.schema([_KEY, *fields])
-    for batch in read_slice(
-        spec.storage,
-        move.slices[number],
-        spec.config,
-        spec.table_schema,
-        schema.names,
-        spec.rule,
-        spec.timeline.is_committed,
-        by_key=True,
-    ):
+    for batch in read_slice(spec.view, move.slices[number], schema.names, by_key=True):
         yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
 
@@ -336,7 +327,7 @@ def _nullable(field: pa.Field) -> pa.Field:
 
 def _with_flags(rows: pa.RecordBatch, spec: WriteSpec) -> pa.RecordBatch:
     flags = pa.array(np.zeros(rows.num_rows, dtype=np.uint8))
-    names = spec.table_schema.names
+    names = spec.view.schema.names
     columns = [rows.column(RECORD_KEY), flags, *map(rows.column, names), rows.column(PLACES)]
-    fields = [_KEY, pa.field(FLAGS, pa.uint8()), *spec.table_schema, _PLACES]
+    fields = [_KEY, pa.field(FLAGS, pa.uint8()), *spec.view.schema, _PLACES]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))

@@ -52,7 +52,7 @@ def write_partial_log(
 ) -> WriteStatus:
     """Write `rows`, sorted and each key once, as logs of partial and of whole rows."""
     spec, group = write.spec, write.slice_.group
-    whole = replace(spec, schema=spec.table_schema, operation=UPSERT)
+    whole = replace(spec, schema=spec.view.schema, operation=UPSERT)
     joined = _join(write, rows)
     if _fills(spec):
         return write_log(whole, group.partition, group.file_id, task, 1, joined, write.slice_)
@@ -113,7 +113,7 @@ class _Apart:
 def _fills(spec: WriteSpec) -> bool:
     """Tell whether rows are made whole, because Hudi would not read partial ones as we mean them."""
     read_by_hudi = spec.config.version < _PARTIAL_SINCE
-    return read_by_hudi or not spec.rule.ordering_fields or IS_DELETED in spec.table_schema.names
+    return read_by_hudi or not spec.rule.ordering_fields or IS_DELETED in spec.view.schema.names
 
 
 def _join(write: PartialWrite, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -125,19 +125,10 @@ def _join(write: PartialWrite, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
         rows = list(rows)
         keys = [key for batch in rows for key in batch.column(RECORD_KEY).to_pylist()]
         key_filter = KeyFilter.of(keys=keys)
-    there = read_slice(
-        spec.storage,
-        write.slice_,
-        spec.config,
-        spec.table_schema,
-        [RECORD_KEY, *(spec.table_schema.names if fills else ())],
-        spec.rule,
-        spec.timeline.is_committed,
-        key_filter=key_filter,
-        # Another writer's base file may be in any order.
-        by_key=True,
-    )
-    columns = [field.with_nullable(True) for field in spec.table_schema]
+    names = [RECORD_KEY, *(spec.view.schema.names if fills else ())]
+    # By key, as another writer's base file may be in any order.
+    there = read_slice(spec.view, write.slice_, names, key_filter=key_filter, by_key=True)
+    columns = [field.with_nullable(True) for field in spec.view.schema]
     fields = [
         pa.field(RECORD_KEY, pa.string()),
         pa.field(CAME, pa.uint8()),

@@ -133,7 +133,7 @@ def execute_write(
             properties = index_properties(index, transaction.config.record_key_fields)
             with transaction.locked():
                 transaction.config = update_properties(transaction.storage, properties)
-        metadata = _metadata(operation, spec.table_schema_text, written, replaced)
+        metadata = _metadata(operation, spec.view.avro_schema, written, replaced)
         completion = transaction.complete(
             metadata,
             {status.partition for status in written},

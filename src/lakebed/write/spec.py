@@ -14,8 +14,8 @@ from lakebed.index.rings import LoadedRings, first_ring
 from lakebed.merge.rule import MergeRule
 from lakebed.storage.storage import Storage
 from lakebed.table.config import ConcurrencyMode, TableConfig, TableType
+from lakebed.table.view import TableView
 from lakebed.table.writer_index import ConsistentHashingIndex, SimpleIndex, WriterIndex
-from lakebed.timeline.timeline import Timeline
 from lakebed.write.columns import Marker
 from lakebed.write.operation import UPSERT, Kind, Operation
 
@@ -26,30 +26,40 @@ DEFAULT_MEMORY_BYTES = 64 << 20
 class WriteSpec:
     """One write: where to, as what, under which instant.
 
-    `schema` are the columns that rows bring, `table_schema` those of the table: fewer come
-    with a delete (the key) or a partial update. `markers` are the columns that say of a row that
+    `schema` are the columns that rows bring, and the view's those of the table with this write:
+    fewer come with a delete (the key) or a partial update. `markers` are the columns that say of a row that
     it is a delete, each with the text that says so (None: the truth value).
     """
 
-    storage: Storage
-    config: TableConfig
+    view: TableView
     index: WriterIndex
-    rule: MergeRule
     operation: Operation
     schema: pa.Schema
-    table_schema: pa.Schema
-    table_schema_text: str
     instant: str
     fence: Fence
     file_ids: Mapping[BucketPlace, str]
     seed: str
-    timeline: Timeline = field(default_factory=Timeline)
     markers: tuple[Marker, ...] = ()
     # Where writers do not wait for each other: the instants that ended file groups of buckets.
     ended: Mapping[BucketPlace, str] = field(default_factory=dict)
     memory_bytes: int = DEFAULT_MEMORY_BYTES
     # With consistent hashing: where on storage each partition's buckets are said.
     hashing: LoadedRings = field(default_factory=LoadedRings)
+
+    @property
+    def storage(self) -> Storage:
+        """Return where the table lies."""
+        return self.view.storage
+
+    @property
+    def config(self) -> TableConfig:
+        """Return how the table is configured."""
+        return self.view.config
+
+    @property
+    def rule(self) -> MergeRule:
+        """Return how versions of a key are merged."""
+        return self.view.rule
 
     def file_id(self, place: BucketPlace) -> str:
         """Give the file group of a bucket: the one that exists, or a new one.

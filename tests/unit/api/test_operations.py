@@ -276,8 +276,9 @@ def test_update_columns_writes_whole_rows_wherever_hudi_would_misread_partial_on
         table.update_columns(some(id=["a", "b"], dt=["p", "p"], ts=[2, 0], v=[3, 3]))
         table.update_columns(some(id=["a", "n"], dt=["p", "p"], ts=[3, 3]))
         assert values(table) == {"a": 3, "b": 1, "n": None}
-        (slice_,) = load_snapshot(table._storage, table.config).slices
-        sources = slice_sources(table._storage, slice_, table.config, lambda _: True)
+        snapshot = load_snapshot(table._storage, table.config)
+        (slice_,) = snapshot.slices
+        sources = slice_sources(snapshot.view(), slice_)
         assert any(source.partial for source in sources) == (version == 10 and not mark)
 
 

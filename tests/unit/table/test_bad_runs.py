@@ -11,12 +11,10 @@ from lakebed.format.names import LogKind
 from lakebed.format.native_footer import FooterKind
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.objects import memory_storage
-from lakebed.table.merge_rule import merge_rule
 from lakebed.table.parquet_source import open_parquet
 from lakebed.table.slice_reader import read_slice
 from support.runs import (
     RECORD,
-    SCHEMA,
     Slice,
     block,
     config,
@@ -42,15 +40,7 @@ def storage(request, tmp_path):
 
 
 def read(slice_, table=TABLE):
-    batches = read_slice(
-        slice_.storage,
-        slice_.value,
-        table,
-        SCHEMA,
-        ["id", "v"],
-        merge_rule(table),
-        lambda _: True,
-    )
+    batches = read_slice(slice_.view(table), slice_.value, ["id", "v"])
     return [row for batch in batches for row in batch.to_pylist()]
 
 

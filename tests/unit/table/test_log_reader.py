@@ -37,9 +37,8 @@ def slice_():
 
 
 def sources(slice_, version=9, invisible=(), **properties):
-    hidden = {instant(number) for number in invisible}
-    told = config(version, **properties)
-    return slice_sources(slice_.storage, slice_.value, told, lambda i: i not in hidden)
+    view = slice_.view(config(version, **properties), invisible=invisible)
+    return slice_sources(view, slice_.value)
 
 
 def inline_name(number):

@@ -9,7 +9,6 @@ import pytest
 
 from lakebed.errors import CorruptError
 from lakebed.expr.predicate import Predicate
-from lakebed.merge.rule import MergeRule
 from lakebed.storage.objects import memory_storage
 from lakebed.table.parquet_source import open_parquet
 from lakebed.table.row_group_filter import RowGroupFilter
@@ -278,14 +277,7 @@ def test_only_the_row_groups_that_are_left_are_read():
         return sum(
             batch.num_rows
             for batch in read_slice(
-                slice_.storage,
-                slice_.value,
-                config(),
-                schema,
-                ["id", "v"],
-                MergeRule(),
-                lambda _: True,
-                row_groups=chosen,
+                slice_.view(config(), schema), slice_.value, ["id", "v"], row_groups=chosen
             )
         )
 

@@ -5,20 +5,12 @@ import pytest
 from lakebed.merge.rule import MergeRule
 from lakebed.storage.objects import memory_storage
 from lakebed.table.slice_reader import read_slice
-from support.runs import SCHEMA, Slice, config, marked, parquet, with_meta
+from support.runs import Slice, config, marked, parquet, with_meta
 
 
 def keyed(slice_: Slice, *, by_key: bool, columns=("id", "v"), rule=None) -> list[tuple]:
-    batches = read_slice(
-        slice_.storage,
-        slice_.value,
-        config(),
-        SCHEMA,
-        columns,
-        rule or MergeRule(("ts",)),
-        lambda _: True,
-        by_key=by_key,
-    )
+    view = slice_.view(config(), rule=rule or MergeRule(("ts",)))
+    batches = read_slice(view, slice_.value, columns, by_key=by_key)
     return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
 
 
@@ -43,16 +35,7 @@ def test_a_base_file_without_order_gives_all_its_rows_in_order(unsorted):
 
 
 def test_without_columns_every_row_is_counted(unsorted):
-    batches = read_slice(
-        unsorted.storage,
-        unsorted.value,
-        config(),
-        SCHEMA,
-        [],
-        MergeRule(),
-        lambda _: True,
-        by_key=True,
-    )
+    batches = read_slice(unsorted.view(config()), unsorted.value, [], by_key=True)
     assert [(batch.num_columns, batch.num_rows) for batch in batches] == [(0, 4)]
 
 

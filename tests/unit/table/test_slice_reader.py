@@ -17,7 +17,6 @@ from lakebed.format.log_block import BlockType
 from lakebed.format.meta_columns import META_COLUMNS, RECORD_KEY
 from lakebed.format.names import LogKind, parse_data_name
 from lakebed.format.native_footer import FooterKind
-from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.objects import memory_storage
@@ -60,12 +59,8 @@ def row(key, v, ts=0, **more):
 
 
 def read(slice_, table=EVENT_TIME, columns=("id", "v"), schema=SCHEMA, rule=None, **options):
-    rule = merge_rule(table) if rule is None else rule
-    batches = list(
-        read_slice(
-            slice_.storage, slice_.value, table, schema, columns, rule, lambda _: True, **options
-        )
-    )
+    view = slice_.view(table, schema, rule, options.pop("buffer_bytes", None))
+    batches = list(read_slice(view, slice_.value, columns, **options))
     for batch in batches:
         batch.validate(full=True)
         assert batch.schema.names == list(columns)
@@ -256,7 +251,7 @@ class TestUnorderedRuns:
         noise = np.random.default_rng(3).permutation(2000)
         rows = [row(f"{i % 500:04d}", int(i)) for i in noise]
         slice_.inline(1, data_block(1, rows[:1000]), data_block(1, rows[1000:]))
-        sources = slice_sources(slice_.storage, slice_.value, EVENT_TIME, lambda _: True)
+        sources = slice_sources(slice_.view(EVENT_TIME), slice_.value)
         needs = Needs(tuple(SCHEMA), sort_bytes=2_000, max_rows=100)
         ((_, run),) = open_runs(slice_.storage, sources, needs)
         found = pa.Table.from_batches(run.batches)
@@ -267,7 +262,7 @@ class TestUnorderedRuns:
         slice_.inline(1, data_block(1, [row("b", 1), row("a", 1)]), delete_block(1, ["b"]))
         slice_.inline(2, avro_block(2, [row("c", 2), row("b", 2)]))
         slice_.inline(3, data_block(3, [row("d", 3)], ordered=True))
-        sources = slice_sources(slice_.storage, slice_.value, EVENT_TIME, lambda _: True)
+        sources = slice_sources(slice_.view(EVENT_TIME), slice_.value)
         opened = open_runs(slice_.storage, sources, Needs(tuple(SCHEMA)))
         assert [source.instant for source, _ in opened] == [instant(1), instant(3)]
         batch = pa.Table.from_batches(opened[0][1].batches).combine_chunks()
@@ -349,31 +344,21 @@ def many(count):
 def test_batches_are_bounded_by_the_buffer_and_gathered(slice_):
     slice_.base(1, parquet(many(20_000), marked(True), row_group_rows=1000))
     slice_.inline(2, data_block(2, [row("k00005", -1, 9)], ordered=True))
-    (source, _) = slice_sources(slice_.storage, slice_.value, EVENT_TIME, lambda _: True)
+    (source, _) = slice_sources(slice_.view(EVENT_TIME), slice_.value)
     for buffer_bytes in (50_000, 500_000):
         needs = Needs(tuple(SCHEMA), buffer_bytes=buffer_bytes)
         sizes = [b.nbytes for b in open_run(slice_.storage, source, needs).batches]
         # The estimate before the first batch is rough.
         assert max(sizes) < 2 * buffer_bytes
-    found = list(
-        read_slice(
-            slice_.storage,
-            slice_.value,
-            EVENT_TIME,
-            SCHEMA,
-            ["v"],
-            merge_rule(EVENT_TIME),
-            lambda _: True,
-            buffer_bytes=50_000,
-        )
-    )
+    view = slice_.view(EVENT_TIME, buffer_bytes=50_000)
+    found = list(read_slice(view, slice_.value, ["v"]))
     assert sum(batch.num_rows for batch in found) == 20_000
 
 
 def test_no_batch_has_more_rows_than_asked_for(slice_):
     slice_.base(1, parquet(many(20_000), marked(True), row_group_rows=5_000))
     slice_.inline(2, data_block(2, [row("k00005", -1, 9)], ordered=True))
-    (source, _) = slice_sources(slice_.storage, slice_.value, EVENT_TIME, lambda _: True)
+    (source, _) = slice_sources(slice_.view(EVENT_TIME), slice_.value)
     needs = Needs(tuple(SCHEMA), max_rows=1_500)
     sizes = [batch.num_rows for batch in open_run(slice_.storage, source, needs).batches]
     assert sum(sizes) == 20_000
@@ -392,7 +377,7 @@ def test_memory_does_not_grow_with_a_block_or_its_row_groups(slice_):
     slice_.inline(1, block(BlockType.PARQUET_DATA, 1, content, SCHEMA=RECORD))
     size_bytes = len(content)
     del content
-    (source,) = slice_sources(slice_.storage, slice_.value, EVENT_TIME, lambda _: True)
+    (source,) = slice_sources(slice_.view(EVENT_TIME), slice_.value)
     base, peak, seen = pa.total_allocated_bytes(), 0, 0
     needs = Needs(tuple(schema), buffer_bytes=200_000)
     for batch in open_run(slice_.storage, source, needs).batches:
@@ -406,16 +391,7 @@ def test_memory_does_not_grow_with_a_block_or_its_row_groups(slice_):
 def test_a_reader_that_stops_early_leaves_no_file_open(slice_):
     slice_.base(1, parquet(many(5000), marked(True), row_group_rows=100))
     slice_.inline(2, data_block(2, [row("a", 1)]))
-    rows = read_slice(
-        slice_.storage,
-        slice_.value,
-        EVENT_TIME,
-        SCHEMA,
-        ["v"],
-        MergeRule(),
-        lambda _: True,
-        buffer_bytes=2000,
-    )
+    rows = read_slice(slice_.view(COMMIT_TIME, buffer_bytes=2000), slice_.value, ["v"])
     next(rows)
     rows.close()
 
@@ -570,7 +546,7 @@ def test_what_our_writer_writes_is_ordered_and_reads_as_it_was_meant(slice_, ver
     )
     for stats in LogRunWriter(log).write([batch]):
         slice_.logs.append(LogFile("", parse_data_name(stats.path), stats.size_bytes))
-    sources = slice_sources(slice_.storage, slice_.value, table, lambda _: True)
+    sources = slice_sources(slice_.view(table), slice_.value)
     assert [str(source.kind) for source in sources][:3] == ["data", "data", "deletes"]
     assert all(source.ordered for source in sources)
     wanted = {f"k{i:04d}": 1 if i % 3 else i // 3 for i in range(3000)}

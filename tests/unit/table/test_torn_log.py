@@ -2,7 +2,7 @@
 
 import functools
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pytest
@@ -12,7 +12,6 @@ from lakebed.format.log_block import BlockType, HeaderKey
 from lakebed.format.log_scan import BlockPlace, scan_blocks
 from lakebed.storage.storage import Storage
 from lakebed.table.file_group import FileSlice
-from lakebed.table.merge_rule import merge_rule
 from lakebed.table.slice_reader import read_slice
 from lakebed.table.snapshot import Snapshot, load_snapshot
 from support.fixtures import files
@@ -35,16 +34,8 @@ class Log:
 
     def read(self):
         """Read its slice as of when the log was whole: no listing tells that it is shorter."""
-        snapshot = self.snapshot
-        batches = read_slice(
-            self.storage,
-            self.slice_,
-            snapshot.config,
-            snapshot.schema,
-            snapshot.schema.names,
-            merge_rule(snapshot.config),
-            snapshot.timeline.is_committed,
-        )
+        view = replace(self.snapshot.view(), storage=self.storage)
+        batches = read_slice(view, self.slice_, view.schema.names)
         return [row for batch in batches for row in batch.to_pylist()]
 
     def read_table(self):

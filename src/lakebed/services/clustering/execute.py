@@ -21,10 +21,8 @@ from lakebed.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from lakebed.format.avro_schema import arrow_to_avro
 from lakebed.format.commit_metadata import CommitMetadata, WriteStat
 from lakebed.format.instant_name import Action
-from lakebed.merge.rule import MergeRule
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.model.instant import Instant
 from lakebed.services.clustering.merge import ClusteringTask, cluster_input_group
@@ -42,7 +40,6 @@ from lakebed.services.rollback.undo import address
 from lakebed.storage.storage import Storage
 from lakebed.table.base_file import read_footer
 from lakebed.table.config import TableConfig
-from lakebed.table.merge_rule import merge_rule
 from lakebed.table.properties_file import load_config
 from lakebed.table.snapshot import Snapshot, load_snapshot
 from lakebed.table.tombstones import compaction_cutoff
@@ -241,18 +238,12 @@ def _tasks(
     """Give a task for each input group, the largest first."""
     snapshot, config = taken.snapshot, taken.config
     slices = [slice_ for group in groups for slice_ in group.slices]
-    # Rows that no log changes need no rule.
-    rule = MergeRule()
+    view = snapshot.view(target.merger)
     if any(slice_.needs_merge or slice_.tombstones for slice_ in slices):
-        rule = merge_rule(config, target.merger, schema_text=snapshot.schema_text)
+        _ = view.rule  # refused here rather than by a task; rows that no log changes need none
     rewrite = Rewrite(
-        storage=taken.storage,
-        config=config,
+        view=view,
         log_config=config,
-        rule=rule,
-        timeline=snapshot.timeline,
-        schema=snapshot.schema,
-        schema_text=snapshot.schema_text or arrow_to_avro(snapshot.schema, config.name),
         instant=taken.instant.requested,
         fence=taken.fence,
         cutoff=compaction_cutoff(config, taken.instant.requested),

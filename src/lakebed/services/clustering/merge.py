@@ -187,13 +187,10 @@ def _merged(work: ClusteringTask, spills: Spills) -> Iterator[pa.RecordBatch]:
     A key that has rows in two slices is CorruptError.
     """
     rewrite, slices = work.rewrite, work.group.slices
-    found = [
-        slice_sources(rewrite.storage, slice_, rewrite.config, rewrite.timeline.is_committed)
-        for slice_ in slices
-    ]
+    found = [slice_sources(rewrite.view, slice_) for slice_ in slices]
     at_once = sorted(map(len, found), reverse=True)[:MAX_FAN_IN]
     buffer_bytes = max(_MIN_BUFFER_BYTES, _BUFFER_BYTES // max(1, sum(at_once)))
-    buffer_bytes = min(buffer_bytes, rewrite.config.read_buffer_bytes)
+    buffer_bytes = min(buffer_bytes, rewrite.view.buffer_bytes)
     runs = []
     for number, (slice_, sources) in enumerate(zip(slices, found, strict=True)):
         run = _run(work, slice_, sources, number, buffer_bytes)
@@ -209,7 +206,7 @@ def _merged(work: ClusteringTask, spills: Spills) -> Iterator[pa.RecordBatch]:
 
 def _merged_schema(rewrite: Rewrite) -> pa.Schema:
     """Return the columns of the merge; a deleted row has none but key and ordering values."""
-    columns = (f.with_nullable(True) for f in project(rewrite.schema, rewrite.columns))
+    columns = (f.with_nullable(True) for f in project(rewrite.view.schema, rewrite.columns))
     return pa.schema([*columns, pa.field(_SLICE, pa.int64()), pa.field(_GONE, pa.uint8())])
 
 
@@ -233,7 +230,7 @@ def _run(
         buffer_bytes=buffer_bytes,
         max_rows=max(_MIN_MERGE_ROWS, _MERGE_ROWS // many),
     )
-    batches = open_run(rewrite.storage, sources[0], needs).batches
+    batches = open_run(rewrite.view.storage, sources[0], needs).batches
     return Run(_name(slice_), (_numbered(batch, schema, number, None) for batch in batches))
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from lakebed.commit.claim import Claim, claim
 from lakebed.errors import ConflictError, CorruptError, InvalidError, NotFoundError
-from lakebed.format.avro_schema import arrow_to_avro
 from lakebed.format.commit_metadata import KEEPS_COMMIT_TIMES, CommitMetadata, WriteStat
 from lakebed.format.instant_name import Action, State
 from lakebed.merge.rule import Merger
@@ -19,7 +18,6 @@ from lakebed.services.compaction.plan_file import CompactionOperation, Compactio
 from lakebed.services.rewrite import Rewrite
 from lakebed.table.config import TableConfig
 from lakebed.table.file_group import FileGroupId
-from lakebed.table.merge_rule import merge_rule
 from lakebed.table.retained import named_files
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.tombstones import compaction_cutoff
@@ -151,20 +149,14 @@ def _tasks(
     """Give a task for each file group that is still there, the largest first."""
     snapshot, config = taken.snapshot, taken.config
     replaced = snapshot.replaced
-    rule = merge_rule(config, merger, schema_text=snapshot.schema_text)
+    view = snapshot.view(merger)
+    _ = view.rule  # refused here rather than by a task
     _check_joins(plan, config, merger)
-    schema = snapshot.schema
-    text = snapshot.schema_text or arrow_to_avro(schema, config.name)
     if config.is_lsm_tree:
         plan = replace(plan, operations=tuple(map(_with_tombstones_apart, plan.operations)))
     rewrite = Rewrite(
-        storage=taken.storage,
-        config=config,
+        view=view,
         log_config=replace(config, version=log_version),
-        rule=rule,
-        timeline=snapshot.timeline,
-        schema=schema,
-        schema_text=text,
         instant=taken.instant.requested,
         fence=taken.fence,
         cutoff=compaction_cutoff(config, taken.instant.requested, plan.cutoff),

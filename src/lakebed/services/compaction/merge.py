@@ -66,9 +66,7 @@ def compact_file_group(work: CompactionTask, task: TaskId) -> WriteStatus:
     slice_ = replace(work.operation.slice_, log_files=tuple(logs))
     if work.operation.kind is Kind.LOG:
         slice_ = replace(slice_, base_file=None, tombstones=())
-    sources = slice_sources(
-        work.rewrite.storage, slice_, work.rewrite.config, work.rewrite.timeline.is_committed
-    )
+    sources = slice_sources(work.rewrite.view, slice_)
     if work.operation.kind is Kind.LOG:
         stats = _join_logs(work, task, sources)
     else:
@@ -106,7 +104,7 @@ def _write_base_file(
                 may_repeat=base is not None,
             )
         )
-        changes = open_change_log(_cdc_target(work, task), base, rewrite.rule)
+        changes = open_change_log(_cdc_target(work, task), base, rewrite.view.rule)
         if changes is not None:
             open_files.enter_context(changes)
         for batch in rewrite.read(operation.slice_, sources=sources, deletes=file.put_deletes):
@@ -122,21 +120,21 @@ def _write_base_file(
 
 def _cdc_target(work: CompactionTask, task: TaskId) -> CdcTarget:
     return CdcTarget(
-        storage=work.rewrite.storage,
+        storage=work.rewrite.view.storage,
         config=work.rewrite.log_config,
         partition=work.operation.group.partition,
         file_id=work.operation.group.file_id,
         write_token=_write_token(work, task),
         instant=work.rewrite.instant,
-        schema=work.rewrite.schema,
-        schema_text=work.rewrite.schema_text,
+        schema=work.rewrite.view.schema,
+        schema_text=work.rewrite.view.avro_schema,
     )
 
 
 def _base_stat(work: CompactionTask, stats: DataFileStats) -> WriteStat:
     """Count as far as files and commits tell: which rows were updates nobody looked up."""
     base = work.operation.slice_.base_file
-    before = 0 if base is None else read_footer(work.rewrite.storage, base.path).num_rows
+    before = 0 if base is None else read_footer(work.rewrite.view.storage, base.path).num_rows
     inserts = max(0, stats.rows - before)
     updates = max(0, min(work.counts.rows, stats.rows) - inserts)
     return replace(
@@ -160,8 +158,8 @@ def _join_logs(
     operation = work.operation
     columns = _joined_columns(work, sources)
     log = NewLog(
-        storage=work.rewrite.storage,
-        config=work.rewrite.config,
+        storage=work.rewrite.view.storage,
+        config=work.rewrite.view.config,
         partition=operation.group.partition,
         file_id=operation.group.file_id,
         write_token=_write_token(work, task),
@@ -169,7 +167,7 @@ def _join_logs(
         next_version=2,
         instant=work.rewrite.instant,
         schema=columns,
-        table_schema_text=work.rewrite.schema_text,
+        table_schema_text=work.rewrite.view.avro_schema,
         partial=any(source.partial for source in sources),
         compacted=tuple(dict.fromkeys(source.instant for source in sources)),
     )
@@ -180,8 +178,8 @@ def _join_logs(
 
 def _joined_columns(work: CompactionTask, sources: list[RunSource]) -> pa.Schema:
     """Give the columns of the joined run: the table's, or those that all of the runs change."""
-    runs = [log_run(work.rewrite.storage, source) for source in sources]
-    end = count_joinable(runs, logs_first=folds_logs_first(work.rewrite.config))
+    runs = [log_run(work.rewrite.view.storage, source) for source in sources]
+    end = count_joinable(runs, logs_first=folds_logs_first(work.rewrite.view.config))
     if end < len(runs):
         # Our own plans have no such logs, another engine's may.
         raise UnsupportedError(
@@ -191,29 +189,32 @@ def _joined_columns(work: CompactionTask, sources: list[RunSource]) -> pa.Schema
         )
     changed = next((run.columns for run in runs if run.columns is not None), None)
     if changed is None:
-        return work.rewrite.schema
-    return pa.schema([field for field in work.rewrite.schema if field.name in changed])
+        return work.rewrite.view.schema
+    return pa.schema([field for field in work.rewrite.view.schema if field.name in changed])
 
 
 def _joined(
     work: CompactionTask, sources: list[RunSource], columns: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     carried = [pa.field(name, pa.string()) for name in _CARRIED]
-    names = work.rewrite.rule.ordering_fields
+    names = work.rewrite.view.rule.ordering_fields
     needs = Needs(
         # A deleted row has no columns.
         fields=tuple(field.with_nullable(True) for field in (*carried, *columns)),
-        ordering=tuple(work.rewrite.schema.field(name).with_nullable(True) for name in names),
-        delete_marker=work.rewrite.config.delete_marker,
-        buffer_bytes=work.rewrite.config.read_buffer_bytes,
+        ordering=tuple(work.rewrite.view.schema.field(name).with_nullable(True) for name in names),
+        delete_marker=work.rewrite.view.config.delete_marker,
+        buffer_bytes=work.rewrite.view.buffer_bytes,
     )
     # All of them have the same columns, so none lacks any.
     runs = [
-        replace(open_run(work.rewrite.storage, source, needs), partial=False) for source in sources
+        replace(open_run(work.rewrite.view.storage, source, needs), partial=False)
+        for source in sources
     ]
     with Spills() as spills:
         schema = pa.schema(needs.all_fields)
-        yield from merge_in_passes(runs, work.rewrite.rule, schema, spills.spill, keep_deletes=True)
+        yield from merge_in_passes(
+            runs, work.rewrite.view.rule, schema, spills.spill, keep_deletes=True
+        )
     work.rewrite.fence.check()
 
 

@@ -31,8 +31,7 @@ from lakebed.services.compaction.plan_file import (
     Kind,
 )
 from lakebed.services.compaction.trigger import is_due
-from lakebed.storage.storage import Storage
-from lakebed.table.config import TableConfig, TableType
+from lakebed.table.config import TableType
 from lakebed.table.file_group import FileGroupId, FileSlice
 from lakebed.table.log_reader import slice_sources
 from lakebed.table.merge_mode import MergeMode
@@ -40,7 +39,8 @@ from lakebed.table.planned import planned_groups
 from lakebed.table.run_source import RunSource
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.tombstones import compaction_cutoff
-from lakebed.timeline.timeline import Timeline, TimelineInstant
+from lakebed.table.view import TableView
+from lakebed.timeline.timeline import TimelineInstant
 from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
@@ -131,6 +131,7 @@ def _operations(
 ) -> list[CompactionOperation]:
     """Choose per file group. Nobody says that a user's own merger may join logs by themselves."""
     slices = choose_slices(hold.snapshot.slices, busy_groups(hold.snapshot), options)
+    view = hold.snapshot.view()
     found: list[CompactionOperation] = []
     looks: list[_Look] = []
     for slice_ in slices:
@@ -140,7 +141,7 @@ def _operations(
         if kind is Kind.FULL:
             found.append(full_operation(slice_))
         elif kind is Kind.LOG:
-            looks.append(_Look(hold.storage, hold.config, hold.timeline, slice_, mode, options))
+            looks.append(_Look(view, slice_, mode, options))
     settled = LocalExecutor(_LOOKERS).run(_settle, looks, "look at logs")
     return [*found, *(operation for operation in settled if operation is not None)]
 
@@ -155,9 +156,7 @@ def _full_operations(
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    storage: Storage
-    config: TableConfig
-    timeline: Timeline
+    view: TableView
     slice_: FileSlice
     mode: Mode
     options: CompactionOptions
@@ -175,12 +174,12 @@ def _settle(look: _Look, task: TaskId) -> CompactionOperation | None:
 
 def _settle_whole(look: _Look) -> CompactionOperation | None:
     sources = _log_sources(look, look.slice_)
-    runs = [log_run(look.storage, source) for source in sources]
-    before = first_pending_write(look.timeline)
-    at_end = replays_at_own_instant(look.config)
+    runs = [log_run(look.view.storage, source) for source in sources]
+    before = first_pending_write(look.view.timeline)
+    at_end = replays_at_own_instant(look.view.config)
     if at_end and before is not None:
         return None
-    logs_first = folds_logs_first(look.config)
+    logs_first = folds_logs_first(look.view.config)
     joined = log_operation(
         look.slice_,
         runs,
@@ -212,4 +211,4 @@ def _place(source: RunSource) -> tuple[str, int]:
 
 def _log_sources(look: _Look, slice_: FileSlice) -> list[RunSource]:
     logs = replace(slice_, base_file=None, tombstones=())
-    return slice_sources(look.storage, logs, look.config, look.timeline.is_committed)
+    return slice_sources(look.view, logs)

@@ -1,17 +1,17 @@
 """Look at the files of a table for what a conversion must know of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakebed.format.names import NativeLogName, parse_data_name
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.services.upgrade.plan import SliceFacts
 from lakebed.storage.storage import Storage
-from lakebed.table.config import TableConfig
 from lakebed.table.damage import check_whole
 from lakebed.table.file_group import FileSlice
 from lakebed.table.log_reader import slice_sources
 from lakebed.table.snapshot import Snapshot, table_files
+from lakebed.table.view import TableView
 
 # Looking at footers is waiting for storage.
 _LOOKERS = 16
@@ -19,9 +19,7 @@ _LOOKERS = 16
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    storage: Storage
-    config: TableConfig
-    is_visible: Callable[[str], bool]
+    view: TableView
     slice_: FileSlice
     deep: bool
 
@@ -29,10 +27,8 @@ class _Look:
 def read_facts(snapshot: Snapshot, *, order: bool) -> Sequence[SliceFacts]:
     """Look at every slice, none of which may be damaged; only with `order` are files opened."""
     check_whole(snapshot.slices)
-    looks = [
-        _Look(snapshot.storage, snapshot.config, snapshot.timeline.is_committed, slice_, order)
-        for slice_ in snapshot.slices
-    ]
+    view = snapshot.view()
+    looks = [_Look(view, slice_, order) for slice_ in snapshot.slices]
     return list(LocalExecutor(_LOOKERS).run(_look_at, looks, "look at files"))
 
 
@@ -52,7 +48,7 @@ def _look_at(look: _Look, task: TaskId) -> SliceFacts:
     native = {log.path for log in logs if isinstance(log.name, NativeLogName)}
     unsorted: tuple[str, ...] = ()
     if look.deep:
-        sources = slice_sources(look.storage, slice_, look.config, look.is_visible)
+        sources = slice_sources(look.view, slice_)
         unsorted = tuple(
             source.path
             for source in sources

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from lakebed.commit.transaction import Transaction, begin
 from lakebed.errors import CorruptError, NotFoundError
-from lakebed.format.avro_schema import arrow_to_avro
 from lakebed.format.commit_metadata import CommitMetadata, WriteStat
 from lakebed.model.executor import TaskId
 from lakebed.model.instant import Instant
@@ -21,7 +20,6 @@ from lakebed.table.base_file import read_footer
 from lakebed.table.damage import describe
 from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile, join_path
 from lakebed.table.log_reader import slice_sources
-from lakebed.table.merge_rule import merge_rule
 from lakebed.table.planned import planned_groups
 from lakebed.table.tombstones import compaction_cutoff
 from lakebed.write.partition import ensure_metadata
@@ -128,7 +126,8 @@ def _tasks(
 ) -> tuple[list[_Task], list[tuple[str, str]]]:
     snapshot = transaction.snapshot
     planned = {p.group: p.instant for p in planned_groups(transaction.active, snapshot.timeline)}
-    rule = merge_rule(snapshot.config, target.merger, schema_text=snapshot.schema_text)
+    view = snapshot.view(target.merger)
+    _ = view.rule  # refused here rather than by a task
     slices = {slice_.group: slice_ for slice_ in snapshot.slices}
     rows = {
         (stat.path or "").lstrip("/"): stat.num_writes
@@ -147,13 +146,8 @@ def _tasks(
             chosen.append(slices[group])
     config, instant = snapshot.config, transaction.instant.requested
     rewrite = Rewrite(
-        storage=transaction.storage,
-        config=config,
+        view=view,
         log_config=config,
-        rule=rule,
-        timeline=snapshot.timeline,
-        schema=snapshot.schema,
-        schema_text=snapshot.schema_text or arrow_to_avro(snapshot.schema, config.name),
         instant=instant,
         fence=transaction.fence,
         cutoff=compaction_cutoff(config, instant),
@@ -224,7 +218,7 @@ def _readable(task: _Task) -> tuple[FileSlice, list[str]]:
 
 
 def _count_problem(task: _Task, file: BaseFile) -> str:
-    found = read_footer(task.rewrite.storage, file.path).num_rows
+    found = read_footer(task.rewrite.view.storage, file.path).num_rows
     if task.base_rows in (None, found):
         return ""
     return f"{file.path}: its commit wrote {task.base_rows} rows, its footer has {found}"
@@ -238,10 +232,8 @@ def _decode(task: _Task, file: BaseFile | LogFile) -> None:
     else:
         part = replace(part, log_files=(file,))
     rewrite = task.rewrite
-    for source in slice_sources(
-        rewrite.storage, part, rewrite.config, rewrite.timeline.is_committed
-    ):
-        decode_run(rewrite.storage, source)
+    for source in slice_sources(rewrite.view, part):
+        decode_run(rewrite.view.storage, source)
 
 
 def _write(task: _Task, attempt: TaskId, slice_: FileSlice) -> tuple[WriteStat, ...]:

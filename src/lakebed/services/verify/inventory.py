@@ -14,6 +14,7 @@ from lakebed.format.commit_metadata import CommitMetadata
 from lakebed.format.instant_name import LAYOUT_1, Action, InstantName
 from lakebed.format.names import BaseFileName, parse_data_name
 from lakebed.format.partition_metadata import is_partition_metadata_name
+from lakebed.merge.rule import Merger
 from lakebed.services.verify.findings import Code, Coverage, Finding, Severity
 from lakebed.storage.storage import Entry, Storage
 from lakebed.table.config import TableConfig
@@ -29,6 +30,7 @@ from lakebed.table.file_group import (
 )
 from lakebed.table.retained import named_files
 from lakebed.table.snapshot import CommitCache, Snapshot, table_files
+from lakebed.table.view import TableView
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.archived import read_archived
 from lakebed.timeline.layout import layout_of
@@ -70,6 +72,13 @@ class Inventory:
             return self.snapshot.schema
         except LakebedError:
             return None
+
+    def view(self, merger: Merger | None = None) -> TableView:
+        """Return what reading the slices must know; without columns where no schema is known."""
+        known = self.schema is not None
+        text = self.snapshot.schema_text if known else None
+        schema = self.schema if self.schema is not None else pa.schema([])
+        return TableView(self.storage, self.config, self.timeline, schema, text, merger)
 
     @cached_property
     def named(self) -> Mapping[str, frozenset[str]]:

@@ -14,32 +14,23 @@ from lakebed.errors import LakebedError, UnavailableError, UnsupportedError
 from lakebed.format.meta_columns import RECORD_KEY
 from lakebed.index.simple import PLACES_RULE, PLACES_SCHEMA, explode_places
 from lakebed.merge.passes import merge_in_passes
-from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import Run
 from lakebed.model.executor import TaskId
 from lakebed.services.verify.findings import Code, Finding, Severity
 from lakebed.services.verify.slice_checks import Checked
-from lakebed.storage.storage import Storage
-from lakebed.table.config import TableConfig
 from lakebed.table.file_group import FileSlice, join_path
 from lakebed.table.log_reader import slice_sources
 from lakebed.table.run_reader import Needs, open_run
 from lakebed.table.slice_reader import read_slice
 from lakebed.table.spill import Spills
-from lakebed.timeline.timeline import Timeline
-
-_BUFFER_BYTES = 1 << 20
+from lakebed.table.view import TableView
 
 
 @dataclass(frozen=True, slots=True)
 class PlacesCheck:
     """Slices that must have no key in common; it travels to workers."""
 
-    storage: Storage
-    config: TableConfig
-    timeline: Timeline
-    schema: pa.Schema
-    rule: MergeRule
+    view: TableView
     slices: tuple[FileSlice, ...]
     where: str
 
@@ -108,25 +99,14 @@ def _run(check: PlacesCheck, slice_: FileSlice, number: int) -> Run:
 
 
 def _sorted_keys(check: PlacesCheck, slice_: FileSlice) -> Iterator[pa.StringArray]:
-    is_visible = check.timeline.is_committed
-    sources = slice_sources(check.storage, slice_, check.config, is_visible)
+    view = check.view
+    sources = slice_sources(view, slice_)
     if all(source.is_base for source in sources):
         # A base file of others may lie in any order; opened as a run it comes sorted.
         for source in sources:
-            for batch in open_run(
-                check.storage, source, Needs((), buffer_bytes=_BUFFER_BYTES)
-            ).batches:
+            needs = Needs((), buffer_bytes=view.buffer_bytes)
+            for batch in open_run(view.storage, source, needs).batches:
                 yield batch.column(RECORD_KEY)
         return
-    for batch in read_slice(
-        check.storage,
-        slice_,
-        check.config,
-        check.schema,
-        [RECORD_KEY],
-        check.rule,
-        is_visible,
-        buffer_bytes=_BUFFER_BYTES,
-        sources=sources,
-    ):
+    for batch in read_slice(view, slice_, [RECORD_KEY], sources=sources):
         yield batch.column(RECORD_KEY)

@@ -30,7 +30,6 @@ from lakebed.services.verify.bloom import (
 from lakebed.services.verify.findings import ADVICE_LOST, ADVICE_REWRITE, Code, Finding, Severity
 from lakebed.services.verify.key_columns import KeyStream, check_footer_keys
 from lakebed.storage.storage import Storage
-from lakebed.table.config import TableConfig
 from lakebed.table.file_group import BaseFile, FileSlice, LogFile, join_path
 from lakebed.table.log_reader import slice_sources
 from lakebed.table.merge_mode import MergeMode
@@ -39,7 +38,7 @@ from lakebed.table.projection import find_columns, shape
 from lakebed.table.run_reader import Needs, open_data, open_run, read_run
 from lakebed.table.run_source import RunKind, RunSource
 from lakebed.table.schema import find_field
-from lakebed.timeline.timeline import Timeline
+from lakebed.table.view import TableView
 
 _META = tuple(field for field in META_FIELDS if field.name in (PARTITION_PATH, FILE_NAME))
 # Keys alone are small, and many tasks run at once.
@@ -53,14 +52,13 @@ _UNREAD = frozenset({Code.FILE_UNREADABLE, Code.FILE_MISSING, Code.FILE_UNSUPPOR
 class SliceCheck:
     """One slice to look at; it travels to workers.
 
-    `base_rows` is the number of rows that a commit gives for the base file. Of a slice that is
-    `superseded` by a newer base file only reads as of an earlier instant need anything.
+    `has_schema` is false where no commit that records the schema can be read. `base_rows` is the
+    number of rows that a commit gives for the base file. Of a slice that is `superseded` by a
+    newer base file only reads as of an earlier instant need anything.
     """
 
-    storage: Storage
-    config: TableConfig
-    timeline: Timeline
-    schema: pa.Schema | None
+    view: TableView
+    has_schema: bool
     slice_: FileSlice
     base_rows: int | None
     full: bool
@@ -105,9 +103,7 @@ def _check_slice(check: SliceCheck) -> Checked:
     findings: list[Finding] = []
     counts = {"slice": 1, "footer": 0, "key": 0}
     try:
-        sources = slice_sources(
-            check.storage, check.slice_, check.config, check.timeline.is_committed
-        )
+        sources = slice_sources(check.view, check.slice_)
     except UnavailableError:
         raise
     except LakebedError as error:
@@ -146,10 +142,10 @@ def _check_apart(check: SliceCheck, error: LakebedError) -> Checked:
 
 def _rows_without_key(check: SliceCheck, source: RunSource) -> int:
     """Count rows that no reader can merge or find, in a table whose rows have keys."""
-    if not check.config.has_meta_columns or source.kind is not RunKind.DATA:
+    if not check.view.config.has_meta_columns or source.kind is not RunKind.DATA:
         return 0
     try:
-        with open_data(check.storage, source) as file:
+        with open_data(check.view.storage, source) as file:
             if RECORD_KEY not in file.schema.names:
                 return sum(batch.num_rows for batch in file.read(file.schema.names[:1]))
             return sum(batch.column(0).null_count for batch in file.read([RECORD_KEY]))
@@ -185,27 +181,27 @@ def unreadable(error: LakebedError, path: str) -> Finding:
 def _check_run(check: SliceCheck, source: RunSource, counts: dict[str, int]) -> Iterator[Finding]:
     footer = None
     if source.is_parquet:
-        footer = source.footer or _footer(check.storage, source)
+        footer = source.footer or _footer(check.view.storage, source)
         counts["footer"] += 1
         yield from _check_footer(check, source, footer)
     if not check.full:
         return
     name = _own_file_name(check, source)
-    stream = KeyStream(source, check.config, check.slice_.group, name, _bloom(source, footer))
+    stream = KeyStream(source, check.view.config, check.slice_.group, name, _bloom(source, footer))
     needs = _needs(check, source)
     batches = (
-        read_run(check.storage, source, needs)
+        read_run(check.view.storage, source, needs)
         if source.ordered
         # Sorted first, so that a key that comes twice stands beside itself.
-        else open_run(check.storage, source, needs).batches
+        else open_run(check.view.storage, source, needs).batches
     )
     for batch in batches:
         counts["key"] += batch.num_rows
         stream.take(batch)
-    decode_run(check.storage, source)
+    decode_run(check.view.storage, source)
     yield from stream.findings()
     if footer is not None and source.kind is RunKind.DATA:
-        yield from check_footer_keys(check.storage, source, footer, stream)
+        yield from check_footer_keys(check.view.storage, source, footer, stream)
 
 
 def decode_run(storage: Storage, source: RunSource) -> None:
@@ -238,9 +234,9 @@ def _check_footer(check: SliceCheck, source: RunSource, footer: ParquetFooter) -
             instant=source.instant,
             advice=ADVICE_LOST,
         )
-    if check.schema is None or source.kind is not RunKind.DATA:
+    if not check.has_schema or source.kind is not RunKind.DATA:
         return
-    fields = [field.with_nullable(True) for field in check.schema]
+    fields = [field.with_nullable(True) for field in check.view.schema]
     names = find_columns(footer.schema, fields)
     empty = pa.schema([footer.schema.field(name) for name in names]).empty_table()
     try:
@@ -272,9 +268,9 @@ def _needs(check: SliceCheck, source: RunSource) -> Needs:
     if source.kind is RunKind.DATA:
         return Needs(_META, buffer_bytes=_BUFFER_BYTES)
     ordering = []
-    if check.config.merge_mode is MergeMode.EVENT_TIME_ORDERING and check.schema is not None:
-        fields = list(check.schema)
-        for name in check.config.ordering_fields:
+    if check.view.config.merge_mode is MergeMode.EVENT_TIME_ORDERING and check.has_schema:
+        fields = list(check.view.schema)
+        for name in check.view.config.ordering_fields:
             at = find_field(fields, name)
             if at is not None:
                 ordering.append(fields[at].with_name(name).with_nullable(True))

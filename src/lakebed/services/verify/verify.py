@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from lakebed.commit.heartbeat import Pulse, is_alive
 from lakebed.errors import LakebedError
@@ -38,11 +39,14 @@ from lakebed.services.verify.slice_checks import Checked, SliceCheck, check_slic
 from lakebed.services.verify.timeline_checks import check_pending, check_plans, check_states
 from lakebed.storage.storage import Storage
 from lakebed.table.file_group import FileGroupId, FileSlice, latest_slice
-from lakebed.table.merge_rule import merge_rule
 from lakebed.table.writer_index import BucketIndex, SimpleIndex
 
 Progress = Callable[[str, int, int], None]
 """Called with what is looked at, how much of it is done, and how much there is."""
+
+
+# What a run of keys holds of its file: there may be many.
+_KEY_BUFFER_BYTES = 1 << 20
 
 
 def verify(
@@ -127,12 +131,11 @@ def _check_contents(
     progress: Progress,
 ) -> Iterator[Checked]:
     rows = _rows_by_path(inventory)
+    view = inventory.view()
     checks = [
         SliceCheck(
-            inventory.storage,
-            inventory.config,
-            inventory.timeline,
-            inventory.schema,
+            view,
+            inventory.schema is not None,
             slice_,
             rows.get(slice_.base_file.path) if slice_.base_file is not None else None,
             full=not quick,
@@ -172,21 +175,14 @@ def _places(
     held = {where: of for where, of in together.items() if len(of) > 1}
     if not held:
         return [], []
+    view = replace(inventory.view(merger), own_buffer_bytes=_KEY_BUFFER_BYTES)
     try:
-        rule = merge_rule(inventory.config, merger, schema_text=inventory.snapshot.schema_text)
+        _ = view.rule
     except LakebedError as error:
         note = f"keys were not compared between file groups: {error}"
         return [], [Checked((Finding(Severity.NOTE, Code.FILE_UNSUPPORTED, note),))]
     return [
-        PlacesCheck(
-            inventory.storage,
-            inventory.config,
-            inventory.timeline,
-            inventory.schema,
-            rule,
-            tuple(of),
-            f"partition {where}" if where else "the table",
-        )
+        PlacesCheck(view, tuple(of), f"partition {where}" if where else "the table")
         for where, of in held.items()
     ], []
 

@@ -14,18 +14,15 @@ import pyarrow.compute as pc
 from lakebed.errors import NotFoundError
 from lakebed.format.cdc import AFTER, BEFORE, OP, TS_MS, ChangeOp, LoggingMode
 from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
-from lakebed.merge.rule import MergeRule
-from lakebed.storage.storage import Storage
 from lakebed.table.cdc_changes import ChangeFinder, each_once
 from lakebed.table.changes.cdc_file import CdcFile, open_cdc_file
 from lakebed.table.changes.named import gone
 from lakebed.table.changes.plan import ChangeStep, GroupChanges
 from lakebed.table.changes.touched_keys import touched_keys
-from lakebed.table.config import TableConfig
 from lakebed.table.file_group import FileSlice
 from lakebed.table.key_filter import KeyFilter
 from lakebed.table.slice_reader import read_slice
-from lakebed.timeline.timeline import Timeline
+from lakebed.table.view import TableView
 
 _STAMPS = (RECORD_KEY, COMMIT_TIME, COMMIT_SEQNO)
 
@@ -52,17 +49,13 @@ def _row(schema: pa.Schema, columns: Sequence[str]) -> list[pa.Field]:
 class ChangeReader:
     """Reads the changes of file groups of one table; it travels to workers."""
 
-    storage: Storage
-    config: TableConfig
-    schema: pa.Schema
+    view: TableView
     columns: tuple[str, ...]
-    rule: MergeRule
-    timeline: Timeline
 
     @property
     def change_schema(self) -> pa.Schema:
         """Give the schema of the rows."""
-        return change_schema(self.schema, self.columns)
+        return change_schema(self.view.schema, self.columns)
 
     def read(self, changes: GroupChanges) -> Iterator[pa.RecordBatch]:
         """Yield the changes of one file group, commit by commit as they were completed."""
@@ -86,7 +79,7 @@ class ChangeReader:
         logged = self._logged(step)
         if logged is not None and all(file.mode.has_after for file in logged):
             for file in logged:
-                for records in file.read(self.storage, self._images, self._buffer_bytes):
+                for records in file.read(self.view.storage, self._images, self.view.buffer_bytes):
                     yield records.ops, records.before, records.after
         elif step.lost is None:
             yield from self._compared(step)
@@ -103,7 +96,7 @@ class ChangeReader:
     def _logged(self, step: ChangeStep) -> list[CdcFile] | None:
         """Open the change data of a commit; None where there is none any more."""
         try:
-            return [open_cdc_file(self.storage, file) for file in step.cdc_files] or None
+            return [open_cdc_file(self.view.storage, file) for file in step.cdc_files] or None
         except NotFoundError:
             return None
 
@@ -113,12 +106,11 @@ class ChangeReader:
         before, after = step.before.slice_, step.after.slice_
         keys = None
         if before is not None and after is not None:
-            visible = self.timeline.is_committed
-            keys = touched_keys(self.storage, before, after, self.config, visible)
+            keys = touched_keys(self.view, before, after)
         both = before is not None and after is not None
         # In logs a row that loses by its ordering value may still give the one that stands the
         # columns that it lacks, and the commit stays that of the latter.
-        by_order = after is not None and after.needs_merge and bool(self.rule.ordering_fields)
+        by_order = after is not None and after.needs_merge and bool(self.view.rule.ordering_fields)
         compared = self.columns if by_order else ()
         finder = ChangeFinder(
             self._rows(before, keys, by_key=both), self._images, self._images, compared
@@ -133,7 +125,7 @@ class ChangeReader:
         self, step: ChangeStep, file: CdcFile
     ) -> Iterator[tuple[pa.Array, pa.Array | None, pa.Array | None]]:
         """Give logged rows before a change their rows after it, a batch of keys at a time."""
-        for records in file.read(self.storage, self._images, self._buffer_bytes):
+        for records in file.read(self.view.storage, self._images, self.view.buffer_bytes):
             assert records.keys is not None, "this mode logs keys"
             keys = KeyFilter.of(keys=records.keys.to_pylist())
             found = pa.Table.from_batches(
@@ -153,27 +145,13 @@ class ChangeReader:
     ) -> Iterator[pa.RecordBatch]:
         if slice_ is None:
             return
-        rows = read_slice(
-            self.storage,
-            slice_,
-            self.config,
-            self.schema,
-            [*_STAMPS, *self.columns],
-            self.rule,
-            self.timeline.is_committed,
-            key_filter=keys,
-            buffer_bytes=self._buffer_bytes,
-            by_key=by_key,
-        )
+        columns = [*_STAMPS, *self.columns]
+        rows = read_slice(self.view, slice_, columns, key_filter=keys, by_key=by_key)
         yield from each_once(rows, f"file group {slice_.group.file_id}") if by_key else rows
 
     @property
-    def _buffer_bytes(self) -> int:
-        return self.config.read_buffer_bytes
-
-    @property
     def _images(self) -> pa.Schema:
-        return pa.schema(_row(self.schema, self.columns))
+        return pa.schema(_row(self.view.schema, self.columns))
 
     @property
     def _stamps(self) -> list[pa.Field]:

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakebed.merge.rule import Merger, MergeRule
+from lakebed.merge.rule import Merger
 from lakebed.table.changes.column_types import check_column_types
 from lakebed.table.changes.commit_range import RangeCommit
 from lakebed.table.changes.plan import GroupChanges, plan_group_changes
 from lakebed.table.changes.reader import ChangeReader
-from lakebed.table.merge_rule import merge_rule
 from lakebed.table.snapshot import Snapshot
 
 
@@ -50,16 +49,7 @@ def plan_changes(
     groups = plan_group_changes(snapshot, commits)
     written_by = {instant for group in groups for instant in group.written_by}
     check_column_types(snapshot, commits, written_by, columns)
-    # A merger of somebody's own is only asked for where rows must be merged.
-    merges = any(group.needs_merge for group in groups)
-    reader = ChangeReader(
-        snapshot.storage,
-        snapshot.config,
-        snapshot.schema,
-        tuple(columns),
-        merge_rule(snapshot.config, merger, schema_text=snapshot.schema_text)
-        if merges
-        else MergeRule(),
-        snapshot.timeline,
-    )
-    return ChangeScan(reader, groups)
+    view = snapshot.view(merger)
+    if any(group.needs_merge for group in groups):
+        _ = view.rule  # refused here rather than by a task
+    return ChangeScan(ChangeReader(view, tuple(columns)), groups)

@@ -4,59 +4,40 @@ Of a large slice with a small log on top only these keys are then read, once bef
 after the log.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.format.meta_columns import RECORD_KEY
-from lakebed.storage.storage import Storage
-from lakebed.table.config import TableConfig
 from lakebed.table.file_group import FileSlice, LogFile
 from lakebed.table.key_filter import KeyFilter
 from lakebed.table.log_reader import slice_sources
 from lakebed.table.run_reader import Needs, read_run
+from lakebed.table.view import TableView
 
 MAX_TOUCHED_KEYS = 100_000
 """With more of them the whole slice is read."""
 
 
-def touched_keys(
-    storage: Storage,
-    before: FileSlice,
-    after: FileSlice,
-    config: TableConfig,
-    is_visible: Callable[[str], bool],
-) -> KeyFilter | None:
-    """Give the keys in which two slices can differ; None if they are not known, or too many.
+def touched_keys(view: TableView, before: FileSlice, after: FileSlice) -> KeyFilter | None:
+    """Return the keys in which two slices can differ; None if they are not known, or too many.
 
     They are known where one is the other and some logs.
     """
     if before.base_file != after.base_file or not set(before.log_files) < set(after.log_files):
         return None
     logs = tuple(log for log in after.log_files if log not in before.log_files)
-    return logged_keys(storage, after, logs, config, is_visible)
+    return logged_keys(view, after, logs)
 
 
-def logged_keys(
-    storage: Storage,
-    slice_: FileSlice,
-    logs: tuple[LogFile, ...],
-    config: TableConfig,
-    is_visible: Callable[[str], bool],
-) -> KeyFilter | None:
+def logged_keys(view: TableView, slice_: FileSlice, logs: tuple[LogFile, ...]) -> KeyFilter | None:
     """Return the keys in some `logs` of a slice; None if they are too many."""
     alone = replace(slice_, base_file=None, tombstones=(), log_files=logs, boundary=None)
-    sources = slice_sources(storage, alone, config, is_visible)
-    needs = Needs(
-        (),
-        delete_marker=config.delete_marker,
-        buffer_bytes=config.read_buffer_bytes,
-    )
+    needs = Needs((), delete_marker=view.config.delete_marker, buffer_bytes=view.buffer_bytes)
     found = pa.array([], pa.string())
-    for source in sources:
-        for batch in read_run(storage, source, needs):
+    for source in slice_sources(view, alone):
+        for batch in read_run(view.storage, source, needs):
             found = pc.unique(pa.concat_arrays([found, batch.column(RECORD_KEY)]))
             if len(found) > MAX_TOUCHED_KEYS:
                 return None
