@@ -13,11 +13,12 @@ from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
 from lakebed.model.instant import resolve_as_of
 from lakebed.storage.storage import Storage
+from lakebed.table.commit_cache import CommitCache
 from lakebed.table.config import TableConfig
 from lakebed.table.merge_mode import MergeMode
 from lakebed.table.metadata_partitions import metadata_partitions
 from lakebed.table.properties_file import load_config
-from lakebed.table.snapshot import CommitCache, Snapshot, load_snapshot
+from lakebed.table.snapshot import Snapshot, load_snapshot
 from lakebed.table.source_cache import SourceCache
 from lakebed.table.writable import check_writable
 from lakebed.timeline.active import ActiveTimeline

@@ -28,10 +28,11 @@ from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.model.save_options import OPERATION, SaveOptions
 from lakebed.storage.open import open_storage
 from lakebed.storage.storage import Storage
+from lakebed.table.commit_cache import CommitCache
 from lakebed.table.config import TableConfig
 from lakebed.table.properties_file import load_config
 from lakebed.table.schema import normalise
-from lakebed.table.snapshot import CommitCache, Snapshot
+from lakebed.table.snapshot import Snapshot
 from lakebed.table.writer_index import AutoBuckets, WriterIndex
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import Timeline

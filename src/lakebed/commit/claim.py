@@ -14,8 +14,9 @@ from lakebed.errors import ConflictError, LakebedError, TakenError
 from lakebed.model.clock import Clock
 from lakebed.model.instant import Instant
 from lakebed.storage.storage import Storage
+from lakebed.table.commit_cache import CommitCache
 from lakebed.table.config import TableConfig
-from lakebed.table.snapshot import CommitCache, Snapshot
+from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.timeline import TimelineInstant
 
 log = logging.getLogger(__name__)

@@ -28,9 +28,10 @@ from lakebed.format.plans import PlanKind, parse_plan
 from lakebed.model.clock import Clock
 from lakebed.model.instant import Instant, next_instant
 from lakebed.storage.storage import Storage
+from lakebed.table.commit_cache import CommitCache
 from lakebed.table.config import ConcurrencyMode, TableConfig
 from lakebed.table.properties_file import load_config
-from lakebed.table.snapshot import CommitCache, Snapshot, load_snapshot
+from lakebed.table.snapshot import Snapshot, load_snapshot
 from lakebed.table.writable import check_writable
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant

@@ -24,10 +24,11 @@ from lakebed.format.instant_name import Action
 from lakebed.format.plans import PlanKind, encode_plan
 from lakebed.model.clock import Clock
 from lakebed.storage.storage import Storage
+from lakebed.table.commit_cache import CommitCache
 from lakebed.table.config import ConcurrencyMode, TableConfig, TableType
 from lakebed.table.planned import planned_groups
 from lakebed.table.retained import named_files
-from lakebed.table.snapshot import CommitCache, Snapshot
+from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 

@@ -18,11 +18,13 @@ from lakebed.format.instant_name import LAYOUT_1
 from lakebed.format.log_block import BlockType, CorruptSpan, HeaderKey
 from lakebed.format.log_scan import BlockPlace
 from lakebed.storage.storage import Storage
+from lakebed.table.commit_cache import CommitCache
 from lakebed.table.config import TableConfig
 from lakebed.table.file_group import LogFile
 from lakebed.table.parquet_source import open_parquet
 from lakebed.table.run_reader import MAX_DELETE_BYTES
-from lakebed.table.snapshot import Snapshot, load_snapshot
+from lakebed.timeline.active import ActiveTimeline
+from lakebed.timeline.timeline import Timeline
 
 log = logging.getLogger(__name__)
 
@@ -57,14 +59,17 @@ def check_torn(storage: Storage, config: TableConfig, torn: TornLog) -> None:
         f"bring the file back from a copy, or roll back the instant {torn.file.name.instant} that "
         "wrote it"
     )
-    snapshot = load_snapshot(storage, config)
-    wanted = _written(snapshot, torn.file)
-    if not wanted and _is_of_nobody(snapshot, torn.file):
+    # As it is now, whatever moment is read: a rollback since then explains a torn block.
+    commits = CommitCache(ActiveTimeline(storage, config.timeline_path), config.history_path)
+    timeline = commits.active.load()
+    first = timeline.first_active if config.timeline_layout == LAYOUT_1 else None
+    wanted = _written(commits, timeline, torn.file)
+    if not wanted and _is_of_nobody(torn.file, first):
         log.warning("%s; its writer never completed, so the file is passed over", where)
         return
     if not wanted:
         raise CorruptError(f"{where}, and no commit on the timeline says what it held: {way_out}")
-    if _is_older_than_timeline(snapshot, torn.file):
+    if _is_older_than_timeline(torn.file, first):
         raise CorruptError(
             f"{where}, and commits that are archived may have written to the file too: {way_out}"
         )
@@ -78,29 +83,26 @@ def check_torn(storage: Storage, config: TableConfig, torn: TornLog) -> None:
     log.warning("%s; the blocks beside it hold all that was committed, so it is passed over", where)
 
 
-def _is_of_nobody(snapshot: Snapshot, file: LogFile) -> bool:
-    """Tell whether no commit can have written to a file that none on the timeline names.
+def _is_of_nobody(file: LogFile, first: str | None) -> bool:
+    """Whether no commit can have written to a file that none on the timeline names.
 
     Up to table version 6 a log is named after its slice, so its name counts although its writer
-    died. All that was ever written to a slice of the active timeline is on the timeline too.
+    died. All that was ever written to a slice of the active timeline, which begins at `first`, is
+    on the timeline too.
     """
-    first = snapshot.timeline.first_active
-    layout_1 = snapshot.config.timeline_layout == LAYOUT_1
-    return layout_1 and first is not None and file.name.instant >= first
+    return first is not None and file.name.instant >= first
 
 
-def _is_older_than_timeline(snapshot: Snapshot, file: LogFile) -> bool:
-    """Tell whether a log of many commits, as version 6 has, may have some that are archived."""
-    first = snapshot.timeline.first_active
-    layout_1 = snapshot.config.timeline_layout == LAYOUT_1
-    return layout_1 and first is not None and file.name.instant < first
+def _is_older_than_timeline(file: LogFile, first: str | None) -> bool:
+    """Whether a log of many commits, as version 6 has, may have some that are archived."""
+    return first is not None and file.name.instant < first
 
 
-def _written(snapshot: Snapshot, file: LogFile) -> Mapping[str, int]:
-    """Give how many rows and deletes each commit says it wrote to the file."""
+def _written(commits: CommitCache, timeline: Timeline, file: LogFile) -> Mapping[str, int]:
+    """Return how many rows and deletes each commit says it wrote to the file."""
     written: Counter[str] = Counter()
-    for instant in snapshot.timeline.commits:
-        for stat in snapshot.commits.read(instant).write_stats():
+    for instant in timeline.commits:
+        for stat in commits.read(instant).write_stats():
             if (stat.path or "").lstrip("/") == file.path:
                 written[instant.requested] += (stat.num_writes or 0) + (stat.num_deletes or 0)
     return written

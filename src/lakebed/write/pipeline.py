@@ -21,12 +21,13 @@ from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
 from lakebed.model.executor import Executor
 from lakebed.storage.storage import Storage
+from lakebed.table.commit_cache import CommitCache
 from lakebed.table.config import TableConfig
 from lakebed.table.damage import check_whole
 from lakebed.table.file_group import FileGroupId, FileSlice
 from lakebed.table.properties_file import update_properties
 from lakebed.table.property_values import option_number
-from lakebed.table.snapshot import CommitCache, Snapshot
+from lakebed.table.snapshot import Snapshot
 from lakebed.table.writer_index import (
     AutoBuckets,
     BucketIndex,

@@ -17,6 +17,7 @@ from lakebed.format.partition_metadata import is_partition_metadata_name
 from lakebed.merge.rule import Merger
 from lakebed.services.verify.findings import Code, Coverage, Finding, Severity
 from lakebed.storage.storage import Entry, Storage
+from lakebed.table.commit_cache import CommitCache
 from lakebed.table.config import TableConfig
 from lakebed.table.copies import without_copies
 from lakebed.table.file_group import (
@@ -29,7 +30,7 @@ from lakebed.table.file_group import (
     group_files,
 )
 from lakebed.table.retained import named_files
-from lakebed.table.snapshot import CommitCache, Snapshot, table_files
+from lakebed.table.snapshot import Snapshot, table_files
 from lakebed.table.view import TableView
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.archived import read_archived

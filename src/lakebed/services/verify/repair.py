@@ -26,11 +26,11 @@ from lakebed.services.verify.findings import Mend, plural
 from lakebed.services.verify.plan import RepairPlan, Step
 from lakebed.services.verify.properties_checks import with_checksum
 from lakebed.storage.storage import Storage
+from lakebed.table.commit_cache import CommitCache
 from lakebed.table.config import TableConfig
 from lakebed.table.file_group import FileGroupId
 from lakebed.table.properties_file import BACKUP_PATH, PROPERTIES_PATH, load_config
 from lakebed.table.retained import named_files
-from lakebed.table.snapshot import CommitCache
 from lakebed.table.writable import check_writable
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import COMMIT_ACTIONS
