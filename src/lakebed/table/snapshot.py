@@ -38,6 +38,7 @@ from lakebed.table.file_group import (
 from lakebed.table.lost_files import find_damage
 from lakebed.table.planned import PlannedGroup, slice_boundaries
 from lakebed.table.retained import REWRITES, kept_as_of, lost_kept_files, named_files
+from lakebed.table.standing import Standing, Standings
 from lakebed.table.view import TableView
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.archived import read_completions
@@ -191,22 +192,15 @@ class Snapshot:
             if file is not None and self._counts(file):
                 yield file
 
+    @cached_property
+    def standings(self) -> Standings:
+        """Return what tells which files count."""
+        return Standings(self.timeline, self.config.timeline_layout, self._named)
+
     def _counts(self, file: BaseFile | LogFile) -> bool:
         if self.kept is not None:
             return file.path in self.kept
-        instant = file.name.instant
-        if isinstance(file, LogFile) and self.config.timeline_layout == LAYOUT_1:
-            # No block is older than the slice. A rollback adds blocks to it that no commit names.
-            return self.timeline.until is None or instant <= self.timeline.until
-        if not self.timeline.is_committed(instant):
-            return False
-        active = self.timeline.completed(instant)
-        if active is None:
-            return True  # archived: older than the timeline, hence committed
-        if isinstance(file, LogFile) and active.action is Action.REPLACECOMMIT:
-            # While buckets are resized, deltacommits write logs named after the clustering.
-            return True
-        return file.path in self._named(active)
+        return self.standings.of(file) is Standing.DATA
 
     def completion_of(self, instant: str) -> str:
         """Give the completion time of a visible instant, from the archive where it has gone.

@@ -21,12 +21,11 @@ from lakebed.services.archive.plan import MOVABLE, plan_archive
 from lakebed.services.clean.inventory import (
     DataFile,
     data_files,
-    is_leftover,
-    read_named,
     read_replaced,
     without_archived,
 )
 from lakebed.services.clean.plan import safe_limit
+from lakebed.table.standing import Standing
 from lakebed.timeline.archive_writer import (
     KEPT_MANIFESTS,
     append_archived,
@@ -145,11 +144,11 @@ def _without(timeline: Timeline, chosen: tuple[TimelineInstant, ...]) -> Timelin
 
 def _delete_leftovers(hold: TableHold, later: Timeline) -> int:
     """Delete the files that are no data now and that `later` would take for archived data."""
-    named = read_named(hold.snapshot)
+    standings = hold.snapshot.standings
     found = (
         file
         for file in _files(hold)
-        if later.is_archived(file.name.instant) and is_leftover(hold.timeline, named, file)
+        if later.is_archived(file.name.instant) and standings.of(file) is Standing.LEFTOVER
     )
     gone = without_archived(hold.snapshot, found)
     for file in gone:

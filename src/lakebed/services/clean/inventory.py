@@ -1,8 +1,7 @@
 """What cleaning and archiving look at: all files of a table, and what needs which of them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import cast
 
 from lakebed.format.instant_name import Action
@@ -20,16 +19,12 @@ from lakebed.table.file_group import (
     group_files,
 )
 from lakebed.table.planned import planned_groups
-from lakebed.table.retained import named_files
 from lakebed.table.snapshot import Snapshot, table_files
+from lakebed.table.standing import Standing
 from lakebed.timeline.archived import read_completions
-from lakebed.timeline.timeline import WRITE_ACTIONS, Timeline
+from lakebed.timeline.timeline import Timeline
 
 DataFile = BaseFile | LogFile
-NamedBy = Mapping[Instant, frozenset[str]]
-"""The paths that each completed commit of the active timeline names."""
-
-_LATEST = "9" * 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +51,14 @@ class Inventory:
 def read_inventory(snapshot: Snapshot) -> Inventory:
     """List the table and read what its timeline says of the files; hold the table's lock."""
     timeline = snapshot.timeline
-    named = read_named(snapshot)
     visible: list[DataFile] = []
     change_data: list[LogFile] = []
     leftovers: list[DataFile] = []
     for file in _all_files(snapshot.storage):
-        if is_leftover(timeline, named, file):
+        standing = snapshot.standings.of(file)
+        if standing is Standing.LEFTOVER:
             leftovers.append(file)
-        elif not timeline.is_committed(file.name.instant):
+        elif standing is not Standing.DATA:
             continue
         elif isinstance(file, LogFile) and file.is_cdc:
             change_data.append(file)
@@ -72,13 +67,12 @@ def read_inventory(snapshot: Snapshot) -> Inventory:
     resolved = without_copies(visible, snapshot.archived_names)
     # Of a file group with two base files of one instant nothing is deleted.
     unresolved = {group for group, _ in resolved.unresolved}
-    completion_of = _completions(snapshot)
     savepoints = tuple(i.requested for i in timeline.select(Action.SAVEPOINT) if i.is_completed)
     return Inventory(
         timeline,
         {
             group: build_slices(
-                group, members, completion_of, tombstones=snapshot.config.is_lsm_tree
+                group, members, snapshot.completion_of, tombstones=snapshot.config.is_lsm_tree
             )
             for group, members in sorted(group_files(resolved.files).items())
             if group not in unresolved
@@ -111,25 +105,6 @@ def _all_files(storage: Storage) -> Iterator[DataFile]:
             yield LogFile(partition, name, entry.size)
 
 
-def is_leftover(timeline: Timeline, named: NamedBy, file: DataFile) -> bool:
-    """Tell whether a file is no data and will never be.
-
-    It is of a commit that does not name it (a task that ran twice or closed late), or of an
-    instant that was rolled back. One that is newer than the whole timeline, or than something
-    pending, may be of a writer that has only just begun.
-    """
-    instant = file.name.instant
-    completed = timeline.completed(instant)
-    if completed is not None:
-        # While buckets are resized, deltacommits write logs named after the clustering.
-        resized = isinstance(file, LogFile) and completed.action is Action.REPLACECOMMIT
-        return not resized and file.path not in named[instant]
-    if timeline.is_archived(instant) or any(i.requested == instant for i in timeline.instants):
-        return False
-    first_pending = next((i.requested for i in timeline.pending(*WRITE_ACTIONS)), _LATEST)
-    return instant < min(timeline.last_instant or "", first_pending)
-
-
 def without_archived(snapshot: Snapshot, files: Iterable[DataFile]) -> list[DataFile]:
     """Leave out files of commits that are archived, though the active timeline begins before them.
 
@@ -145,12 +120,6 @@ def without_archived(snapshot: Snapshot, files: Iterable[DataFile]) -> list[Data
     return [file for file in files if file.name.instant not in archived]
 
 
-def read_named(snapshot: Snapshot) -> NamedBy:
-    """Give the paths that each completed commit of the active timeline names."""
-    commits = snapshot.timeline.commits
-    return {i.requested: frozenset(named_files(snapshot.commits.read(i))) for i in commits}
-
-
 def read_replaced(snapshot: Snapshot) -> Mapping[tuple[str, str], Instant]:
     """Give the instant at which each replaced file group ended, by partition and file id."""
     ended: dict[tuple[str, str], Instant] = {}
@@ -161,18 +130,6 @@ def read_replaced(snapshot: Snapshot) -> Mapping[tuple[str, str], Instant]:
                 for file_id in ids:
                     ended.setdefault((partition, file_id), instant.requested)
     return ended
-
-
-def _completions(snapshot: Snapshot) -> Callable[[Instant], Instant]:
-    @cache
-    def archived() -> Mapping[Instant, Instant]:
-        return read_completions(snapshot.storage, snapshot.config.history_path)
-
-    def completion_of(instant: Instant) -> Instant:
-        # One that the archive has dropped belongs to the newest slice, as for Hudi.
-        return snapshot.timeline.completion_of(instant) or archived().get(instant, _LATEST)
-
-    return completion_of
 
 
 def _savepointed(snapshot: Snapshot) -> Iterator[str]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakebed.errors import CorruptError, LakebedError, UnsupportedError
 from lakebed.format.commit_metadata import CommitMetadata
-from lakebed.format.instant_name import LAYOUT_1, Action, InstantName
+from lakebed.format.instant_name import LAYOUT_1, InstantName
 from lakebed.format.names import BaseFileName, parse_data_name
 from lakebed.format.partition_metadata import is_partition_metadata_name
 from lakebed.merge.rule import Merger
@@ -31,6 +31,7 @@ from lakebed.table.file_group import (
 )
 from lakebed.table.retained import named_files
 from lakebed.table.snapshot import Snapshot, table_files
+from lakebed.table.standing import Standing, Standings
 from lakebed.table.view import TableView
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.archived import read_archived
@@ -100,19 +101,15 @@ class Inventory:
                 gone.setdefault(partition, set()).update(ids)
         return {partition: frozenset(ids) for partition, ids in gone.items()}
 
+    @cached_property
+    def standings(self) -> Standings:
+        """Return what tells which files count; all of a commit that cannot be read do."""
+        layout = self.config.timeline_layout
+        return Standings(self.timeline, layout, lambda commit: self.named.get(commit.requested))
+
     def counts(self, file: BaseFile | LogFile) -> bool:
-        """Tell whether a reader of ours takes `file` for data; True where its commit is unreadable."""
-        instant = file.name.instant
-        if isinstance(file, LogFile) and self.config.timeline_layout == LAYOUT_1:
-            return True  # named after its slice: its blocks say what counts of it
-        if not self.timeline.is_committed(instant):
-            return False
-        commit = self.timeline.completed(instant)
-        if commit is None:
-            return True
-        if isinstance(file, LogFile) and commit.action is Action.REPLACECOMMIT:
-            return True  # written while buckets were resized, and named by another commit
-        return instant not in self.named or file.path in self.named[instant]
+        """Whether a reader of ours takes `file` for data."""
+        return self.standings.of(file) is Standing.DATA
 
     def completion_of(self, instant: str) -> str:
         """Give the completion time of a visible instant."""

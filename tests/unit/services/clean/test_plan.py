@@ -7,10 +7,10 @@ from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
 from lakebed.errors import OptionError
-from lakebed.format.instant_name import Action, State
+from lakebed.format.instant_name import LAYOUT_2, Action, State
 from lakebed.format.names import BaseFileName, InlineLogName
 from lakebed.model.instant import format_instant
-from lakebed.services.clean.inventory import Inventory, is_leftover
+from lakebed.services.clean.inventory import Inventory
 from lakebed.services.clean.options import CleanOptions, CleanPolicy
 from lakebed.services.clean.plan import plan_clean, versions_of
 from lakebed.table.file_group import (
@@ -21,6 +21,7 @@ from lakebed.table.file_group import (
     group_files,
     latest_slice,
 )
+from lakebed.table.standing import Standing, Standings
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 
 START = 1_700_000_000_000
@@ -313,8 +314,8 @@ def test_nothing_to_clean_is_no_plan():
 
 def leftover(writes, begin, named=(), kind="base") -> bool:
     timeline = Timeline(tuple(w.instant for w in writes))
-    names = {c.requested: frozenset(named) for c in timeline.commits}
-    return is_leftover(timeline, names, Write(kind, "f", begin, 0).file)
+    standings = Standings(timeline, LAYOUT_2, lambda _: frozenset(named))
+    return standings.of(Write(kind, "f", begin, 0).file) is Standing.LEFTOVER
 
 
 def test_a_file_is_left_over_if_its_commit_does_not_name_it():
