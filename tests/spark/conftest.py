@@ -1,5 +1,6 @@
 """One local session for all tests of this folder, and moto's S3 server beside it."""
 
+import os
 import pathlib
 from collections.abc import Iterator
 
@@ -11,6 +12,9 @@ from lakebed.api.engines import DRIVER_MAX_BYTES
 from support.s3 import S3Server, running_s3_server
 
 HERE = pathlib.Path(__file__).parent
+# For every JVM that these tests start: their code runs too seldom for the second compiler and a
+# collector of many threads to pay.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
