@@ -20,9 +20,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebed.format.avro_rows.block import encode_head, read_avro_block
-from lakebed.format.avro_rows.encode import encode_records
-from lakebed.format.avro_schema import arrow_to_avro, avro_to_arrow, with_meta_fields
+from lakebed.format.avro.avro_rows.block import encode_head, read_avro_block
+from lakebed.format.avro.avro_rows.encode import encode_records
+from lakebed.format.avro.avro_schema import arrow_to_avro, avro_to_arrow, with_meta_fields
 
 
 def make_rows(rows: int, seed: int) -> tuple[pa.RecordBatch, str]:

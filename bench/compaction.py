@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import lakebed
-from lakebed.format.meta_columns import META_COLUMNS, RECORD_KEY
-from lakebed.table.log_reader import slice_sources
-from lakebed.table.run_writer import _repeating_leaves
+from lakebed.format.names.meta_columns import META_COLUMNS, RECORD_KEY
+from lakebed.table.read.log_reader import slice_sources
+from lakebed.table.store.run_writer import _repeating_leaves
 
 BATCH_ROWS = 16 << 10
 KEY_COLUMNS = (RECORD_KEY, "_hoodie_commit_seqno")

@@ -13,7 +13,7 @@ from lakebed.api.engines import Engines
 from lakebed.api.table import Table
 from lakebed.model.clock import SystemClock
 from lakebed.storage.local import LocalStorage
-from lakebed.table.properties_file import load_config
+from lakebed.table.config.properties_file import load_config
 
 
 class Count:

@@ -24,10 +24,10 @@ from counting import CountedFile, CountingStorage, open_counted
 from ledger import SCHEMA, keys_of, ledger_rows, shuffled, update_rows
 
 import lakebed
-from lakebed.format.bucket import bucket_of_file_id, key_buckets
-from lakebed.format.footer import FOOTER_ROW_GROUP_KEYS
-from lakebed.format.meta_columns import RECORD_KEY
-from lakebed.table.log_reader import slice_sources
+from lakebed.format.files.footer import FOOTER_ROW_GROUP_KEYS
+from lakebed.format.names.bucket import bucket_of_file_id, key_buckets
+from lakebed.format.names.meta_columns import RECORD_KEY
+from lakebed.table.read.log_reader import slice_sources
 from lakebed.table.snapshot import load_snapshot
 
 KEY = ("user_id", "id")

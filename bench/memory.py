@@ -28,16 +28,16 @@ from ledger import SCHEMA, ledger_rows, shuffled, update_rows
 
 import lakebed
 from lakebed.engine.write import open_stream, stage_stream
-from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.model.clock import SystemClock
 from lakebed.model.executor import LocalExecutor
 from lakebed.storage.local import LocalStorage
-from lakebed.table.data_writer import DataFileWriter
-from lakebed.table.properties_file import load_config
+from lakebed.table.config.properties_file import load_config
 from lakebed.table.snapshot import CommitCache
+from lakebed.table.store.data_writer import DataFileWriter
 from lakebed.timeline.active import ActiveTimeline
-from lakebed.write.operation import UPSERT
 from lakebed.write.pipeline import Source, WriteTarget, execute_write
+from lakebed.write.spec.operation import UPSERT
 
 RUNS = 9
 ONE_FLUSH_BYTES = 1 << 40

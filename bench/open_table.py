@@ -22,9 +22,9 @@ import fastavro
 import pyarrow as pa
 
 import lakebed
-from lakebed.format.commit_metadata import CommitMetadata, WriteStat
-from lakebed.format.instant_name import Action, InstantName
-from lakebed.format.names import BaseFileName, parse_data_name
+from lakebed.format.names.data_names import BaseFileName, parse_data_name
+from lakebed.format.names.instant_name import Action, InstantName
+from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from lakebed.storage.local import LocalStorage
 from lakebed.timeline.active import ActiveTimeline
 

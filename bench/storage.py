@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from lakebed.format.meta_columns import RECORD_KEY
-from lakebed.table.run_writer import ROW_GROUP_ROWS
+from lakebed.format.names.meta_columns import RECORD_KEY
+from lakebed.table.store.run_writer import ROW_GROUP_ROWS
 
 
 def size_of(rows: pa.Table) -> int:

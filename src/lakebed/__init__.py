@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lakebed.api.opening import create_table, open_table
     from lakebed.api.progress import set_progress
     from lakebed.api.table import Table
-    from lakebed.write.commit_summary import Commit
+    from lakebed.write.spec.commit_summary import Commit
 
     __version__: str
 
@@ -61,7 +61,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Commit": "lakebed.write.commit_summary",
+    "Commit": "lakebed.write.spec.commit_summary",
     "Description": "lakebed.api.description",
     "FileGroupLayers": "lakebed.api.layers",
     "Layer": "lakebed.api.layers",

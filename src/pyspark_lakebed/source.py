@@ -21,11 +21,11 @@ class DefaultSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Give the name of the format."""
+        """Return the name of the format."""
         return "lakebed"
 
     def schema(self) -> StructType:
-        """Give the columns of the table, the meta columns first."""
+        """Return the columns of the table, the meta columns first."""
         from lakebed.spark.data_source.reader import table_schema  # noqa: PLC0415 - see above
         from lakebed.spark.errors import plainly  # noqa: PLC0415 - see above
 
@@ -33,7 +33,7 @@ class DefaultSource(DataSource):
             return table_schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Give what reads the columns of `schema`."""
+        """Return what reads the columns of `schema`."""
         from lakebed.spark.data_source.reader import make_reader  # noqa: PLC0415 - see above
         from lakebed.spark.errors import plainly  # noqa: PLC0415 - see above
 
@@ -41,7 +41,7 @@ class DefaultSource(DataSource):
             return make_reader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Give what writes rows of `schema`; the table is made if there is none."""
+        """Return what writes rows of `schema`; the table is made if there is none."""
         from lakebed.api.saving import begin_saving  # noqa: PLC0415 - see above
         from lakebed.spark.data_source.writer import Writer  # noqa: PLC0415 - see above
         from lakebed.spark.errors import plainly  # noqa: PLC0415 - see above
@@ -51,18 +51,18 @@ class DefaultSource(DataSource):
             return Writer(begin_saving(self.options, spark_to_arrow(schema), overwrite))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Refuse: streams are not in this release."""
+        """Reject: streams are not in this release."""
         del schema
         raise self._no_streams(
             "read increments in a loop: option hoodie.datasource.query.type=incremental"
         )
 
     def simpleStreamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's name
-        """Refuse: streams are not in this release."""
+        """Reject: streams are not in this release."""
         return self.streamReader(schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        """Refuse: streams are not in this release."""
+        """Reject: streams are not in this release."""
         del schema, overwrite
         raise self._no_streams(
             "write each batch: writeStream.foreachBatch(lambda df, _: "

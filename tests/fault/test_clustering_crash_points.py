@@ -10,7 +10,7 @@ import pytest
 
 from lakebed.api.table import Table
 from lakebed.errors import ConflictError
-from lakebed.format.instant_name import Action
+from lakebed.format.names.instant_name import Action
 from lakebed.model.clock import ManualClock
 from lakebed.storage.objects import memory_storage
 from lakebed.storage.storage import Storage

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import LakebedError, UnavailableError
-from lakebed.format.instant_name import InstantName, State
+from lakebed.format.names.instant_name import InstantName, State
 from lakebed.model.clock import ManualClock
 from lakebed.storage.objects import memory_storage
 from lakebed.storage.storage import Storage
-from lakebed.table.properties_file import load_config
+from lakebed.table.config.properties_file import load_config
 from support.crash_points import Unseen, When, Work
 from support.faulty import Silent
 from support.tables import (

@@ -14,7 +14,7 @@ from werkzeug.serving import make_server
 from lakebed.api.opening import create_table, open_table
 from lakebed.api.table import Table
 from lakebed.errors import ConflictError, UnavailableError
-from lakebed.format.names import parse_data_name
+from lakebed.format.names.data_names import parse_data_name
 from lakebed.model.clock import ManualClock, SystemClock
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.services.verify.verify import verify

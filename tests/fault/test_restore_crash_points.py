@@ -15,7 +15,7 @@ import pytest
 from lakebed.api.table import Table
 from lakebed.commit.hold import hold_table
 from lakebed.errors import NotFoundError
-from lakebed.format.instant_name import Action
+from lakebed.format.names.instant_name import Action
 from lakebed.model.clock import ManualClock
 from lakebed.services.compaction.execute import execute_compaction
 from lakebed.services.compaction.schedule import schedule_compaction
@@ -26,7 +26,7 @@ from lakebed.services.upgrade.execute import downgrade, upgrade
 from lakebed.services.upgrade.facts import native_logs
 from lakebed.storage.objects import memory_storage
 from lakebed.storage.storage import Storage
-from lakebed.table.properties_file import load_config
+from lakebed.table.config.properties_file import load_config
 from lakebed.table.snapshot import load_snapshot
 from lakebed.timeline.active import load_timeline
 from lakebed.timeline.timeline import WRITE_ACTIONS

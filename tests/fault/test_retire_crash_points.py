@@ -13,8 +13,8 @@ from lakebed.api.table import Table
 from lakebed.commit.metadata_table import METADATA_FOLDER
 from lakebed.model.clock import ManualClock
 from lakebed.storage.storage import Storage
-from lakebed.table.metadata_partitions import BEING_BUILT, LIVE, metadata_partitions
-from lakebed.table.properties_file import load_config
+from lakebed.table.config.metadata_partitions import BEING_BUILT, LIVE, metadata_partitions
+from lakebed.table.config.properties_file import load_config
 from lakebed.timeline.active import load_timeline
 from support.crash_points import Work
 from support.fixtures import files

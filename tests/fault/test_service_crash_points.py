@@ -17,15 +17,15 @@ import pytest
 
 from lakebed.api.table import Table
 from lakebed.errors import ConflictError, InvalidError, LakebedError
-from lakebed.format.names import parse_data_name
+from lakebed.format.names.data_names import parse_data_name
 from lakebed.model.clock import ManualClock
 from lakebed.model.executor import LocalExecutor
 from lakebed.services.upgrade.execute import downgrade, upgrade
 from lakebed.services.verify.verify import verify
 from lakebed.storage.objects import memory_storage
 from lakebed.storage.storage import Storage
-from lakebed.table.properties_file import load_config
-from lakebed.table.retained import named_files
+from lakebed.table.config.properties_file import load_config
+from lakebed.table.files.retained import named_files
 from lakebed.timeline.active import load_timeline
 from support.crash_points import Unseen, Work
 from support.faulty import FaultyStorage, SimulatedCrash

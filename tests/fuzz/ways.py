@@ -6,8 +6,8 @@ from pathlib import Path
 from lakebed import Table, open_table
 from lakebed.errors import LakebedError
 from lakebed.index.rings import load_rings
+from lakebed.table.config.writer_index import ConsistentHashingIndex
 from lakebed.table.snapshot import load_snapshot
-from lakebed.table.writer_index import ConsistentHashingIndex
 
 Rows = list[str]
 _SOME_KEYS = 3

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from lakebed.format import avro_models
-from lakebed.format.commit_metadata import CommitMetadata
-from lakebed.format.delete_block import (
+from lakebed.format.files.partition_metadata import PartitionMetadata, is_partition_metadata_name
+from lakebed.format.files.properties import encode_properties, parse_properties, table_checksum
+from lakebed.format.logs.delete_block import (
     NO_ORDERING,
     DeleteRecord,
     OrderingKind,
@@ -16,20 +16,20 @@ from lakebed.format.delete_block import (
     encode_delete_block,
     parse_delete_block,
 )
-from lakebed.format.instant_name import Action, InstantName, State
-from lakebed.format.log_block import (
+from lakebed.format.logs.log_block import (
     BlockType,
     CorruptSpan,
     HeaderKey,
     LogBlock,
     encode_block,
 )
-from lakebed.format.log_scan import iter_blocks
-from lakebed.format.names import InlineLogName, NativeLogName, parse_data_name
-from lakebed.format.ocf import decode_record, full_name
-from lakebed.format.partition_metadata import PartitionMetadata, is_partition_metadata_name
-from lakebed.format.plans import PlanKind, encode_plan, parse_plan
-from lakebed.format.properties import encode_properties, parse_properties, table_checksum
+from lakebed.format.logs.log_scan import iter_blocks
+from lakebed.format.names.data_names import InlineLogName, NativeLogName, parse_data_name
+from lakebed.format.names.instant_name import Action, InstantName, State
+from lakebed.format.timeline import avro_models
+from lakebed.format.timeline.commit_metadata import CommitMetadata
+from lakebed.format.timeline.ocf import decode_record, full_name
+from lakebed.format.timeline.plans import PlanKind, encode_plan, parse_plan
 from support.fixtures import expected_rows, files, names, unpack
 
 TABLES = names()

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.format.meta_columns import META_COLUMNS
+from lakebed.format.names.meta_columns import META_COLUMNS
 from lakebed.storage.local import LocalStorage
-from lakebed.table.key_filter import KeyFilter
-from lakebed.table.log_reader import slice_sources
-from lakebed.table.properties_file import load_config
-from lakebed.table.slice_reader import read_slice
+from lakebed.table.config.properties_file import load_config
+from lakebed.table.read.key_filter import KeyFilter
+from lakebed.table.read.log_reader import slice_sources
+from lakebed.table.read.slice_reader import read_slice
 from lakebed.table.snapshot import Snapshot, load_snapshot
 from support.fixtures import expected_rows, names, unpack
 from support.rows import Row, spell_rows

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import lakebed
-from lakebed.format.meta_columns import META_COLUMNS
+from lakebed.format.names.meta_columns import META_COLUMNS
 from support.fixtures import FOLDER, unpack
 
 ANSWERS = json.loads((FOLDER / "query_types.expected.json").read_text("utf-8"))

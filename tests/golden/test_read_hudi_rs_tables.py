@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lakebed import open_table
-from lakebed.format.meta_columns import META_COLUMNS
+from lakebed.format.names.meta_columns import META_COLUMNS
 from support.hudi_rs import FOLDER, NAMES, unpack
 from support.rows import Row
 

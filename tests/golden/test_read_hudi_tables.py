@@ -8,7 +8,7 @@ import pytest
 from lakebed import open_table
 from lakebed.api.table import Table
 from lakebed.errors import InvalidError
-from lakebed.format.meta_columns import META_COLUMNS
+from lakebed.format.names.meta_columns import META_COLUMNS
 from lakebed.table.snapshot import load_snapshot
 from support.fixtures import FOLDER, expected_rows, names, unpack
 from support.rows import Row, spell_rows

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import ConflictError, CorruptError, InvalidError, UnsupportedError
-from lakebed.format.properties import encode_properties
+from lakebed.format.files.properties import encode_properties
 from lakebed.model.clock import ManualClock
 from lakebed.services.compaction.options import CompactionOptions
 from lakebed.services.compaction.schedule import schedule_compaction
 from lakebed.storage.storage import Storage
-from lakebed.table.properties_file import PROPERTIES_PATH
+from lakebed.table.config.properties_file import PROPERTIES_PATH
 from lakebed.table.snapshot import load_snapshot
 from support.tables import batch, contents, copy_of, make, reopen, rows_of, user_rows
 from support.version_6 import as_version_6

@@ -11,7 +11,7 @@ import lakebed
 from interop.clients import Hudi, HudiRs
 from interop.rows import user_rows
 from lakebed.errors import UnavailableError
-from lakebed.format.instant_name import Action
+from lakebed.format.names.instant_name import Action
 from lakebed.model.executor import LocalExecutor
 from lakebed.services.clean.execute import clean
 from lakebed.services.clean.options import CleanOptions

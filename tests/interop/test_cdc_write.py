@@ -14,7 +14,7 @@ from interop.clients import Hudi, HudiRs
 from interop.rows import user_rows
 from lakebed.api.table import Table
 from lakebed.storage.local import LocalStorage
-from lakebed.table import cdc_log
+from lakebed.table.store import cdc_log
 from support.cdc import cdc_blocks, cdc_paths, cdc_records
 
 MODES = ["OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER"]

@@ -11,7 +11,7 @@ import pytest
 import lakebed
 from interop.clients import Hudi, HudiRs
 from interop.rows import user_rows
-from lakebed.format.instant_name import Action
+from lakebed.format.names.instant_name import Action
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.services.clustering.execute import cluster
 from lakebed.timeline.active import load_timeline

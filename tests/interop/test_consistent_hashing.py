@@ -12,7 +12,7 @@ import lakebed
 from interop.clients import Hudi, PeerError
 from interop.rows import user_rows
 from lakebed.errors import ConflictError, InvalidError, UnsupportedError
-from lakebed.format.consistent_hashing import HashingMetadata
+from lakebed.format.names.consistent_hashing import HashingMetadata
 
 SCHEMA = pa.schema(
     [("id", pa.string()), ("n", pa.string()), ("ts", pa.int64()), ("dt", pa.string())]

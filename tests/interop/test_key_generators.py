@@ -12,7 +12,7 @@ import lakebed
 from interop.clients import Hudi
 from interop.rows import user_rows
 from lakebed.errors import UnsupportedError
-from lakebed.format.record_key import KeyGenerator
+from lakebed.format.names.record_key import KeyGenerator
 from support.fixtures import unpack
 
 TIMED = "hoodie.keygen.timebased."

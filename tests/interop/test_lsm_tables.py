@@ -18,13 +18,13 @@ from lakebed.errors import KeyValueError
 from lakebed.model.clock import SystemClock
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.storage.open import open_storage
-from lakebed.table.commit_cache import CommitCache
-from lakebed.table.properties_file import load_config
+from lakebed.table.config.properties_file import load_config
+from lakebed.table.files.commit_cache import CommitCache
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.active import ActiveTimeline
-from lakebed.write.operation import UPSERT
 from lakebed.write.pipeline import Source, WriteTarget, execute_write
-from lakebed.write.spec import WriteSpec
+from lakebed.write.spec.operation import UPSERT
+from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import LogPolicy, Staged, stage_runs
 from support.pairs import pairwise
 

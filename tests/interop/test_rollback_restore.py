@@ -10,7 +10,7 @@ import lakebed
 from interop.clients import Hudi, HudiRs
 from interop.rows import user_rows
 from lakebed.commit.hold import hold_table
-from lakebed.format.instant_name import Action
+from lakebed.format.names.instant_name import Action
 from lakebed.model.clock import SystemClock
 from lakebed.services.compaction.execute import execute_compaction
 from lakebed.services.compaction.schedule import schedule_compaction

@@ -10,7 +10,7 @@ import lakebed
 from interop.clients import Hudi
 from interop.rows import exact
 from lakebed.errors import InvalidError
-from lakebed.format.meta_columns import META_COLUMNS
+from lakebed.format.names.meta_columns import META_COLUMNS
 
 SCHEMA = pa.schema(
     [("id", pa.string()), ("v", pa.int64()), ("ts", pa.int64()), ("dt", pa.string())]

@@ -5,6 +5,7 @@ import re
 import runpy
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,11 @@ def test_all_is_sorted_and_every_name_is_there():
 def test_no_module_holds_two_ideas():
     too_long = {path.name: n for path in SOURCES if (n := len(path.read_text().splitlines())) > 450}
     assert not too_long
+
+
+def test_no_folder_holds_more_than_can_be_seen_at_once():
+    modules = Counter(path.parent for path in SOURCES)
+    assert not {str(folder.relative_to(ROOT)): n for folder, n in modules.items() if n > 20}
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))

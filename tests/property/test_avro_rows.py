@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakebed.errors import CorruptError, UnsupportedError
-from lakebed.format.avro_rows import machine
-from lakebed.format.avro_rows.block import encode_head, read_avro_block
-from lakebed.format.avro_rows.encode import encode_records
-from lakebed.format.avro_schema import avro_to_arrow
+from lakebed.format.avro.avro_rows import machine
+from lakebed.format.avro.avro_rows.block import encode_head, read_avro_block
+from lakebed.format.avro.avro_rows.encode import encode_records
+from lakebed.format.avro.avro_schema import avro_to_arrow
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 KERNELS = pytest.mark.parametrize("kernel", [False, True], ids=["twin", "kernel"])

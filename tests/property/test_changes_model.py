@@ -6,7 +6,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from lakebed.format.cdc import ENABLED, LOGGING_MODE, LoggingMode
+from lakebed.format.logs.cdc import ENABLED, LOGGING_MODE, LoggingMode
 from support.lsm_machine import shapes_of
 from support.machines import run_machine
 from support.services_machine import STEPS, ServicesMachine

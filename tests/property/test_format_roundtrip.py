@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakebed.errors import CorruptError, FileNameError, LakebedError, UnsupportedError
-from lakebed.format.commit_metadata import CommitMetadata, RuntimeStats, WriteStat
-from lakebed.format.delete_block import (
+from lakebed.format.files.partition_metadata import PartitionMetadata
+from lakebed.format.files.properties import encode_properties, parse_properties
+from lakebed.format.logs.delete_block import (
     DeleteRecord,
     OrderingKind,
     OrderingValue,
     encode_delete_block,
     parse_delete_block,
 )
-from lakebed.format.instant_name import Action, InstantName, State
-from lakebed.format.log_block import (
+from lakebed.format.logs.log_block import (
     MAGIC,
     BlockType,
     CorruptSpan,
@@ -26,8 +26,8 @@ from lakebed.format.log_block import (
     LogBlock,
     encode_block,
 )
-from lakebed.format.log_scan import iter_blocks
-from lakebed.format.names import (
+from lakebed.format.logs.log_scan import iter_blocks
+from lakebed.format.names.data_names import (
     BASE_EXTENSIONS,
     BaseFileName,
     InlineLogName,
@@ -35,9 +35,9 @@ from lakebed.format.names import (
     NativeLogName,
     parse_data_name,
 )
-from lakebed.format.ocf import decode_record
-from lakebed.format.partition_metadata import PartitionMetadata
-from lakebed.format.properties import encode_properties, parse_properties
+from lakebed.format.names.instant_name import Action, InstantName, State
+from lakebed.format.timeline.commit_metadata import CommitMetadata, RuntimeStats, WriteStat
+from lakebed.format.timeline.ocf import decode_record
 
 TEXT = st.text(max_size=20)
 WORDS = st.text(
@@ -131,7 +131,7 @@ BY_TYPE = {
 
 def stat_type(field):
     text = field.type if isinstance(field.type, str) else str(field.type)
-    for module in ("lakebed.format.commit_metadata.", "collections.abc."):
+    for module in ("lakebed.format.timeline.commit_metadata.", "collections.abc."):
         text = text.replace(module, "")
     return text
 

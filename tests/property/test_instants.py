@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakebed.errors import LakebedError
-from lakebed.format.instant_name import Action, InstantName, State
+from lakebed.format.names.instant_name import Action, InstantName, State
 from lakebed.model.instant import format_instant, next_instant, parse_instant, resolve_as_of
 from lakebed.storage.local import LocalStorage
 from lakebed.timeline.active import ActiveTimeline

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakebed.format import kernel
-from lakebed.format.bucket import extract_key_values, fold_numpy, key_buckets
-from lakebed.format.consistent_hashing import key_hashes, xxh32
-from lakebed.format.java_text import double_text, float_text
-from lakebed.format.partition_path import (
+from lakebed.format.names import kernel
+from lakebed.format.names.bucket import extract_key_values, fold_numpy, key_buckets
+from lakebed.format.names.consistent_hashing import key_hashes, xxh32
+from lakebed.format.names.java_text import double_text, float_text
+from lakebed.format.names.partition_path import (
     PartitionStyle,
     escape_path_name,
     parse_partition_path,
     partition_paths,
     unescape_path_name,
 )
-from lakebed.format.record_key import join_key_texts
+from lakebed.format.names.record_key import join_key_texts
 
 # No lone surrogates: a Java string can hold them, UTF-8 and so a table cannot.
 TEXT = st.text(st.characters(codec="utf-8"))

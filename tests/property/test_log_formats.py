@@ -10,20 +10,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakebed.errors import CorruptError, LakebedError, UnsupportedError
-from lakebed.format import delete_walk
-from lakebed.format.delete_block import (
+from lakebed.format.logs import delete_walk
+from lakebed.format.logs.delete_block import (
     NO_ORDERING,
     DeleteRecord,
     OrderingKind,
     OrderingValue,
     encode_delete_block,
 )
-from lakebed.format.delete_columns import decode_deletes, encode_deletes
-from lakebed.format.delete_fields import parse_deletes, walk_deletes
-from lakebed.format.log_block import BlockType, CorruptSpan, HeaderKey, LogBlock, encode_block
-from lakebed.format.log_scan import iter_blocks, scan_blocks
-from lakebed.format.native_footer import FooterKind, LogFooter, encode_log_footer, parse_log_footer
-from lakebed.format.order_mark import is_marked_ordered, mark_ordered
+from lakebed.format.logs.delete_columns import decode_deletes, encode_deletes
+from lakebed.format.logs.delete_fields import parse_deletes, walk_deletes
+from lakebed.format.logs.log_block import BlockType, CorruptSpan, HeaderKey, LogBlock, encode_block
+from lakebed.format.logs.log_scan import iter_blocks, scan_blocks
+from lakebed.format.logs.native_footer import (
+    FooterKind,
+    LogFooter,
+    encode_log_footer,
+    parse_log_footer,
+)
+from lakebed.format.logs.order_mark import is_marked_ordered, mark_ordered
 
 TEXT = st.text(max_size=20)
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1) | st.integers(-2, 2)
@@ -156,7 +161,7 @@ def test_columns_are_written_as_their_records_are_and_come_back(drawn, partition
         [DeleteRecord(key, partition, one) for key, one in zip(keys, orderings, strict=True)]
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lakebed.format.delete_columns._WALK_MIN_BYTES", 0)
+        patch.setattr("lakebed.format.logs.delete_columns._WALK_MIN_BYTES", 0)
         walked = decode_deletes(content, kinds, "f")
     for found in (walked, decode_deletes(content, kinds, "f")):
         assert found.keys.to_pylist() == keys

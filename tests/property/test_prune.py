@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from lakebed.errors import InvalidError, KeyValueError, LakebedError
 from lakebed.expr.predicate import Predicate
-from lakebed.format.bucket import key_buckets, new_bucket_file_id
-from lakebed.format.meta_columns import RECORD_KEY
-from lakebed.format.partition_path import partition_paths
-from lakebed.format.record_key import record_keys
-from lakebed.index.prune import prune_slices
-from lakebed.table.config import TableConfig
-from lakebed.table.constraints import Allowed, Limit
-from lakebed.table.file_group import FileGroupId, FileSlice
+from lakebed.format.names.bucket import key_buckets, new_bucket_file_id
+from lakebed.format.names.meta_columns import RECORD_KEY
+from lakebed.format.names.partition_path import partition_paths
+from lakebed.format.names.record_key import record_keys
+from lakebed.scan.prune import prune_slices
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.files.file_group import FileGroupId, FileSlice
+from lakebed.table.read.constraints import Allowed, Limit
 
 SCHEMA = pa.schema(
     [

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from lakebed.errors import LakebedError
 from lakebed.expr.predicate import Predicate
 from lakebed.storage.objects import memory_storage
-from lakebed.table.parquet_source import open_parquet
-from lakebed.table.row_group_filter import RowGroupFilter
-from lakebed.table.slice_reader import read_slice
+from lakebed.table.read.parquet_source import open_parquet
+from lakebed.table.read.row_group_filter import RowGroupFilter
+from lakebed.table.read.slice_reader import read_slice
 from support.runs import Slice, config, parquet
 
 UTC = pa.timestamp("us", "UTC")

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakebed.errors import LakebedError
-from lakebed.format.avro_schema import arrow_to_avro, avro_to_arrow, with_meta_fields
-from lakebed.format.meta_columns import META_COLUMNS
-from lakebed.table.conform import conform
-from lakebed.table.schema import evolve, normalise, storage_schema, widens
+from lakebed.format.avro.avro_schema import arrow_to_avro, avro_to_arrow, with_meta_fields
+from lakebed.format.names.meta_columns import META_COLUMNS
+from lakebed.table.config.schema import evolve, normalise, storage_schema, widens
+from lakebed.table.read.conform import conform
 
 names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True).filter(
     lambda name: not name.lower().startswith("_hoodie_")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from lakebed.api.table import Table
 from lakebed.errors import ConflictError, InvalidError
-from lakebed.format.meta_columns import COMMIT_TIME
+from lakebed.format.names.meta_columns import COMMIT_TIME
 from lakebed.model.clock import ManualClock
 from lakebed.model.instant import format_instant, parse_instant
 from lakebed.storage.objects import memory_storage

@@ -5,7 +5,7 @@ import pytest
 
 from lakebed.api.table import Table
 from lakebed.errors import InvalidError
-from lakebed.format.instant_name import Action
+from lakebed.format.names.instant_name import Action
 from support.lsm_machine import shapes_of
 from support.machines import run_machine
 from support.services_machine import ARCHIVES, BY_HAND, STEPS, ServicesMachine, TurnsMachine

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from lakebed.api.table import Table
-from lakebed.format.meta_columns import IS_DELETED
+from lakebed.format.names.meta_columns import IS_DELETED
 from lakebed.model.clock import ManualClock
 from lakebed.storage.objects import memory_storage
 from support.machines import history_settings

@@ -10,8 +10,8 @@ import pytest
 from lakebed.errors import InvalidError, LakebedError
 from lakebed.expr.predicate import Predicate
 from lakebed.storage.objects import memory_storage
-from lakebed.table.parquet_source import open_parquet
-from lakebed.table.row_group_filter import RowGroupFilter
+from lakebed.table.read.parquet_source import open_parquet
+from lakebed.table.read.row_group_filter import RowGroupFilter
 from support.predicates import TABLE, Predicates
 from support.runs import parquet
 from support.tables import make

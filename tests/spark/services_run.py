@@ -17,7 +17,7 @@ import lakebed
 from lakebed.api.engines import DRIVER_MAX_BYTES, Engines
 from lakebed.errors import LakebedError
 from lakebed.model.clock import SystemClock
-from lakebed.table.properties_file import load_config
+from lakebed.table.config.properties_file import load_config
 from spark.frames import strays
 from support.spark_faults import FAULTS, FaultyInTask, Twice, first_rows, second_rows
 

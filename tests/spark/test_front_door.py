@@ -6,7 +6,7 @@ from pyspark.sql.types import StructType
 
 import lakebed
 from lakebed.spark.schema import spark_to_arrow
-from lakebed.table.ddl import parse_ddl
+from lakebed.table.config.ddl import parse_ddl
 from spark.frames import every_type, session_conf
 
 DDL = (

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakebed
-from lakebed.format.meta_columns import META_COLUMNS
+from lakebed.format.names.meta_columns import META_COLUMNS
 from support import hudi_rs
 from support.fixtures import SPELLING, names, unpack, unpack_from
 

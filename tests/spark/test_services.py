@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakebed
-from lakebed.format.names import parse_data_name
+from lakebed.format.names.data_names import parse_data_name
 from lakebed.services.clean import execute as cleaning
 from spark.frames import rows, strays
 from spark.services_run import SCENARIOS

@@ -9,9 +9,9 @@ import fastavro
 import pyarrow.parquet as pq
 
 from lakebed.api.table import Table
-from lakebed.format.log_block import BlockType, HeaderKey, LogBlock
-from lakebed.format.log_scan import iter_blocks
-from lakebed.format.names import InlineLogName, LogKind, NativeLogName, parse_data_name
+from lakebed.format.logs.log_block import BlockType, HeaderKey, LogBlock
+from lakebed.format.logs.log_scan import iter_blocks
+from lakebed.format.names.data_names import InlineLogName, LogKind, NativeLogName, parse_data_name
 from lakebed.storage.storage import Storage
 
 Record = dict[str, Any]

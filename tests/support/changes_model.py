@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from lakebed.format.meta_columns import COMMIT_TIME
+from lakebed.format.names.meta_columns import COMMIT_TIME
 
 Row = Mapping[str, Any]
 Ident = tuple[str, str]

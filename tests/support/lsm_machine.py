@@ -13,9 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from lakebed.api.table import Table
 from lakebed.errors import NotFoundError
-from lakebed.format.meta_columns import COMMIT_TIME
+from lakebed.format.names.meta_columns import COMMIT_TIME
 from lakebed.write import beginning
-from lakebed.write.spec import WriteSpec
+from lakebed.write.spec.write_spec import WriteSpec
 from support.lsm_model import COLUMNS, IS_DELETED, NOTE, Changes, Ident, ModelTable, Row, Shape
 from support.tables import check_files, check_no_leftovers
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakebed.format.bucket import key_buckets
-from lakebed.format.meta_columns import COMMIT_TIME
+from lakebed.format.names.bucket import key_buckets
+from lakebed.format.names.meta_columns import COMMIT_TIME
 
 Row = dict[str, Any]
 Ident = tuple[str, str]

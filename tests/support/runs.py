@@ -10,26 +10,26 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakebed.format.avro_schema import arrow_to_avro, with_meta_fields
-from lakebed.format.delete_block import NO_ORDERING, DeleteRecord, encode_delete_block
-from lakebed.format.footer import FOOTER_IS_ORDERED
-from lakebed.format.instant_name import Action, State
-from lakebed.format.log_block import BlockType, HeaderKey, LogBlock, encode_block
-from lakebed.format.meta_columns import META_COLUMNS, META_FIELDS, RECORD_KEY
-from lakebed.format.names import (
+from lakebed.format.avro.avro_schema import arrow_to_avro, with_meta_fields
+from lakebed.format.files.footer import FOOTER_IS_ORDERED
+from lakebed.format.logs.delete_block import NO_ORDERING, DeleteRecord, encode_delete_block
+from lakebed.format.logs.log_block import BlockType, HeaderKey, LogBlock, encode_block
+from lakebed.format.logs.native_footer import FOOTER_KINDS, FooterKind, LogFooter, encode_log_footer
+from lakebed.format.logs.order_mark import mark_ordered
+from lakebed.format.names.data_names import (
     BaseFileName,
     InlineLogName,
     LogKind,
     NativeLogName,
     parse_data_name,
 )
-from lakebed.format.native_footer import FOOTER_KINDS, FooterKind, LogFooter, encode_log_footer
-from lakebed.format.order_mark import mark_ordered
+from lakebed.format.names.instant_name import Action, State
+from lakebed.format.names.meta_columns import META_COLUMNS, META_FIELDS, RECORD_KEY
 from lakebed.merge.rule import MergeRule
 from lakebed.storage.storage import Storage
-from lakebed.table.config import TableConfig
-from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
-from lakebed.table.run_source import RunSource
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice, LogFile
+from lakebed.table.read.run_source import RunSource
 from lakebed.table.view import TableView
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 

@@ -15,16 +15,16 @@ from hypothesis.stateful import initialize, invariant, rule
 
 from lakebed.api.table import Table
 from lakebed.errors import ConflictError, ExistsError, InvalidError, UnsupportedError
-from lakebed.format.bucket import bucket_of_file_id
-from lakebed.format.commit_metadata import CommitMetadata
-from lakebed.format.instant_name import Action, State
-from lakebed.format.meta_columns import COMMIT_TIME
-from lakebed.format.names import parse_data_name
+from lakebed.format.names.bucket import bucket_of_file_id
+from lakebed.format.names.data_names import parse_data_name
+from lakebed.format.names.instant_name import Action, State
+from lakebed.format.names.meta_columns import COMMIT_TIME
+from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.model.clock import ManualClock
 from lakebed.services.compaction.plan_file import CompactionPlan, Kind
 from lakebed.services.verify.findings import Severity
 from lakebed.storage.objects import memory_storage
-from lakebed.table.retained import named_files
+from lakebed.table.files.retained import named_files
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.archived import read_archived
 from lakebed.timeline.timeline import COMMIT_ACTIONS, WRITE_ACTIONS, TimelineInstant

@@ -23,7 +23,7 @@ from lakebed.errors import KeyValueError, UnavailableError
 from lakebed.model.clock import SystemClock
 from lakebed.model.executor import Executor, Report, TaskId
 from lakebed.storage.storage import Storage, WriteStream
-from lakebed.table.properties_file import load_config
+from lakebed.table.config.properties_file import load_config
 
 TESTS = pathlib.Path(__file__).parents[1]
 SCHEMA = "id string, ts bigint, region string, value string"

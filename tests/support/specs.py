@@ -3,13 +3,13 @@
 from typing import Any
 
 from lakebed.commit.fence import Fence
-from lakebed.format.avro_schema import arrow_to_avro
+from lakebed.format.avro.avro_schema import arrow_to_avro
 from lakebed.storage.objects import memory_storage
-from lakebed.table.config import TableConfig
+from lakebed.table.config.table_config import TableConfig
 from lakebed.table.view import TableView
 from lakebed.timeline.timeline import Timeline
-from lakebed.write.operation import UPSERT, Operation
-from lakebed.write.spec import WriteSpec
+from lakebed.write.spec.operation import UPSERT, Operation
+from lakebed.write.spec.write_spec import WriteSpec
 from support.tables import SCHEMA, settle
 
 INSTANT = "20240101000000000"

@@ -13,28 +13,28 @@ from lakebed.api.engines import Engines
 from lakebed.api.opening import make_table
 from lakebed.api.table import Table
 from lakebed.errors import NotFoundError
-from lakebed.format.avro_rows.block import read_avro_block
-from lakebed.format.bucket import bucket_of_file_id, key_buckets
-from lakebed.format.commit_metadata import CommitMetadata
-from lakebed.format.delete_columns import decode_deletes
-from lakebed.format.footer import FOOTER_IS_ORDERED
-from lakebed.format.instant_name import InstantName, State
-from lakebed.format.log_block import BlockType, HeaderKey, LogBlock
-from lakebed.format.log_scan import iter_blocks
-from lakebed.format.meta_columns import FILE_NAME, META_COLUMNS, RECORD_KEY
-from lakebed.format.names import NativeLogName, parse_data_name
-from lakebed.format.native_footer import parse_log_footer
-from lakebed.format.order_mark import is_marked_ordered
+from lakebed.format.avro.avro_rows.block import read_avro_block
+from lakebed.format.files.footer import FOOTER_IS_ORDERED
+from lakebed.format.logs.delete_columns import decode_deletes
+from lakebed.format.logs.log_block import BlockType, HeaderKey, LogBlock
+from lakebed.format.logs.log_scan import iter_blocks
+from lakebed.format.logs.native_footer import parse_log_footer
+from lakebed.format.logs.order_mark import is_marked_ordered
+from lakebed.format.names.bucket import bucket_of_file_id, key_buckets
+from lakebed.format.names.data_names import NativeLogName, parse_data_name
+from lakebed.format.names.instant_name import InstantName, State
+from lakebed.format.names.meta_columns import FILE_NAME, META_COLUMNS, RECORD_KEY
+from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.model.clock import Clock, ManualClock
 from lakebed.model.executor import LocalExecutor
 from lakebed.storage.objects import memory_storage
 from lakebed.storage.storage import Storage
-from lakebed.table.file_group import LogFile
-from lakebed.table.merge_mode import MergeMode
-from lakebed.table.properties_file import load_config
-from lakebed.table.retained import named_files
+from lakebed.table.config.merge_mode import MergeMode
+from lakebed.table.config.properties_file import load_config
+from lakebed.table.config.writer_index import BucketIndex
+from lakebed.table.files.file_group import LogFile
+from lakebed.table.files.retained import named_files
 from lakebed.table.snapshot import load_snapshot
-from lakebed.table.writer_index import BucketIndex
 
 SCHEMA = pa.schema(
     [("id", pa.string()), ("v", pa.int64()), ("ts", pa.int64()), ("dt", pa.string())]

@@ -5,12 +5,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from lakebed.format.commit_metadata import CommitMetadata, WriteStat
-from lakebed.format.instant_name import InstantName, State
-from lakebed.format.properties import encode_properties
+from lakebed.format.files.properties import encode_properties
+from lakebed.format.names.instant_name import InstantName, State
+from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from lakebed.storage.storage import Storage
-from lakebed.table.file_group import join_path
-from lakebed.table.properties_file import PROPERTIES_PATH
+from lakebed.table.config.properties_file import PROPERTIES_PATH
+from lakebed.table.files.file_group import join_path
 from lakebed.table.snapshot import Snapshot, load_snapshot
 from lakebed.timeline.timeline import COMMIT_ACTIONS
 from support.tables import contents, copy_of, reopen

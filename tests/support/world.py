@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from lakebed.api.table import Table
 from lakebed.errors import ConflictError, InvalidError, LakebedError
-from lakebed.format.instant_name import InstantName, State
-from lakebed.format.names import parse_data_name
-from lakebed.table.retained import named_files
+from lakebed.format.names.data_names import parse_data_name
+from lakebed.format.names.instant_name import InstantName, State
+from lakebed.table.files.retained import named_files
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.active import TIMELINE_FOLDER, load_timeline
 from lakebed.timeline.timeline import COMMIT_ACTIONS

@@ -6,11 +6,11 @@ import pyarrow as pa
 
 from lakebed.api.keys import keys_to_table
 from lakebed.errors import InvalidError, SchemaError
-from lakebed.format.meta_columns import META_COLUMNS
+from lakebed.format.names.meta_columns import META_COLUMNS
 
 
 def checked_columns(columns: Sequence[str] | None, schema: pa.Schema) -> list[str]:
-    """Give the columns to read: those named, or all of the table."""
+    """Return the columns to read: those named, or all of the table."""
     if columns is None:
         return list(schema.names)
     if isinstance(columns, str) or not isinstance(columns, Sequence):
@@ -26,14 +26,14 @@ def checked_columns(columns: Sequence[str] | None, schema: pa.Schema) -> list[st
 def key_batches(
     keys: Sequence[object], schema: pa.Schema, names: Sequence[str]
 ) -> list[pa.RecordBatch]:
-    """Give keys as a batch of the columns `names`; none where there are no keys."""
+    """Return keys as a batch of the columns `names`; none where there are no keys."""
     wanted = key_schema(schema, names)
     batches: list[pa.RecordBatch] = keys_to_table(keys, wanted).combine_chunks().to_batches()
     return batches
 
 
 def key_schema(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
-    """Give the columns by which the table's properties say that rows are found."""
+    """Return the columns by which the table's properties say that rows are found."""
     wanted = list(names)
     for name in wanted:
         if name not in schema.names:
@@ -45,7 +45,7 @@ def key_schema(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
 
 
 def checked_keys(keys: object) -> Sequence[object]:
-    """Refuse what is no list of keys."""
+    """Reject what is no list of keys."""
     texts = (str, bytes, bytearray, memoryview)
     if isinstance(keys, (*texts, Mapping)) or not isinstance(keys, Sequence):
         raise InvalidError(f"keys: want a list of keys, found {type(keys).__name__}")
@@ -53,7 +53,7 @@ def checked_keys(keys: object) -> Sequence[object]:
 
 
 def checked_where(where: object) -> str:
-    """Refuse what is no predicate."""
+    """Reject what is no predicate."""
     if type(where) is not str or not where.strip():
         raise InvalidError(f"where: want a predicate as text, found {where!r}")
     return where

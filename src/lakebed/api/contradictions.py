@@ -6,11 +6,11 @@ from typing import Final
 from lakebed.api.create_checks import GENERATOR
 from lakebed.api.settings import CHANGEABLE
 from lakebed.errors import OptionError
-from lakebed.format.record_key import KeyGenerator
+from lakebed.format.names.record_key import KeyGenerator
 from lakebed.model.options import stored_name
 from lakebed.model.save_options import SaveOptions
-from lakebed.table.config import TableConfig
-from lakebed.table.writer_index import NUM_BUCKETS, AutoBuckets
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.config.writer_index import NUM_BUCKETS, AutoBuckets
 
 _NAME: Final = "hoodie.table.name"
 _CLASS: Final = "hoodie.table.keygenerator.class"
@@ -22,7 +22,7 @@ _INDEX: Final = "hoodie.index.type"
 
 
 def check_stored(config: TableConfig, options: SaveOptions) -> dict[str, str]:
-    """Refuse options that contradict the table; give those that it can take over."""
+    """Reject options that contradict the table; give those that it can take over."""
     changes = {}
     for name, value in options.properties.items():
         stored = config.properties.get(stored_name(name))

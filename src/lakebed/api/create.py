@@ -15,20 +15,26 @@ from lakebed.api.create_checks import (
     partition_columns,
 )
 from lakebed.errors import InvalidError, OptionError, UnsupportedError
-from lakebed.format.avro_schema import arrow_to_avro
-from lakebed.format.properties import table_checksum
+from lakebed.format.avro.avro_schema import arrow_to_avro
+from lakebed.format.files.properties import table_checksum
 from lakebed.index.bucket import index_properties
 from lakebed.model.options import canonical, is_stored, stored_name
-from lakebed.table.config import EXPECTED_ROWS, TABLE_VERSIONS, Layout, TableConfig, TableType
-from lakebed.table.merge_mode import (
+from lakebed.table.config.merge_mode import (
     PARTIAL_UPDATE_MODE,
     PAYLOAD_CLASS,
     MergeMode,
     check_partial_updates,
     payload_properties,
 )
-from lakebed.table.writable import check_writable
-from lakebed.table.writer_index import (
+from lakebed.table.config.table_config import (
+    EXPECTED_ROWS,
+    TABLE_VERSIONS,
+    Layout,
+    TableConfig,
+    TableType,
+)
+from lakebed.table.config.writable import check_writable
+from lakebed.table.config.writer_index import (
     DEFAULT_BUCKETS,
     NUM_BUCKETS,
     AutoBuckets,
@@ -160,7 +166,7 @@ def table_properties(
 
 
 def default_name(url: str) -> str:
-    """Give a table name from the last part of its address."""
+    """Return a table name from the last part of its address."""
     last = url.rstrip("/").rpartition("/")[2]
     return re.sub(r"[^A-Za-z0-9_]", "_", last) or "lakebed_table"
 

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from lakebed.errors import InvalidError, OptionError, SchemaError
-from lakebed.format.bucket import MAX_BUCKETS
-from lakebed.format.partition_path import PartKind, parse_part_kinds
-from lakebed.format.record_key import KeyGenerator
-from lakebed.format.timestamp_keygen import TimestampKeygen
+from lakebed.format.names.bucket import MAX_BUCKETS
+from lakebed.format.names.partition_path import PartKind, parse_part_kinds
+from lakebed.format.names.record_key import KeyGenerator
+from lakebed.format.names.timestamp_keygen import TimestampKeygen
 from lakebed.index.rings import check_table_type
-from lakebed.table.config import ConcurrencyMode, TableConfig
-from lakebed.table.writer_index import DEFAULT_BUCKETS, ConsistentHashingIndex
+from lakebed.table.config.table_config import ConcurrencyMode, TableConfig
+from lakebed.table.config.writer_index import DEFAULT_BUCKETS, ConsistentHashingIndex
 
 HASHED = ("bucket", "consistent_hashing")
 """The indexes that hash keys to buckets."""
@@ -24,7 +24,7 @@ GENERATOR = "hoodie.table.keygenerator.type"
 
 
 def check_used(index: str, buckets: int | str | None, options: Mapping[str, str]) -> None:
-    """Refuse what changes nothing beside this index or without another option.
+    """Reject what changes nothing beside this index or without another option.
 
     For `create_table` only: a job that moves over brings what it gave Hudi, which ignores these.
     """
@@ -87,7 +87,7 @@ def checked_expected_rows(rows: int | None, buckets: int | str | None) -> int | 
 def partition_columns(
     partition_by: Sequence[str], properties: Mapping[str, str], word: str
 ) -> tuple[str, ...]:
-    """Give the partition columns: a custom key generator has the kind of each beside it."""
+    """Return the partition columns: a custom key generator has the kind of each beside it."""
     if properties.get(GENERATOR) != KeyGenerator.CUSTOM.value:
         return tuple(partition_by)
     kinds = parse_part_kinds(",".join(partition_by))
@@ -101,7 +101,7 @@ def partition_columns(
 
 
 def check_names(schema: pa.Schema, columns: Mapping[str, Sequence[str]]) -> None:
-    """Refuse columns that cannot be keys and the like; `columns` are by what they are given as."""
+    """Reject columns that cannot be keys and the like; `columns` are by what they are given as."""
     for what, names in columns.items():
         for name in names:
             if name not in schema.names:
@@ -122,7 +122,7 @@ def check_names(schema: pa.Schema, columns: Mapping[str, Sequence[str]]) -> None
 
 
 def check_ordering(schema: pa.Schema, ordering: Sequence[str]) -> None:
-    """Refuse what Hudi cannot compare: it reads no delete whose ordering value is binary."""
+    """Reject what Hudi cannot compare: it reads no delete whose ordering value is binary."""
     for name in ordering:
         if pa.types.is_binary(schema.field(name).type):
             raise SchemaError(
@@ -134,7 +134,7 @@ def check_ordering(schema: pa.Schema, ordering: Sequence[str]) -> None:
 def check_settled(
     settled: Mapping[str, str], key: Sequence[str], partition_by: Sequence[str], word: str
 ) -> None:
-    """Refuse options that are fine one by one and wrong together."""
+    """Reject options that are fine one by one and wrong together."""
     hashed = settled.get("hoodie.bucket.index.hash.field", "")
     for name in hashed.split(",") if hashed else ():
         if name not in key:
@@ -168,7 +168,7 @@ def _has_times(settled: Mapping[str, str], generator: KeyGenerator) -> bool:
 
 
 def check_engine(config: TableConfig, index: str) -> None:
-    """Refuse an option for another engine of buckets than the keyword names, and a wrong type."""
+    """Reject an option for another engine of buckets than the keyword names, and a wrong type."""
     if isinstance(config.index, ConsistentHashingIndex):
         check_table_type(config)
     elif str(index).lower() == "consistent_hashing":

@@ -4,15 +4,15 @@ from dataclasses import dataclass
 
 from lakebed.api.layers import size_text
 from lakebed.services.verify.findings import plural
-from lakebed.table.ddl import type_text
-from lakebed.table.snapshot import Snapshot
-from lakebed.table.writer_index import (
+from lakebed.table.config.ddl import type_text
+from lakebed.table.config.writer_index import (
     AutoBuckets,
     BucketIndex,
     ConsistentHashingIndex,
     SimpleIndex,
     WriterIndex,
 )
+from lakebed.table.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

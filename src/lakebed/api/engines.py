@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from lakebed.engine.engine import ArrowEngine
 from lakebed.errors import InvalidError
-from lakebed.index.scan import Scan
 from lakebed.model.executor import Executor, NearExecutor
+from lakebed.scan.scan import Scan
 from lakebed.table.changes.scan import ChangeScan
-from lakebed.table.config import TableConfig
-from lakebed.table.property_values import size_bytes
+from lakebed.table.config.property_values import size_bytes
+from lakebed.table.config.table_config import TableConfig
 from lakebed.table.snapshot import Snapshot
 from lakebed.write.pipeline import Source
 
@@ -45,11 +45,11 @@ class Engine(Protocol):
         ...
 
     def source(self, data: object) -> Source:
-        """Give the columns of `data` and what stages its rows."""
+        """Return the columns of `data` and what stages its rows."""
         ...
 
     def scanned(self, schema: pa.Schema, scan: Callable[[Snapshot], Scan]) -> Source:
-        """Give what stages the rows of a scan of the table as the write finds it."""
+        """Return what stages the rows of a scan of the table as the write finds it."""
         ...
 
     def collected(self, rows: Any) -> pa.Table:
@@ -61,7 +61,7 @@ class Engine(Protocol):
         ...
 
     def changes(self, scan: ChangeScan) -> Any:
-        """Give the change rows of `scan`."""
+        """Return the change rows of `scan`."""
         ...
 
     def check(self, scan: Scan) -> None:
@@ -87,7 +87,7 @@ class Engines:
 
     @property
     def main(self) -> Engine:
-        """Give the engine that reads and runs tasks."""
+        """Return the engine that reads and runs tasks."""
         return self._arrow if self._spark is None else self._spark
 
     def executor(self, config: TableConfig) -> Executor:
@@ -135,7 +135,7 @@ class Engines:
         return driver_max_bytes(config.properties if said is None else {DRIVER_MAX_BYTES: said})
 
     def for_data(self, data: object) -> Engine:
-        """Give the engine that stages `data`."""
+        """Return the engine that stages `data`."""
         if self._spark is not None and self._spark.accepts(data):
             return self._spark
         if type(data).__module__.startswith("pyspark."):

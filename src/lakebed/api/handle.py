@@ -13,14 +13,14 @@ from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
 from lakebed.model.instant import resolve_as_of
 from lakebed.storage.storage import Storage
-from lakebed.table.commit_cache import CommitCache
-from lakebed.table.config import TableConfig
-from lakebed.table.merge_mode import MergeMode
-from lakebed.table.metadata_partitions import metadata_partitions
-from lakebed.table.properties_file import load_config
+from lakebed.table.config.merge_mode import MergeMode
+from lakebed.table.config.metadata_partitions import metadata_partitions
+from lakebed.table.config.properties_file import load_config
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.config.writable import check_writable
+from lakebed.table.files.commit_cache import CommitCache
+from lakebed.table.read.source_cache import SourceCache
 from lakebed.table.snapshot import Snapshot, load_snapshot
-from lakebed.table.source_cache import SourceCache
-from lakebed.table.writable import check_writable
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.write.pipeline import WriteTarget
 
@@ -62,22 +62,22 @@ class TableHandle(TableServices):
 
     @property
     def name(self) -> str:
-        """Give the table's name."""
+        """Return the table's name."""
         return self._config.name
 
     @property
     def path(self) -> str:
-        """Give where the table lies."""
+        """Return where the table lies."""
         return self._storage.url
 
     @property
     def config(self) -> TableConfig:
-        """Give what the table's properties say."""
+        """Return what the table's properties say."""
         return self._config
 
     @property
     def schema(self) -> pa.Schema:
-        """Give the columns as of the last commit, without the meta columns."""
+        """Return the columns as of the last commit, without the meta columns."""
         return self._snapshot(None).schema
 
     def _snapshot(self, as_of: Moment | None) -> Snapshot:

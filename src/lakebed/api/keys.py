@@ -34,7 +34,7 @@ def keys_to_table(keys: Sequence[object], schema: pa.Schema) -> pa.Table:
 
 
 def _check_whole(value: object, field: pa.Field) -> None:
-    """Refuse what Arrow would cut to fit: the key of another row could come out."""
+    """Reject what Arrow would cut to fit: the key of another row could come out."""
     cut = pa.types.is_date(field.type) and isinstance(value, datetime)
     if pa.types.is_integer(field.type) and isinstance(value, (float, Decimal)):
         cut = not math.isfinite(value) or value != int(value)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lakebed.table.file_group import BaseFile, FileSlice
+from lakebed.table.files.file_group import BaseFile, FileSlice
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Layers:
 
 
 def layers_of(slices: tuple[FileSlice, ...]) -> Layers:
-    """Give the layers of the slices that a snapshot reads."""
+    """Return the layers of the slices that a snapshot reads."""
     return Layers(tuple(_group(slice_) for slice_ in slices))
 
 

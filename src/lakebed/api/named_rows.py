@@ -6,14 +6,14 @@ import pyarrow as pa
 
 from lakebed.api.arguments import key_schema
 from lakebed.api.keys import keys_to_table
-from lakebed.index.lookup import look_up
-from lakebed.index.scan import plan_scan
 from lakebed.merge.rule import Merger
-from lakebed.table.config import TableConfig
+from lakebed.scan.lookup import look_up
+from lakebed.scan.scan import plan_scan
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.read.source_cache import SourceCache
 from lakebed.table.snapshot import Snapshot
-from lakebed.table.source_cache import SourceCache
-from lakebed.write.columns import delete_fields
 from lakebed.write.pipeline import Source
+from lakebed.write.spec.columns import delete_fields
 
 _BATCH_ROWS = 65_536
 

@@ -16,10 +16,10 @@ from lakebed.model.clock import Clock, SystemClock
 from lakebed.model.options import check_options
 from lakebed.storage.open import open_storage
 from lakebed.storage.storage import Storage
-from lakebed.table.config import TableConfig
-from lakebed.table.place import find_table
-from lakebed.table.properties_file import PROPERTIES_PATH, create_properties
-from lakebed.table.schema import normalise
+from lakebed.table.config.properties_file import PROPERTIES_PATH, create_properties
+from lakebed.table.config.schema import normalise
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.location import find_table
 
 log = logging.getLogger(__name__)
 
@@ -196,7 +196,7 @@ def _names(given: str | Sequence[str] | None, what: str) -> tuple[str, ...]:
 
 
 def _check_empty(storage: Storage) -> None:
-    """Refuse a folder that holds a table, or anything that a reader could take for data."""
+    """Reject a folder that holds a table, or anything that a reader could take for data."""
     folders, entries = storage.list_names("")
     held = {entry.path for entry in storage.list(".hoodie")} if ".hoodie" in folders else set()
     # A creation that failed half-way leaves empty folders, which are no reason to refuse.

@@ -20,26 +20,27 @@ from lakebed.api.settings import check_settings
 from lakebed.api.table import Table
 from lakebed.commit.drop import finish_drop, replace_table
 from lakebed.errors import ExistsError, NotFoundError, OptionError, UnsupportedError
-from lakebed.format.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY
-from lakebed.format.record_key import KeyGenerator
+from lakebed.format.names.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY
+from lakebed.format.names.record_key import KeyGenerator
 from lakebed.index.named import named_index
 from lakebed.model.clock import SystemClock
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.model.save_options import OPERATION, SaveOptions
 from lakebed.storage.open import open_storage
 from lakebed.storage.storage import Storage
-from lakebed.table.commit_cache import CommitCache
-from lakebed.table.config import TableConfig
-from lakebed.table.properties_file import load_config
-from lakebed.table.schema import normalise
+from lakebed.table.config.properties_file import load_config
+from lakebed.table.config.schema import normalise
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.config.writer_index import AutoBuckets, WriterIndex
+from lakebed.table.files.commit_cache import CommitCache
 from lakebed.table.snapshot import Snapshot
-from lakebed.table.writer_index import AutoBuckets, WriterIndex
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import Timeline
-from lakebed.write.columns import Intake
-from lakebed.write.commit_summary import Commit
 from lakebed.write.deferred import DeferredWrite, defer_write, partitions_of
-from lakebed.write.operation import (
+from lakebed.write.pipeline import WriteTarget
+from lakebed.write.spec.columns import Intake
+from lakebed.write.spec.commit_summary import Commit
+from lakebed.write.spec.operation import (
     BULK_INSERT,
     DELETE,
     DELETE_PARTITION,
@@ -50,7 +51,6 @@ from lakebed.write.operation import (
     UPSERT,
     Operation,
 )
-from lakebed.write.pipeline import WriteTarget
 from lakebed.write.staging import Segment
 
 log = logging.getLogger(__name__)
@@ -283,7 +283,7 @@ def _create(storage: Storage, options: SaveOptions, rows: pa.Schema) -> bool:
 
 
 def _settled(storage: Storage, options: SaveOptions, rows: pa.Schema) -> dict[str, str]:
-    """Give the properties of a new table."""
+    """Return the properties of a new table."""
     given = dict(options.properties)
     named = given.pop(_CLASS, None)
     if named is not None:

@@ -43,8 +43,8 @@ from lakebed.services.verify.findings import Report
 from lakebed.services.verify.plan import RepairPlan, plan_repair
 from lakebed.services.verify.repair import Repaired, repair
 from lakebed.services.verify.verify import verify
-from lakebed.table.config import TableConfig
-from lakebed.table.properties_file import update_properties
+from lakebed.table.config.properties_file import update_properties
+from lakebed.table.config.table_config import TableConfig
 from lakebed.table.snapshot import Snapshot
 from lakebed.write.pipeline import WriteTarget
 
@@ -61,7 +61,7 @@ class Repair:
     done: Repaired | None
 
     def __str__(self) -> str:
-        """Say it in a sentence or two."""
+        """Return a sentence or two."""
         return str(self.plan) if self.done is None else str(self.done)
 
 
@@ -73,11 +73,11 @@ class TableServices(ABC):
 
     @abstractmethod
     def _target(self) -> WriteTarget:
-        """Give the table and who does the work."""
+        """Return the table and who does the work."""
 
     @abstractmethod
     def _now(self) -> Snapshot:
-        """Give the table as it is now."""
+        """Return the table as it is now."""
 
     @abstractmethod
     def _partition_path(self, given: str | Mapping[str, object]) -> str:
@@ -202,7 +202,7 @@ class TableServices(ABC):
         return self._act(lambda target: savepoint(target, instant, user, comment))
 
     def savepoints(self) -> tuple[Savepoint, ...]:
-        """Give all savepoints, oldest first."""
+        """Return all savepoints, oldest first."""
         return savepoints(self._now())
 
     def delete_savepoint(self, instant: str) -> None:

@@ -9,9 +9,9 @@ from lakebed.services.clustering.options import ClusteringOptions
 from lakebed.services.compaction.options import CompactionOptions
 from lakebed.services.upkeep import Upkeep
 from lakebed.storage.storage import Storage
-from lakebed.table.config import TableConfig
-from lakebed.table.tombstones import retention_ms
-from lakebed.table.writable import check_writable
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.config.tombstones import retention_ms
+from lakebed.table.config.writable import check_writable
 from lakebed.write.fill import FileSizes
 from lakebed.write.pipeline import conflict_retries
 
@@ -37,7 +37,7 @@ CHANGEABLE = (
 
 
 def check_settings(storage: Storage, config: TableConfig) -> None:
-    """Refuse settings with which a write or a service would not begin."""
+    """Reject settings with which a write or a service would not begin."""
     check_writable(config)
     driver_max_bytes(config.properties)
     Pulse.of(config.properties)

@@ -13,14 +13,14 @@ from lakebed.api.layers import Layers, layers_of
 from lakebed.api.named_rows import split_placed
 from lakebed.api.writing import TableWrites
 from lakebed.errors import DamageWarning, InvalidError, UnsupportedError
-from lakebed.format.meta_columns import META_COLUMNS
-from lakebed.index.lookup import look_up
-from lakebed.index.salvage import describe_left_out, leave_out_damaged
-from lakebed.index.scan import plan_incremental, plan_scan
+from lakebed.format.names.meta_columns import META_COLUMNS
 from lakebed.model.instant import resolve_as_of, resolve_since
+from lakebed.scan.lookup import look_up
+from lakebed.scan.salvage import describe_left_out, leave_out_damaged
+from lakebed.scan.scan import plan_incremental, plan_scan
 from lakebed.table.changes.commit_range import commits_between
 from lakebed.table.changes.scan import plan_changes
-from lakebed.table.history import files_table, history_table
+from lakebed.table.listing import files_table, history_table
 
 _ON_DAMAGE = ("fail", "skip")
 _READ_MODES = ("snapshot", "read_optimized", "cdc")
@@ -39,7 +39,7 @@ class Table(TableWrites):
         mode: str = "snapshot",
         on_damage: str = "fail",
     ) -> Any:
-        """Give the rows: a DataFrame, or without a session a pyarrow RecordBatchReader.
+        """Return the rows: a DataFrame, or without a session a pyarrow RecordBatchReader.
 
         `columns` may name meta columns (`_hoodie_commit_time`, ...); None means all columns of
         the table. `where` is a SQL predicate. `as_of` is an instant, a date or timestamp text
@@ -118,7 +118,7 @@ class Table(TableWrites):
         columns: Sequence[str] | None = None,
         as_of: Moment | None = None,
     ) -> pa.Table:
-        """Give the rows with these keys, without a Spark job: dicts of the key columns.
+        """Return the rows with these keys, without a Spark job: dicts of the key columns.
 
         Keys of a partitioned table are found fastest with the partition columns in the dict;
         without them every partition is searched. Thousands of keys at once are one sorted pass
@@ -139,11 +139,11 @@ class Table(TableWrites):
         return pa.concat_tables(found) if found else scan.empty()
 
     def history(self) -> pa.Table:
-        """Give every instant of the timeline, newest first, with what it wrote."""
+        """Return every instant of the timeline, newest first, with what it wrote."""
         return history_table(self._snapshot(None))
 
     def files(self, as_of: Moment | None = None) -> pa.Table:
-        """Give every data file that a read at this moment uses."""
+        """Return every data file that a read at this moment uses."""
         return files_table(self._snapshot(as_of))
 
     def describe(self) -> Description:
@@ -151,7 +151,7 @@ class Table(TableWrites):
         return describe(self._snapshot(None))
 
     def layers(self, as_of: Moment | None = None) -> Layers:
-        """Give the layers of each file group; `print` the result to see them drawn."""
+        """Return the layers of each file group; `print` the result to see them drawn."""
         return layers_of(self._snapshot(as_of).slices)
 
     def _read_range(
@@ -162,7 +162,7 @@ class Table(TableWrites):
         until: Moment | None,
         mode: str,
     ) -> Any:
-        """Give the rows that the commits of a range wrote, or what they changed."""
+        """Return the rows that the commits of a range wrote, or what they changed."""
         if mode == "read_optimized":
             raise InvalidError(
                 "mode='read_optimized' reads base files alone, which do not hold all that was "

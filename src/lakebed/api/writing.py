@@ -16,15 +16,21 @@ from lakebed.errors import (
     UnsupportedError,
 )
 from lakebed.index.named import named_index
-from lakebed.index.scan import Scan, plan_scan
+from lakebed.scan.scan import Scan, plan_scan
 from lakebed.services.upkeep import run_inline
-from lakebed.table.partitions import partition_column
+from lakebed.table.config.partitions import partition_column
+from lakebed.table.config.writer_index import WriterIndex
 from lakebed.table.snapshot import Snapshot
-from lakebed.table.writer_index import WriterIndex
 from lakebed.write.alter import execute_drop_column
-from lakebed.write.columns import Intake
-from lakebed.write.commit_summary import Commit
-from lakebed.write.operation import (
+from lakebed.write.pipeline import (
+    Source,
+    conflict_retries,
+    execute_delete_partitions,
+    execute_write,
+)
+from lakebed.write.spec.columns import Intake
+from lakebed.write.spec.commit_summary import Commit
+from lakebed.write.spec.operation import (
     BULK_INSERT,
     DELETE,
     DELETE_PARTITION,
@@ -34,12 +40,6 @@ from lakebed.write.operation import (
     UPDATE_COLUMNS,
     UPSERT,
     Operation,
-)
-from lakebed.write.pipeline import (
-    Source,
-    conflict_retries,
-    execute_delete_partitions,
-    execute_write,
 )
 
 log = logging.getLogger(__name__)

@@ -58,7 +58,7 @@ class Answer:
             return work()
 
     def fail(self, error: BaseException, code: int) -> typer.Exit:
-        """Say in a sentence what went wrong; give the exit to raise."""
+        """Print in a sentence what went wrong; return the exit to raise."""
         if self.debug:
             self.err.print("".join(traceback.format_exception(error)).rstrip())
         if self.as_json:

@@ -45,7 +45,7 @@ def opened_storage(path: str, settings: Sequence[str] | None) -> Storage:
 
 
 def executor(*, spark: bool) -> Executor:
-    """Give who runs the tasks."""
+    """Return who runs the tasks."""
     return Engines(lakebed.local_session() if spark else None).main.executor
 
 

@@ -7,12 +7,12 @@ from rich.cells import cell_len, set_cell_size
 
 from lakebed.api.layers import size_text
 from lakebed.errors import InvalidError, LakebedError
-from lakebed.format.footer import FOOTER_MAX_KEY, FOOTER_MIN_KEY
+from lakebed.format.files.footer import FOOTER_MAX_KEY, FOOTER_MIN_KEY
 from lakebed.model.instant import parse_instant
-from lakebed.table.file_group import BaseFile, FileSlice
-from lakebed.table.log_reader import slice_sources
-from lakebed.table.parquet_source import ParquetFooter, open_parquet
-from lakebed.table.run_source import RunSource
+from lakebed.table.files.file_group import BaseFile, FileSlice
+from lakebed.table.read.log_reader import slice_sources
+from lakebed.table.read.parquet_source import ParquetFooter, open_parquet
+from lakebed.table.read.run_source import RunSource
 from lakebed.table.snapshot import Snapshot
 
 _BAR = "█"
@@ -113,7 +113,7 @@ def age_text(age_ms: int | None) -> str:
 
 
 def age_of(instant: str, zone: str, now_ms: int) -> int | None:
-    """Give the age of an instant; None for digits that are no time."""
+    """Return the age of an instant; None for digits that are no time."""
     try:
         return now_ms - parse_instant(instant, zone)
     except InvalidError:

@@ -14,7 +14,7 @@ from lakebed.cli.drawing import age_of, age_text, align, draw_groups, read_group
 from lakebed.model.clock import SystemClock
 from lakebed.model.instant import resolve_as_of
 from lakebed.services.verify.findings import plural
-from lakebed.table.properties_file import load_config
+from lakebed.table.config.properties_file import load_config
 from lakebed.table.snapshot import Snapshot, load_snapshot
 
 _MAX_GROUPS = 20

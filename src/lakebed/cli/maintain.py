@@ -22,8 +22,8 @@ from lakebed.errors import InvalidError
 from lakebed.model.clock import SystemClock
 from lakebed.services.clean.options import CleanOptions
 from lakebed.services.clean.reason import nothing_to_clean
-from lakebed.table.config import TableType
-from lakebed.table.properties_file import load_config
+from lakebed.table.config.properties_file import load_config
+from lakebed.table.config.table_config import TableType
 from lakebed.table.snapshot import load_snapshot
 
 

@@ -16,7 +16,7 @@ from lakebed.cli.answer import FINE, PROBLEM, Answer, answering
 from lakebed.cli.arguments import Debug, Json, Settings, Spark, opened
 from lakebed.errors import ConflictError, InvalidError
 from lakebed.model.clock import Clock, SystemClock
-from lakebed.table.writer_index import BucketIndex, ConsistentHashingIndex
+from lakebed.table.config.writer_index import BucketIndex, ConsistentHashingIndex
 
 _MAX_BACKOFF_MS: Final = 3_600_000
 

@@ -14,8 +14,8 @@ from lakebed.errors import ConflictError, LakebedError, TakenError
 from lakebed.model.clock import Clock
 from lakebed.model.instant import Instant
 from lakebed.storage.storage import Storage
-from lakebed.table.commit_cache import CommitCache
-from lakebed.table.config import TableConfig
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.files.commit_cache import CommitCache
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.timeline import TimelineInstant
 
@@ -69,7 +69,7 @@ class Claim:
 
 
 def is_completed(hold: TableHold, instant: TimelineInstant) -> bool:
-    """Tell whether an instant may have completed; True where storage does not answer."""
+    """Return whether an instant may have completed; True where storage does not answer."""
     try:
         found = hold.active.load().find(instant.requested, instant.plan_action)
     except LakebedError:

@@ -8,11 +8,11 @@ met it would undo or double what the other did, so it is refused and may be trie
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from lakebed.format.bucket import bucket_of_file_id
-from lakebed.format.commit_metadata import CommitMetadata
-from lakebed.format.names import BaseFileName, parse_data_name
-from lakebed.table.config import ConcurrencyMode
-from lakebed.table.writer_index import BucketIndex, WriterIndex
+from lakebed.format.names.bucket import bucket_of_file_id
+from lakebed.format.names.data_names import BaseFileName, parse_data_name
+from lakebed.format.timeline.commit_metadata import CommitMetadata
+from lakebed.table.config.table_config import ConcurrencyMode
+from lakebed.table.config.writer_index import BucketIndex, WriterIndex
 
 Place = tuple[str, str]
 # Whether a row that a predicate selects can lie in the file group of this partition and file id.
@@ -44,12 +44,12 @@ class Footprint:
 
     @property
     def partitions(self) -> frozenset[str]:
-        """Give the partitions that it changed."""
+        """Return the partitions that it changed."""
         return frozenset(partition for partition, _ in self.places)
 
     @property
     def overwritten(self) -> frozenset[str]:
-        """Give the partitions whose rows it replaced by others."""
+        """Return the partitions whose rows it replaced by others."""
         return frozenset(partition for partition, _ in self.ended)
 
 
@@ -62,7 +62,7 @@ def footprint(
     blind: bool = False,
     reads: Reads | None = None,
 ) -> Footprint:
-    """Give what a commit touched, from its metadata."""
+    """Return what a commit touched, from its metadata."""
     places, groups, rewritten = set(), set(), set()
     for stat in metadata.write_stats():
         if not stat.path:
@@ -102,7 +102,7 @@ def find_conflict(
     planned: Mapping[Place, str],
     mode: ConcurrencyMode,
 ) -> str | None:
-    """Say why `ours` must not complete, or give None.
+    """Return why `ours` must not complete, or give None.
 
     `others` completed since ours began. `planned` are the file groups in plans of table services
     that are pending, each with what is planned: they have settled which files they read.

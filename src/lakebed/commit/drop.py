@@ -13,10 +13,10 @@ from lakebed.commit.hold import LOCK_WAIT_SECONDS, TableHold, hold_table
 from lakebed.commit.lock import table_lock
 from lakebed.commit.rollback import TEMP_FOLDER
 from lakebed.errors import LockedError
-from lakebed.format.lock_file import DISK_LOCK_PATH
+from lakebed.format.timeline.lock_file import DISK_LOCK_PATH
 from lakebed.model.clock import Clock
 from lakebed.storage.storage import Storage
-from lakebed.table.properties_file import BACKUP_PATH, PROPERTIES_PATH, create_properties
+from lakebed.table.config.properties_file import BACKUP_PATH, PROPERTIES_PATH, create_properties
 
 MARK_PATH: Final = ".hoodie/lakebed.dropping"
 # Locks are held, and staged rows are those of the table to come.
@@ -59,7 +59,7 @@ def _is_marked(storage: Storage) -> bool:
 
 
 def _check_quiet(hold: TableHold) -> None:
-    """Refuse while another writer is at work, in whatever mode of concurrency.
+    """Raise an error while another writer is at work, in whatever mode of concurrency.
 
     A file that it closes after we have listed them would stay, and to the table to come a file
     older than its timeline is one of a commit that was archived.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from lakebed.commit.heartbeat import read_beat
 from lakebed.errors import ConflictError
-from lakebed.format.heartbeat import heartbeat_path
+from lakebed.format.timeline.heartbeat import heartbeat_path
 from lakebed.storage.storage import Storage
 
 

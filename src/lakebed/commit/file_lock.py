@@ -29,7 +29,7 @@ from lakebed.errors import (
     NotFoundError,
     UnavailableError,
 )
-from lakebed.format.lock_file import LOCK_FILE_MAX_BYTES, VALID_UNTIL_OFFSET, DiskLockFile
+from lakebed.format.timeline.lock_file import LOCK_FILE_MAX_BYTES, VALID_UNTIL_OFFSET, DiskLockFile
 from lakebed.model.clock import Clock
 from lakebed.storage.durable import NewFile
 from lakebed.storage.paths import TEMPORARY_PREFIX
@@ -121,7 +121,7 @@ class FileLock:
             clock.sleep(_POLL_SECONDS)
 
     def _is_free(self, seen: "_Seen | None", held: "HeldFileLock", clock: Clock) -> bool:
-        """Tell whether the file can be made; what the dead left is removed."""
+        """Return whether the file can be made; what the dead left is removed."""
         if seen is None:
             return True
         if not self._is_dead(seen, held, clock):
@@ -188,12 +188,12 @@ class HeldFileLock:
         self._renewer.start()
 
     def is_there(self) -> bool:
-        """Tell whether the lock file is ours."""
+        """Return whether the lock file is ours."""
         seen = _look(self._path)
         return seen is not None and self._is_ours(seen.lock)
 
     def has_guard_of(self, lock: DiskLockFile | None) -> bool:
-        """Tell whether `lock` was made under the guard that is now ours, so that its owner ended.
+        """Return whether `lock` was made under the guard that is now ours, so that its owner ended.
 
         The name of a guard says something on its machine only, and nothing on one without a name.
         """
@@ -289,7 +289,7 @@ class HeldFileLock:
         return True
 
     def _has_guard(self) -> bool:
-        """Tell whether those that come now meet our guard: it may have been deleted and made anew."""
+        """Return whether those that come now meet our guard: it may have been deleted and made anew."""
         try:
             with _failures(self._guard_path):
                 return self._lock.guard == _guard_name(os.stat(self._guard_path))

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from lakebed.errors import ConflictError, LakebedError, NotFoundError
-from lakebed.format.heartbeat import HEARTBEAT_MAX_BYTES, Beat, heartbeat_path
+from lakebed.format.timeline.heartbeat import HEARTBEAT_MAX_BYTES, Beat, heartbeat_path
 from lakebed.model.clock import Clock
 from lakebed.storage.storage import Storage
-from lakebed.table.property_values import option_number
+from lakebed.table.config.property_values import option_number
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class Pulse:
 
     @property
     def expiry_ms(self) -> int:
-        """Give the age at which a heartbeat counts no more."""
+        """Return the age at which a heartbeat counts no more."""
         return self.interval_ms * self.misses
 
 
@@ -123,7 +123,7 @@ def read_beat(storage: Storage, path: str) -> Beat | None:
 
 
 def is_alive(storage: Storage, clock: Clock, instant: str, pulse: Pulse) -> bool:
-    """Tell whether somebody may still be working on a pending instant.
+    """Return whether somebody may still be working on a pending instant.
 
     The caller holds the lock, so a writer that said it would hold it all along is dead.
     """

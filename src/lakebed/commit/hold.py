@@ -23,16 +23,16 @@ from lakebed.errors import (
     NotFoundError,
     UnfinishedError,
 )
-from lakebed.format.instant_name import Action, State
-from lakebed.format.plans import PlanKind, parse_plan
+from lakebed.format.names.instant_name import Action, State
+from lakebed.format.timeline.plans import PlanKind, parse_plan
 from lakebed.model.clock import Clock
 from lakebed.model.instant import Instant, next_instant
 from lakebed.storage.storage import Storage
-from lakebed.table.commit_cache import CommitCache
-from lakebed.table.config import ConcurrencyMode, TableConfig
-from lakebed.table.properties_file import load_config
+from lakebed.table.config.properties_file import load_config
+from lakebed.table.config.table_config import ConcurrencyMode, TableConfig
+from lakebed.table.config.writable import check_writable
+from lakebed.table.files.commit_cache import CommitCache
 from lakebed.table.snapshot import Snapshot, load_snapshot
-from lakebed.table.writable import check_writable
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 
@@ -59,17 +59,17 @@ class TableHold:
 
     @property
     def active(self) -> ActiveTimeline:
-        """Give the timeline on storage."""
+        """Return the timeline on storage."""
         return self.snapshot.commits.active
 
     @property
     def timeline(self) -> Timeline:
-        """Give the timeline as of the last look."""
+        """Return the timeline as of the last look."""
         return self.snapshot.timeline
 
     @property
     def pulse(self) -> Pulse:
-        """Give how often this table's writers show that they live."""
+        """Return how often this table's writers show that they live."""
         return Pulse.of(self.config.properties)
 
     def refresh(self) -> None:
@@ -79,7 +79,7 @@ class TableHold:
         self.snapshot = load_snapshot(self.storage, self.config, commits=self.snapshot.commits)
 
     def next_instant(self) -> Instant:
-        """Give an instant after all that were given."""
+        """Return an instant after all that were given."""
         return next_instant(self.clock.now_ms(), self.config.zone, self.timeline.last_instant)
 
     def request(self, action: Action, plan: bytes = b"") -> TimelineInstant:
@@ -141,7 +141,7 @@ class TableHold:
         self.snapshot = Snapshot(self.storage, self.config, self.timeline, self.snapshot.commits)
 
     def is_alive(self, instant: TimelineInstant) -> bool:
-        """Tell whether somebody may still be working on a pending instant."""
+        """Return whether somebody may still be working on a pending instant."""
         return is_alive(self.storage, self.clock, instant.requested, self.pulse)
 
 
@@ -208,7 +208,7 @@ def _clear_the_way(hold: TableHold) -> None:
 
 
 def _is_our_clustering(hold: TableHold, instant: TimelineInstant) -> bool:
-    """Tell whether a pending instant is a clustering of ours, which ends with its process."""
+    """Return whether a pending instant is a clustering of ours, which ends with its process."""
     if instant.action is not Action.CLUSTERING:
         return False
     name = instant.name_of(State.REQUESTED).encode()

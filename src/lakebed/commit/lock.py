@@ -14,11 +14,11 @@ from typing import Protocol, Self
 from lakebed.commit.file_lock import FileLock
 from lakebed.commit.storage_lock import RENEW_SECONDS, VALIDITY_SECONDS, StorageLock
 from lakebed.errors import LockedError, OptionError, UnsupportedError
-from lakebed.format.lock_file import DISK_LOCK_PATH
+from lakebed.format.timeline.lock_file import DISK_LOCK_PATH
 from lakebed.model.clock import Clock
 from lakebed.storage.paths import parse_location
 from lakebed.storage.storage import Storage
-from lakebed.table.property_values import option_number
+from lakebed.table.config.property_values import option_number
 
 GUARD_PATH = ".hoodie/.locks/lakebed.lock"
 _POLL_SECONDS = 0.05
@@ -118,7 +118,7 @@ class LockOptions:
 
 
 def table_lock(storage: Storage, properties: Mapping[str, str] | None = None) -> TableLock:
-    """Give the lock that fits where the table lies, as its properties ask for it.
+    """Return the lock that fits where the table lies, as its properties ask for it.
 
     UnsupportedError for a provider that does not fit: its writers would not see our lock.
     """

@@ -10,12 +10,12 @@ import logging
 
 from lakebed.commit.heartbeat import read_beat
 from lakebed.errors import ConflictError, LockedError, NotFoundError
-from lakebed.format.heartbeat import heartbeat_path
-from lakebed.format.instant_name import Action
+from lakebed.format.names.instant_name import Action
+from lakebed.format.timeline.heartbeat import heartbeat_path
 from lakebed.storage.storage import Storage
-from lakebed.table.config import TableConfig
-from lakebed.table.metadata_partitions import BEING_BUILT, LIVE, metadata_partitions
-from lakebed.table.properties_file import update_properties
+from lakebed.table.config.metadata_partitions import BEING_BUILT, LIVE, metadata_partitions
+from lakebed.table.config.properties_file import update_properties
+from lakebed.table.config.table_config import TableConfig
 from lakebed.timeline.timeline import Timeline
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ _PROPERTIES = f"{METADATA_FOLDER}/.hoodie/hoodie.properties"
 
 
 def check_indexing(url: str, timeline: Timeline) -> None:
-    """Refuse a table of which Hudi is building an index: it would miss what we write."""
+    """Reject a table of which Hudi is building an index: it would miss what we write."""
     for instant in timeline.pending(Action.INDEXING):
         raise ConflictError(
             f"{url}: indexing {instant.requested} is pending: Hudi is building an index in the "
@@ -35,12 +35,12 @@ def check_indexing(url: str, timeline: Timeline) -> None:
 
 
 def is_of_another_engine(storage: Storage, instant: str) -> bool:
-    """Tell whether the heartbeat of an instant that is alive is not ours: ours say who they are."""
+    """Return whether the heartbeat of an instant that is alive is not ours: ours say who they are."""
     return read_beat(storage, heartbeat_path(instant)) is None
 
 
 def refuse_writer(url: str, action: str, instant: str) -> LockedError:
-    """Give the error for another engine's writer, who counts on the metadata table as it was."""
+    """Return the error for another engine's writer, who counts on the metadata table as it was."""
     return LockedError(
         f"{url}: {action} {instant} is pending with a heartbeat of another engine, whose writer may "
         "still use Hudi's metadata table, which we would retire; try again when it has ended"
@@ -48,7 +48,7 @@ def refuse_writer(url: str, action: str, instant: str) -> LockedError:
 
 
 def must_retire(storage: Storage, config: TableConfig) -> bool:
-    """Tell whether there is a metadata table, or what is left of one that somebody retired."""
+    """Return whether there is a metadata table, or what is left of one that somebody retired."""
     if metadata_partitions(config) or metadata_partitions(config, BEING_BUILT):
         return True
     # Only a table that once had one is worth a look; tables of ours never name it.

@@ -3,9 +3,9 @@
 import logging
 from collections.abc import Iterable, Set
 
-from lakebed.format.names import parse_data_name
+from lakebed.format.names.data_names import parse_data_name
 from lakebed.storage.storage import Storage
-from lakebed.table.file_group import join_path
+from lakebed.table.files.file_group import join_path
 
 log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ instant that the next writer takes back again.
 
 from collections.abc import Set
 
-from lakebed.format.heartbeat import heartbeat_path
-from lakebed.format.names import parse_data_name
+from lakebed.format.names.data_names import parse_data_name
+from lakebed.format.timeline.heartbeat import heartbeat_path
 from lakebed.storage.storage import Storage
 from lakebed.table.snapshot import table_files
 from lakebed.timeline.active import ActiveTimeline

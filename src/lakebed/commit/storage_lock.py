@@ -21,7 +21,7 @@ from lakebed.errors import (
     LockedError,
     NotFoundError,
 )
-from lakebed.format.lock_file import LOCK_FILE_MAX_BYTES, LOCK_FILE_PATH, LockFile
+from lakebed.format.timeline.lock_file import LOCK_FILE_MAX_BYTES, LOCK_FILE_PATH, LockFile
 from lakebed.model.clock import Clock
 from lakebed.storage.storage import Storage
 
@@ -191,7 +191,7 @@ class HeldStorageLock:
 
 
 def _read(storage: Storage) -> tuple[str, LockFile] | None:
-    """Give tag and content, or None if there is no lock file.
+    """Return tag and content, or None if there is no lock file.
 
     The tag is read first: a content that is newer than its tag lets the write fail that
     depends on it, an older one would take the lock from a live owner.

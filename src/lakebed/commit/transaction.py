@@ -19,15 +19,15 @@ from lakebed.commit.hold import END_WAIT_SECONDS, LOCK_WAIT_SECONDS, TableHold, 
 from lakebed.commit.reconcile import delete_unnamed
 from lakebed.commit.rollback import delete_temp, roll_back
 from lakebed.errors import ConflictError, LakebedError, NotFoundError
-from lakebed.format.commit_metadata import CommitMetadata
-from lakebed.format.instant_name import Action
-from lakebed.format.plans import PlanKind, encode_plan
+from lakebed.format.names.instant_name import Action
+from lakebed.format.timeline.commit_metadata import CommitMetadata
+from lakebed.format.timeline.plans import PlanKind, encode_plan
 from lakebed.model.clock import Clock
 from lakebed.storage.storage import Storage
-from lakebed.table.commit_cache import CommitCache
-from lakebed.table.config import ConcurrencyMode, TableConfig, TableType
-from lakebed.table.planned import planned_groups
-from lakebed.table.retained import named_files
+from lakebed.table.config.table_config import ConcurrencyMode, TableConfig, TableType
+from lakebed.table.files.commit_cache import CommitCache
+from lakebed.table.files.planned import planned_groups
+from lakebed.table.files.retained import named_files
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
@@ -109,11 +109,11 @@ class Transaction:
 
     @property
     def active(self) -> ActiveTimeline:
-        """Give the timeline that the write is on."""
+        """Return the timeline that the write is on."""
         return self.snapshot.commits.active
 
     def _check_alone(self, hold: TableHold, ours: Footprint, metadata: CommitMetadata) -> None:
-        """Refuse to complete where that would undo or double what others did meanwhile."""
+        """Raise ConflictError where completing would undo or double what others did meanwhile."""
         timeline = hold.timeline
         if not any(i.requested == self.instant.requested for i in timeline.instants):
             raise ConflictError(
@@ -133,7 +133,7 @@ class Transaction:
             )
 
     def _undone(self, timeline: Timeline) -> str | None:
-        """Say which commit that we built on is not there any more."""
+        """Return which commit that we built on is not there any more."""
         there = {instant.requested for instant in timeline.commits}
         for instant in self.snapshot.timeline.commits:
             if instant.requested not in there and not timeline.is_archived(instant.requested):
@@ -141,7 +141,7 @@ class Transaction:
         return None
 
     def _unlocked(self, timeline: Timeline) -> str | None:
-        """Say who began to change the table although we hold its lock."""
+        """Return who began to change the table although we hold its lock."""
         before = {(i.requested, i.action) for i in self.snapshot.timeline.instants}
         before.add((self.instant.requested, self.instant.action))
         for instant in timeline.instants:
@@ -150,7 +150,7 @@ class Transaction:
         return None
 
     def _met(self, hold: TableHold, ours: Footprint) -> str | None:
-        """Say which commit since ours began touched the same file groups."""
+        """Return which commit since ours began touched the same file groups."""
         known = {instant.requested for instant in self.snapshot.timeline.commits}
         others = [i for i in hold.timeline.commits if i.requested not in known]
         return find_conflict(
@@ -161,7 +161,7 @@ class Transaction:
         )
 
     def _columns(self, hold: TableHold, metadata: CommitMetadata) -> str | None:
-        """Say whether the table's columns changed under a write that knows only the old ones."""
+        """Return whether the table's columns changed under a write that knows only the old ones."""
         now, ours = hold.snapshot.schema_text, (metadata.extra_metadata or {}).get("schema")
         if now in (self.snapshot.schema_text, ours) or ours is None:
             return None
@@ -174,7 +174,7 @@ def _footprint(hold: TableHold, instant: TimelineInstant) -> Footprint:
 
 
 def _planned(hold: TableHold) -> dict[Place, str]:
-    """Give the file groups in the plans of table services that are pending."""
+    """Return the file groups in the plans of table services that are pending."""
     found: dict[Place, str] = {}
     for planned in planned_groups(hold.active, hold.timeline):
         partition, file_id = planned.group.partition, planned.group.file_id
@@ -264,7 +264,7 @@ def _start(hold: TableHold, action: Action, wait_seconds: float) -> Transaction:
 
 
 def _overtaken(transaction: Transaction, error: BaseException) -> ConflictError | None:
-    """Give the conflict that explains why a file of ours is gone; None where there is none.
+    """Return the conflict that explains why a file of ours is gone; None where there is none.
 
     Whoever takes us for dead deletes our files under our hands.
     """

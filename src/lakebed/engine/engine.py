@@ -7,10 +7,10 @@ import pyarrow as pa
 from lakebed.engine.read import read_changes, read_stream
 from lakebed.engine.write import open_stream, stage_stream
 from lakebed.errors import SchemaError
-from lakebed.index.scan import Scan
 from lakebed.model.executor import Executor, LocalExecutor
+from lakebed.scan.scan import Scan
 from lakebed.table.changes.scan import ChangeScan
-from lakebed.table.given_schema import given_schema, without_pandas_index
+from lakebed.table.config.given_schema import given_schema, without_pandas_index
 from lakebed.table.snapshot import Snapshot
 from lakebed.write.pipeline import Source
 
@@ -31,7 +31,7 @@ class ArrowEngine:
         )
 
     def source(self, data: object) -> Source:
-        """Give the columns of `data` and what stages its rows."""
+        """Return the columns of `data` and what stages its rows."""
         if isinstance(data, (pa.Table, pa.RecordBatch)):
             return Source(
                 without_pandas_index(data.schema),
@@ -42,7 +42,7 @@ class ArrowEngine:
         return Source(stream.schema, lambda spec, _: stage_stream(stream, spec))
 
     def scanned(self, schema: pa.Schema, scan: Callable[[Snapshot], Scan]) -> Source:
-        """Give what stages the rows of a scan of the table as the write finds it."""
+        """Return what stages the rows of a scan of the table as the write finds it."""
         return Source(
             schema,
             lambda spec, snapshot: stage_stream(self.read(scan(snapshot)), spec),

@@ -6,12 +6,12 @@ from functools import partial
 import pyarrow as pa
 
 from lakebed.engine.parallel import read_parallel
-from lakebed.index.scan import Scan
 from lakebed.model.packing import Weighed
+from lakebed.scan.scan import Scan
 from lakebed.table.changes.plan import GroupChanges
 from lakebed.table.changes.scan import ChangeScan
-from lakebed.table.file_group import FileSlice
-from lakebed.table.projection import with_columns
+from lakebed.table.files.file_group import FileSlice
+from lakebed.table.read.projection import with_columns
 
 # Less than this is read before threads have started.
 _PARALLEL_BYTES = 8 << 20

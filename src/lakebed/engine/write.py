@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from lakebed.errors import InvalidError
 from lakebed.model.executor import TaskId
-from lakebed.table.given_schema import pandas_index, without_pandas_index
-from lakebed.write.spec import WriteSpec
+from lakebed.table.config.given_schema import pandas_index, without_pandas_index
+from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import LogPolicy, Staged, stage_runs
 
 _BATCH_ROWS = 65_536

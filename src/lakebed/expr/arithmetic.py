@@ -76,7 +76,7 @@ def is_quotient_exact(left: pa.DataType, right: pa.DataType, kind: pa.DataType) 
 
 
 def is_remainder_exact(left: pa.DataType, right: pa.DataType) -> bool:
-    """Tell whether a remainder is computed in 256 bits."""
+    """Return whether a remainder is computed in 256 bits."""
     scale = max(left.scale, right.scale)
     digits = left.precision + right.precision + 2 * scale - left.scale - right.scale
     return bool(digits + 2 <= WIDEST)

@@ -25,7 +25,7 @@ _PLAIN_SCALE = 6
 
 
 def is_castable(source: pa.DataType, target: pa.DataType) -> bool:
-    """Tell whether columns of `source` can be cast to `target`."""
+    """Return whether columns of `source` can be cast to `target`."""
     if source == target or pa.types.is_null(source):
         return True
     if source == pa.string():

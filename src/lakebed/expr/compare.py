@@ -45,13 +45,13 @@ def compare(sign: str, left: Data, right: Data) -> Data:
 
 
 def same(left: Data, right: Data) -> Data:
-    """Tell whether values of one type are equal, or both null."""
+    """Return whether values of one type are equal, or both null."""
     both_null = pc.and_(pc.is_null(left), pc.is_null(right))
     return pc.coalesce(compare("=", left, right), both_null)
 
 
 def is_among(data: Data, constants: pa.Array) -> Data:
-    """Tell whether values equal one of `constants`, all of their type; false for null."""
+    """Return whether values equal one of `constants`, all of their type; false for null."""
     if is_real(data.type):
         data, constants = _one_spelling(data), _one_spelling(constants)
     return pc.is_in(data, value_set=constants)

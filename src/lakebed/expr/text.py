@@ -93,12 +93,12 @@ def replace(data: Data, old: str, new: str) -> Data:
 
 
 def matches(data: Data, regex: str) -> Data:
-    """Tell which strings a regular expression finds."""
+    """Return which strings a regular expression finds."""
     return pc.match_substring_regex(data, pattern=regex)
 
 
 def holds(data: Data, part: str, where: str) -> Data:
-    """Tell which strings begin with, end with or contain `part`."""
+    """Return which strings begin with, end with or contain `part`."""
     act = {
         "startswith": pc.starts_with,
         "endswith": pc.ends_with,

@@ -51,11 +51,11 @@ class Token:
     end: int
 
     def is_word(self, *words: str) -> bool:
-        """Tell whether this is one of `words`, in any case."""
+        """Return whether this is one of `words`, in any case."""
         return self.kind is Kind.WORD and self.value.upper() in words
 
     def is_sign(self, *signs: str) -> bool:
-        """Tell whether this is one of `signs`."""
+        """Return whether this is one of `signs`."""
         return self.kind is Kind.SIGN and self.value in signs
 
 

@@ -57,22 +57,22 @@ def type_name(kind: pa.DataType) -> str:
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Tell whether `kind` is an integer, a decimal or a floating point number."""
+    """Return whether `kind` is an integer, a decimal or a floating point number."""
     return kind in INTEGERS or is_real(kind) or pa.types.is_decimal(kind)
 
 
 def is_real(kind: pa.DataType) -> bool:
-    """Tell whether `kind` is a float or a double."""
+    """Return whether `kind` is a float or a double."""
     return kind in (pa.float32(), pa.float64())
 
 
 def is_negated_exactly(kind: pa.DataType) -> bool:
-    """Tell whether Spark only turns the sign: of a longer decimal it keeps 34 digits."""
+    """Return whether Spark only turns the sign: of a longer decimal it keeps 34 digits."""
     return not pa.types.is_decimal(kind) or kind.precision <= _NEGATED_DIGITS
 
 
 def is_supported(kind: pa.DataType) -> bool:
-    """Tell whether values of `kind` can be compared; nested ones can be tested for null only."""
+    """Return whether values of `kind` can be compared; nested ones can be tested for null only."""
     return kind in _NAMES or pa.types.is_decimal(kind)
 
 

@@ -21,7 +21,7 @@ _Kernel = TypeVar("_Kernel")
 
 
 def is_numba_imported() -> bool:
-    """Tell whether this process has paid for numba already, here or elsewhere."""
+    """Return whether this process has paid for numba already, here or elsewhere."""
     return "numba" in sys.modules
 
 
@@ -32,7 +32,7 @@ class PlainFirst:
         self._left = most
 
     def use_kernel(self, amount: int) -> bool:
-        """Tell whether so much more work is worth the kernel, and count it if not."""
+        """Return whether so much more work is worth the kernel, and count it if not."""
         if is_numba_imported():
             return True
         self._left -= amount
@@ -40,7 +40,7 @@ class PlainFirst:
 
 
 def load_compiled(source: str, compile_: Callable[[bool], _Kernel]) -> _Kernel:
-    """Give what `compile_(cached)` gives, from the cache if it can be used.
+    """Return what `compile_(cached)` gives, from the cache if it can be used.
 
     `source` is the `__file__` of the module whose functions are compiled: the cache lies beside
     it and is named after it.
@@ -59,7 +59,7 @@ def load_compiled(source: str, compile_: Callable[[bool], _Kernel]) -> _Kernel:
 
 
 def private_folder() -> str | None:
-    """Give a folder that only this user can write, made if need be; None if there is none."""
+    """Return a folder that only this user can write, made if need be; None if there is none."""
     user = os.getuid()
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     for parent, name in ((home, "lakebed"), (tempfile.gettempdir(), f"lakebed-{user}")):
@@ -105,7 +105,7 @@ def _is_writable(folder: str) -> bool:
 
 
 def has_cache(source: str) -> bool:
-    """Tell, without loading numba, whether the kernels of `source` were compiled before."""
+    """Return, without loading numba, whether the kernels of `source` were compiled before."""
     given = os.environ.get("NUMBA_CACHE_DIR")
     folders = [given] if given else [_beside(source), private_folder()]
     return any(_cached_files(folder, source) for folder in folders if folder is not None)

@@ -14,21 +14,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import CorruptError, InvalidError, UnsupportedError
-from lakebed.format.bucket import (
+from lakebed.format.names.bucket import (
     MAX_BUCKETS,
     bucket_of_file_id,
     fixed_bucket_file_id,
     key_buckets,
     new_bucket_file_id,
 )
-from lakebed.format.instant_name import Action
-from lakebed.format.meta_columns import RECORD_KEY
-from lakebed.format.record_key import record_keys
-from lakebed.table.base_file import read_base_file
-from lakebed.table.config import TableConfig
-from lakebed.table.file_group import FileSlice
-from lakebed.table.snapshot import Snapshot
-from lakebed.table.writer_index import (
+from lakebed.format.names.instant_name import Action
+from lakebed.format.names.meta_columns import RECORD_KEY
+from lakebed.format.names.record_key import record_keys
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.config.writer_index import (
     AUTO_BUCKETS,
     NUM_BUCKETS,
     AutoBuckets,
@@ -37,6 +34,9 @@ from lakebed.table.writer_index import (
     SimpleIndex,
     WriterIndex,
 )
+from lakebed.table.files.file_group import FileSlice
+from lakebed.table.read.base_file import read_base_file
+from lakebed.table.snapshot import Snapshot
 
 HASHING_FOLDER = ".hoodie/.bucket_index/consistent_hashing_metadata"
 """Where a table that is written with consistent hashing keeps its buckets."""
@@ -56,7 +56,7 @@ class BucketPlace:
 
 
 def slices_by_bucket(snapshot: Snapshot) -> Mapping[BucketPlace, FileSlice]:
-    """Give the file slice of every bucket that has one.
+    """Return the file slice of every bucket that has one.
 
     Two file groups for one bucket would split its keys: refused by name.
     """
@@ -92,7 +92,7 @@ def bucket_slices(snapshot: Snapshot) -> Mapping[BucketPlace, Sequence[FileSlice
 
 
 def derived_file_id(place: BucketPlace, seed: str) -> str:
-    """Give a file id for a bucket that has none: the same in every task of one write.
+    """Return a file id for a bucket that has none: the same in every task of one write.
 
     `seed` is random for each write, so an id that was replaced never comes back.
     """
@@ -100,7 +100,7 @@ def derived_file_id(place: BucketPlace, seed: str) -> str:
 
 
 def agreed_file_id(place: BucketPlace, ended: str) -> str:
-    """Give the id on which all writers of a bucket that has no file group agree by themselves.
+    """Return the id on which all writers of a bucket that has no file group agree by themselves.
 
     That is Hudi's fixed one; after a replacecommit `ended` a file group of the bucket, one that
     follows from that instant: readers would hide new rows under the id that it named.
@@ -111,7 +111,7 @@ def agreed_file_id(place: BucketPlace, ended: str) -> str:
 
 
 def ended_buckets(snapshot: Snapshot) -> Mapping[BucketPlace, str]:
-    """Give the buckets of which a file group was replaced, each with the last such instant."""
+    """Return the buckets of which a file group was replaced, each with the last such instant."""
     found: dict[BucketPlace, str] = {}
     for instant in snapshot.timeline.commits:
         if instant.action is not Action.REPLACECOMMIT:
@@ -126,7 +126,7 @@ def ended_buckets(snapshot: Snapshot) -> Mapping[BucketPlace, str]:
 
 
 def check_index(snapshot: Snapshot, index: BucketIndex | SimpleIndex) -> None:
-    """Refuse an index that does not fit the files of a table that has none stored.
+    """Reject an index that does not fit the files of a table that has none stored.
 
     Every file id must be a bucket's below the count, and a sample of keys must hash to
     the bucket that they lie in. A simple index fits any files but those of buckets: their
@@ -168,7 +168,7 @@ def check_sample(
     places: Mapping[BucketPlace, FileSlice],
     bucket_of: Callable[[str, pa.StringArray], Buckets],
 ) -> None:
-    """Refuse an index by which some keys of the first base files belong elsewhere.
+    """Reject an index by which some keys of the first base files belong elsewhere.
 
     `bucket_of` gives the bucket of each key in a partition.
     """

@@ -8,16 +8,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakebed.errors import InvalidError
-from lakebed.format.consistent_hashing import MAX_VALUE, HashingMetadata, key_hashes
+from lakebed.format.names.consistent_hashing import MAX_VALUE, HashingMetadata, key_hashes
 from lakebed.index.bucket import BucketPlace, check_sample
 from lakebed.index.rings import Rings, load_rings
-from lakebed.table.file_group import FileGroupId
+from lakebed.table.config.writer_index import ConsistentHashingIndex, WriterIndex
+from lakebed.table.files.file_group import FileGroupId
 from lakebed.table.snapshot import Snapshot
-from lakebed.table.writer_index import ConsistentHashingIndex, WriterIndex
 
 
 def agrees(named: WriterIndex, stored: WriterIndex) -> bool:
-    """Tell whether the index that a caller named is the stored one; 0 buckets are as many."""
+    """Return whether the index that a caller named is the stored one; 0 buckets are as many."""
     if isinstance(named, ConsistentHashingIndex) and named.buckets == 0:
         return isinstance(stored, ConsistentHashingIndex)
     return named == stored
@@ -63,7 +63,7 @@ def settle_hashing(snapshot: Snapshot, named: ConsistentHashingIndex) -> Consist
 
 
 def ring_file_ids(snapshot: Snapshot, rings: Rings) -> dict[BucketPlace, str]:
-    """Give the file groups that exist by their places on the rings."""
+    """Return the file groups that exist by their places on the rings."""
     numbers = {
         (partition, node.file_id): number
         for partition, ring in rings.items()
@@ -81,7 +81,7 @@ def node_numbers(
     hashes: npt.NDArray[np.int32],
     ring_of: Callable[[str], HashingMetadata],
 ) -> npt.NDArray[np.int64]:
-    """Give for each row the number of its node on the ring of its partition."""
+    """Return for each row the number of its node on the ring of its partition."""
     coded = partitions.dictionary_encode()
     codes = coded.indices.to_numpy().astype(np.int64)
     rings = [ring_of(partition).values for partition in coded.dictionary.to_pylist()]

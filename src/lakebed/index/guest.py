@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import InvalidError, KeyValueError, UnsupportedError
-from lakebed.format.bucket import bucket_of_file_id
+from lakebed.format.names.bucket import bucket_of_file_id
 from lakebed.index.bucket import HASHING_FOLDER
 from lakebed.index.spelling import may_differ, odd_folder, odd_key, sample_keys, sampled_files
-from lakebed.table.file_group import BaseFile
-from lakebed.table.partitions import partition_column
+from lakebed.table.config.partitions import partition_column
+from lakebed.table.config.writer_index import SimpleIndex
+from lakebed.table.files.file_group import BaseFile
 from lakebed.table.snapshot import Snapshot
-from lakebed.table.writer_index import SimpleIndex
 
 # A random file id may begin with eight digits too (1 of 43), or even with a number this small (1 of
 # 4,300); that all ids of a table do is no accident.
@@ -26,7 +26,7 @@ _FEW_BUCKETS = 1_000_000
 
 
 def default_index(snapshot: Snapshot) -> SimpleIndex:
-    """Give the simple index if keys are found in base files; else ask the caller to name one."""
+    """Return the simple index if keys are found in base files; else ask the caller to name one."""
     if any(snapshot.storage.list_names(HASHING_FOLDER)):
         raise _ask(snapshot, f"has {HASHING_FOLDER}", 'index="consistent_hashing"')
     ids = [slice_.group.file_id for slice_ in snapshot.slices]
@@ -44,7 +44,7 @@ def _is_buckets(file_id: str) -> bool:
 
 
 def check_base_files(snapshot: Snapshot) -> None:
-    """Refuse a simple index where another put new keys into logs: it would not find them."""
+    """Reject a simple index where another put new keys into logs: it would not find them."""
     for slice_ in snapshot.slices:
         if slice_.base_file is None and not slice_.damage:
             raise InvalidError(
@@ -56,7 +56,7 @@ def check_base_files(snapshot: Snapshot) -> None:
 
 
 def check_spelling(snapshot: Snapshot) -> None:
-    """Refuse a table whose record keys or partitions we would spell in another way.
+    """Reject a table whose record keys or partitions we would spell in another way.
 
     Looks at some rows of the oldest and the newest base file: our rows would not replace
     theirs, and a key would be there twice.
@@ -66,7 +66,7 @@ def check_spelling(snapshot: Snapshot) -> None:
 
 
 def check_doubtful_spelling(snapshot: Snapshot) -> None:
-    """Refuse keys and folders in another spelling, in columns of which Hudi has more than one.
+    """Reject keys and folders in another spelling, in columns of which Hudi has more than one.
 
     For a table whose index is stored: another writer may have loaded rows since.
     """

@@ -3,14 +3,14 @@
 from lakebed.errors import InvalidError, UnsupportedError
 from lakebed.index.bucket import checked_index
 from lakebed.index.rings import check_table_type
-from lakebed.table.config import TableConfig
-from lakebed.table.writer_index import ConsistentHashingIndex, SimpleIndex, WriterIndex
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.config.writer_index import ConsistentHashingIndex, SimpleIndex, WriterIndex
 
 _SIMPLE = {"simple": SimpleIndex(), "global_simple": SimpleIndex(is_global=True)}
 
 
 def named_index(config: TableConfig, index: str | None, buckets: int | None) -> WriterIndex:
-    """Give the index of that name, or refuse it."""
+    """Return the index of that name, or refuse it."""
     word = "bucket" if index is None else str(index).lower()
     if word == "consistent_hashing":
         check_table_type(config)

@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from lakebed.errors import ConflictError, CorruptError, ExistsError, UnsupportedError
-from lakebed.format.consistent_hashing import FIRST_INSTANT, HashingMetadata
-from lakebed.format.instant_name import Action
+from lakebed.format.names.consistent_hashing import FIRST_INSTANT, HashingMetadata
+from lakebed.format.names.instant_name import Action
 from lakebed.index.bucket import HASHING_FOLDER, BucketPlace
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.storage.storage import Storage
-from lakebed.table.config import TableConfig, TableType
-from lakebed.table.file_group import join_path
-from lakebed.table.planned import planned_groups
+from lakebed.table.config.table_config import TableConfig, TableType
+from lakebed.table.files.file_group import join_path
+from lakebed.table.files.planned import planned_groups
 from lakebed.table.snapshot import Snapshot
 
 _RING, _COMMITTED = ".hashing_meta", ".commit"
@@ -46,7 +46,7 @@ class LoadedRings:
 
     @property
     def buckets(self) -> int | None:
-        """Give the number of buckets with which all of them began; None where they differ."""
+        """Return the number of buckets with which all of them began; None where they differ."""
         counts = {ring.num_buckets for ring in self.rings.values()}
         return counts.pop() if len(counts) == 1 else None
 
@@ -69,12 +69,12 @@ class _Folder:
 
 @lru_cache(maxsize=1024)
 def first_ring(partition: str, buckets: int) -> HashingMetadata:
-    """Give the ring of a partition that has none yet."""
+    """Return the ring of a partition that has none yet."""
     return HashingMetadata.first(partition, buckets)
 
 
 def check_table_type(config: TableConfig) -> None:
-    """Refuse a copy-on-write table: Hudi does, and rows that are moved need logs."""
+    """Reject a copy-on-write table: Hudi does, and rows that are moved need logs."""
     if config.table_type is not TableType.MERGE_ON_READ:
         raise UnsupportedError(
             f"table {config.name!r} is {config.table_type}: consistent hashing wants a "
@@ -83,7 +83,7 @@ def check_table_type(config: TableConfig) -> None:
 
 
 def load_rings(snapshot: Snapshot) -> LoadedRings:
-    """Give the rings of a table, compared with its file groups."""
+    """Return the rings of a table, compared with its file groups."""
     check_table_type(snapshot.config)
     folders = _folders(snapshot.storage)
     ids: dict[str, set[str]] = defaultdict(set)
@@ -132,7 +132,7 @@ class _Choice:
 
 
 def _choose(choice: _Choice, task: TaskId) -> tuple[HashingMetadata, list[str]]:
-    """Give the ring of a partition that counts, and the markers that are due."""
+    """Return the ring of a partition that counts, and the markers that are due."""
     del task
     timeline = choice.snapshot.timeline
     pending = {instant.requested for instant in timeline.pending()}
@@ -160,7 +160,7 @@ def _is_settled(choice: _Choice, instant: str, chosen: str) -> bool:
 
 
 def _check_forgotten(choice: _Choice, at: int) -> None:
-    """Refuse a ring of which nobody knows whether it counts.
+    """Reject a ring of which nobody knows whether it counts.
 
     Its clustering is not on the timeline: archived before anybody marked the ring, or rolled
     back. Hudi then takes any file group of the ring for a proof, also one that was there before.
@@ -207,7 +207,7 @@ def _folders(storage: Storage) -> dict[str, _Folder]:
 def _misfit(
     ring: HashingMetadata | None, partition: str, held: Collection[str], gone: Collection[str]
 ) -> str | None:
-    """Say why nothing can be written to a partition: what it holds, or has lost, is not as hashed.
+    """Return why nothing can be written to a partition: what it holds, or has lost, is not as hashed.
 
     Hudi writes on: an insert_overwrite of Hudi makes file groups beside the ring, where no later
     write finds their keys, and what it upserts after a delete_partition is hidden.
@@ -238,7 +238,7 @@ def _misfit(
 def _resizing(
     snapshot: Snapshot, rings: Rings, held: Mapping[str, Collection[str]]
 ) -> dict[BucketPlace, str]:
-    """Give the nodes that a pending clustering takes apart or joins.
+    """Return the nodes that a pending clustering takes apart or joins.
 
     A plan names file groups. A node without one may still be joined to its neighbours, so all
     those of the partition count.

@@ -19,17 +19,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import CorruptError
-from lakebed.format.instant_name import Action
-from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.format.names.instant_name import Action
+from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import Run
 from lakebed.merge.window import merge_runs
-from lakebed.table.config import TableConfig
-from lakebed.table.file_group import FileSlice, LogFile
-from lakebed.table.log_reader import slice_sources
-from lakebed.table.property_values import flag
-from lakebed.table.run_reader import Needs, open_run
-from lakebed.table.run_source import RunSource
+from lakebed.table.config.property_values import flag
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.files.file_group import FileSlice, LogFile
+from lakebed.table.read.log_reader import slice_sources
+from lakebed.table.read.run_reader import Needs, open_run
+from lakebed.table.read.run_source import RunSource
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.view import TableView
 from lakebed.timeline.archived import read_completions
@@ -47,12 +47,12 @@ Numbers = npt.NDArray[np.int64]
 
 
 def moves_rows(config: TableConfig) -> bool:
-    """Tell whether a row whose partition changed moves there; else it stays where it was."""
+    """Return whether a row whose partition changed moves there; else it stays where it was."""
     return flag(config.properties, _UPDATE_PARTITION, default=True)
 
 
 def new_file_id(partition: str, number: int, seed: str) -> str:
-    """Give the id of the new file group `number` of a partition, as Hudi spells them.
+    """Return the id of the new file group `number` of a partition, as Hudi spells them.
 
     It follows from the write's own random `seed`, so a task that runs twice gives the same.
     """
@@ -148,7 +148,7 @@ PLACES_RULE = MergeRule(merger=_join_places)
 
 
 def explode_places(places: pa.StringArray) -> tuple[Numbers, Numbers]:
-    """Give (row, place) for every place of every row; -1 is the place of a row without any.
+    """Return (row, place) for every place of every row; -1 is the place of a row without any.
 
     A row whose text names a place twice gives it once. Rows ascend.
     """

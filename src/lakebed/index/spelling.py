@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import CorruptError, KeyValueError
-from lakebed.format.meta_columns import RECORD_KEY
-from lakebed.format.partition_path import parse_partition_path
-from lakebed.format.record_key import record_keys
+from lakebed.format.names.meta_columns import RECORD_KEY
+from lakebed.format.names.partition_path import parse_partition_path
+from lakebed.format.names.record_key import record_keys
 from lakebed.storage.storage import Storage
-from lakebed.table.base_file import sample_base_file
-from lakebed.table.config import TableConfig
-from lakebed.table.file_group import BaseFile, FileSlice
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.files.file_group import BaseFile, FileSlice
+from lakebed.table.read.base_file import sample_base_file
 
 _SAMPLED_FILES = 8
 _OURS = {"timestamp": re.compile(r"-?[0-9]+"), "binary": re.compile(r"(?:[0-9a-f]{2})*")}
@@ -36,14 +36,14 @@ def sampled_files(slices: Iterable[FileSlice], most: int) -> list[BaseFile]:
 
 
 def may_differ(schema: pa.Schema, fields: Iterable[str]) -> bool:
-    """Tell whether Hudi spells values of one of these columns in more than one way."""
+    """Return whether Hudi spells values of one of these columns in more than one way."""
     return any(_kind(schema, field) is not None for field in fields)
 
 
 def keys_are_ours(
     storage: Storage, config: TableConfig, schema: pa.Schema, slices: Sequence[FileSlice]
 ) -> bool:
-    """Tell whether stored keys are those that we spell, as far as a sample shows it."""
+    """Return whether stored keys are those that we spell, as far as a sample shows it."""
     fields = config.record_key_fields
     if not may_differ(schema, fields):
         return True

@@ -21,7 +21,7 @@ class SortedRows:
         self._key = key
 
     def last_key(self) -> str | None:
-        """Give the last key at hand, of the next batch where nothing is; None at the end."""
+        """Return the last key at hand, of the next batch where nothing is; None at the end."""
         while not self._held.num_rows:
             found = next(self._batches, None)
             if found is None:
@@ -31,7 +31,7 @@ class SortedRows:
         return last
 
     def take(self, bound: str | None) -> pa.RecordBatch:
-        """Give what is at hand up to `bound`, and all of it without one."""
+        """Return what is at hand up to `bound`, and all of it without one."""
         held = self._held
         count = held.num_rows if bound is None else rows_upto(held.column(self._key), bound)
         self._held = held.slice(count)

@@ -25,7 +25,7 @@ def to_numpy(column: pa.Array, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 
 
 def to_bools(column: pa.BooleanArray) -> npt.NDArray[np.bool_]:
-    """Give the values of a column of truths without nulls."""
+    """Return the values of a column of truths without nulls."""
     values = column.buffers()[1]
     if len(column) == 0 or values is None:
         return np.zeros(len(column), np.bool_)
@@ -34,20 +34,20 @@ def to_bools(column: pa.BooleanArray) -> npt.NDArray[np.bool_]:
 
 
 def int64_array(values: Ints, nulls: npt.NDArray[np.bool_] | None = None) -> pa.Int64Array:
-    """Give `values` as an Arrow column, null where `nulls` is true."""
+    """Return `values` as an Arrow column, null where `nulls` is true."""
     valid = None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
     data = pa.py_buffer(np.ascontiguousarray(values, np.int64))
     return pa.Array.from_buffers(pa.int64(), len(values), [valid, data])
 
 
 def uint8_array(values: Bytes) -> pa.UInt8Array:
-    """Give `values` as an Arrow column."""
+    """Return `values` as an Arrow column."""
     data = pa.py_buffer(np.ascontiguousarray(values, np.uint8))
     return pa.Array.from_buffers(pa.uint8(), len(values), [None, data])
 
 
 def key_bytes(keys: pa.Array, what: str) -> tuple[Bytes, npt.NDArray[Any]]:
-    """Give the bytes of a key column and len + 1 offsets into them."""
+    """Return the bytes of a key column and len + 1 offsets into them."""
     kind = keys.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         width: npt.DTypeLike = np.int32

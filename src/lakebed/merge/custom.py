@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakebed.errors import InvalidError, LakebedError
-from lakebed.format.meta_columns import META_COLUMNS
+from lakebed.format.names.meta_columns import META_COLUMNS
 from lakebed.merge.arrays import Bytes, Ints, int64_array
 from lakebed.merge.rule import Merger
 from lakebed.merge.run import BARRIER, DELETED, OPEN
@@ -37,7 +37,7 @@ class Repeated:
 def merge_rounds(
     table: pa.Table, versions: Repeated, merger: Merger
 ) -> tuple[pa.RecordBatch, Bytes]:
-    """Give one row and its flags for each key; the row of a deleted key says nothing."""
+    """Return one row and its flags for each key; the row of a deleted key says nothing."""
     firsts = np.flatnonzero(versions.starts)
     counts = np.diff(np.append(firsts, len(versions.rows)))
     flags = versions.flags[firsts].copy()
@@ -71,7 +71,7 @@ def merge_rounds(
 def _merge(
     older: pa.RecordBatch, newer: pa.RecordBatch, stands: Mask, merger: Merger
 ) -> pa.RecordBatch:
-    """Give the newer row where it stands as it is, elsewhere what the merger makes of the two."""
+    """Return the newer row where it stands as it is, elsewhere what the merger makes of the two."""
     if stands.all():
         return newer
     names = [name for name in newer.schema.names if name not in META_COLUMNS]
@@ -110,7 +110,7 @@ def _call(merger: Merger, older: pa.RecordBatch, newer: pa.RecordBatch) -> pa.Re
 def _fill(
     newer: pa.RecordBatch, older: pa.RecordBatch, versions: Repeated, at: Ints, alive: Mask
 ) -> pa.RecordBatch:
-    """Give the newer rows the older values of the columns that their run lacks."""
+    """Return the newer rows the older values of the columns that their run lacks."""
     columns = []
     for field in newer.schema:
         column = newer.column(field.name)

@@ -8,7 +8,7 @@ from lakebed.merge.arrays import to_bools
 
 
 def equal_values(one: pa.Array, other: pa.Array) -> pa.BooleanArray:
-    """Tell of each row whether both columns, of one type, hold the same; null equals null.
+    """Return of each row whether both columns, of one type, hold the same; null equals null.
 
     NaN equals NaN, and the entries of a map are compared in the order in which they lie.
     """

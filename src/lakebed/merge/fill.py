@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebed.format.meta_columns import META_COLUMNS
+from lakebed.format.names.meta_columns import META_COLUMNS
 from lakebed.merge.arrays import Bytes, Ints, int64_array, to_bools
 from lakebed.merge.rule import Fill
 
@@ -40,7 +40,7 @@ def stand_in(sources: Ints, winners: Ints) -> Ints:
 
 
 def _present(column: pa.ChunkedArray, places: pa.Int64Array, fill: Fill) -> bytes | None:
-    """Tell of each version by a byte whether its value stands; None if all do."""
+    """Return of each version by a byte whether its value stands; None if all do."""
     if fill.marker is None and column.null_count == 0:
         return None  # without looking at the versions
     gives_way = fill.gives_way(column.take(places))

@@ -75,7 +75,7 @@ def _order_runs(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no
     """
 
     def head(at: int, mask: np.uint64) -> np.uint64:
-        """Give 8 bytes, the first one highest, those outside of `mask` as zeros."""
+        """Return 8 bytes, the first one highest, those outside of `mask` as zeros."""
         word: np.uint64 = words[at]
         word = ((word >> np.uint64(8)) & np.uint64(0x00FF00FF00FF00FF)) | (
             (word & np.uint64(0x00FF00FF00FF00FF)) << np.uint64(8)
@@ -86,7 +86,7 @@ def _order_runs(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no
         return ((word >> np.uint64(32)) | (word << np.uint64(32))) & mask
 
     def compare(left: int, right: int, at: int) -> int:
-        """Give the sign of left - right; filled up with zeros they agree in `at` bytes."""
+        """Return the sign of left - right; filled up with zeros they agree in `at` bytes."""
         left_at = offsets[left]
         right_at = offsets[right]
         left_size = offsets[left + 1] - left_at

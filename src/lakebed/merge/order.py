@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.merge import tree
 from lakebed.merge.arrays import Ints, int64_array, to_bools, to_numpy
 from lakebed.merge.rule import Merger, MergeRule
@@ -20,7 +20,7 @@ Positions = Ints
 def sort_rows(
     rows: pa.RecordBatch, rule: MergeRule, subset: Positions | None = None
 ) -> pa.RecordBatch:
-    """Give `rows`, or those of `subset`, in ascending order of key bytes, each key once.
+    """Return `rows`, or those of `subset`, in ascending order of key bytes, each key once.
 
     They come in order of arrival. Flags, if there are any, are folded too: a deleted key stays,
     with its ordering values only.
@@ -44,7 +44,7 @@ def sort_rows(
 def sort_positions(
     rows: pa.RecordBatch, rule: MergeRule, subset: Positions | None = None
 ) -> Positions:
-    """Give the row numbers to take for ascending key order, one per key.
+    """Return the row numbers to take for ascending key order, one per key.
 
     `rows` (or the row numbers of `subset`) come in order of arrival. Under a user's own merger,
     or where columns are filled, one row cannot stand for several: all versions are given, oldest

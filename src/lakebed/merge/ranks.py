@@ -18,7 +18,7 @@ _BY_PLACE = [("", "ascending", "at_start")]
 
 
 def ordering_ranks(columns: Sequence[pa.Array], rows: int) -> Ints:
-    """Give ranks[field, row]: null lowest, NaN highest, -0.0 below 0.0."""
+    """Return ranks[field, row]: null lowest, NaN highest, -0.0 below 0.0."""
     ranks = np.zeros((len(columns), rows), np.int64)
     for number, column in enumerate(columns):
         ranks[number] = _ranks(column)
@@ -41,7 +41,7 @@ def _ranks(column: pa.Array) -> Ints:
 
 
 def _direct(column: pa.Array) -> Ints | None:
-    """Give the ranks of a type that needs no look at the other values; of a null, anything."""
+    """Return the ranks of a type that needs no look at the other values; of a null, anything."""
     kind = column.type
     if pa.types.is_floating(kind):
         return _float_ranks(column)

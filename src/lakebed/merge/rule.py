@@ -21,7 +21,7 @@ class Fill:
     marker: str | None = None
 
     def gives_way(self, column: pa.Array | pa.ChunkedArray) -> pa.BooleanArray | None:
-        """Tell of each value whether it gives way; None if none of the column's does."""
+        """Return of each value whether it gives way; None if none of the column's does."""
         if self.marker is None:
             return pc.is_null(column) if column.null_count else None
         if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
@@ -62,7 +62,7 @@ class MergeRule:
 
     @property
     def is_associative(self) -> bool:
-        """Tell whether neighbouring versions may be merged before they meet the others.
+        """Return whether neighbouring versions may be merged before they meet the others.
 
         Not where a late row fills what it finds null: a row between the two may be in time. It
         holds for the rows of a write; among logs a delete without an ordering value is an

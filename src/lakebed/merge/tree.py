@@ -31,11 +31,11 @@ class Keys:
         return len(self.offsets) - 1
 
     def key(self, row: int) -> bytes:
-        """Give the bytes of one key."""
+        """Return the bytes of one key."""
         return self.data[self.offsets[row] : self.offsets[row + 1]].tobytes()
 
     def part(self, start: int, end: int) -> "Keys":
-        """Give the keys from `start` up to `end`, without a copy."""
+        """Return the keys from `start` up to `end`, without a copy."""
         return Keys(self.data, self.offsets[start : end + 1])
 
 

@@ -23,7 +23,7 @@ class LoserTree:
             self._play(run)
 
     def pop(self) -> tuple[int, int]:
-        """Give the run and the row in it that come next; IndexError at the end."""
+        """Return the run and the row in it that come next; IndexError at the end."""
         run = self.runner
         if run is None or self.heads[run] == len(self.runs[run]):
             raise IndexError("every run is used up")
@@ -55,7 +55,7 @@ class LoserTree:
 
 
 def order_runs(runs: Sequence[Sequence[bytes]]) -> tuple[list[int], list[bool], int]:
-    """Give row numbers through all runs in key order, and where a new key starts.
+    """Return row numbers through all runs in key order, and where a new key starts.
 
     The last is -1, or the row of a key that is less than the one before it in its run.
     """

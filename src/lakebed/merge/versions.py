@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakebed.errors import CorruptError, InvalidError, UnsupportedError
-from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
+from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
 from lakebed.merge.arrays import Bytes, Ints, int64_array, to_numpy, uint8_array
 from lakebed.merge.custom import Repeated, merge_rounds
 from lakebed.merge.fill import fill_classes, stand_in
@@ -50,7 +50,7 @@ class Standing:
 
 
 def to_part(batch: pa.RecordBatch, schema: pa.Schema, run: Run) -> Part:
-    """Give `batch` the columns of `schema`, null for what it lacks."""
+    """Return `batch` the columns of `schema`, null for what it lacks."""
     what = run.name
     columns = []
     lacks = []
@@ -76,7 +76,7 @@ def to_part(batch: pa.RecordBatch, schema: pa.Schema, run: Run) -> Part:
 
 
 def check_rule(rule: MergeRule, schema: pa.Schema) -> None:
-    """Refuse a schema that lacks the key or an ordering field: no version could be chosen."""
+    """Reject a schema that lacks the key or an ordering field: no version could be chosen."""
     for name in (RECORD_KEY, *rule.ordering_fields):
         if name not in schema.names:
             raise InvalidError(f"merge: column {name!r} is missing; have {', '.join(schema.names)}")
@@ -91,7 +91,7 @@ def with_flags(rows: pa.RecordBatch, flags: Bytes | None) -> pa.RecordBatch:
 def resolve(
     parts: Sequence[Part], order: Order, rule: MergeRule, *, keep_deletes: bool, kernel: bool
 ) -> pa.RecordBatch:
-    """Give one row per key, in key order.
+    """Return one row per key, in key order.
 
     With `keep_deletes` a deleted key keeps its ordering values and its commit time, and the flags
     are the last column; otherwise it is left out.
@@ -167,7 +167,7 @@ def _stamped(standing: Standing, keys: Ints, newest: Ints) -> Standing:
 
 
 def every_version(parts: Sequence[Part], order: Order) -> pa.RecordBatch:
-    """Give all versions of all keys, in key order, with their flags."""
+    """Return all versions of all keys, in key order, with their flags."""
     flags = _all_flags(parts)
     rows = _one_batch(_table(parts).take(int64_array(order.positions)))
     return with_flags(rows, None if flags is None else flags[order.positions])
@@ -294,7 +294,7 @@ def _table(parts: Sequence[Part]) -> pa.Table:
 
 
 def _part_numbers(parts: Sequence[Part]) -> Ints:
-    """Give the number of the part of each row."""
+    """Return the number of the part of each row."""
     return np.repeat(np.arange(len(parts)), [part.rows.num_rows for part in parts])
 
 

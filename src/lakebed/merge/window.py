@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import CorruptError
-from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.merge import tree
 from lakebed.merge.arrays import int64_array, key_bytes
 from lakebed.merge.repeated import set_apart
@@ -161,7 +161,7 @@ class _Cursor:
 def _pass_through(
     window: Sequence[tuple[_Cursor, _Taken]], *, keep_deletes: bool
 ) -> pa.RecordBatch | None:
-    """Give a window of one run as it is, if nothing needs folding; None if something does."""
+    """Return a window of one run as it is, if nothing needs folding; None if something does."""
     if len(window) != 1 or len(window[0][1]) != 1:
         return None
     part = window[0][1][0][1]

@@ -15,11 +15,11 @@ class Clock(Protocol):
     """What the rest of the code may ask of the outside world."""
 
     def now_ms(self) -> int:
-        """Give the time in milliseconds since 1970 UTC."""
+        """Return the time in milliseconds since 1970 UTC."""
         ...
 
     def new_uuid(self) -> str:
-        """Give a random UUID as 36 characters."""
+        """Return a random UUID as 36 characters."""
         ...
 
     def sleep(self, seconds: float) -> None:
@@ -31,7 +31,7 @@ class Clock(Protocol):
         ...
 
     def is_gone(self, process: str) -> bool:
-        """Tell whether a process has ended; False where that cannot be known from here."""
+        """Return whether a process has ended; False where that cannot be known from here."""
         ...
 
 
@@ -40,11 +40,11 @@ class SystemClock:
     """The machine's clock and random source."""
 
     def now_ms(self) -> int:
-        """Give the time in milliseconds since 1970 UTC."""
+        """Return the time in milliseconds since 1970 UTC."""
         return time.time_ns() // 1_000_000
 
     def new_uuid(self) -> str:
-        """Give a random UUID as 36 characters."""
+        """Return a random UUID as 36 characters."""
         return str(uuid.uuid4())
 
     def sleep(self, seconds: float) -> None:
@@ -56,7 +56,7 @@ class SystemClock:
         return _process(os.getpid()) or ""
 
     def is_gone(self, process: str) -> bool:
-        """Tell whether a process of this machine has ended."""
+        """Return whether a process of this machine has ended."""
         machine, _, rest = process.rpartition("/")
         pid = rest.partition(".")[0]
         if not machine or machine != _machine() or not (pid.isascii() and pid.isdigit()):
@@ -75,13 +75,13 @@ class ManualClock:
     _count: int = field(default=0, init=False)
 
     def now_ms(self) -> int:
-        """Give the set time, then move on by `step_ms`."""
+        """Return the set time, then move on by `step_ms`."""
         now = self.ms
         self.ms += self.step_ms
         return now
 
     def new_uuid(self) -> str:
-        """Give the next of a fixed sequence of UUIDs."""
+        """Return the next of a fixed sequence of UUIDs."""
         self._count += 1
         return str(uuid.UUID(int=self._count << 64 | 0x8000_0000_0000_0000))
 
@@ -90,11 +90,11 @@ class ManualClock:
         self.ms += int(seconds * 1000)
 
     def process(self) -> str:
-        """Give the set name."""
+        """Return the set name."""
         return self.name
 
     def is_gone(self, process: str) -> bool:
-        """Tell whether a process was said to have ended."""
+        """Return whether a process was said to have ended."""
         return process in self.ended
 
 

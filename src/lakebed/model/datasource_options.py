@@ -236,7 +236,7 @@ ALL_OPTIONS: Final[Mapping[str, Option]] = {
 
 
 def split_storage(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Give the options, with names in lower case as Spark hands them, and those of the store."""
+    """Return the options, with names in lower case as Spark hands them, and those of the store."""
     options = {str(name).lower(): value for name, value in given.items()}
     storage = {
         name.removeprefix(STORAGE_PREFIX): options.pop(name)
@@ -247,12 +247,12 @@ def split_storage(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, s
 
 
 def check_read(given: Mapping[str, str]) -> list[str]:
-    """Refuse what a read does not know or cannot honour; give a line for each without effect."""
+    """Reject what a read does not know or cannot honour; give a line for each without effect."""
     return _check(given, READ_OPTIONS)
 
 
 def check_write(given: Mapping[str, str]) -> list[str]:
-    """Refuse what a write does not know or cannot honour; give a line for each without effect."""
+    """Reject what a write does not know or cannot honour; give a line for each without effect."""
     if AS_OF in given:
         raise OptionError(
             f"option {AS_OF} cannot be given with a write: it names the past that a read shows, and a "

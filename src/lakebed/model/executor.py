@@ -108,5 +108,5 @@ class NearExecutor:
 
 
 def _local_task(number: int) -> TaskId:
-    """Give a task of this process a token that no task of Spark has: there attempt 0 is of stage 0."""
+    """Return a task of this process a token that no task of Spark has: there attempt 0 is of stage 0."""
     return TaskId(number, 1, 0)

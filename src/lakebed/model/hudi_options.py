@@ -25,7 +25,7 @@ def _refused(prefix: str, ends: str, note: str) -> tuple[Option, ...]:
 
 
 def _only(value: str, prefix: str, ends: str, note: str) -> tuple[Option, ...]:
-    """Give options of which one value is what happens anyway, and no other can be had."""
+    """Return options of which one value is what happens anyway, and no other can be had."""
     return tuple(
         Option(f"{prefix}.{end}", Fate.HONOURED, (value,), note=note) for end in ends.split()
     )

@@ -47,7 +47,7 @@ def format_instant(epoch_ms: int, zone: str) -> Instant:
 
 
 def parse_instant(text: str, zone: str) -> int:
-    """Give the milliseconds since 1970 UTC at which `text` was the time in `zone`.
+    """Return the milliseconds since 1970 UTC at which `text` was the time in `zone`.
 
     14 digits mean the last millisecond of their second. In the hour that a change from
     daylight saving repeats, the text alone is ambiguous: the first pass is taken.
@@ -67,7 +67,7 @@ def parse_instant(text: str, zone: str) -> int:
 
 
 def next_instant(now_ms: int, zone: str, last: Instant | None) -> Instant:
-    """Give an instant for now that is greater than `last`, as text.
+    """Return an instant for now that is greater than `last`, as text.
 
     That is the clock's time, or one millisecond after `last` where the clock stands
     still, goes back, repeats an hour or is behind a writer in another zone.
@@ -94,7 +94,7 @@ def next_instant(now_ms: int, zone: str, last: Instant | None) -> Instant:
 
 
 def resolve_as_of(value: str | date | datetime, zone: str) -> Instant:
-    """Give the instant that a caller's point in time means in a table of `zone`.
+    """Return the instant that a caller's point in time means in a table of `zone`.
 
     As in Hudi, a date is the start of its day, and a timestamp to the second is the end of that
     second (`.999`), so that a commit shown with that second is in; 14 digits stay as they are,
@@ -127,7 +127,7 @@ def resolve_as_of(value: str | date | datetime, zone: str) -> Instant:
 
 
 def resolve_since(value: str | date | datetime, zone: str) -> Instant | None:
-    """Give the instant after which a caller's range begins, or None for the first of all.
+    """Return the instant after which a caller's range begins, or None for the first of all.
 
     Hudi's words for the first are `earliest` and zeros.
 
@@ -140,7 +140,7 @@ def resolve_since(value: str | date | datetime, zone: str) -> Instant | None:
 
 
 def _resolve_timestamp(match: re.Match[str], zone: str) -> Instant:
-    """Give the instant of a matched `_TIMESTAMP`."""
+    """Return the instant of a matched `_TIMESTAMP`."""
     if match["time"] is None:
         return _encode(datetime.fromisoformat(match["day"]))
     millis = "999" if match["fraction"] is None else match["fraction"].ljust(3, "0")[:3]
@@ -150,7 +150,7 @@ def _resolve_timestamp(match: re.Match[str], zone: str) -> Instant:
 
 
 def _is_utc(zone: str) -> bool:
-    """Tell UTC from LOCAL; refuse any other zone."""
+    """Check that a zone is UTC or LOCAL."""
     if zone not in ("UTC", "LOCAL"):
         raise OptionError(f"hoodie.table.timeline.timezone: want UTC or LOCAL, got {zone!r}")
     return zone == "UTC"

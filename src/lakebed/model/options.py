@@ -253,7 +253,7 @@ TABLE_OPTIONS: tuple[Option, ...] = (
 
 
 def check_options(given: Mapping[str, str], known: Iterable[Option] = TABLE_OPTIONS) -> list[str]:
-    """Refuse what we do not know or cannot honour; give a line for each that changes nothing."""
+    """Reject what we do not know or cannot honour; give a line for each that changes nothing."""
     by_name = {option.name: option for option in known}
     lines = []
     for name, value in given.items():
@@ -271,14 +271,14 @@ def check_options(given: Mapping[str, str], known: Iterable[Option] = TABLE_OPTI
 
 
 def stored_name(name: str) -> str:
-    """Give the property that an option becomes: Hudi keeps what steers a merge under a prefix."""
+    """Return the property that an option becomes: Hudi keeps what steers a merge under a prefix."""
     steers_merge = ("hoodie.payload.delete.", "hoodie.write.partial.update.")
     prefixed = name.startswith(steers_merge)
     return f"hoodie.record.merge.property.{name}" if prefixed else name
 
 
 def is_stored(name: str) -> bool:
-    """Tell whether an option becomes a property of the table; one that changes nothing does not."""
+    """Return whether an option becomes a property of the table; one that changes nothing does not."""
     return any(option.name == name and option.fate is Fate.HONOURED for option in TABLE_OPTIONS)
 
 

@@ -62,7 +62,7 @@ class ReadOptions:
 
 
 def path_of(options: Mapping[str, str]) -> str:
-    """Give the one path of a read or a write."""
+    """Return the one path of a read or a write."""
     if "paths" in options:
         raise InvalidError("a lakebed table is one folder: want load(path), found several paths")
     path = options.get("path")

@@ -55,7 +55,7 @@ class SaveOptions:
         ), lines
 
     def names(self, stored: str) -> tuple[str, ...]:
-        """Give the columns that a property names."""
+        """Return the columns that a property names."""
         return names(self.properties.get(stored, ""))
 
 
@@ -65,7 +65,7 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def _properties(options: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Give each property that the options make, with the option's name."""
+    """Return each property that the options make, with the option's name."""
     settled: dict[str, tuple[str, str]] = {}
     for name, text in options.items():
         stored = STORED_NAMES.get(name, name)

@@ -12,19 +12,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.commit.fence import Fence
-from lakebed.format.commit_metadata import WriteStat
-from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
-from lakebed.format.names import TOMBSTONES, BaseFileName
+from lakebed.format.names.data_names import TOMBSTONES, BaseFileName
+from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
+from lakebed.format.timeline.commit_metadata import WriteStat
 from lakebed.merge.run import DELETED, FLAGS
-from lakebed.table.config import TableConfig
-from lakebed.table.data_writer import DataFileStats, DataFileWriter
-from lakebed.table.file_group import FileGroupId, FileSlice, join_path
-from lakebed.table.log_writer import LogFileStats, LogRunWriter, NewLog
-from lakebed.table.run_source import RunSource
-from lakebed.table.slice_reader import read_slice
-from lakebed.table.tombstones import forgotten_deletes
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.config.tombstones import forgotten_deletes
+from lakebed.table.files.file_group import FileGroupId, FileSlice, join_path
+from lakebed.table.read.run_source import RunSource
+from lakebed.table.read.slice_reader import read_slice
+from lakebed.table.store.data_writer import DataFileStats, DataFileWriter
+from lakebed.table.store.log_writer import LogFileStats, LogRunWriter, NewLog
 from lakebed.table.view import TableView
-from lakebed.write.status import NOTHING_COMPACTED
+from lakebed.write.spec.status import NOTHING_COMPACTED
 
 # When a row was written does not change by rewriting it.
 _CARRIED = (COMMIT_TIME, COMMIT_SEQNO)

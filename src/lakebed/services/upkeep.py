@@ -11,7 +11,7 @@ from functools import partial
 from typing import Protocol, Self
 
 from lakebed.errors import ConflictError, LockedError, OptionError, TakenError
-from lakebed.format.instant_name import Action
+from lakebed.format.names.instant_name import Action
 from lakebed.services.archive.execute import archive
 from lakebed.services.archive.options import ArchiveOptions
 from lakebed.services.clean.execute import clean
@@ -19,8 +19,8 @@ from lakebed.services.clean.options import CleanOptions
 from lakebed.services.compaction.execute import execute_compaction, pending_compactions
 from lakebed.services.compaction.options import Mode
 from lakebed.services.compaction.schedule import schedule_compaction
-from lakebed.table.config import TableType
-from lakebed.table.property_values import option_number
+from lakebed.table.config.property_values import option_number
+from lakebed.table.config.table_config import TableType
 from lakebed.table.snapshot import load_snapshot
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 from lakebed.write.pipeline import WriteTarget
@@ -145,7 +145,7 @@ def _raised(what: str, act: Callable[[], Done | None]) -> Done | None:
 
 
 def _is_clean_due(timeline: Timeline, properties: Mapping[str, str], every: int) -> bool:
-    """Tell whether cleaning may find something, from the timeline alone."""
+    """Return whether cleaning may find something, from the timeline alone."""
     if timeline.pending(Action.CLEAN):
         return True
     cleans = [instant for instant in timeline.select(Action.CLEAN) if instant.is_completed]

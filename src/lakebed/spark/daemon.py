@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark.daemon import manager
 
-from lakebed.format.avro_rows import machine
-from lakebed.format.bucket import warm_up
-from lakebed.index import scan
+from lakebed.format.avro.avro_rows import machine
+from lakebed.format.names.bucket import warm_up
 from lakebed.merge import tree
+from lakebed.scan import scan
 from lakebed.write import file_groups, staging
 
 WARMED = (np, pa, file_groups, scan, staging)

@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from lakebed.errors import InvalidError, SchemaError
-from lakebed.index.scan import Scan
 from lakebed.model.executor import Executor
+from lakebed.scan.scan import Scan
 from lakebed.spark.errors import translated
 from lakebed.spark.executor import SparkExecutor
 from lakebed.spark.locate import stage_joined
@@ -23,10 +23,10 @@ from lakebed.spark.read import (
 from lakebed.spark.schema import arrow_to_spark, spark_to_arrow
 from lakebed.spark.session import check_session
 from lakebed.table.changes.scan import ChangeScan
-from lakebed.table.given_schema import given_schema
+from lakebed.table.config.given_schema import given_schema
 from lakebed.table.snapshot import Snapshot
 from lakebed.write.pipeline import Source
-from lakebed.write.spec import WriteSpec
+from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import Staged
 
 
@@ -38,7 +38,7 @@ class SparkEngine:
         self.executor: Executor = SparkExecutor(spark)
 
     def accepts(self, data: object) -> bool:
-        """Tell a DataFrame from Arrow data, which the in-process engine takes."""
+        """Return whether data is a DataFrame; the in-process engine takes Arrow data."""
         return isinstance(data, DataFrame)
 
     def schema(self, schema: object) -> pa.Schema:
@@ -63,7 +63,7 @@ class SparkEngine:
         )
 
     def source(self, data: object) -> Source:
-        """Give the columns of a DataFrame and what stages its rows."""
+        """Return the columns of a DataFrame and what stages its rows."""
         if not isinstance(data, DataFrame):
             raise InvalidError(f"want a DataFrame, found {type(data).__name__}")
         frame = data
@@ -78,7 +78,7 @@ class SparkEngine:
         return Source(schema, stage, looks_up=True, repeatable=True)
 
     def scanned(self, schema: pa.Schema, scan: Callable[[Snapshot], Scan]) -> Source:
-        """Give what stages the rows of a scan of the table as the write finds it."""
+        """Return what stages the rows of a scan of the table as the write finds it."""
         check_session(self._spark)
 
         def stage(spec: WriteSpec, snapshot: Snapshot) -> list[Staged]:
@@ -100,7 +100,7 @@ class SparkEngine:
         scan.predicate()
 
     def evaluates_alike(self, scan: Scan) -> bool:
-        """Tell whether this session would find the same rows by the predicate as we do."""
+        """Return whether this session would find the same rows by the predicate as we do."""
         if scan.where is None:
             return True
         return evaluates_alike(self._spark)

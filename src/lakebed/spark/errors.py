@@ -44,7 +44,7 @@ _UNAVAILABLE = re.compile(r"^lakebed\.errors\.UnavailableError: (.*)$", re.MULTI
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Give a sentence for the failures of a session that is not set up for Lakebed."""
+    """Yield a sentence for the failures of a session that is not set up for Lakebed."""
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
@@ -88,7 +88,7 @@ def pack_error(error: LakebedError) -> bytes:
 
 
 def unpack_error(data: bytes) -> LakebedError:
-    """Give back what `pack_error` packed."""
+    """Return back what `pack_error` packed."""
     error = pickle.loads(data)  # noqa: S301 - written by our own task
     assert isinstance(error, LakebedError)
     return error

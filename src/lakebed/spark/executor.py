@@ -94,7 +94,7 @@ def spread(
 
 
 def task_id() -> TaskId:
-    """Tell which task attempt this is; only inside a task."""
+    """Return which task attempt this is; only inside a task."""
     context = TaskContext.get()
     assert context is not None, "only inside a Spark task"
     return TaskId(context.partitionId(), context.stageId(), context.taskAttemptId())

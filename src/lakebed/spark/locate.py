@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documents 
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from lakebed.errors import CorruptError, LakebedError
-from lakebed.format.meta_columns import PARTITION_PATH, RECORD_KEY
+from lakebed.format.names.meta_columns import PARTITION_PATH, RECORD_KEY
 from lakebed.index.simple import PLACES, indexed_slices, key_runs
 from lakebed.spark.errors import translated
 from lakebed.spark.executor import (
@@ -29,11 +29,11 @@ from lakebed.spark.read import is_native, native_frame
 from lakebed.spark.schema import arrow_to_spark, spark_to_arrow
 from lakebed.spark.session import check_reachable
 from lakebed.spark.write import stage_frame
-from lakebed.table.file_group import FileSlice
+from lakebed.table.files.file_group import FileSlice
 from lakebed.table.snapshot import Snapshot
 from lakebed.write.locate import stage_located
 from lakebed.write.rows import LOCATED_FILE, place_rows
-from lakebed.write.spec import WriteSpec
+from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import Staged
 
 _KEY = "_lakebed_key"

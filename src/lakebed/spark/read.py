@@ -18,15 +18,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from lakebed.errors import InvalidError
-from lakebed.format.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY
-from lakebed.index.scan import Scan
+from lakebed.format.names.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY
+from lakebed.scan.scan import Scan
 from lakebed.spark.executor import spread
 from lakebed.spark.schema import arrow_to_spark, as_nullable
 from lakebed.spark.session import check_arrow, check_reachable
 from lakebed.storage.storage import Storage
 from lakebed.table.changes.scan import ChangeScan
-from lakebed.table.file_group import BaseFile, FileSlice
-from lakebed.table.native_types import shows_alike
+from lakebed.table.files.file_group import BaseFile, FileSlice
+from lakebed.table.read.native_types import shows_alike
 
 # Spark takes every path for a pattern. Its option against that (`__globPaths__`) reads all
 # files again for each path that looks like one, so such characters are escaped instead.
@@ -156,7 +156,7 @@ def _quoted(names: Sequence[str]) -> list[str]:
 
 
 def evaluates_alike(spark: SparkSession) -> bool:
-    """Tell whether this session evaluates predicates as ours are: ANSI mode, in UTC."""
+    """Return whether this session evaluates predicates as ours are: ANSI mode, in UTC."""
     ansi = spark.conf.get("spark.sql.ansi.enabled", "true")
     zone = spark.conf.get("spark.sql.session.timeZone")
     return str(ansi).lower() == "true" and str(zone) in ("UTC", "Etc/UTC", "GMT", "Z", "+00:00")
@@ -174,7 +174,7 @@ def _filtered(frame: DataFrame, where: str) -> DataFrame:
 
 
 def is_native(storage: Storage, slice_: FileSlice) -> bool:
-    """Tell whether Spark itself can open the base file.
+    """Return whether Spark itself can open the base file.
 
     Hadoop's patterns do not get over a colon in a folder's name (HADOOP-14217), so a path
     that needs escaping must not have one.
@@ -194,7 +194,7 @@ def _local(storage: Storage, file: BaseFile) -> str:
 def native_frame(
     spark: SparkSession, storage: Storage, files: Sequence[BaseFile], schema: StructType
 ) -> DataFrame:
-    """Give these base files, which Spark can open itself, as columns of `schema`."""
+    """Return these base files, which Spark can open itself, as columns of `schema`."""
     # With the scheme, or a session whose default file system is another would look there.
     paths = [f"file://{_GLOB.sub(_ESCAPED, _local(storage, file))}" for file in files]
     return spark.read.schema(schema).options(**_NATIVE_OPTIONS).parquet(*paths)

@@ -50,7 +50,7 @@ _SCALARS = (
 
 
 def spark_to_arrow(schema: StructType) -> pa.Schema:
-    """Give the Arrow form of a Spark schema; refuse by column what a table cannot hold.
+    """Return the Arrow form of a Spark schema; refuse by column what a table cannot hold.
 
     char(n), varchar(n) and collated strings are plain strings in a table.
     """
@@ -58,7 +58,7 @@ def spark_to_arrow(schema: StructType) -> pa.Schema:
 
 
 def arrow_to_spark(schema: pa.Schema) -> StructType:
-    """Give the Spark form of a table's schema."""
+    """Return the Spark form of a table's schema."""
     return from_arrow_schema(schema)
 
 

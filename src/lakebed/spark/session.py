@@ -87,7 +87,7 @@ def _defaults(cores: int | str, app: str) -> dict[str, str]:
 
 
 def check_session(spark: SparkSession) -> None:
-    """Refuse a session in which a write could go wrong, saying what to set."""
+    """Reject a session in which a write could go wrong, saying what to set."""
     if _conf(spark, "spark.speculation", "false").lower() == "true":
         raise InvalidError(
             "this session has spark.speculation=true: two copies of a task would write the same "
@@ -97,7 +97,7 @@ def check_session(spark: SparkSession) -> None:
 
 
 def check_arrow(spark: SparkSession) -> None:
-    """Refuse a session whose rows would not come through between the JVM and Python."""
+    """Reject a session whose rows would not come through between the JVM and Python."""
     codec = _conf(spark, "spark.sql.execution.arrow.compression.codec", "none").lower()
     if codec == "lz4":
         raise InvalidError(
@@ -107,7 +107,7 @@ def check_arrow(spark: SparkSession) -> None:
 
 
 def check_reachable(storage: Storage) -> None:
-    """Refuse a table that only this process can see."""
+    """Reject a table that only this process can see."""
     if storage.url.startswith("memory:"):
         raise InvalidError(
             f"{storage.url}: Spark's workers cannot see this process's memory; put the table on "
@@ -123,7 +123,7 @@ def _settle_environment() -> None:
 
 
 def _driver_memory() -> str:
-    """Give the JVM a quarter of the machine: the Python workers and the page cache need theirs.
+    """Return the JVM a quarter of the machine: the Python workers and the page cache need theirs.
 
     Spark's own default, 1 GB, is what a local session with all its tasks trips over first.
     """

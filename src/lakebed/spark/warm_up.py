@@ -13,9 +13,9 @@ from contextlib import suppress
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from lakebed.format import kernel as hash_kernel
-from lakebed.format.avro_rows import kernel as avro_kernel
+from lakebed.format.avro.avro_rows import kernel as avro_kernel
 from lakebed.format.compiled import has_cache
+from lakebed.format.names import kernel as hash_kernel
 from lakebed.merge import kernel as merge_kernel
 from lakebed.spark.parallelism import parallelism
 

@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 from lakebed.spark.errors import translated
 from lakebed.spark.executor import RESULT_DDL, collect_results, run_packed, task_id
 from lakebed.spark.session import check_reachable
-from lakebed.write.operation import Kind
-from lakebed.write.spec import WriteSpec
+from lakebed.write.spec.operation import Kind
+from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import LogPolicy, Staged, stage_runs
 
 # Rows per file group from which on a task's own log is worth a file.

@@ -33,7 +33,7 @@ def tag_of(status: os.stat_result, content: bytes | None) -> str:
 
 
 def read_tag(path: str, status: os.stat_result) -> tuple[int, str]:
-    """Give size and tag of the file at `path`, whose `status` was read a moment ago."""
+    """Return size and tag of the file at `path`, whose `status` was read a moment ago."""
     if status.st_size > _HASH_LIMIT_BYTES:
         return status.st_size, tag_of(status, None)
     if status.st_size == 0:

@@ -32,7 +32,7 @@ _KINDS: tuple[tuple[type[Exception], type[LakebedError], str], ...] = (
 
 
 def failure(name: str, error: Exception) -> LakebedError:
-    """Give our error for what obstore raised about the object `name`."""
+    """Return our error for what obstore raised about the object `name`."""
     first_line = str(error).partition("\n")[0]
     for kind, ours, meaning in _KINDS:
         if isinstance(error, kind):

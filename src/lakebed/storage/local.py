@@ -67,7 +67,7 @@ class LocalStorage:
         return f"file://{self._root}"
 
     def local_path(self, path: str) -> str:
-        """Give the full path of the object."""
+        """Return the full path of the object."""
         return self._locate(path)
 
     def read(self, path: str) -> bytes:
@@ -101,7 +101,7 @@ class LocalStorage:
         return self._walk(folder, prefix)
 
     def names(self, prefix: str = "") -> Sequence[str]:
-        """Give the names of the objects directly in the folder `prefix`, in any order."""
+        """Return the names of the objects directly in the folder `prefix`, in any order."""
         folder = self._locate(prefix) if prefix else self._root
         return [
             found.name
@@ -110,7 +110,7 @@ class LocalStorage:
         ]
 
     def list_names(self, prefix: str = "") -> Names:
-        """Give the names of sub-folders and the objects directly in the folder `prefix`, sorted.
+        """Return the names of sub-folders and the objects directly in the folder `prefix`, sorted.
 
         A folder that holds no object is named too.
         """

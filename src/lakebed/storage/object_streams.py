@@ -40,19 +40,19 @@ class ObjectReader(io.RawIOBase):
         self._window = b""
 
     def readable(self) -> bool:
-        """Say yes."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Say yes."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
-        """Give the position."""
+        """Return the position."""
         return self._position
 
     def size(self) -> int:
-        """Give the size of the object."""
+        """Return the size of the object."""
         return self._size
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:

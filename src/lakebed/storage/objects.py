@@ -56,7 +56,7 @@ class ObjectStorage:
         return self._url
 
     def local_path(self, path: str) -> None:
-        """Give None: an object has no path of the operating system."""
+        """Return None: an object has no path of the operating system."""
         self._key(path)
 
     def read(self, path: str) -> bytes:
@@ -106,11 +106,11 @@ class ObjectStorage:
         return (entry for entry in entries if entry.size or entry.path not in marks)
 
     def names(self, prefix: str = "") -> Sequence[str]:
-        """Give the names of the objects directly in the folder `prefix`, in any order."""
+        """Return the names of the objects directly in the folder `prefix`, in any order."""
         return [entry.path.rpartition("/")[2] for entry in self.list_names(prefix)[1]]
 
     def list_names(self, prefix: str = "") -> Names:
-        """Give the names of sub-folders and the objects directly in the folder `prefix`, sorted."""
+        """Return the names of sub-folders and the objects directly in the folder `prefix`, sorted."""
         folder = self._folder(prefix)
         with translated(self._name(prefix)):
             found = obstore.list_with_delimiter(self._store, folder)
@@ -202,7 +202,7 @@ class ObjectStorage:
             return self._find_mark(path, mark, refusal)
 
     def _find_mark(self, path: str, mark: str, refusal: Exception) -> str:
-        """Give the tag of the object if it bears `mark`, else raise `refusal`."""
+        """Return the tag of the object if it bears `mark`, else raise `refusal`."""
         try:
             with without_panics(self._name(path)):
                 found = obstore.get(self._store, self._key(path), options={"head": True})
@@ -213,7 +213,7 @@ class ObjectStorage:
         return _tag(found.meta)
 
     def _version(self, path: str, etag: str) -> dict[str, str]:
-        """Give the condition "still has `etag`" as the store wants it."""
+        """Return the condition "still has `etag`" as the store wants it."""
         if not isinstance(self._store, GCSStore):
             return {"e_tag": etag}
         with translated(self._name(path)):  # GCS compares generations, not ETags

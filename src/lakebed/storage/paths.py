@@ -24,7 +24,7 @@ class Location(NamedTuple):
 
 
 def check_path(path: str) -> str:
-    r"""Give `path` back, or raise InvalidError when it is no path of an object below a root.
+    r"""Return `path` back, or raise InvalidError when it is no path of an object below a root.
 
     Backslash is a character like any other. Names of our own temporary and lock files
     are refused in every store, so that a table can move from one to another.
@@ -61,7 +61,7 @@ def _segment_fault(segment: str) -> str | None:
 
 
 def is_reserved(name: str) -> bool:
-    """Tell whether `name` is one that only storage itself gives; no listing shows it."""
+    """Return whether `name` is one that only storage itself gives; no listing shows it."""
     return name.startswith(TEMPORARY_PREFIX) or name == LOCK_NAME
 
 
@@ -86,7 +86,7 @@ def parse_location(url: str) -> Location:
 
 
 def relative_path(root_url: str, text: str) -> str:
-    """Give the path below `root_url` that `text`, a path found in metadata, points to.
+    """Return the path below `root_url` that `text`, a path found in metadata, points to.
 
     Relative text is checked and given back. Absolute text (`/base/p/f`, `file:/base/p/f`,
     `s3a://bucket/base/p/f`) must lie below the root, else InvalidError: this is asked

@@ -35,7 +35,7 @@ class WriteStream(Protocol):
 
     @property
     def closed(self) -> bool:
-        """Tell whether `close` or `abort` was called."""
+        """Return whether `close` or `abort` was called."""
         ...
 
     def write(self, data: bytes | memoryview | pa.Buffer) -> int:
@@ -43,7 +43,7 @@ class WriteStream(Protocol):
         ...
 
     def tell(self) -> int:
-        """Give the number of bytes written so far."""
+        """Return the number of bytes written so far."""
         ...
 
     def flush(self) -> None:
@@ -106,14 +106,14 @@ class Storage(Protocol):
         ...
 
     def list_names(self, prefix: str = "") -> Names:
-        """Give the names of sub-folders and the objects directly in the folder `prefix`, sorted.
+        """Return the names of sub-folders and the objects directly in the folder `prefix`, sorted.
 
         On a disk a sub-folder that holds no object may be named too.
         """
         ...
 
     def names(self, prefix: str = "") -> Sequence[str]:
-        """Give the names of the objects directly in the folder `prefix`, in any order.
+        """Return the names of the objects directly in the folder `prefix`, in any order.
 
         The cheapest listing there is: a timeline of thousands of instants is opened by it.
         """
@@ -151,5 +151,5 @@ class Storage(Protocol):
         ...
 
     def local_path(self, path: str) -> str | None:
-        """Give the path that the operating system knows, or None where there is none."""
+        """Return the path that the operating system knows, or None where there is none."""
         ...

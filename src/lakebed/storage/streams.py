@@ -32,7 +32,7 @@ class NewObject(ABC):
 
     @property
     def closed(self) -> bool:
-        """Tell whether `close` or `abort` was called."""
+        """Return whether `close` or `abort` was called."""
         return not self._open
 
     def write(self, data: bytes | memoryview | pa.Buffer) -> int:
@@ -49,7 +49,7 @@ class NewObject(ABC):
         return view.nbytes
 
     def tell(self) -> int:
-        """Give the number of bytes written so far."""
+        """Return the number of bytes written so far."""
         return self._size
 
     def flush(self) -> None:  # noqa: B027 - nothing to do in any store

@@ -14,17 +14,16 @@ from functools import cached_property
 import pyarrow as pa
 
 from lakebed.errors import ConflictError, CorruptError, NotFoundError, UnsupportedError
-from lakebed.format.avro_schema import avro_to_arrow
-from lakebed.format.instant_name import LAYOUT_1, Action
-from lakebed.format.meta_columns import META_COLUMNS
-from lakebed.format.names import BaseFileName, parse_data_name
+from lakebed.format.avro.avro_schema import avro_to_arrow
+from lakebed.format.names.data_names import BaseFileName, parse_data_name
+from lakebed.format.names.instant_name import LAYOUT_1, Action
+from lakebed.format.names.meta_columns import META_COLUMNS
 from lakebed.merge.rule import Merger
 from lakebed.storage.storage import Entry, Storage
-from lakebed.table.base_file import read_footer
-from lakebed.table.commit_cache import CommitCache
-from lakebed.table.config import TableConfig
-from lakebed.table.copies import Resolved, archived_names, without_copies
-from lakebed.table.file_group import (
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.files.commit_cache import CommitCache
+from lakebed.table.files.copies import Resolved, archived_names, without_copies
+from lakebed.table.files.file_group import (
     BaseFile,
     FileGroupId,
     FileSlice,
@@ -35,10 +34,11 @@ from lakebed.table.file_group import (
     group_files,
     latest_slice,
 )
-from lakebed.table.lost_files import find_damage
-from lakebed.table.planned import PlannedGroup, slice_boundaries
-from lakebed.table.retained import REWRITES, kept_as_of, lost_kept_files, named_files
-from lakebed.table.standing import Standing, Standings
+from lakebed.table.files.lost_files import find_damage
+from lakebed.table.files.planned import PlannedGroup, slice_boundaries
+from lakebed.table.files.retained import REWRITES, kept_as_of, lost_kept_files, named_files
+from lakebed.table.files.standing import Standing, Standings
+from lakebed.table.read.base_file import read_footer
 from lakebed.table.view import TableView
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.archived import read_completions
@@ -68,7 +68,7 @@ class Snapshot:
 
     @cached_property
     def replaced(self) -> Mapping[str, frozenset[str]]:
-        """Give the file ids that a completed replacecommit took away, by partition."""
+        """Return the file ids that a completed replacecommit took away, by partition."""
         gone: dict[str, set[str]] = {}
         for instant in self.timeline.commits:
             if instant.action is not Action.REPLACECOMMIT:
@@ -88,7 +88,7 @@ class Snapshot:
 
     @cached_property
     def groups(self) -> Mapping[FileGroupId, tuple[FileSlice, ...]]:
-        """Give all visible slices of every file group that still counts, oldest first.
+        """Return all visible slices of every file group that still counts, oldest first.
 
         A file group that is damaged is among them, with the slices that can be seen of it.
         """
@@ -145,7 +145,7 @@ class Snapshot:
 
     @cached_property
     def slices(self) -> tuple[FileSlice, ...]:
-        """Give the slice of every file group that a snapshot reads; damaged ones say so."""
+        """Return the slice of every file group that a snapshot reads; damaged ones say so."""
         found = []
         for group, slices in self.groups.items():
             latest, lost = latest_slice(slices), self.damage.get(group, ())
@@ -157,7 +157,7 @@ class Snapshot:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Give the table's schema: the newest commit's, else the created one, else a file's."""
+        """Return the table's schema: the newest commit's, else the created one, else a file's."""
         text = self.schema_text
         if text is not None:
             return avro_to_arrow(text)
@@ -169,7 +169,7 @@ class Snapshot:
 
     @cached_property
     def schema_text(self) -> str | None:
-        """Give the Avro text of the schema, as the newest commit that has one says."""
+        """Return the Avro text of the schema, as the newest commit that has one says."""
         rewritten = None
         for instant in reversed(self.timeline.commits):
             metadata = self.commits.read(instant)
@@ -203,7 +203,7 @@ class Snapshot:
         return self.standings.of(file) is Standing.DATA
 
     def completion_of(self, instant: str) -> str:
-        """Give the completion time of a visible instant, from the archive where it has gone.
+        """Return the completion time of a visible instant, from the archive where it has gone.
 
         One that the archive has dropped belongs to the newest slice, as for Hudi. In layout 1
         only logs ask for it, and the instant in their name is that of their slice.
@@ -214,7 +214,7 @@ class Snapshot:
 
     @cached_property
     def files(self) -> list[BaseFile | LogFile]:
-        """Give every file whose instant counts, those of replaced file groups included."""
+        """Return every file whose instant counts, those of replaced file groups included."""
         return self._resolved.files
 
     @cached_property
@@ -229,7 +229,7 @@ class Snapshot:
 
     @cached_property
     def _archived(self) -> Mapping[str, str]:
-        """Give when the archived instants completed that have logs still: the last few, mostly."""
+        """Return when the archived instants completed that have logs still: the last few, mostly."""
         logs = (file.name.instant for file in self.files if isinstance(file, LogFile))
         first = min((i for i in logs if self.timeline.is_archived(i)), default=None)
         return read_completions(self.storage, self.config.history_path, since=first)

@@ -9,11 +9,11 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from lakebed.format.avro_schema import arrow_to_avro
+from lakebed.format.avro.avro_schema import arrow_to_avro
 from lakebed.merge.rule import Merger, MergeRule
 from lakebed.storage.storage import Storage
-from lakebed.table.config import TableConfig
-from lakebed.table.merge_rule import merge_rule
+from lakebed.table.config.merge_rule import merge_rule
+from lakebed.table.config.table_config import TableConfig
 from lakebed.timeline.timeline import Timeline
 
 

@@ -16,7 +16,7 @@ from lakebed.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from lakebed.format.instant_name import LAYOUT_1, Action, InstantName, State
+from lakebed.format.names.instant_name import LAYOUT_1, Action, InstantName, State
 from lakebed.model.instant import Instant
 from lakebed.storage.storage import Storage
 from lakebed.timeline.layout import layout_of
@@ -159,7 +159,7 @@ class ActiveTimeline:
         return TimelineInstant(requested, action, state, None, action)
 
     def _check_written(self) -> None:
-        """Refuse to change a timeline of layout 1: its completed files have other names."""
+        """Reject changes of a timeline of layout 1: its completed files have other names."""
         if layout_of(self.folder) == LAYOUT_1:
             raise UnsupportedError(
                 f"timeline {self.folder}: want layout 2 to write, found layout 1 (table version 6), "

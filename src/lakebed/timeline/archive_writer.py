@@ -148,7 +148,7 @@ def clean_archive(
 def _choose(
     held: list[ArchivedFile], level: int, merge_files: int
 ) -> tuple[list[ArchivedFile], list[ArchivedFile]] | None:
-    """Give all files and those of `level` to merge: the oldest, and not too much at once."""
+    """Return all files and those of `level` to merge: the oldest, and not too much at once."""
     files = sorted((f for f in held if f.level == level), key=lambda file: (file.first, file.last))
     if len(files) < max(merge_files, 2):
         return None

@@ -29,7 +29,7 @@ from lakebed.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from lakebed.format.parquet_pages import check_pages
+from lakebed.format.files.parquet_pages import check_pages
 from lakebed.model.instant import Instant
 from lakebed.storage.storage import Storage
 from lakebed.timeline.timeline import COMMIT_ACTIONS
@@ -77,7 +77,7 @@ class ArchivedFile:
 
 
 def parse_file_name(path: str, size_bytes: int = 0) -> ArchivedFile | None:
-    """Tell what a path of the archive's folder says of its file; None for any other file."""
+    """Return what a path of the archive's folder says of its file; None for any other file."""
     match = _FILE_NAME.fullmatch(path.rpartition("/")[2])
     if match is None:
         return None
@@ -121,7 +121,7 @@ def read_completions(
 def find_archived(
     storage: Storage, requested: Instant, action: str, folder: str = HISTORY_FOLDER
 ) -> ArchivedInstant | None:
-    """Give one archived instant with its metadata; None if it is not in the archive.
+    """Return one archived instant with its metadata; None if it is not in the archive.
 
     For who has seen an instant on the active timeline just before it was archived: the
     metadata is what its file held.
@@ -148,7 +148,7 @@ def merge_rows(
 
 
 def _is_repeated(one: ArchivedInstant, other: ArchivedInstant) -> bool:
-    """Tell whether both rows are one instant, or raise CorruptError where they disagree."""
+    """Return whether both rows are one instant, or raise CorruptError where they disagree."""
     if (one.requested, one.action) != (other.requested, other.action):
         return False
     if one.completion != other.completion:
@@ -206,7 +206,7 @@ def read_manifest(storage: Storage, folder: str = HISTORY_FOLDER) -> list[Archiv
 
 
 def read_version(storage: Storage, folder: str = HISTORY_FOLDER) -> int | None:
-    """Give the current manifest's number, or None where nothing was archived."""
+    """Return the current manifest's number, or None where nothing was archived."""
     path = f"{folder}/{VERSION_FILE}"
     try:
         text = storage.read_range(path, 0, 32)
@@ -221,24 +221,24 @@ def read_version(storage: Storage, folder: str = HISTORY_FOLDER) -> int | None:
 
 
 def list_manifests(storage: Storage, folder: str = HISTORY_FOLDER) -> list[int]:
-    """Give the numbers of all manifests that there are, in any order."""
+    """Return the numbers of all manifests that there are, in any order."""
     matches = map(_MANIFEST_NAME.fullmatch, storage.names(folder))
     return [int(match[1]) for match in matches if match]
 
 
 def manifest_path(folder: str, number: int) -> str:
-    """Give where the manifest of a number is."""
+    """Return where the manifest of a number is."""
     return f"{folder}/manifest_{number}"
 
 
 def read_file_names(storage: Storage, folder: str, number: int) -> list[tuple[str, int]]:
-    """Give name and length of each file that a manifest names; that it is there is not promised."""
+    """Return name and length of each file that a manifest names; that it is there is not promised."""
     path = manifest_path(folder, number)
     return _parse_manifest(path, storage.read(path))
 
 
 def _parse_manifest(path: str, data: bytes) -> list[tuple[str, int]]:
-    """Give name and length of each file in a manifest."""
+    """Return name and length of each file in a manifest."""
     try:
         manifest = json.loads(data)
         files = [(file["fileName"], file["fileLen"]) for file in manifest["files"]]
@@ -283,7 +283,7 @@ def _read_file(
 
 
 def _check_schema(file: ArchivedFile, schema: pa.Schema, content: list[str]) -> None:
-    """Refuse a file whose columns are not those of a HoodieLSMTimelineInstant."""
+    """Reject a file whose columns are not those of a HoodieLSMTimelineInstant."""
     wanted = {
         **dict.fromkeys(_TIMES, pa.string()),
         **dict.fromkeys(content, pa.binary()),
@@ -307,7 +307,7 @@ def _sorted_batches(parquet: pq.ParquetFile, columns: list[str]) -> Iterator[pa.
 
 
 def _batch_rows(metadata: pq.FileMetaData) -> int:
-    """Give how many rows to hold at a time: the metadata of a commit may have megabytes."""
+    """Return how many rows to hold at a time: the metadata of a commit may have megabytes."""
     groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
     size_bytes = max(1, sum(int(group.total_byte_size) for group in groups))
     return max(1, min(_BATCH_ROWS, _BATCH_BYTES * int(metadata.num_rows) // size_bytes))

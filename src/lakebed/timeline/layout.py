@@ -8,7 +8,7 @@ the two look alike are refused where they are read.
 import re
 from typing import Final
 
-from lakebed.format.instant_name import LAYOUT_1, LAYOUT_2
+from lakebed.format.names.instant_name import LAYOUT_1, LAYOUT_2
 from lakebed.storage.storage import Storage
 
 METADATA_FOLDER: Final = ".hoodie"
@@ -17,7 +17,7 @@ _ARCHIVE_NAME: Final = re.compile(r"\.commits_\.archive\.[0-9]+(?:_.*)?")
 
 
 def layout_of(folder: str) -> int:
-    """Give the layout of the timeline in `folder`, a path below the table.
+    """Return the layout of the timeline in `folder`, a path below the table.
 
     >>> layout_of(".hoodie"), layout_of(".hoodie/timeline")
     (1, 2)
@@ -26,7 +26,7 @@ def layout_of(folder: str) -> int:
 
 
 def has_archive(storage: Storage, folder: str) -> bool:
-    """Tell whether instants of a timeline of layout 1 were archived in `folder`.
+    """Return whether instants of a timeline of layout 1 were archived in `folder`.
 
     They lie in inline logs, `.commits_.archive.<n>_<token>`, which nobody needs who reads a
     table: nothing that they say changes a snapshot.

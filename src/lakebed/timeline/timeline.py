@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Self, TypeAlias
 
 from lakebed.errors import CorruptError
-from lakebed.format.instant_name import LAYOUT_1, LAYOUT_2, Action, InstantName, State
+from lakebed.format.names.instant_name import LAYOUT_1, LAYOUT_2, Action, InstantName, State
 from lakebed.model.instant import Instant
 
 COMMIT_ACTIONS: Final = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
@@ -59,7 +59,7 @@ class TimelineInstant:
 
     @property
     def is_completed(self) -> bool:
-        """Tell a completed instant from a pending one."""
+        """Return whether it is completed, not pending."""
         return self.state is State.COMPLETED
 
     @property
@@ -141,18 +141,18 @@ class Timeline:
         return cls(tuple([_join(pending.get(key), completed.get(key), layout) for key in keys]))
 
     def completed(self, requested: Instant) -> TimelineInstant | None:
-        """Give the completed commit of `requested`, None where there is none that counts."""
+        """Return the completed commit of `requested`, None where there is none that counts."""
         return self._completed.get(requested) if self._is_seen(requested) else None
 
     def find(self, requested: Instant, plan_action: Action) -> TimelineInstant | None:
-        """Give the instant of `requested` that was planned as `plan_action`, in any state."""
+        """Return the instant of `requested` that was planned as `plan_action`, in any state."""
         for instant in self.instants:
             if instant.requested == requested and instant.plan_action is plan_action:
                 return instant
         return None
 
     def pending(self, *actions: Action) -> tuple[TimelineInstant, ...]:
-        """Give the instants that are not completed, of `actions` or of any."""
+        """Return the instants that are not completed, of `actions` or of any."""
         return tuple(
             instant
             for instant in self.instants
@@ -160,11 +160,11 @@ class Timeline:
         )
 
     def select(self, *actions: Action) -> tuple[TimelineInstant, ...]:
-        """Give the instants of `actions` in any state."""
+        """Return the instants of `actions` in any state."""
         return tuple(instant for instant in self.instants if instant.action in actions)
 
     def is_archived(self, instant: Instant) -> bool:
-        """Tell whether a write of `instant` has left the active timeline, and so is committed.
+        """Return whether a write of `instant` has left the active timeline, and so is committed.
 
         Readers take that from the order alone, without the archive: an instant is archived
         only when it and all before it are completed, and what was rolled back has no files.
@@ -176,11 +176,11 @@ class Timeline:
         )
 
     def is_committed(self, instant: Instant) -> bool:
-        """Tell whether a data file whose name carries `instant` counts."""
+        """Return whether a data file whose name carries `instant` counts."""
         return self._is_seen(instant) and (instant in self._completed or self.is_archived(instant))
 
     def completion_of(self, instant: Instant) -> Instant | None:
-        """Give the completion time of a commit on the active timeline.
+        """Return the completion time of a commit on the active timeline.
 
         None for one that is pending, past `until` or unknown, and for one that is archived:
         only the archive knows that (`archived.read_completions`).
@@ -192,7 +192,7 @@ class Timeline:
         return self.until is None or instant <= self.until
 
     def as_of(self, instant: Instant) -> Self:
-        """Give the timeline in which only commits with requested time <= `instant` count."""
+        """Return the timeline in which only commits with requested time <= `instant` count."""
         until = instant if self.until is None else min(instant, self.until)
         return replace(self, until=until)
 
@@ -214,7 +214,7 @@ class Timeline:
 
 
 def _first_active(instants: tuple[TimelineInstant, ...]) -> Instant | None:
-    """Give Hudi's first non-savepoint commit; `instants` are sorted."""
+    """Return Hudi's first non-savepoint commit; `instants` are sorted."""
     savepoints = {i.requested for i in instants if i.action is Action.SAVEPOINT}
     writes = [instant.requested for instant in instants if instant.action in WRITE_ACTIONS]
     unsaved = (requested for requested in writes if requested not in savepoints)
@@ -253,7 +253,7 @@ def _fields(name: InstantName | None) -> _Parsed | None:
 
 
 def _first_of(one: _Parsed, other: _Parsed, layout: int) -> _Parsed:
-    """Give the service that was completed first, of two of one instant.
+    """Return the service that was completed first, of two of one instant.
 
     Two processes that carried out one plan of these have deleted the same files and say the same.
     Any other two files that differ contradict each other.

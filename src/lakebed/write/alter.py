@@ -6,13 +6,13 @@ import pyarrow as pa
 
 from lakebed.commit.transaction import Transaction, begin
 from lakebed.errors import InvalidError, SchemaError
-from lakebed.format.avro_schema import arrow_to_avro
-from lakebed.format.commit_metadata import CommitMetadata
-from lakebed.table.config import DROPPED_COLUMNS, TableConfig
-from lakebed.table.properties_file import update_properties
-from lakebed.write.commit_summary import Commit
-from lakebed.write.operation import ALTER_SCHEMA
+from lakebed.format.avro.avro_schema import arrow_to_avro
+from lakebed.format.timeline.commit_metadata import CommitMetadata
+from lakebed.table.config.properties_file import update_properties
+from lakebed.table.config.table_config import DROPPED_COLUMNS, TableConfig
 from lakebed.write.pipeline import WriteTarget
+from lakebed.write.spec.commit_summary import Commit
+from lakebed.write.spec.operation import ALTER_SCHEMA
 
 
 def execute_drop_column(target: WriteTarget, name: str) -> tuple[Commit, TableConfig]:
@@ -38,7 +38,7 @@ def execute_drop_column(target: WriteTarget, name: str) -> tuple[Commit, TableCo
 
 
 def check_droppable(config: TableConfig, known: pa.Schema, name: str) -> None:
-    """Refuse a column that the table does not have, or by which it finds or orders rows."""
+    """Reject a column that the table does not have, or by which it finds or orders rows."""
     if name not in known.names:
         raise SchemaError(
             f"table {config.name!r}: no column {name!r}; it has {', '.join(known.names) or 'none yet'}"

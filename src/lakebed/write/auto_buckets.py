@@ -16,13 +16,13 @@ from typing import Final
 import pyarrow as pa
 
 from lakebed.commit.transaction import Transaction
-from lakebed.format.bucket import key_buckets
-from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.format.names.bucket import key_buckets
+from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.index.bucket import BucketPlace, index_properties
-from lakebed.table.config import TableConfig
-from lakebed.table.properties_file import load_config, update_properties
-from lakebed.table.writer_index import DEFAULT_BUCKETS, AutoBuckets, BucketIndex
-from lakebed.write.spec import WriteSpec
+from lakebed.table.config.properties_file import load_config, update_properties
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.config.writer_index import DEFAULT_BUCKETS, AutoBuckets, BucketIndex
+from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import Segment, least_buckets
 
 SMALL_BYTES: Final = 64 << 20
@@ -79,7 +79,7 @@ def settled_spec(
 
 
 def place_segments(segments: Iterable[Segment], spec: WriteSpec) -> list[Segment]:
-    """Give staged runs the file groups of the settled buckets; one of several buckets goes to each."""
+    """Return staged runs the file groups of the settled buckets; one of several buckets goes to each."""
     assert isinstance(spec.index, BucketIndex), spec.index
     settled = spec.index.buckets
     placed: list[Segment] = []

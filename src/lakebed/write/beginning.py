@@ -17,23 +17,23 @@ from lakebed.index.guest import (
 )
 from lakebed.index.rings import LoadedRings, load_rings
 from lakebed.merge.rule import Merger
-from lakebed.table.config import ConcurrencyMode, TableConfig
-from lakebed.table.snapshot import Snapshot
-from lakebed.table.writer_index import (
+from lakebed.table.config.table_config import ConcurrencyMode, TableConfig
+from lakebed.table.config.writer_index import (
     AutoBuckets,
     BucketIndex,
     ConsistentHashingIndex,
     SimpleIndex,
     WriterIndex,
 )
+from lakebed.table.snapshot import Snapshot
 from lakebed.write.auto_buckets import NON_BLOCKING_BUCKETS, settle_buckets
-from lakebed.write.columns import Intake, settle_columns
-from lakebed.write.operation import Operation
-from lakebed.write.spec import WriteSpec
+from lakebed.write.spec.columns import Intake, settle_columns
+from lakebed.write.spec.operation import Operation
+from lakebed.write.spec.write_spec import WriteSpec
 
 
 def settle_index(transaction: Transaction, named: WriterIndex | None) -> WriterIndex:
-    """Give the writer's index: the stored one, or the one named at the first write.
+    """Return the writer's index: the stored one, or the one named at the first write.
 
     One that nobody named is not stored: Hudi's writers refuse options that contradict it.
     """
@@ -64,7 +64,7 @@ def settle_index(transaction: Transaction, named: WriterIndex | None) -> WriterI
 
 
 def is_settled(config: TableConfig) -> bool:
-    """Tell whether the table says by which index, and with how many buckets, it is written."""
+    """Return whether the table says by which index, and with how many buckets, it is written."""
     return not isinstance(config.index, AutoBuckets | None)
 
 
@@ -106,14 +106,14 @@ def make_spec(
 
 
 def _ended(index: WriterIndex, transaction: Transaction) -> Mapping[BucketPlace, str]:
-    """Give what writers that do not wait for each other must agree on."""
+    """Return what writers that do not wait for each other must agree on."""
     non_blocking = transaction.config.concurrency is ConcurrencyMode.NON_BLOCKING
     fixed = non_blocking and isinstance(index, BucketIndex)
     return ended_buckets(transaction.snapshot) if fixed else {}
 
 
 def _hashing(operation: Operation, index: WriterIndex, transaction: Transaction) -> LoadedRings:
-    """Give the rings of consistent hashing; no rings with another index."""
+    """Return the rings of consistent hashing; no rings with another index."""
     if not isinstance(index, ConsistentHashingIndex):
         return LoadedRings()
     if operation.replaces:
@@ -126,7 +126,7 @@ def _hashing(operation: Operation, index: WriterIndex, transaction: Transaction)
 def _file_ids(
     operation: Operation, index: WriterIndex, snapshot: Snapshot, hashing: LoadedRings
 ) -> Mapping[BucketPlace, str]:
-    """Give the file group of each bucket that a write adds to; one that replaces adds to none."""
+    """Return the file group of each bucket that a write adds to; one that replaces adds to none."""
     if isinstance(index, ConsistentHashingIndex):
         return ring_file_ids(snapshot, hashing.rings)
     if operation.replaces or not isinstance(index, BucketIndex):

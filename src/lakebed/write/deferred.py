@@ -17,19 +17,19 @@ import pyarrow as pa
 from lakebed.commit.fence import Fence
 from lakebed.commit.rollback import TEMP_FOLDER
 from lakebed.errors import ConflictError, SchemaError, UnsupportedError
-from lakebed.format.bucket import bucket_of_file_id
+from lakebed.format.names.bucket import bucket_of_file_id
 from lakebed.index.bucket import BucketPlace
 from lakebed.index.guest import default_index
 from lakebed.model.executor import TaskId
 from lakebed.storage.storage import Storage
-from lakebed.table.config import TableConfig
-from lakebed.table.partitions import partition_column
+from lakebed.table.config.partitions import partition_column
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.config.writer_index import AutoBuckets, BucketIndex, SimpleIndex, WriterIndex
 from lakebed.table.snapshot import Snapshot
-from lakebed.table.writer_index import AutoBuckets, BucketIndex, SimpleIndex, WriterIndex
-from lakebed.write.columns import Intake, settle_columns
-from lakebed.write.operation import Operation
 from lakebed.write.pipeline import Source, WriteTarget
-from lakebed.write.spec import WriteSpec
+from lakebed.write.spec.columns import Intake, settle_columns
+from lakebed.write.spec.operation import Operation
+from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import LogPolicy, Segment, Staged, stage_runs
 
 _FOLDER: Final = "deferred"
@@ -57,7 +57,7 @@ class DeferredWrite:
         return [segment for segment in staged if isinstance(segment, Segment)]
 
     def source(self, segments: Iterable[Segment]) -> Source:
-        """Give the staged rows as the source of a write; it may be tried again."""
+        """Return the staged rows as the source of a write; it may be tried again."""
         held = list(segments)
 
         def stage(spec: WriteSpec, snapshot: Snapshot) -> Iterator[Staged]:
@@ -79,7 +79,7 @@ class DeferredWrite:
                 self.spec.storage.delete(f"{TEMP_FOLDER}/{folder}/{name}")
 
     def _check_same(self, spec: WriteSpec) -> None:
-        """Refuse to begin where the rows were staged for a table that is another one by now."""
+        """Raise an error where the rows were staged for a table that is another one by now."""
         index: object = self.spec.index
         if isinstance(index, AutoBuckets) and isinstance(spec.index, BucketIndex):
             index = BucketIndex(spec.index.buckets, index.hash_fields)  # settled meanwhile
@@ -127,7 +127,7 @@ def defer_write(
 
 
 def partitions_of(batches: Iterable[pa.RecordBatch], config: TableConfig) -> frozenset[str]:
-    """Give the partitions that rows are in."""
+    """Return the partitions that rows are in."""
     found: set[str] = set()
     for batch in batches:
         missing = [name for name in config.partition_fields if name not in batch.schema.names]
@@ -152,7 +152,7 @@ def find_abandoned(storage: Storage, now_ms: int) -> list[str]:
 
 
 def _facts(spec: WriteSpec, index: object) -> tuple[object, ...]:
-    """Give all that the staged runs follow from."""
+    """Return all that the staged runs follow from."""
     config = spec.config
     return (
         spec.schema,
@@ -170,7 +170,7 @@ def _facts(spec: WriteSpec, index: object) -> tuple[object, ...]:
 
 
 def _settled(segment: Segment, spec: WriteSpec) -> Segment:
-    """Give a staged run the file group that the write has for its bucket."""
+    """Return a staged run the file group that the write has for its bucket."""
     if not isinstance(spec.index, BucketIndex) or segment.of_buckets:
         return segment
     bucket = bucket_of_file_id(segment.file_id)

@@ -9,30 +9,30 @@ from itertools import count
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebed.format.commit_metadata import NO_PREVIOUS_COMMIT, WriteStat
-from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, OUR_PREFIX, RECORD_KEY
-from lakebed.format.names import TOMBSTONES, BaseFileName
+from lakebed.format.names.data_names import TOMBSTONES, BaseFileName
+from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, OUR_PREFIX, RECORD_KEY
+from lakebed.format.timeline.commit_metadata import NO_PREVIOUS_COMMIT, WriteStat
 from lakebed.index.rings import ensure_ring
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.rule import Fill
 from lakebed.merge.run import DELETED, FLAGS, OPEN, Run
 from lakebed.model.executor import TaskId
-from lakebed.table.base_file import BaseFileFooter, read_footer
-from lakebed.table.cdc_log import CdcTarget, ChangeLog, open_change_log
-from lakebed.table.config import TableType
-from lakebed.table.data_writer import DataFileStats, DataFileWriter
-from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice, join_path
-from lakebed.table.run_reader import Needs, open_run
-from lakebed.table.run_source import RunKind, RunSource
-from lakebed.table.writer_index import ConsistentHashingIndex
+from lakebed.table.config.table_config import TableType
+from lakebed.table.config.writer_index import ConsistentHashingIndex
+from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice, join_path
+from lakebed.table.read.base_file import BaseFileFooter, read_footer
+from lakebed.table.read.run_reader import Needs, open_run
+from lakebed.table.read.run_source import RunKind, RunSource
+from lakebed.table.store.cdc_log import CdcTarget, ChangeLog, open_change_log
+from lakebed.table.store.data_writer import DataFileStats, DataFileWriter
 from lakebed.write.auto_buckets import of_bucket
 from lakebed.write.log_runs import write_log
 from lakebed.write.partial import PartialWrite, write_partial_log
 from lakebed.write.partition import ensure_partition
 from lakebed.write.plan import FileGroupWrite
-from lakebed.write.spec import WriteSpec
+from lakebed.write.spec.status import NOTHING_COMPACTED, RowCounts, WriteStatus
+from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import read_segment, spill_run
-from lakebed.write.status import NOTHING_COMPACTED, RowCounts, WriteStatus
 
 # What a row that was written before brings along, and a new row does not have yet.
 _CARRIED = (COMMIT_TIME, COMMIT_SEQNO)
@@ -65,7 +65,7 @@ def write_file_group(write: FileGroupWrite, task: TaskId) -> WriteStatus:
 
 
 def _ensure_ring(spec: WriteSpec, partition: str) -> None:
-    """Say where the buckets of a new partition are, before others see rows in it."""
+    """Record where the buckets of a new partition are, before others see rows in it."""
     if partition not in spec.hashing.rings:
         spec.fence.check()
         ensure_ring(spec.storage, spec.ring(partition))
@@ -165,7 +165,7 @@ def _with_old(
 
 
 def _below(write: FileGroupWrite, name: str, stats: DataFileStats | None) -> FileSlice:
-    """Give the slice of the base file that was just written, if it was."""
+    """Return the slice of the base file that was just written, if it was."""
     group = FileGroupId(write.partition, write.file_id)
     if stats is None:
         return FileSlice(group, write.spec.instant, None)
@@ -193,7 +193,7 @@ def _change_log(write: FileGroupWrite, task: TaskId, open_files: ExitStack) -> C
 
 
 def _old_run(write: FileGroupWrite, footer: BaseFileFooter) -> Run:
-    """Give the rows of the old base file in key order.
+    """Return the rows of the old base file in key order.
 
     Ours are sorted and say so. Hudi's are sorted in memory, within a budget: a file of another
     writer may hold rows in any order, and a key more than once.
@@ -208,7 +208,7 @@ def _old_run(write: FileGroupWrite, footer: BaseFileFooter) -> Run:
 
 
 def _with_carried(run: Run) -> Run:
-    """Give new rows the columns that old rows bring, as nulls.
+    """Return new rows the columns that old rows bring, as nulls.
 
     Without them a partial update would keep the commit time of the row that it changes.
     """
@@ -223,13 +223,13 @@ def _with_carried(run: Run) -> Run:
 
 
 def _with_filled(run: Run, told: Callable[[pa.RecordBatch], pa.StringArray]) -> Run:
-    """Give rows a column that says whether a value of theirs gives way."""
+    """Return rows a column that says whether a value of theirs gives way."""
     field = pa.field(_FILLED, pa.string())
     return replace(run, batches=(rows.append_column(field, told(rows)) for rows in run.batches))
 
 
 def _gives_way(rows: pa.RecordBatch, schema: pa.Schema, fill: Fill) -> pa.StringArray:
-    """Give what gives way where another value of the row does, elsewhere what does not."""
+    """Return what gives way where another value of the row does, elsewhere what does not."""
     masks = [
         mask for field in schema if (mask := fill.gives_way(rows.column(field.name))) is not None
     ]

@@ -12,17 +12,17 @@ from itertools import count
 
 import pyarrow as pa
 
-from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.index.simple import new_file_id
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.run import Run
 from lakebed.model.executor import Executor, TaskId
-from lakebed.table.base_file import read_footer
-from lakebed.table.config import TableConfig
-from lakebed.table.file_group import BaseFile, FileSlice
-from lakebed.table.property_values import LARGE, option_number
-from lakebed.write.operation import BULK_INSERT
-from lakebed.write.spec import WriteSpec
+from lakebed.table.config.property_values import LARGE, option_number
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.files.file_group import BaseFile, FileSlice
+from lakebed.table.read.base_file import read_footer
+from lakebed.write.spec.operation import BULK_INSERT
+from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import Segment, read_segment, spill_batches, spill_run
 
 SMALL_FILE_LIMIT = 104_857_600
@@ -76,7 +76,7 @@ def fill_groups(
     spec: WriteSpec,
     executor: Executor,
 ) -> tuple[list[Segment], frozenset[Group]]:
-    """Give every segment a file group, and the groups that are filled up with new keys.
+    """Return every segment a file group, and the groups that are filled up with new keys.
 
     `slices` are those that the write may add to.
     """
@@ -127,14 +127,14 @@ def _new_rows(
 
 
 def _targets(rows: NewRows) -> tuple[str, int]:
-    """Give the file group that takes rows first, and its room in bytes."""
+    """Return the file group that takes rows first, and its room in bytes."""
     if rows.small:
         return rows.small[0].name.file_id, rows.sizes.max_size - rows.small[0].size_bytes
     return new_file_id(rows.partition, 0, rows.spec.seed), rows.sizes.max_size
 
 
 def _fits_one(rows: NewRows) -> bool:
-    """Tell whether the first file takes all rows as they are; deletes are still to be dropped."""
+    """Return whether the first file takes all rows as they are; deletes are still to be dropped."""
     size_bytes = sum(segment.size_bytes for segment in rows.segments)
     deletes = any(segment.num_deletes for segment in rows.segments)
     return not deletes and size_bytes <= _targets(rows)[1]
@@ -216,7 +216,7 @@ def _cut(rows: NewRows, counts: Sequence[int], row_bytes: float) -> Iterator[tup
 
 
 def _batches_within(counts: Sequence[int], start: int, room: float) -> int:
-    """Give the end of the batches from `start` on that have at most `room` rows together."""
+    """Return the end of the batches from `start` on that have at most `room` rows together."""
     taken = 0
     for end in range(start, len(counts)):
         taken += counts[end]

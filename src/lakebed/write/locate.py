@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.index.simple import (
     PLACES,
     PLACES_RULE,
@@ -30,10 +30,10 @@ from lakebed.merge.run import DELETED, FLAGS, Run
 from lakebed.merge.window import merge_runs
 from lakebed.model.executor import Executor, TaskId
 from lakebed.model.packing import cost_of
-from lakebed.table.file_group import FileSlice
+from lakebed.table.files.file_group import FileSlice
 from lakebed.write.moves import route_globally
 from lakebed.write.rows import PlacedRows, place_rows, run_schema
-from lakebed.write.spec import WriteSpec
+from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import LogPolicy, Segment, read_segment, spill_run, stage_placed
 
 # The flags of a row that came in, under a name that a merge does not act upon.
@@ -60,7 +60,7 @@ class Lookup:
 def locate_segments(
     segments: Iterable[Segment], slices: Iterable[FileSlice], spec: WriteSpec, executor: Executor
 ) -> list[Segment]:
-    """Give the staged rows by the file groups that hold their keys; "" is the id for new keys.
+    """Return the staged rows by the file groups that hold their keys; "" is the id for new keys.
 
     `slices` are those that the index looks at (`indexed_slices`).
     Rows of a global index come out in their own partitions, or where `write/moves.py` says.
@@ -188,7 +188,7 @@ def _stage(
 def _route(
     rows: pa.RecordBatch, places: pa.StringArray, slices: Sequence[FileSlice], partition: str
 ) -> PlacedRows:
-    """Give each row to every file group that holds its key; a delete of no key is dropped."""
+    """Return each row to every file group that holds its key; a delete of no key is dropped."""
     at, numbers = explode_places(places)
     if FLAGS in rows.schema.names:
         flags = rows.column(FLAGS).to_numpy()
@@ -221,7 +221,7 @@ def mark(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _unmark(rows: pa.RecordBatch, spec: WriteSpec) -> pa.RecordBatch:
-    """Give staged rows again: with flags where the write may delete or move rows.
+    """Return staged rows again: with flags where the write may delete or move rows.
 
     With a global index they keep their places, which may be asked for once more.
     """

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from lakebed.format.commit_metadata import WriteStat
+from lakebed.format.timeline.commit_metadata import WriteStat
 from lakebed.model.executor import TaskId
-from lakebed.table.file_group import FileSlice
-from lakebed.table.log_writer import LogFileStats, LogRunWriter, NewLog
+from lakebed.table.files.file_group import FileSlice
+from lakebed.table.store.log_writer import LogFileStats, LogRunWriter, NewLog
 from lakebed.write.partition import ensure_partition
-from lakebed.write.spec import WriteSpec
-from lakebed.write.status import NOTHING_COMPACTED, RowCounts, WriteStatus
+from lakebed.write.spec.status import NOTHING_COMPACTED, RowCounts, WriteStatus
+from lakebed.write.spec.write_spec import WriteSpec
 
 
 def write_log(

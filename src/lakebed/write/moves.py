@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import UnsupportedError
-from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.index.simple import (
     PLACES,
     PLACES_RULE,
@@ -33,12 +33,12 @@ from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS, Run
 from lakebed.merge.window import merge_runs
 from lakebed.model.executor import Executor, TaskId
 from lakebed.model.packing import cost_of
-from lakebed.table.config import TableType
-from lakebed.table.file_group import FileSlice
-from lakebed.table.partitions import partition_column
-from lakebed.table.slice_reader import read_slice
+from lakebed.table.config.partitions import partition_column
+from lakebed.table.config.table_config import TableType
+from lakebed.table.files.file_group import FileSlice
+from lakebed.table.read.slice_reader import read_slice
 from lakebed.write.rows import PlacedRows
-from lakebed.write.spec import WriteSpec
+from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import LogPolicy, Segment, read_segment, spill_run, stage_placed
 
 Mask = npt.NDArray[np.bool_]
@@ -78,7 +78,7 @@ class _Places:
         self.counts = np.bincount(self.at[self.found], minlength=len(places))
 
     def rows_with(self, mask: Mask) -> Mask:
-        """Tell of each place whether its row has any place for which `mask` holds."""
+        """Return of each place whether its row has any place for which `mask` holds."""
         rows = np.zeros(self.counts.size, dtype=bool)
         rows[self.at[mask]] = True
         return rows[self.at]
@@ -107,7 +107,7 @@ def _by_number(texts: list[str], numbers: Numbers) -> pa.StringArray:
 def route_globally(
     rows: pa.RecordBatch, spec: WriteSpec, slices: Sequence[FileSlice]
 ) -> PlacedRows:
-    """Give each row its partition and file group, and leave a delete where it moves away.
+    """Return each row its partition and file group, and leave a delete where it moves away.
 
     `rows` carry flags and PLACES. A delete goes to every file group that holds its key.
     """
@@ -141,7 +141,7 @@ def route_globally(
 
 
 def _needs_rows(spec: WriteSpec, places: _Places) -> Mask:
-    """Tell of each place whether the rows that are there must be read to know what to do.
+    """Return of each place whether the rows that are there must be read to know what to do.
 
     Of several places on a merge-on-read table, some may be of keys that logs have deleted.
     """
@@ -172,7 +172,7 @@ def _refuse_merger(spec: WriteSpec, rows: pa.RecordBatch, moving: Numbers) -> No
 
 
 def _placed(rows: pa.RecordBatch, parts: Sequence[tuple[_Routes, int | None]]) -> PlacedRows:
-    """Give the rows of all routes, with the flags that they have or those that are given."""
+    """Return the rows of all routes, with the flags that they have or those that are given."""
     held = rows.column(FLAGS).to_numpy()
     flags = [
         held[routes.at] if flag is None else np.full(routes.at.size, flag, dtype=np.uint8)
@@ -280,7 +280,7 @@ def _rows_there(move: Move) -> Iterator[pa.RecordBatch]:
 
 
 def _numbers(move: Move) -> list[int]:
-    """Give the places of the waiting rows, of which there are few among all."""
+    """Return the places of the waiting rows, of which there are few among all."""
     found: set[int] = set()
     for segment in move.segments:
         for batch in read_segment(move.spec.storage, segment):

@@ -11,22 +11,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import KeyValueError, SchemaError
-from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.model.executor import TaskId
-from lakebed.table.config import TableConfig
-from lakebed.write.operation import Kind
-from lakebed.write.spec import WriteSpec
+from lakebed.table.config.table_config import TableConfig
+from lakebed.write.spec.operation import Kind
+from lakebed.write.spec.write_spec import WriteSpec
 
 
 def makes_keys(config: TableConfig) -> bool:
-    """Tell whether a table has no key columns."""
+    """Return whether a table has no key columns."""
     return not config.record_key_fields
 
 
 def with_keys(
     batches: Iterable[pa.RecordBatch], spec: WriteSpec, task: TaskId
 ) -> Iterator[pa.RecordBatch]:
-    """Give every row a record key: the one that it brings, or a new one."""
+    """Yield every row a record key: the one that it brings, or a new one."""
     start = 0
     for batch in batches:
         numbers = np.arange(start, start + batch.num_rows, dtype=np.int64)
@@ -57,7 +57,7 @@ def _with_key(
 
 
 def key_column(batch: pa.RecordBatch) -> pa.StringArray:
-    """Give the keys that `with_keys` made sure of."""
+    """Return the keys that `with_keys` made sure of."""
     position = batch.schema.get_field_index(RECORD_KEY)
     if position < 0:
         raise SchemaError(

@@ -16,20 +16,20 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebed.format.commit_metadata import WriteStat
-from lakebed.format.meta_columns import IS_DELETED, RECORD_KEY
+from lakebed.format.names.meta_columns import IS_DELETED, RECORD_KEY
+from lakebed.format.timeline.commit_metadata import WriteStat
 from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import DELETED, FLAGS, Run
 from lakebed.merge.window import merge_runs
 from lakebed.model.executor import TaskId
-from lakebed.table.file_group import FileSlice
-from lakebed.table.key_filter import KeyFilter
-from lakebed.table.slice_reader import read_slice
+from lakebed.table.files.file_group import FileSlice
+from lakebed.table.read.key_filter import KeyFilter
+from lakebed.table.read.slice_reader import read_slice
 from lakebed.write.locate import CAME, mark
 from lakebed.write.log_runs import write_log
-from lakebed.write.operation import UPSERT
-from lakebed.write.spec import WriteSpec
-from lakebed.write.status import WriteStatus
+from lakebed.write.spec.operation import UPSERT
+from lakebed.write.spec.status import WriteStatus
+from lakebed.write.spec.write_spec import WriteSpec
 
 _THERE = "_lakebed_there"
 # Of so many keys at most the row groups are chosen by key.
@@ -111,13 +111,13 @@ class _Apart:
 
 
 def _fills(spec: WriteSpec) -> bool:
-    """Tell whether rows are made whole, because Hudi would not read partial ones as we mean them."""
+    """Return whether rows are made whole, because Hudi would not read partial ones as we mean them."""
     read_by_hudi = spec.config.version < _PARTIAL_SINCE
     return read_by_hudi or not spec.rule.ordering_fields or IS_DELETED in spec.view.schema.names
 
 
 def _join(write: PartialWrite, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give the rows that came, with all columns of the table, and whether their key is there."""
+    """Yield the rows that came, with all columns of the table, and whether their key is there."""
     spec = write.spec
     fills = _fills(spec)
     key_filter = None

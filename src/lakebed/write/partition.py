@@ -1,10 +1,10 @@
 """Make a folder a partition, for Hudi."""
 
 from lakebed.errors import ExistsError, NotFoundError
-from lakebed.format.partition_metadata import PARTITION_METADATA_NAME, PartitionMetadata
+from lakebed.format.files.partition_metadata import PARTITION_METADATA_NAME, PartitionMetadata
 from lakebed.storage.storage import Storage
-from lakebed.table.file_group import join_path
-from lakebed.write.spec import WriteSpec
+from lakebed.table.files.file_group import join_path
+from lakebed.write.spec.write_spec import WriteSpec
 
 
 def ensure_partition(spec: WriteSpec, partition: str) -> None:

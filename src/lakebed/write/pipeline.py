@@ -8,48 +8,48 @@ import pyarrow as pa
 
 from lakebed.commit.conflict import Reads
 from lakebed.commit.transaction import Transaction, begin
-from lakebed.format.commit_metadata import CommitMetadata, WriteStat
+from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from lakebed.index.bucket import (
     HASHING_FOLDER,
     bucket_slices,
     check_one,
     index_properties,
 )
-from lakebed.index.prune import prune_slices
 from lakebed.index.simple import indexed_slices
 from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
 from lakebed.model.executor import Executor
+from lakebed.scan.prune import prune_slices
 from lakebed.storage.storage import Storage
-from lakebed.table.commit_cache import CommitCache
-from lakebed.table.config import TableConfig
-from lakebed.table.damage import check_whole
-from lakebed.table.file_group import FileGroupId, FileSlice
-from lakebed.table.properties_file import update_properties
-from lakebed.table.property_values import option_number
-from lakebed.table.snapshot import Snapshot
-from lakebed.table.writer_index import (
+from lakebed.table.config.properties_file import update_properties
+from lakebed.table.config.property_values import option_number
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.config.writer_index import (
     AutoBuckets,
     BucketIndex,
     SimpleIndex,
     WriterIndex,
 )
+from lakebed.table.files.commit_cache import CommitCache
+from lakebed.table.files.damage import check_whole
+from lakebed.table.files.file_group import FileGroupId, FileSlice
+from lakebed.table.snapshot import Snapshot
 from lakebed.write.auto_buckets import (
     place_segments,
     settled_spec,
 )
 from lakebed.write.beginning import hides_rows, is_settled, make_spec, settle_index
-from lakebed.write.columns import Intake
-from lakebed.write.commit_summary import Commit, total
 from lakebed.write.file_groups import write_file_group
 from lakebed.write.fill import fill_groups
 from lakebed.write.locate import locate_segments
 from lakebed.write.moves import settle_moves
-from lakebed.write.operation import Kind, Operation
 from lakebed.write.plan import plan_writes
-from lakebed.write.spec import WriteSpec
+from lakebed.write.spec.columns import Intake
+from lakebed.write.spec.commit_summary import Commit, total
+from lakebed.write.spec.operation import Kind, Operation
+from lakebed.write.spec.status import RowCounts, WriteStatus
+from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import Segment, Staged
-from lakebed.write.status import RowCounts, WriteStatus
 
 Stage = Callable[[WriteSpec, Snapshot], Iterable[Staged]]
 
@@ -89,7 +89,7 @@ class Source:
 
 
 def conflict_retries(config: TableConfig) -> int:
-    """Give how often a write that another overtook is tried again by itself."""
+    """Return how often a write that another overtook is tried again by itself."""
     return option_number(config.properties, _RETRIES, 0, most=10**5 - 1)
 
 
@@ -170,7 +170,7 @@ def execute_delete_partitions(
 
 
 def _looked(operation: Operation, spec: WriteSpec, touched: set[str]) -> frozenset[str] | None:
-    """Give the partitions on whose rows the write depends; None for all of the table."""
+    """Return the partitions on whose rows the write depends; None for all of the table."""
     if spec.looks_everywhere or operation.replaces_all:
         return None
     return frozenset(touched) if spec.looks_up or operation.replaces else frozenset()
@@ -188,7 +188,7 @@ def _reads(source: Source, transaction: Transaction) -> Reads:
 
 
 def _is_blind(operation: Operation, spec: WriteSpec, source: Source) -> bool:
-    """Tell whether the write appends what came in without having read anything."""
+    """Return whether the write appends what came in without having read anything."""
     reads = source.reads_table or spec.looks_up or spec.is_partial
     return spec.appends_logs and not operation.replaces and not reads
 
@@ -263,7 +263,7 @@ def _looked_up(
     segments: list[Segment],
     spec: WriteSpec,
 ) -> list[Segment]:
-    """Give the staged rows by the file groups that hold their keys."""
+    """Return the staged rows by the file groups that hold their keys."""
     if not spec.looks_up:
         return segments
     slices = indexed_slices(snapshot)
@@ -317,7 +317,7 @@ def _replaced(
 
 
 def _groups_of(snapshot: Snapshot, partitions: set[str] | None) -> Mapping[str, tuple[str, ...]]:
-    """Give the file ids of whole partitions (None: of all)."""
+    """Return the file ids of whole partitions (None: of all)."""
     ids: dict[str, list[str]] = defaultdict(list)
     for group in snapshot.groups:
         if partitions is None or group.partition in partitions:

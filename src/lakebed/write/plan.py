@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from lakebed.errors import UnsupportedError
 from lakebed.model.packing import WRITE_FACTOR, file_cost
-from lakebed.table.config import TableType
-from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice
-from lakebed.write.spec import WriteSpec
+from lakebed.table.config.table_config import TableType
+from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice
+from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import Segment
 
 
@@ -31,7 +31,7 @@ class FileGroupWrite:
 
     @property
     def as_log(self) -> bool:
-        """Tell whether the rows become a log."""
+        """Return whether the rows become a log."""
         return self.below is not None
 
     @property
@@ -57,7 +57,7 @@ def plan_writes(
     spec: WriteSpec,
     filled: Collection[tuple[str, str]] = (),
 ) -> list[FileGroupWrite]:
-    """Give the files to write, largest first so that no long task comes last.
+    """Return the files to write, largest first so that no long task comes last.
 
     `slices` are those that a write may add to, by partition and file id. On a merge-on-read
     table a file group that exists gets a log; a new one gets a base file (a log where writers do

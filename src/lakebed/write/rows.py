@@ -8,19 +8,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import KeyValueError
-from lakebed.format.bucket import key_buckets
-from lakebed.format.consistent_hashing import key_hashes
-from lakebed.format.meta_columns import RECORD_KEY
-from lakebed.format.record_key import join_key_texts, key_texts
+from lakebed.format.names.bucket import key_buckets
+from lakebed.format.names.consistent_hashing import key_hashes
+from lakebed.format.names.meta_columns import RECORD_KEY
+from lakebed.format.names.record_key import join_key_texts, key_texts
 from lakebed.index.consistent_hashing import node_numbers
 from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS
-from lakebed.table.conform import conform
-from lakebed.table.partitions import partition_column
-from lakebed.table.schema import find_field
-from lakebed.table.writer_index import AutoBuckets, BucketIndex, ConsistentHashingIndex
-from lakebed.write.operation import Kind
+from lakebed.table.config.partitions import partition_column
+from lakebed.table.config.schema import find_field
+from lakebed.table.config.writer_index import AutoBuckets, BucketIndex, ConsistentHashingIndex
+from lakebed.table.read.conform import conform
 from lakebed.write.own_keys import key_column
-from lakebed.write.spec import WriteSpec
+from lakebed.write.spec.operation import Kind
+from lakebed.write.spec.write_spec import WriteSpec
 
 # Columns of an input that knows where its rows are already: the join of a simple index.
 LOCATED_FILE = "_lakebed_file_id"
@@ -42,7 +42,7 @@ class PlacedRows:
 
 
 def run_schema(spec: WriteSpec) -> pa.Schema:
-    """Give the columns of staged rows."""
+    """Return the columns of staged rows."""
     flags = [pa.field(FLAGS, pa.uint8())] if spec.may_delete else []
     return pa.schema([pa.field(RECORD_KEY, pa.string()), *flags, *spec.schema])
 
@@ -77,7 +77,7 @@ def _slots(
     partitions: pa.StringArray,
     spec: WriteSpec,
 ) -> pa.Array:
-    """Say which bucket of its partition each row belongs to; "" where that must be looked up."""
+    """Return which bucket of its partition each row belongs to; "" where that must be looked up."""
     index, fields, composite = spec.index, list(texts), spec.config.composite_key
     if isinstance(index, BucketIndex | AutoBuckets):
         count = index.buckets if isinstance(index, BucketIndex) else UNSETTLED_BUCKETS
@@ -108,7 +108,7 @@ def _wanted(batch: pa.RecordBatch, spec: WriteSpec) -> pa.RecordBatch:
 
 
 def _flags(batch: pa.RecordBatch, spec: WriteSpec) -> pa.Array | None:
-    """Say of each row whether it is a delete.
+    """Return of each row whether it is a delete.
 
     A delete by key has no ordering value and wins over everything before it, as in Hudi.
     """
@@ -127,7 +127,7 @@ def _flags(batch: pa.RecordBatch, spec: WriteSpec) -> pa.Array | None:
 
 
 def _check_ordering(rows: pa.RecordBatch, keys: pa.StringArray, spec: WriteSpec) -> None:
-    """Refuse a null ordering value: Apache Hudi cannot read a table that holds one."""
+    """Reject a null ordering value: Apache Hudi cannot read a table that holds one."""
     if spec.operation.kind is Kind.DELETE:
         return
     for field in spec.rule.ordering_fields:

@@ -24,13 +24,13 @@ from lakebed.merge.run import FLAGS, Run
 from lakebed.model.executor import TaskId
 from lakebed.model.packing import ROW_BYTES, file_cost
 from lakebed.storage.storage import Storage, WriteStream
-from lakebed.table.config import TableConfig
-from lakebed.table.writer_index import DEFAULT_BUCKETS, AutoBuckets
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.config.writer_index import DEFAULT_BUCKETS, AutoBuckets
 from lakebed.write.log_runs import write_log
 from lakebed.write.own_keys import with_keys
 from lakebed.write.rows import UNSETTLED_BUCKETS, PlacedRows, place_rows, run_schema
-from lakebed.write.spec import WriteSpec
-from lakebed.write.status import WriteStatus
+from lakebed.write.spec.status import WriteStatus
+from lakebed.write.spec.write_spec import WriteSpec
 
 # One batch of every run is in memory during the merge, so batches are small by bytes.
 RUN_BATCH_BYTES = 1 << 20
@@ -70,7 +70,7 @@ class Segment:
         return file_cost(self.num_rows * ROW_BYTES, 1)
 
     def moved_to(self, file_id: str) -> "Segment":
-        """Give the same rows for another file group."""
+        """Return the same rows for another file group."""
         return replace(self, file_id=file_id)
 
 

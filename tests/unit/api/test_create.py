@@ -6,11 +6,11 @@ import pytest
 import lakebed
 from lakebed.api.create import default_name
 from lakebed.errors import OptionError
-from lakebed.format.avro_schema import avro_to_arrow
-from lakebed.format.properties import parse_properties, table_checksum
-from lakebed.table.config import TableConfig
-from lakebed.table.merge_mode import MergeMode
-from lakebed.table.writable import check_writable
+from lakebed.format.avro.avro_schema import avro_to_arrow
+from lakebed.format.files.properties import parse_properties, table_checksum
+from lakebed.table.config.merge_mode import MergeMode
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.config.writable import check_writable
 from support.tables import SCHEMA, batch, make, settle, user_rows
 
 

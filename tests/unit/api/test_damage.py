@@ -7,10 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakebed.errors import CorruptError, DamageWarning, InvalidError
-from lakebed.format.names import BaseFileName, parse_data_name
+from lakebed.format.names.data_names import BaseFileName, parse_data_name
 from lakebed.model.clock import ManualClock
 from lakebed.storage.objects import memory_storage
-from lakebed.table.copies import archived_names
+from lakebed.table.files.copies import archived_names
 from support.tables import batch, contents, make, reopen, user_rows
 
 A = batch(*((f"a{n}", n, 1, "A") for n in range(20)))

@@ -13,12 +13,12 @@ import pytest
 
 from lakebed.api.table import Table
 from lakebed.errors import CorruptError, InvalidError, SchemaError, UnsupportedError
-from lakebed.format.cdc import ENABLED, LOGGING_MODE, LoggingMode
-from lakebed.format.commit_metadata import CommitMetadata
-from lakebed.format.instant_name import Action, InstantName, State
+from lakebed.format.logs.cdc import ENABLED, LOGGING_MODE, LoggingMode
+from lakebed.format.names.instant_name import Action, InstantName, State
+from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.model.instant import parse_instant
 from lakebed.storage.storage import Storage
-from lakebed.table.properties_file import update_properties
+from lakebed.table.config.properties_file import update_properties
 from lakebed.table.snapshot import load_snapshot
 from support.fixtures import files
 from support.services_machine import ARCHIVES, BY_HAND

@@ -13,7 +13,7 @@ import pytest
 
 from lakebed.api.table import Table
 from lakebed.errors import CorruptError, UnsupportedError
-from lakebed.format.cdc import ENABLED
+from lakebed.format.logs.cdc import ENABLED
 from support.services_machine import BY_HAND
 from support.tables import SCHEMA, batch, make, reopen
 

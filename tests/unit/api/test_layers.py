@@ -3,8 +3,8 @@
 import pytest
 
 from lakebed.api.layers import FileGroupLayers, Layer, Layers, layers_of, size_text
-from lakebed.format.names import BaseFileName, InlineLogName
-from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
+from lakebed.format.names.data_names import BaseFileName, InlineLogName
+from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice, LogFile
 from support.tables import batch, make
 
 FIRST, SECOND = "20240101000000000", "20240102000000000"

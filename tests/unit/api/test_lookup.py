@@ -10,7 +10,7 @@ import pytest
 
 import lakebed
 from lakebed.errors import CorruptError, InvalidError, KeyValueError, SchemaError, UnsupportedError
-from lakebed.table.schema import normalise
+from lakebed.table.config.schema import normalise
 from support.tables import batch, make, reopen, user_rows
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64()), ("dt", pa.string())])

@@ -16,8 +16,8 @@ from lakebed.errors import (
     SchemaError,
     UnsupportedError,
 )
-from lakebed.format.names import InlineLogName, NativeLogName
-from lakebed.table.log_reader import slice_sources
+from lakebed.format.names.data_names import InlineLogName, NativeLogName
+from lakebed.table.read.log_reader import slice_sources
 from lakebed.table.snapshot import load_snapshot
 from support.lsm_machine import memory_of
 from support.tables import (

@@ -25,12 +25,12 @@ from lakebed.errors import (
     SchemaError,
     UnsupportedError,
 )
-from lakebed.format.meta_columns import META_COLUMNS
+from lakebed.format.names.meta_columns import META_COLUMNS
 from lakebed.model.clock import SystemClock
 from lakebed.model.executor import TaskId
 from lakebed.services.clean.sweep import find_stale
 from lakebed.storage.open import open_storage
-from lakebed.table.properties_file import load_config
+from lakebed.table.config.properties_file import load_config
 from lakebed.table.snapshot import load_snapshot
 from lakebed.write.deferred import ABANDONED_MS, find_abandoned
 from support.faulty import FaultyStorage, SimulatedCrash

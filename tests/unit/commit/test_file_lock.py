@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lakebed.commit.file_lock import FileLock
 from lakebed.commit.lock import table_lock
 from lakebed.errors import ConflictError, InvalidError, LakebedError, LockedError, UnavailableError
-from lakebed.format.lock_file import VALID_UNTIL_OFFSET, DiskLockFile
+from lakebed.format.timeline.lock_file import VALID_UNTIL_OFFSET, DiskLockFile
 from lakebed.model.clock import Clock, ManualClock, SystemClock
 from lakebed.storage.local import LocalStorage
 from support.tables import batch, make, reopen, user_rows

@@ -5,7 +5,7 @@ from typing import Any
 
 from lakebed.commit.heartbeat import Heartbeat, Pulse, read_beat
 from lakebed.errors import UnavailableError
-from lakebed.format.heartbeat import heartbeat_path
+from lakebed.format.timeline.heartbeat import heartbeat_path
 from lakebed.model.clock import ManualClock
 from lakebed.storage.objects import memory_storage
 from support.faulty import FaultyStorage

@@ -11,11 +11,11 @@ from lakebed.api.opening import open_table
 from lakebed.api.table import Table
 from lakebed.commit.metadata_table import METADATA_FOLDER
 from lakebed.errors import ConflictError, LockedError, OptionError, SchemaError, UnsupportedError
-from lakebed.format.heartbeat import heartbeat_path
+from lakebed.format.timeline.heartbeat import heartbeat_path
 from lakebed.model.clock import ManualClock
 from lakebed.storage.storage import Storage
-from lakebed.table.metadata_partitions import BEING_BUILT, LIVE
-from lakebed.table.properties_file import load_config, update_properties
+from lakebed.table.config.metadata_partitions import BEING_BUILT, LIVE
+from lakebed.table.config.properties_file import load_config, update_properties
 from lakebed.timeline.active import load_timeline
 from support.faulty import FaultyStorage
 from support.fixtures import files

@@ -20,7 +20,7 @@ from lakebed.errors import (
     LockedError,
     UnavailableError,
 )
-from lakebed.format.lock_file import LOCK_FILE_PATH, LockFile
+from lakebed.format.timeline.lock_file import LOCK_FILE_PATH, LockFile
 from lakebed.model.clock import ManualClock, SystemClock
 from lakebed.storage.objects import ObjectStorage, memory_storage
 from lakebed.storage.open import open_storage

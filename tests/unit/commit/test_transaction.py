@@ -11,7 +11,7 @@ import lakebed
 from lakebed.commit.lock import table_lock
 from lakebed.commit.transaction import begin
 from lakebed.errors import ConflictError, CorruptError, ExistsError, LockedError
-from lakebed.format.commit_metadata import CommitMetadata
+from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.model.clock import ManualClock
 from lakebed.storage.objects import memory_storage
 from lakebed.storage.storage import Storage

@@ -11,7 +11,7 @@ import lakebed
 from lakebed.engine.parallel import read_parallel
 from lakebed.engine.read import read_stream
 from lakebed.errors import CorruptError
-from lakebed.index.scan import plan_scan
+from lakebed.scan.scan import plan_scan
 
 
 def readers() -> list[threading.Thread]:

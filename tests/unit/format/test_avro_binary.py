@@ -1,7 +1,7 @@
 import pytest
 
 from lakebed.errors import CorruptError
-from lakebed.format.avro_binary import AvroReader, encode_bytes, encode_long
+from lakebed.format.avro.avro_binary import AvroReader, encode_bytes, encode_long
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import CorruptError, SchemaError, UnsupportedError
-from lakebed.format.avro_schema import (
+from lakebed.format.avro.avro_schema import (
     MAX_DEPTH,
     MAX_TEXT_CHARS,
     arrow_to_avro,
@@ -18,7 +18,7 @@ from lakebed.format.avro_schema import (
     sanitize_name,
     with_meta_fields,
 )
-from lakebed.format.meta_columns import META_COLUMNS
+from lakebed.format.names.meta_columns import META_COLUMNS
 
 FIXTURES = Path(__file__).parents[2] / "golden" / "fixtures" / "hudi-1.2"
 

@@ -5,11 +5,11 @@ import struct
 import pytest
 
 from lakebed.errors import CorruptError, LakebedError, UnsupportedError
-from lakebed.format.avro_binary import encode_long
-from lakebed.format.avro_rows.block import read_avro_block
-from lakebed.format.delete_columns import decode_deletes
-from lakebed.format.log_block import BlockType, HeaderKey, LogBlock, encode_block
-from lakebed.format.log_scan import iter_blocks, scan_blocks
+from lakebed.format.avro.avro_binary import encode_long
+from lakebed.format.avro.avro_rows.block import read_avro_block
+from lakebed.format.logs.delete_columns import decode_deletes
+from lakebed.format.logs.log_block import BlockType, HeaderKey, LogBlock, encode_block
+from lakebed.format.logs.log_scan import iter_blocks, scan_blocks
 from support.fixtures import files
 from support.measured import measure
 

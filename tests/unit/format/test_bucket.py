@@ -5,8 +5,9 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import InvalidError
-from lakebed.format import bucket, kernel
-from lakebed.format.bucket import (
+from lakebed.format.compiled import is_numba_imported
+from lakebed.format.names import bucket, kernel
+from lakebed.format.names.bucket import (
     bucket_numbers,
     bucket_of_file_id,
     extract_key_values,
@@ -18,8 +19,7 @@ from lakebed.format.bucket import (
     split_composite_keys,
     warm_up,
 )
-from lakebed.format.compiled import is_numba_imported
-from lakebed.format.record_key import join_key_texts
+from lakebed.format.names.record_key import join_key_texts
 
 
 @pytest.fixture(params=["numpy", "kernel"], autouse=True)

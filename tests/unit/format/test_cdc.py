@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import CorruptError, UnsupportedError
-from lakebed.format.avro_schema import arrow_to_avro
-from lakebed.format.cdc import LoggingMode, cdc_schema, logging_mode
-from lakebed.format.commit_metadata import CommitMetadata
-from lakebed.format.log_block import HeaderKey
+from lakebed.format.avro.avro_schema import arrow_to_avro
+from lakebed.format.logs.cdc import LoggingMode, cdc_schema, logging_mode
+from lakebed.format.logs.log_block import HeaderKey
+from lakebed.format.timeline.commit_metadata import CommitMetadata
 from support import fixtures
 from support.cdc import cdc_blocks
 

@@ -3,10 +3,10 @@ import dataclasses
 import pytest
 
 from lakebed.errors import CorruptError, InvalidError
-from lakebed.format.avro_models import WRITE_STAT
-from lakebed.format.commit_metadata import CommitMetadata, RuntimeStats, WriteStat
-from lakebed.format.ocf import decode_record
-from lakebed.format.plans import PlanKind, encode_plan
+from lakebed.format.timeline.avro_models import WRITE_STAT
+from lakebed.format.timeline.commit_metadata import CommitMetadata, RuntimeStats, WriteStat
+from lakebed.format.timeline.ocf import decode_record
+from lakebed.format.timeline.plans import PlanKind, encode_plan
 
 NAMESPACE = "org.apache.hudi.avro.model"
 STAT = WriteStat(

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import CorruptError, InvalidError, LakebedError, UnsupportedError
-from lakebed.format.consistent_hashing import (
+from lakebed.format.names.consistent_hashing import (
     MAX_NODES,
     MAX_VALUE,
     HashingMetadata,

@@ -4,7 +4,7 @@ from decimal import Decimal
 import pytest
 
 from lakebed.errors import CorruptError, InvalidError, UnsupportedError
-from lakebed.format.delete_block import (
+from lakebed.format.logs.delete_block import (
     NO_ORDERING,
     DeleteRecord,
     OrderingKind,

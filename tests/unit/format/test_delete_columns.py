@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import CorruptError, InvalidError, KeyValueError, SchemaError, UnsupportedError
-from lakebed.format.delete_block import (
+from lakebed.format.logs.delete_block import (
     NO_ORDERING,
     DeleteRecord,
     OrderingKind,
@@ -16,10 +16,10 @@ from lakebed.format.delete_block import (
     encode_delete_block,
     parse_delete_block,
 )
-from lakebed.format.delete_columns import decode_deletes, encode_deletes
-from lakebed.format.delete_fields import walk_deletes
-from lakebed.format.log_block import BlockType
-from lakebed.format.log_scan import iter_blocks
+from lakebed.format.logs.delete_columns import decode_deletes, encode_deletes
+from lakebed.format.logs.delete_fields import walk_deletes
+from lakebed.format.logs.log_block import BlockType
+from lakebed.format.logs.log_scan import iter_blocks
 from support.fixtures import files
 
 MANY = 3000

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.format.float_widening import widen_column, widen_floats
-from lakebed.format.java_text import float_text
+from lakebed.format.files.float_widening import widen_column, widen_floats
+from lakebed.format.names.java_text import float_text
 
 _BITS = st.integers(-(2**31), 2**31 - 1)
 _USUAL = st.floats(-1e9, 1e9, width=32)

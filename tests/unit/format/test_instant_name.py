@@ -1,7 +1,7 @@
 import pytest
 
 from lakebed.errors import FileNameError, InvalidError, UnsupportedError
-from lakebed.format.instant_name import LAYOUT_1, Action, InstantName, State
+from lakebed.format.names.instant_name import LAYOUT_1, Action, InstantName, State
 
 T, C = "20261115060917636", "20261115060920861"
 PENDING = [

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import KeyValueError, SchemaError
-from lakebed.format.java_text import column_text, double_text, float_text, spell_distinct
+from lakebed.format.names.java_text import column_text, double_text, float_text, spell_distinct
 
 # Bits of a value: the text of Double.toString and Float.toString of OpenJDK 17.0.15.
 DOUBLES = {

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from lakebed.errors import CorruptError
-from lakebed.format.commit_metadata import CommitMetadata, RuntimeStats, WriteStat
-from lakebed.format.instant_name import LAYOUT_1
+from lakebed.format.names.instant_name import LAYOUT_1
+from lakebed.format.timeline.commit_metadata import CommitMetadata, RuntimeStats, WriteStat
 
 # As Hudi 0.15 writes it, shortened; `recordsStats` is a key that no later version has.
 COMMIT = """{

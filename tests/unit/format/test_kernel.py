@@ -7,7 +7,8 @@ import numba
 import numpy as np
 import pytest
 
-from lakebed.format import compiled, kernel
+from lakebed.format import compiled
+from lakebed.format.names import kernel
 
 WANT = 31 * 31 + (97 * 31 + 0xE9)  # "aé" after a hash of 31
 

@@ -3,7 +3,7 @@ import struct
 import pytest
 
 from lakebed.errors import CorruptError, InvalidError, UnsupportedError
-from lakebed.format.log_block import (
+from lakebed.format.logs.log_block import (
     MAGIC,
     ROLLBACK_COMMAND,
     BlockType,
@@ -12,7 +12,7 @@ from lakebed.format.log_block import (
     LogBlock,
     encode_block,
 )
-from lakebed.format.log_scan import iter_blocks
+from lakebed.format.logs.log_scan import iter_blocks
 
 A = LogBlock(BlockType.AVRO_DATA, {HeaderKey.INSTANT_TIME: "20240101000000001"}, b"aaaa")
 B = LogBlock(BlockType.DELETE, {HeaderKey.SCHEMA: "é", HeaderKey.INSTANT_TIME: "2"}, b"")

@@ -3,7 +3,7 @@ import struct
 import pytest
 
 from lakebed.errors import CorruptError, UnsupportedError
-from lakebed.format.log_block import (
+from lakebed.format.logs.log_block import (
     MAGIC,
     BlockType,
     CorruptSpan,
@@ -11,7 +11,7 @@ from lakebed.format.log_block import (
     LogBlock,
     encode_block,
 )
-from lakebed.format.log_scan import BlockPlace, iter_blocks, scan_blocks
+from lakebed.format.logs.log_scan import BlockPlace, iter_blocks, scan_blocks
 from support.fixtures import files
 
 LOGS = [

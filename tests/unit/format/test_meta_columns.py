@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from lakebed.format.meta_columns import META_COLUMNS, META_FIELDS, constant, seqnos
+from lakebed.format.names.meta_columns import META_COLUMNS, META_FIELDS, constant, seqnos
 
 
 def test_columns_have_hudis_names_and_order():

@@ -1,7 +1,7 @@
 import pytest
 
 from lakebed.errors import FileNameError, InvalidError
-from lakebed.format.names import (
+from lakebed.format.names.data_names import (
     BaseFileName,
     InlineLogName,
     LogKind,

@@ -3,15 +3,15 @@ import json
 import pytest
 
 from lakebed.errors import CorruptError, InvalidError, UnsupportedError
-from lakebed.format.log_block import HeaderKey
-from lakebed.format.names import LogKind
-from lakebed.format.native_footer import (
+from lakebed.format.logs.log_block import HeaderKey
+from lakebed.format.logs.native_footer import (
     FOOTER_KINDS,
     FooterKind,
     LogFooter,
     encode_log_footer,
     parse_log_footer,
 )
+from lakebed.format.names.data_names import LogKind
 
 JSON = "hudi.log.format.metadata"
 COMMAND = {HeaderKey.COMMAND_BLOCK_TYPE: "0", HeaderKey.TARGET_INSTANT_TIME: "2"}

@@ -6,8 +6,8 @@ import fastavro
 import pytest
 
 from lakebed.errors import CorruptError, InvalidError, UnsupportedError
-from lakebed.format.avro_binary import encode_bytes, encode_long
-from lakebed.format.ocf import MAGIC, decode_record, encode_record, full_name
+from lakebed.format.avro.avro_binary import encode_bytes, encode_long
+from lakebed.format.timeline.ocf import MAGIC, decode_record, encode_record, full_name
 
 SCHEMA = {
     "type": "record",

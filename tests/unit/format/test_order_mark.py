@@ -3,9 +3,9 @@ import json
 import pytest
 
 from lakebed.errors import CorruptError
-from lakebed.format.log_block import HeaderKey
-from lakebed.format.log_scan import iter_blocks
-from lakebed.format.order_mark import is_marked_ordered, mark_ordered
+from lakebed.format.logs.log_block import HeaderKey
+from lakebed.format.logs.log_scan import iter_blocks
+from lakebed.format.logs.order_mark import is_marked_ordered, mark_ordered
 from support.fixtures import files
 
 SCHEMA = '{"type": "record", "doc": "é", "name": "r", "fields": [], "default": 1e2}'

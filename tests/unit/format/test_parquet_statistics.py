@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.errors import CorruptError
-from lakebed.format.parquet_statistics import ChunkStatistics, Physical, parse_statistics
+from lakebed.format.files.parquet_statistics import ChunkStatistics, Physical, parse_statistics
 
 TABLE = pa.table(
     {

@@ -1,7 +1,7 @@
 import pytest
 
 from lakebed.errors import CorruptError, InvalidError
-from lakebed.format.partition_metadata import PartitionMetadata, is_partition_metadata_name
+from lakebed.format.files.partition_metadata import PartitionMetadata, is_partition_metadata_name
 
 T = "20261115060523229"
 

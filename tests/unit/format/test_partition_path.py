@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import CorruptError, InvalidError, KeyValueError, SchemaError
-from lakebed.format.partition_path import (
+from lakebed.format.names.partition_path import (
     DEFAULT_PARTITION,
     PartitionStyle,
     PartKind,

@@ -1,7 +1,7 @@
 import pytest
 
 from lakebed.errors import CorruptError, InvalidError
-from lakebed.format.plans import PlanKind, encode_plan, parse_plan
+from lakebed.format.timeline.plans import PlanKind, encode_plan, parse_plan
 
 INFO = {"commitTime": "20240101000000001", "action": "commit"}
 ROLLBACK = {

@@ -1,7 +1,7 @@
 import pytest
 
 from lakebed.errors import CorruptError, InvalidError
-from lakebed.format.properties import encode_properties, parse_properties, table_checksum
+from lakebed.format.files.properties import encode_properties, parse_properties, table_checksum
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import InvalidError, KeyValueError, SchemaError, UnsupportedError
-from lakebed.format.record_key import KeyGenerator, key_texts, record_keys
+from lakebed.format.names.record_key import KeyGenerator, key_texts, record_keys
 
 INSTANT = dt.datetime(2024, 1, 2, 3, 4, 5, 678901, tzinfo=dt.UTC)
 

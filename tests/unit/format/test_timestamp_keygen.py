@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import KeyValueError, OptionError, SchemaError, UnsupportedError
-from lakebed.format.partition_path import PartitionStyle
-from lakebed.format.timestamp_keygen import (
+from lakebed.format.names.partition_path import PartitionStyle
+from lakebed.format.names.timestamp_keygen import (
     JodaPattern,
     TimestampKeygen,
     TimestampType,

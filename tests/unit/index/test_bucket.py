@@ -5,8 +5,8 @@ import pytest
 
 import lakebed
 from lakebed.errors import CorruptError, InvalidError
-from lakebed.format.bucket import bucket_of_file_id
-from lakebed.format.properties import parse_properties
+from lakebed.format.files.properties import parse_properties
+from lakebed.format.names.bucket import bucket_of_file_id
 from lakebed.index.bucket import (
     BucketPlace,
     check_index,
@@ -16,9 +16,9 @@ from lakebed.index.bucket import (
     slices_by_bucket,
 )
 from lakebed.model.clock import ManualClock
-from lakebed.table.config import TableConfig
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.config.writer_index import BucketIndex
 from lakebed.table.snapshot import load_snapshot
-from lakebed.table.writer_index import BucketIndex
 from support.fixtures import unpack
 from support.tables import batch, check_files, make, reopen, rows_of, settle
 

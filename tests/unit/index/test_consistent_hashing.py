@@ -7,16 +7,16 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import ConflictError, CorruptError, InvalidError, UnsupportedError
-from lakebed.format.commit_metadata import CommitMetadata
-from lakebed.format.consistent_hashing import HashingMetadata, HashingNode, key_hashes
-from lakebed.format.instant_name import Action
-from lakebed.format.plans import PlanKind, encode_plan
+from lakebed.format.names.consistent_hashing import HashingMetadata, HashingNode, key_hashes
+from lakebed.format.names.instant_name import Action
+from lakebed.format.timeline.commit_metadata import CommitMetadata
+from lakebed.format.timeline.plans import PlanKind, encode_plan
 from lakebed.index.bucket import BucketPlace
 from lakebed.index.consistent_hashing import node_numbers, settle_hashing
 from lakebed.index.named import named_index
 from lakebed.index.rings import ensure_ring, first_ring, load_rings
+from lakebed.table.config.writer_index import ConsistentHashingIndex
 from lakebed.table.snapshot import load_snapshot
-from lakebed.table.writer_index import ConsistentHashingIndex
 from support.tables import batch, make, reopen, rows_of
 
 FOLDER = ".hoodie/.bucket_index/consistent_hashing_metadata"

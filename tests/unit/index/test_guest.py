@@ -10,10 +10,10 @@ from lakebed.index.bucket import HASHING_FOLDER
 from lakebed.index.guest import check_base_files, check_spelling, default_index
 from lakebed.services.verify.bloom import FOOTER_BLOOM, parse_bloom
 from lakebed.storage.storage import Storage
-from lakebed.table.parquet_source import open_parquet
-from lakebed.table.properties_file import load_config, update_properties
+from lakebed.table.config.properties_file import load_config, update_properties
+from lakebed.table.config.writer_index import SimpleIndex
+from lakebed.table.read.parquet_source import open_parquet
 from lakebed.table.snapshot import Snapshot, load_snapshot
-from lakebed.table.writer_index import SimpleIndex
 from support.fixtures import files
 from support.tables import SCHEMA, batch, contents, copy_of, make, reopen
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.index.lookup import _is_among
+from lakebed.scan.lookup import _is_among
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.string()), ("c", pa.date32())])
 ROWS = st.lists(

@@ -5,12 +5,12 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
-from lakebed.format.bucket import key_buckets, new_bucket_file_id
-from lakebed.index.prune import MAX_KEYS, key_filter, prune_slices
-from lakebed.table.config import TableConfig
-from lakebed.table.constraints import parse_constraints
-from lakebed.table.file_group import FileGroupId, FileSlice
-from lakebed.table.key_filter import KeyFilter
+from lakebed.format.names.bucket import key_buckets, new_bucket_file_id
+from lakebed.scan.prune import MAX_KEYS, key_filter, prune_slices
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.files.file_group import FileGroupId, FileSlice
+from lakebed.table.read.constraints import parse_constraints
+from lakebed.table.read.key_filter import KeyFilter
 
 SCHEMA = pa.schema(
     [

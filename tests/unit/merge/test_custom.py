@@ -5,7 +5,7 @@ import pyarrow.compute as pc
 import pytest
 
 from lakebed.errors import InvalidError
-from lakebed.format.meta_columns import COMMIT_TIME, RECORD_KEY
+from lakebed.format.names.meta_columns import COMMIT_TIME, RECORD_KEY
 from lakebed.merge.order import sort_positions, sort_rows
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.rule import MergeRule

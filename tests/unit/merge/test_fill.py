@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import UnsupportedError
-from lakebed.format.meta_columns import COMMIT_TIME, RECORD_KEY
+from lakebed.format.names.meta_columns import COMMIT_TIME, RECORD_KEY
 from lakebed.merge import tree
 from lakebed.merge.order import sort_positions, sort_rows
 from lakebed.merge.passes import merge_in_passes

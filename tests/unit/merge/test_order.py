@@ -6,7 +6,7 @@ import decimal
 import pyarrow as pa
 import pytest
 
-from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.merge.order import MergeRule, sort_rows
 
 

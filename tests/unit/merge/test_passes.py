@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import InvalidError
-from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import FLAGS, Run

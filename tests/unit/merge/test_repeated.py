@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.merge.repeated import set_apart
 from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import Run

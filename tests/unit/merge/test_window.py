@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import CorruptError, InvalidError
-from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.merge import tree
 from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import BARRIER, COMMIT_TIME_DELETE, DELETED, FLAGS, OPEN, Run

@@ -28,12 +28,12 @@ from pyspark.sql.types import StructType
 import lakebed
 from lakebed.errors import InvalidError, LakebedError, UnsupportedError
 from lakebed.expr.predicate import Predicate
-from lakebed.format.names import BaseFileName
+from lakebed.format.names.data_names import BaseFileName
 from lakebed.model.executor import TaskId
 from lakebed.spark.data_source.filters import to_predicate
 from lakebed.spark.data_source.reader import Reader, bundles, make_reader, table_schema
 from lakebed.spark.data_source.writer import Staged, Writer
-from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice
+from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice
 from pyspark_lakebed import DefaultSource
 
 UTC = dt.UTC

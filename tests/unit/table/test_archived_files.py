@@ -3,7 +3,7 @@
 import pytest
 
 from lakebed.errors import CorruptError
-from lakebed.format.names import parse_data_name
+from lakebed.format.names.data_names import parse_data_name
 from lakebed.model.clock import ManualClock
 from lakebed.model.executor import LocalExecutor
 from lakebed.services.archive.execute import archive
@@ -13,7 +13,7 @@ from lakebed.services.clean.options import CleanOptions
 from lakebed.services.verify.findings import Code, Severity
 from lakebed.services.verify.verify import verify
 from lakebed.storage.objects import memory_storage
-from lakebed.table.archived_files import ARCHIVED_FILES_PATH, read_archived_files
+from lakebed.table.files.archived_files import ARCHIVED_FILES_PATH, read_archived_files
 from support.tables import batch, contents, copy_of, make, reopen, user_rows
 
 CLEAN = CleanOptions(commits_retained=1, min_age_seconds=0)

@@ -6,13 +6,13 @@ import struct
 import pytest
 
 from lakebed.errors import CorruptError, LakebedError, UnsupportedError
-from lakebed.format.log_block import BlockType
-from lakebed.format.names import LogKind
-from lakebed.format.native_footer import FooterKind
+from lakebed.format.logs.log_block import BlockType
+from lakebed.format.logs.native_footer import FooterKind
+from lakebed.format.names.data_names import LogKind
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.objects import memory_storage
-from lakebed.table.parquet_source import open_parquet
-from lakebed.table.slice_reader import read_slice
+from lakebed.table.read.parquet_source import open_parquet
+from lakebed.table.read.slice_reader import read_slice
 from support.runs import (
     RECORD,
     Slice,

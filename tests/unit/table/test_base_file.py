@@ -22,14 +22,14 @@ from lakebed.errors import (
     SchemaError,
     UnavailableError,
 )
-from lakebed.format.avro_schema import avro_to_arrow
-from lakebed.format.meta_columns import META_COLUMNS, RECORD_KEY
+from lakebed.format.avro.avro_schema import avro_to_arrow
+from lakebed.format.names.meta_columns import META_COLUMNS, RECORD_KEY
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.objects import memory_storage
-from lakebed.table.base_file import read_base_file, read_footer, sample_base_file
-from lakebed.table.conform import conform
-from lakebed.table.data_writer import DataFileWriter
-from lakebed.table.schema import normalise
+from lakebed.table.config.schema import normalise
+from lakebed.table.read.base_file import read_base_file, read_footer, sample_base_file
+from lakebed.table.read.conform import conform
+from lakebed.table.store.data_writer import DataFileWriter
 
 FIXTURES = Path(__file__).parents[2] / "golden" / "fixtures" / "hudi-1.2"
 INSTANT = "20240101000000000"

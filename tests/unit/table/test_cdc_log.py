@@ -8,20 +8,20 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakebed.errors import UnavailableError, UnsupportedError
-from lakebed.format.avro_schema import arrow_to_avro
-from lakebed.format.cdc import LoggingMode, cdc_schema
-from lakebed.format.log_block import HeaderKey
-from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
-from lakebed.format.names import BaseFileName
-from lakebed.format.native_footer import FooterKind, parse_log_footer
+from lakebed.format.avro.avro_schema import arrow_to_avro
+from lakebed.format.logs.cdc import LoggingMode, cdc_schema
+from lakebed.format.logs.log_block import HeaderKey
+from lakebed.format.logs.native_footer import FooterKind, parse_log_footer
+from lakebed.format.names.data_names import BaseFileName
+from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
 from lakebed.merge.rule import MergeRule
 from lakebed.storage.objects import memory_storage
-from lakebed.table import cdc_log
-from lakebed.table.cdc_changes import ChangeFinder
-from lakebed.table.cdc_log import CdcTarget, ChangeLog, open_change_log
-from lakebed.table.config import TableConfig
-from lakebed.table.data_writer import DataFileWriter
-from lakebed.table.file_group import BaseFile
+from lakebed.table.changes.cdc_changes import ChangeFinder
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.files.file_group import BaseFile
+from lakebed.table.store import cdc_log
+from lakebed.table.store.cdc_log import CdcTarget, ChangeLog, open_change_log
+from lakebed.table.store.data_writer import DataFileWriter
 from support.cdc import cdc_blocks, cdc_paths, cdc_records
 from support.crash_points import Work
 

@@ -3,12 +3,12 @@
 import pytest
 
 from lakebed.errors import CorruptError, UnsupportedError
-from lakebed.format.properties import parse_properties
-from lakebed.format.record_key import KeyGenerator
-from lakebed.table.config import Layout, TableConfig, TableType
-from lakebed.table.merge_mode import MergeMode
-from lakebed.table.writable import check_writable
-from lakebed.table.writer_index import BucketIndex, ConsistentHashingIndex
+from lakebed.format.files.properties import parse_properties
+from lakebed.format.names.record_key import KeyGenerator
+from lakebed.table.config.merge_mode import MergeMode
+from lakebed.table.config.table_config import Layout, TableConfig, TableType
+from lakebed.table.config.writable import check_writable
+from lakebed.table.config.writer_index import BucketIndex, ConsistentHashingIndex
 from support.fixtures import files, names
 from support.tables import settle
 

@@ -5,7 +5,7 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
-from lakebed.table.constraints import (
+from lakebed.table.read.constraints import (
     Allowed,
     Constraints,
     Limit,

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.errors import InvalidError, UnavailableError
-from lakebed.format.footer import MAX_ROW_GROUP_KEYS_CHARS, encode_row_group_keys
-from lakebed.format.meta_columns import FILE_NAME, META_COLUMNS, RECORD_KEY
+from lakebed.format.files.footer import MAX_ROW_GROUP_KEYS_CHARS, encode_row_group_keys
+from lakebed.format.names.meta_columns import FILE_NAME, META_COLUMNS, RECORD_KEY
 from lakebed.storage.objects import memory_storage
 from lakebed.storage.streams import NewObject
-from lakebed.table.avro_run_writer import AvroRunWriter
-from lakebed.table.data_writer import DataFileWriter
-from lakebed.table.run_writer import RunWriter
+from lakebed.table.store.avro_run_writer import AvroRunWriter
+from lakebed.table.store.data_writer import DataFileWriter
+from lakebed.table.store.run_writer import RunWriter
 
 INSTANT = "20240101000000000"
 PATH = "p/f1-0_0-0-0_20240101000000000.parquet"

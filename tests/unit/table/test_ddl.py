@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import SchemaError
-from lakebed.table.ddl import parse_ddl, type_text
+from lakebed.table.config.ddl import parse_ddl, type_text
 
 
 def test_every_type_of_a_table_is_spelled_and_read_back():

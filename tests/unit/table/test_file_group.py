@@ -3,8 +3,13 @@
 import pytest
 
 from lakebed.errors import CorruptError
-from lakebed.format.names import BaseFileName, InlineLogName, NativeLogName, parse_data_name
-from lakebed.table.file_group import (
+from lakebed.format.names.data_names import (
+    BaseFileName,
+    InlineLogName,
+    NativeLogName,
+    parse_data_name,
+)
+from lakebed.table.files.file_group import (
     BaseFile,
     Boundary,
     FileGroupId,

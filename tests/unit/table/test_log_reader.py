@@ -3,11 +3,11 @@
 import pytest
 
 from lakebed.errors import CorruptError, UnsupportedError
-from lakebed.format.log_block import BlockType
-from lakebed.format.names import LogKind
-from lakebed.format.native_footer import FooterKind
+from lakebed.format.logs.log_block import BlockType
+from lakebed.format.logs.native_footer import FooterKind
+from lakebed.format.names.data_names import LogKind
 from lakebed.storage.objects import memory_storage
-from lakebed.table.log_reader import slice_sources
+from lakebed.table.read.log_reader import slice_sources
 from support.runs import (
     SCHEMA,
     Slice,

@@ -11,32 +11,32 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakebed.errors import InvalidError, KeyValueError, SchemaError, UnavailableError
-from lakebed.format.avro_schema import arrow_to_avro, avro_to_arrow
-from lakebed.format.delete_block import (
+from lakebed.format.avro.avro_schema import arrow_to_avro, avro_to_arrow
+from lakebed.format.logs.delete_block import (
     NO_ORDERING,
     DeleteRecord,
     OrderingKind,
     OrderingValue,
     parse_delete_block,
 )
-from lakebed.format.delete_columns import decode_deletes
-from lakebed.format.log_block import BlockType, HeaderKey
-from lakebed.format.log_scan import iter_blocks
-from lakebed.format.meta_columns import (
+from lakebed.format.logs.delete_columns import decode_deletes
+from lakebed.format.logs.log_block import BlockType, HeaderKey
+from lakebed.format.logs.log_scan import iter_blocks
+from lakebed.format.logs.native_footer import FooterKind, parse_log_footer
+from lakebed.format.logs.order_mark import is_marked_ordered
+from lakebed.format.names.data_names import LogKind, parse_data_name, replay_key
+from lakebed.format.names.meta_columns import (
     COMMIT_SEQNO,
     COMMIT_TIME,
     META_COLUMNS,
     RECORD_KEY,
 )
-from lakebed.format.names import LogKind, parse_data_name, replay_key
-from lakebed.format.native_footer import FooterKind, parse_log_footer
-from lakebed.format.order_mark import is_marked_ordered
 from lakebed.merge.run import BARRIER, COMMIT_TIME_DELETE, DELETED, FLAGS, OPEN
 from lakebed.storage.objects import memory_storage
 from lakebed.storage.spool import Spool
-from lakebed.table import inline_log
-from lakebed.table.config import TableConfig
-from lakebed.table.log_writer import LogRunWriter, NewLog
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.store import inline_log
+from lakebed.table.store.log_writer import LogRunWriter, NewLog
 
 INSTANT = "20240101000000000"
 FILE_ID = "00000000-0000-4000-8000-000000000001-0"

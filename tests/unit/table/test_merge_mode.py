@@ -8,15 +8,15 @@ import pytest
 import lakebed
 from lakebed.errors import CorruptError, OptionError, UnsupportedError
 from lakebed.merge.rule import Fill, MergeRule
-from lakebed.table.config import TableConfig
-from lakebed.table.merge_mode import (
+from lakebed.table.config.merge_mode import (
     MergeMode,
     MergeSettings,
     check_partial_updates,
     parse_merge,
     payload_properties,
 )
-from lakebed.table.merge_rule import merge_rule
+from lakebed.table.config.merge_rule import merge_rule
+from lakebed.table.config.table_config import TableConfig
 
 COMMIT, EVENT, CUSTOM = (
     MergeMode.COMMIT_TIME_ORDERING,

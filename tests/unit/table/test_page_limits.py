@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakebed.errors import CorruptError, UnsupportedError
-from lakebed.format.parquet_pages import (
+from lakebed.format.files.parquet_pages import (
     MAX_PAGE_BYTES,
     measure_pages,
     parse_chunks,
@@ -18,13 +18,13 @@ from lakebed.format.parquet_pages import (
 )
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.objects import memory_storage
-from lakebed.table.page_limits import MAX_BATCH_BYTES
-from lakebed.table.parquet_source import open_parquet
+from lakebed.table.read.page_limits import MAX_BATCH_BYTES
+from lakebed.table.read.parquet_source import open_parquet
 from support.measured import measure
 
 READ = """
 from lakebed.storage.open import open_storage
-from lakebed.table.parquet_source import open_parquet
+from lakebed.table.read.parquet_source import open_parquet
 def read(storage, path):
     with open_parquet(storage, path, "the file") as file:
         for number, batch in enumerate(file.read(["v"])):

@@ -4,10 +4,10 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import UnsupportedError
-from lakebed.format.record_key import KeyGenerator
-from lakebed.table.config import TableConfig
-from lakebed.table.partitions import partition_column
-from lakebed.table.writable import check_writable
+from lakebed.format.names.record_key import KeyGenerator
+from lakebed.table.config.partitions import partition_column
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.config.writable import check_writable
 
 ROWS = pa.record_batch({"dt": ["a", None], "at": [0, 1704164645], "ns": [1, 2]})
 TIMED = {

@@ -7,7 +7,7 @@ import pytest
 
 import lakebed
 from lakebed.errors import InvalidError, NotFoundError
-from lakebed.table.place import find_above, find_table
+from lakebed.table.location import find_above, find_table
 from lakebed.table.snapshot import load_snapshot
 
 ROWS = pa.table({"id": ["a", "b", "c"], "city": ["oslo", "oslo", "kyiv"], "day": [1, 2, 1]})

@@ -8,13 +8,13 @@ import pytest
 
 import lakebed
 from lakebed.expr.predicate import Predicate
-from lakebed.format.names import BaseFileName
+from lakebed.format.names.data_names import BaseFileName
 from lakebed.storage.open import open_storage
-from lakebed.table.file_group import BaseFile
-from lakebed.table.native_types import shows_alike
-from lakebed.table.parquet_source import open_parquet
-from lakebed.table.projection import shape
-from lakebed.table.row_group_filter import RowGroupFilter
+from lakebed.table.files.file_group import BaseFile
+from lakebed.table.read.native_types import shows_alike
+from lakebed.table.read.parquet_source import open_parquet
+from lakebed.table.read.projection import shape
+from lakebed.table.read.row_group_filter import RowGroupFilter
 
 SEEN_IN_HUDI = [
     (pa.float32(), [0.1, 3.4e38, 1e-45, 16777216.0, None, 2e10, 1.1e-5], pa.float64(),

@@ -13,9 +13,9 @@ from lakebed.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from lakebed.format.properties import encode_properties, parse_properties
+from lakebed.format.files.properties import encode_properties, parse_properties
 from lakebed.storage.objects import memory_storage
-from lakebed.table.properties_file import (
+from lakebed.table.config.properties_file import (
     BACKUP_PATH,
     PROPERTIES_PATH,
     create_properties,

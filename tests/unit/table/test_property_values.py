@@ -5,7 +5,7 @@ import pytest
 from lakebed.commit.heartbeat import Pulse
 from lakebed.errors import CorruptError, OptionError
 from lakebed.services.upkeep import Upkeep
-from lakebed.table.property_values import LARGE, flag, option_number, whole_number
+from lakebed.table.config.property_values import LARGE, flag, option_number, whole_number
 
 NAME = "hoodie.some.number"
 NO_NUMBERS = ["-1", "+1", "1.0", "1e3", "0x1", "1_0", "²", "one", "9" * 10, "9" * 5000]

@@ -10,9 +10,9 @@ import pytest
 from lakebed.errors import CorruptError
 from lakebed.expr.predicate import Predicate
 from lakebed.storage.objects import memory_storage
-from lakebed.table.parquet_source import open_parquet
-from lakebed.table.row_group_filter import RowGroupFilter
-from lakebed.table.slice_reader import read_slice
+from lakebed.table.read.parquet_source import open_parquet
+from lakebed.table.read.row_group_filter import RowGroupFilter
+from lakebed.table.read.slice_reader import read_slice
 from support.runs import Slice, config, parquet, with_meta
 
 UTC = pa.timestamp("us", "UTC")

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import SchemaError
-from lakebed.table.conform import conform
-from lakebed.table.schema import evolve, normalise, storage_schema, storage_type, widens
+from lakebed.table.config.schema import evolve, normalise, storage_schema, storage_type, widens
+from lakebed.table.read.conform import conform
 
 STRUCT = pa.struct([("x", pa.int32()), ("y", pa.string())])
 

@@ -4,7 +4,7 @@ import pytest
 
 from lakebed.merge.rule import MergeRule
 from lakebed.storage.objects import memory_storage
-from lakebed.table.slice_reader import read_slice
+from lakebed.table.read.slice_reader import read_slice
 from support.runs import Slice, config, marked, parquet, with_meta
 
 

@@ -10,24 +10,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakebed.errors import CorruptError, SchemaError, UnsupportedError
-from lakebed.format.avro_schema import arrow_to_avro
-from lakebed.format.delete_block import DeleteRecord, OrderingKind, OrderingValue
-from lakebed.format.footer import FOOTER_MAX_KEY, FOOTER_ROW_GROUP_KEYS
-from lakebed.format.log_block import BlockType
-from lakebed.format.meta_columns import META_COLUMNS, RECORD_KEY
-from lakebed.format.names import LogKind, parse_data_name
-from lakebed.format.native_footer import FooterKind
+from lakebed.format.avro.avro_schema import arrow_to_avro
+from lakebed.format.files.footer import FOOTER_MAX_KEY, FOOTER_ROW_GROUP_KEYS
+from lakebed.format.logs.delete_block import DeleteRecord, OrderingKind, OrderingValue
+from lakebed.format.logs.log_block import BlockType
+from lakebed.format.logs.native_footer import FooterKind
+from lakebed.format.names.data_names import LogKind, parse_data_name
+from lakebed.format.names.meta_columns import META_COLUMNS, RECORD_KEY
 from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.objects import memory_storage
-from lakebed.table.file_group import LogFile
-from lakebed.table.key_filter import KeyFilter
-from lakebed.table.log_reader import slice_sources
-from lakebed.table.log_writer import LogRunWriter, NewLog
-from lakebed.table.merge_rule import merge_rule
-from lakebed.table.parquet_source import open_parquet
-from lakebed.table.run_reader import Needs, open_run, open_runs
-from lakebed.table.slice_reader import read_slice
+from lakebed.table.config.merge_rule import merge_rule
+from lakebed.table.files.file_group import LogFile
+from lakebed.table.read.key_filter import KeyFilter
+from lakebed.table.read.log_reader import slice_sources
+from lakebed.table.read.parquet_source import open_parquet
+from lakebed.table.read.run_reader import Needs, open_run, open_runs
+from lakebed.table.read.slice_reader import read_slice
+from lakebed.table.store.log_writer import LogRunWriter, NewLog
 from support.runs import (
     RECORD,
     SCHEMA,

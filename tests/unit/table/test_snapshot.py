@@ -3,7 +3,7 @@
 import pytest
 
 from lakebed.errors import CorruptError, LakebedError, NotFoundError
-from lakebed.format.names import parse_data_name
+from lakebed.format.names.data_names import parse_data_name
 from lakebed.model.clock import ManualClock
 from lakebed.table.snapshot import load_snapshot, table_files
 from support.faulty import FaultyStorage

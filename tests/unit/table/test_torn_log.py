@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import CorruptError
-from lakebed.format.log_block import BlockType, HeaderKey
-from lakebed.format.log_scan import BlockPlace, scan_blocks
+from lakebed.format.logs.log_block import BlockType, HeaderKey
+from lakebed.format.logs.log_scan import BlockPlace, scan_blocks
 from lakebed.storage.storage import Storage
-from lakebed.table.file_group import FileSlice
-from lakebed.table.slice_reader import read_slice
+from lakebed.table.files.file_group import FileSlice
+from lakebed.table.read.slice_reader import read_slice
 from lakebed.table.snapshot import Snapshot, load_snapshot
 from support.fixtures import files
 from support.tables import contents, copy_of, make, reopen

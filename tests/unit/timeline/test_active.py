@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from lakebed.errors import ConflictError, CorruptError, ExistsError, InvalidError, NotFoundError
-from lakebed.format.instant_name import Action, State
+from lakebed.format.names.instant_name import Action, State
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.open import open_storage
 from lakebed.timeline.active import TIMELINE_FOLDER, ActiveTimeline, load_timeline

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakebed.errors import CorruptError, InvalidError, LakebedError, UnsupportedError
-from lakebed.format import parquet_pages
+from lakebed.format.files import parquet_pages
 from lakebed.storage.local import LocalStorage
 from lakebed.timeline.active import load_timeline
 from lakebed.timeline.archived import (

@@ -3,7 +3,7 @@
 import pytest
 
 from lakebed.errors import CorruptError, UnsupportedError
-from lakebed.format.instant_name import LAYOUT_1, Action, State
+from lakebed.format.names.instant_name import LAYOUT_1, Action, State
 from lakebed.storage.objects import memory_storage
 from lakebed.timeline.active import ActiveTimeline, load_timeline
 from lakebed.timeline.layout import has_archive, layout_of

@@ -3,7 +3,7 @@
 import pytest
 
 from lakebed.errors import CorruptError, FileNameError, UnsupportedError
-from lakebed.format.instant_name import Action, InstantName, State
+from lakebed.format.names.instant_name import Action, InstantName, State
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 
 

@@ -13,8 +13,8 @@ from lakebed.api.table import Table
 from lakebed.errors import ConflictError, InvalidError, UnavailableError
 from lakebed.model.executor import TaskId
 from lakebed.storage.objects import memory_storage
-from lakebed.table.properties_file import load_config
-from lakebed.table.writer_index import AutoBuckets, BucketIndex
+from lakebed.table.config.properties_file import load_config
+from lakebed.table.config.writer_index import AutoBuckets, BucketIndex
 from lakebed.write import auto_buckets, staging
 from lakebed.write.auto_buckets import choose_buckets
 from lakebed.write.staging import Segment

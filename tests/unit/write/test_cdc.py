@@ -8,7 +8,7 @@ import pytest
 from lakebed.api.table import Table
 from lakebed.errors import SchemaError
 from lakebed.model.clock import ManualClock
-from lakebed.table.properties_file import load_config
+from lakebed.table.config.properties_file import load_config
 from lakebed.write.pipeline import Commit
 from support.cdc import cdc_paths, changes_of
 from support.faulty import FaultyStorage

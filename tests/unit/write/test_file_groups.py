@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakebed.errors import ConflictError, UnavailableError
-from lakebed.format.partition_metadata import PARTITION_METADATA_NAME
+from lakebed.format.files.partition_metadata import PARTITION_METADATA_NAME
 from lakebed.storage.objects import memory_storage
 from lakebed.storage.storage import Storage
 from support.faulty import FaultyStorage

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import SchemaError
-from lakebed.format.commit_metadata import CommitMetadata
-from lakebed.format.partition_metadata import PartitionMetadata
+from lakebed.format.files.partition_metadata import PartitionMetadata
+from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.storage.objects import memory_storage
-from lakebed.write.spec import WriteSpec
+from lakebed.write.spec.write_spec import WriteSpec
 from support.tables import (
     SCHEMA,
     batch,

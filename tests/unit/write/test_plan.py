@@ -3,8 +3,8 @@
 import pytest
 
 from lakebed.errors import UnsupportedError
-from lakebed.format.names import BaseFileName, InlineLogName
-from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
+from lakebed.format.names.data_names import BaseFileName, InlineLogName
+from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice, LogFile
 from lakebed.write.plan import plan_writes
 from lakebed.write.staging import Segment
 from support.specs import INSTANT, make_spec

@@ -9,9 +9,9 @@ import pytest
 
 from lakebed.api.table import Table
 from lakebed.errors import InvalidError
-from lakebed.format.meta_columns import RECORD_KEY
-from lakebed.table.base_file import read_base_file, read_footer
-from lakebed.table.file_group import FileSlice
+from lakebed.format.names.meta_columns import RECORD_KEY
+from lakebed.table.files.file_group import FileSlice
+from lakebed.table.read.base_file import read_base_file, read_footer
 from support.tables import SCHEMA, batch, check_no_leftovers, make, user_rows
 
 TYPES = pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])

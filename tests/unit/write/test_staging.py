@@ -5,10 +5,10 @@ import pytest
 
 from lakebed.commit.rollback import TEMP_FOLDER
 from lakebed.errors import KeyValueError
-from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.model.executor import TaskId
-from lakebed.table.config import TableConfig
-from lakebed.table.merge_rule import merge_rule
+from lakebed.table.config.merge_rule import merge_rule
+from lakebed.table.config.table_config import TableConfig
 from lakebed.write import staging
 from lakebed.write.plan import plan_writes
 from lakebed.write.rows import place_rows

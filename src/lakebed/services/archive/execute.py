@@ -13,7 +13,7 @@ from typing import Final
 
 from lakebed.commit.hold import TableHold, hold_table
 from lakebed.errors import NotFoundError
-from lakebed.format.instant_name import Action, State
+from lakebed.format.names.instant_name import Action, State
 from lakebed.model.instant import Instant
 from lakebed.services.archive.left_behind import record_archived_files
 from lakebed.services.archive.options import ArchiveOptions
@@ -25,7 +25,7 @@ from lakebed.services.clean.inventory import (
     without_archived,
 )
 from lakebed.services.clean.plan import safe_limit
-from lakebed.table.standing import Standing
+from lakebed.table.files.standing import Standing
 from lakebed.timeline.archive_writer import (
     KEPT_MANIFESTS,
     append_archived,
@@ -61,7 +61,7 @@ class Archive:
     finished: int
 
     def __str__(self) -> str:
-        """Say it in one sentence."""
+        """Return one sentence."""
         if not self.archived:
             return f"took {self.finished} instants, archived before, from the active timeline"
         return (
@@ -137,7 +137,7 @@ def _files(hold: TableHold) -> Iterator[DataFile]:
 
 
 def _without(timeline: Timeline, chosen: tuple[TimelineInstant, ...]) -> Timeline:
-    """Give the timeline as it will be."""
+    """Return the timeline as it will be."""
     gone = frozenset(chosen)
     return Timeline(tuple(i for i in timeline.instants if i not in gone))
 

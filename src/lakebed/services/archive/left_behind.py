@@ -4,15 +4,15 @@ from collections.abc import Iterator, Sequence
 
 from lakebed.commit.hold import TableHold
 from lakebed.errors import CorruptError
-from lakebed.format.instant_name import Action
-from lakebed.table.archived_files import (
+from lakebed.format.names.instant_name import Action
+from lakebed.table.files.archived_files import (
     ArchivedFiles,
     read_archived_files,
     write_archived_files,
 )
-from lakebed.table.deleted_files import read_deleted
-from lakebed.table.file_group import BaseFile
-from lakebed.table.needed_files import NamedFile, newest_slices, written_files
+from lakebed.table.files.deleted_files import read_deleted
+from lakebed.table.files.file_group import BaseFile
+from lakebed.table.files.needed_files import NamedFile, newest_slices, written_files
 from lakebed.table.snapshot import LATEST
 from lakebed.timeline.archived import read_manifest
 from lakebed.timeline.timeline import COMMIT_ACTIONS, TimelineInstant

@@ -6,7 +6,7 @@ from typing import Final, Self
 
 from lakebed.errors import OptionError
 from lakebed.services.clean.options import CleanOptions
-from lakebed.table.property_values import option_number
+from lakebed.table.config.property_values import option_number
 
 _MIN: Final = ("hoodie.keep.min.commits",)
 _MAX: Final = ("hoodie.keep.max.commits",)

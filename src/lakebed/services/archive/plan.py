@@ -5,11 +5,11 @@ timeline for committed, so what goes is always its beginning: completed commits 
 and the cleans and rollbacks among them.
 """
 
-from lakebed.format.instant_name import Action
+from lakebed.format.names.instant_name import Action
 from lakebed.model.instant import Instant, parse_instant
 from lakebed.services.archive.options import ArchiveOptions
 from lakebed.services.clean.plan import by_policy
-from lakebed.table.config import TableType
+from lakebed.table.config.table_config import TableType
 from lakebed.timeline.timeline import COMMIT_ACTIONS, WRITE_ACTIONS, Timeline, TimelineInstant
 
 _NEVER = "9" * 20
@@ -26,7 +26,7 @@ def plan_archive(
     zone: str,
     keep_from: Instant | None = None,
 ) -> tuple[TimelineInstant, ...]:
-    """Give the instants to archive, oldest first.
+    """Return the instants to archive, oldest first.
 
     `keep_from` is the first commit that others still need on the timeline.
     """
@@ -53,7 +53,7 @@ def plan_archive(
 
 
 def _bounds(timeline: Timeline, options: ArchiveOptions, zone: str) -> tuple[int, int]:
-    """Give how many commits to leave, and how many there must be before any goes.
+    """Return how many commits to leave, and how many there must be before any goes.
 
     What cleaning retains stays on the active timeline, with two commits to spare as in Hudi:
     a moment can be read only while its commits are there.
@@ -71,7 +71,7 @@ def _bounds(timeline: Timeline, options: ArchiveOptions, zone: str) -> tuple[int
 
 
 def _before_pending(timeline: Timeline) -> Instant:
-    """Give the last commit before the first pending write: files of that one must not count.
+    """Return the last commit before the first pending write: files of that one must not count.
 
     What completed since it began stays too, whenever that began: when the pending write ends it
     looks for those that it met, and the archive does not say.
@@ -85,7 +85,7 @@ def _before_pending(timeline: Timeline) -> Instant:
 
 
 def _for_compaction(timeline: Timeline, options: ArchiveOptions, table_type: TableType) -> Instant:
-    """Give the first instant that scheduling the next compaction counts from."""
+    """Return the first instant that scheduling the next compaction counts from."""
     if table_type is not TableType.MERGE_ON_READ:
         return _NEVER
     compactions = [c.requested for c in timeline.commits if c.action is Action.COMMIT]

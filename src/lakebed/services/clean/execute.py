@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from lakebed.commit.hold import TableHold, hold_table
 from lakebed.errors import ConflictError, CorruptError, NotFoundError
-from lakebed.format.instant_name import Action, State
-from lakebed.format.partition_metadata import is_partition_metadata_name
+from lakebed.format.files.partition_metadata import is_partition_metadata_name
+from lakebed.format.names.instant_name import Action, State
 from lakebed.model.executor import TaskId
 from lakebed.model.instant import Instant, format_instant
 from lakebed.model.packing import FILE_BYTES
@@ -23,7 +23,7 @@ from lakebed.services.clean.plan_file import encode_clean, encode_clean_plan, pa
 from lakebed.services.clean.sweep import find_stale
 from lakebed.storage.abandoned import delete_abandoned
 from lakebed.storage.storage import Storage
-from lakebed.table.file_group import join_path
+from lakebed.table.files.file_group import join_path
 from lakebed.timeline.timeline import WRITE_ACTIONS, TimelineInstant
 from lakebed.write.deferred import find_abandoned
 from lakebed.write.pipeline import WriteTarget
@@ -49,7 +49,7 @@ class Clean:
     resumed: tuple[Instant, ...] = ()
 
     def __str__(self) -> str:
-        """Say it in one sentence."""
+        """Return one sentence."""
         kept = f"; the instants from {self.earliest_retained} on are kept"
         return (
             f"clean {self.instant} deleted {self.deleted_files} files in {self.partitions} "
@@ -110,7 +110,7 @@ def _begin(target: WriteTarget, options: CleanOptions | None) -> tuple[_Work | N
 
 
 def _may_be_under_way(hold: TableHold, pending: TimelineInstant) -> bool:
-    """Tell whether another engine may be at its clean, which shows no sign of life but its time."""
+    """Return whether another engine may be at its clean, which shows no sign of life but its time."""
     expiry_ms = hold.clock.now_ms() - hold.pulse.expiry_ms
     if pending.requested <= format_instant(expiry_ms, hold.config.zone):
         return False
@@ -206,7 +206,7 @@ def _drop_empty(hold: TableHold, plan: CleanPlan) -> list[str]:
 
 
 def _marks_partition(name: str) -> bool:
-    """Tell a partition's metadata, and the checksum that Hadoop keeps beside it."""
+    """Return whether a name is a partition's metadata, or the checksum that Hadoop keeps beside it."""
     if name.startswith("..") and name.endswith(".crc"):
         name = name[1:].removesuffix(".crc")
     return is_partition_metadata_name(name)

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from lakebed.format.instant_name import Action
-from lakebed.format.names import BaseFileName, parse_data_name
-from lakebed.format.plans import PlanKind, parse_plan
+from lakebed.format.names.data_names import BaseFileName, parse_data_name
+from lakebed.format.names.instant_name import Action
+from lakebed.format.timeline.plans import PlanKind, parse_plan
 from lakebed.model.instant import Instant
 from lakebed.storage.storage import Storage
-from lakebed.table.copies import without_copies
-from lakebed.table.file_group import (
+from lakebed.table.files.copies import without_copies
+from lakebed.table.files.file_group import (
     BaseFile,
     FileGroupId,
     FileSlice,
@@ -18,9 +18,9 @@ from lakebed.table.file_group import (
     build_slices,
     group_files,
 )
-from lakebed.table.planned import planned_groups
+from lakebed.table.files.planned import planned_groups
+from lakebed.table.files.standing import Standing
 from lakebed.table.snapshot import Snapshot, table_files
-from lakebed.table.standing import Standing
 from lakebed.timeline.archived import read_completions
 from lakebed.timeline.timeline import Timeline
 
@@ -121,7 +121,7 @@ def without_archived(snapshot: Snapshot, files: Iterable[DataFile]) -> list[Data
 
 
 def read_replaced(snapshot: Snapshot) -> Mapping[tuple[str, str], Instant]:
-    """Give the instant at which each replaced file group ended, by partition and file id."""
+    """Return the instant at which each replaced file group ended, by partition and file id."""
     ended: dict[tuple[str, str], Instant] = {}
     for instant in snapshot.timeline.commits:
         if instant.action is Action.REPLACECOMMIT:
@@ -133,7 +133,7 @@ def read_replaced(snapshot: Snapshot) -> Mapping[tuple[str, str], Instant]:
 
 
 def _savepointed(snapshot: Snapshot) -> Iterator[str]:
-    """Give the names of files that savepoints keep."""
+    """Yield the names of files that savepoints keep."""
     for instant in snapshot.timeline.select(Action.SAVEPOINT):
         if not instant.is_completed:
             continue
@@ -145,7 +145,7 @@ def _savepointed(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _planned(snapshot: Snapshot) -> Iterator[str]:
-    """Give the names of files that pending compactions and clusterings will read."""
+    """Yield the names of files that pending compactions and clusterings will read."""
     for planned in planned_groups(snapshot.commits.active, snapshot.timeline):
         yield from planned.files
 
@@ -155,7 +155,7 @@ def _base_name(path: str) -> str:
 
 
 def _retained(snapshot: Snapshot) -> Instant:
-    """Give the greatest instant that a clean on the timeline promised to retain from."""
+    """Return the greatest instant that a clean on the timeline promised to retain from."""
     retained = ""
     for instant in snapshot.timeline.select(Action.CLEAN):
         if instant.is_completed:

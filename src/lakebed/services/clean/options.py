@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Final, Self
 
 from lakebed.errors import OptionError
-from lakebed.table.property_values import given, option_number
+from lakebed.table.config.property_values import given, option_number
 
 _POLICY: Final = ("hoodie.clean.policy", "hoodie.cleaner.policy")
 _COMMITS: Final = ("hoodie.clean.commits.retained", "hoodie.cleaner.commits.retained")

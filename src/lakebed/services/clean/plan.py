@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from lakebed.model.instant import Instant, format_instant
 from lakebed.services.clean.inventory import DataFile, Inventory
 from lakebed.services.clean.options import CleanOptions, CleanPolicy
-from lakebed.table.file_group import FileGroupId, FileSlice
+from lakebed.table.files.file_group import FileGroupId, FileSlice
 from lakebed.timeline.timeline import WRITE_ACTIONS, Timeline
 
 _NEVER = "9" * 20
@@ -89,7 +89,7 @@ def plan_clean(
 
 
 def by_policy(timeline: Timeline, options: CleanOptions, now_ms: int, zone: str) -> Instant:
-    """Give the first commit that the policy retains; nothing where it retains all.
+    """Return the first commit that the policy retains; nothing where it retains all.
 
     By hours, a table that nobody wrote to for so long retains its last commit.
     """
@@ -107,7 +107,7 @@ def by_policy(timeline: Timeline, options: CleanOptions, now_ms: int, zone: str)
 
 
 def versions_of(slices: tuple[FileSlice, ...]) -> tuple[Version, ...]:
-    """Give the versions of one file group, oldest first.
+    """Return the versions of one file group, oldest first.
 
     Logs from before the first base file are one version together. Only a base file begins a
     new one: log compaction leaves its inputs in the version that they belong to.
@@ -126,7 +126,7 @@ def versions_of(slices: tuple[FileSlice, ...]) -> tuple[Version, ...]:
 
 
 def safe_limit(timeline: Timeline, options: CleanOptions, now_ms: int, zone: str) -> Instant:
-    """Give the instant before which a version must have been superseded for anybody to lose it.
+    """Return the instant before which a version must have been superseded for anybody to lose it.
 
     Queries of the last `min_age_seconds` and writes that are under way may read what was the
     newest version when they began, so all that completed since then supersedes nothing yet.
@@ -140,13 +140,13 @@ def safe_limit(timeline: Timeline, options: CleanOptions, now_ms: int, zone: str
 
 
 def _earliest(timeline: Timeline, wanted: Instant, limit: Instant) -> Instant:
-    """Give the newest commit that is neither after what the policy wants nor unsafe."""
+    """Return the newest commit that is neither after what the policy wants nor unsafe."""
     commits = (c.requested for c in timeline.commits if c.requested <= min(wanted, limit))
     return max(commits, default="")
 
 
 def _old_versions(inventory: Inventory, earliest: Instant, keep: int) -> Iterator[Version]:
-    """Give the versions that were superseded before `earliest`, but for the newest `keep`."""
+    """Yield the versions that were superseded before `earliest`, but for the newest `keep`."""
     for group, slices in inventory.groups.items():
         if (group.partition, group.file_id) in inventory.replaced:
             continue
@@ -156,7 +156,7 @@ def _old_versions(inventory: Inventory, earliest: Instant, keep: int) -> Iterato
 
 
 def _replaced_versions(inventory: Inventory, earliest: Instant) -> Iterator[Version]:
-    """Give all versions of file groups that ended before `earliest`."""
+    """Yield all versions of file groups that ended before `earliest`."""
     for group, slices in inventory.groups.items():
         ended = inventory.replaced.get((group.partition, group.file_id), _NEVER)
         if ended >= earliest:
@@ -168,7 +168,7 @@ def _replaced_versions(inventory: Inventory, earliest: Instant) -> Iterator[Vers
 
 
 def _change_data(inventory: Inventory, gone: Iterable[str], earliest: Instant) -> Iterator[str]:
-    """Give the change data that goes with the base files among `gone`.
+    """Yield the change data that goes with the base files among `gone`.
 
     Old change data whose base file went without it goes too.
     """
@@ -190,7 +190,7 @@ def _change_data(inventory: Inventory, gone: Iterable[str], earliest: Instant) -
 
 
 def _is_kept(inventory: Inventory, version: Version) -> bool:
-    """Tell whether a savepoint or a pending plan needs a version, wholly or in part."""
+    """Return whether a savepoint or a pending plan needs a version, wholly or in part."""
     if any(version.began <= moment < version.superseded for moment in inventory.savepoints):
         return True
     names = (path.rpartition("/")[2] for path in version.paths)

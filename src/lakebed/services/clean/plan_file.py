@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from typing import Final, cast
 
 from lakebed.errors import CorruptError, UnsupportedError
-from lakebed.format.instant_name import State
-from lakebed.format.names import parse_data_name
-from lakebed.format.plans import PlanKind, encode_plan, parse_plan
+from lakebed.format.names.data_names import parse_data_name
+from lakebed.format.names.instant_name import State
+from lakebed.format.timeline.plans import PlanKind, encode_plan, parse_plan
 from lakebed.services.clean.options import CleanPolicy
 from lakebed.services.clean.plan import CleanPlan
-from lakebed.table.file_group import join_path
+from lakebed.table.files.file_group import join_path
 
 _VERSION: Final = 2
 _SAVEPOINTS: Final = "savepointed_timestamps"
@@ -120,12 +120,12 @@ def encode_clean(plan: CleanPlan, instant: str, taken_ms: int, emptied: Iterable
 
 
 def _extra(plan: CleanPlan) -> dict[str, str]:
-    """Tell later cleans which savepoints kept files back, as Hudi does."""
+    """Record for later cleans which savepoints kept files back, as Hudi does."""
     return {_SAVEPOINTS: ",".join(plan.savepoints)} if plan.savepoints else {}
 
 
 def _checked(name: str, what: str) -> str:
-    """Refuse to delete what is no data file, whoever asks for it."""
+    """Reject the deletion of what is no data file."""
     if parse_data_name(name) is None:
         raise CorruptError(f"{what}: want names of data files to delete, got {name!r}")
     return name

@@ -2,16 +2,16 @@
 
 from dataclasses import replace
 
-from lakebed.format.instant_name import Action
+from lakebed.format.names.instant_name import Action
 from lakebed.services.clean.inventory import read_inventory
 from lakebed.services.clean.options import CleanOptions, CleanPolicy
 from lakebed.services.clean.plan import plan_clean
-from lakebed.table.config import TableType
+from lakebed.table.config.table_config import TableType
 from lakebed.table.snapshot import Snapshot
 
 
 def nothing_to_clean(snapshot: Snapshot, options: CleanOptions, now_ms: int) -> str:
-    """Say why no file of a table goes by these options."""
+    """Return why no file of a table goes by these options."""
     return f"nothing to clean: {_reason(snapshot, options, now_ms)}"
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from lakebed.format.heartbeat import HEARTBEAT_FOLDER
+from lakebed.format.timeline.heartbeat import HEARTBEAT_FOLDER
 from lakebed.model.instant import Instant
 from lakebed.storage.storage import Storage
 from lakebed.timeline.timeline import Timeline
@@ -30,7 +30,7 @@ def find_stale(storage: Storage, timeline: Timeline) -> list[str]:
 
 
 def _signs(storage: Storage) -> Iterator[tuple[str, str]]:
-    """Give the path of each sign of a write, and the name that its instant begins."""
+    """Yield the path of each sign of a write, and the name that its instant begins."""
     for name in storage.names(HEARTBEAT_FOLDER):
         yield f"{HEARTBEAT_FOLDER}/{name}", name
     for entry in storage.list(_MARKERS_FOLDER):

@@ -21,8 +21,8 @@ from lakebed.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from lakebed.format.commit_metadata import CommitMetadata, WriteStat
-from lakebed.format.instant_name import Action
+from lakebed.format.names.instant_name import Action
+from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.model.instant import Instant
 from lakebed.services.clustering.merge import ClusteringTask, cluster_input_group
@@ -38,12 +38,12 @@ from lakebed.services.compaction.schedule import busy_groups
 from lakebed.services.rewrite import Rewrite
 from lakebed.services.rollback.undo import address
 from lakebed.storage.storage import Storage
-from lakebed.table.base_file import read_footer
-from lakebed.table.config import TableConfig
-from lakebed.table.properties_file import load_config
+from lakebed.table.config.properties_file import load_config
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.config.tombstones import compaction_cutoff
+from lakebed.table.config.writer_index import BucketIndex, ConsistentHashingIndex
+from lakebed.table.read.base_file import read_footer
 from lakebed.table.snapshot import Snapshot, load_snapshot
-from lakebed.table.tombstones import compaction_cutoff
-from lakebed.table.writer_index import BucketIndex, ConsistentHashingIndex
 from lakebed.timeline.timeline import TimelineInstant
 from lakebed.write.pipeline import WriteTarget
 
@@ -140,11 +140,11 @@ class _Look:
         self._facts: dict[str, FileFacts] = {}
 
     def settled(self, config: TableConfig) -> ClusteringOptions:
-        """Give the caller's options, or the table's."""
+        """Return the caller's options, or the table's."""
         return self._options or ClusteringOptions.parse(config.properties)
 
     def at(self, snapshot: Snapshot) -> tuple[InputGroup, ...]:
-        """Give what is worth clustering in `snapshot`."""
+        """Return what is worth clustering in `snapshot`."""
         options = self.settled(snapshot.config)
         candidates = find_candidates(
             snapshot.slices, busy_groups(snapshot), self._partitions, options
@@ -235,7 +235,7 @@ def _cluster(work: ClusteringTask, task: TaskId) -> tuple[int, Sequence[WriteSta
 def _tasks(
     target: WriteTarget, taken: Claim, groups: Sequence[InputGroup], options: ClusteringOptions
 ) -> list[ClusteringTask]:
-    """Give a task for each input group, the largest first."""
+    """Return a task for each input group, the largest first."""
     snapshot, config = taken.snapshot, taken.config
     slices = [slice_ for group in groups for slice_ in group.slices]
     view = snapshot.view(target.merger)

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import CorruptError
-from lakebed.format.commit_metadata import NO_PREVIOUS_COMMIT, WriteStat
-from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.format.names.meta_columns import RECORD_KEY
+from lakebed.format.timeline.commit_metadata import NO_PREVIOUS_COMMIT, WriteStat
 from lakebed.index.simple import new_file_id
 from lakebed.merge.arrays import to_bools
 from lakebed.merge.passes import MAX_FAN_IN, merge_in_passes
@@ -20,14 +20,14 @@ from lakebed.model.executor import TaskId
 from lakebed.model.packing import WRITE_FACTOR, file_cost
 from lakebed.services.clustering.plan import InputGroup
 from lakebed.services.rewrite import Rewrite, RewrittenFile
-from lakebed.table.data_writer import DataFileStats
-from lakebed.table.file_group import FileGroupId, FileSlice
-from lakebed.table.log_reader import slice_sources
-from lakebed.table.projection import project
-from lakebed.table.run_reader import Needs, open_run
-from lakebed.table.run_source import RunSource
-from lakebed.table.spill import Spills
-from lakebed.write.status import NOTHING_COMPACTED
+from lakebed.table.files.file_group import FileGroupId, FileSlice
+from lakebed.table.read.log_reader import slice_sources
+from lakebed.table.read.projection import project
+from lakebed.table.read.run_reader import Needs, open_run
+from lakebed.table.read.run_source import RunSource
+from lakebed.table.read.spill import Spills
+from lakebed.table.store.data_writer import DataFileStats
+from lakebed.write.spec.status import NOTHING_COMPACTED
 
 # Which slice a row comes from; below zero for a key that two of them hold.
 _SLICE = "_lakebed_slice"
@@ -72,7 +72,7 @@ def cluster_input_group(work: ClusteringTask, task: TaskId) -> tuple[WriteStat, 
 
 
 def rows_of_next_file(target_bytes: int, rows_left: int, row_bytes: float) -> int:
-    """Give how many rows the next file takes: files of one size rather than full ones and a rest.
+    """Return how many rows the next file takes: files of one size rather than full ones and a rest.
 
     Rows that are left are a guess; the last file takes more, up to the target.
     """

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
-from lakebed.table.property_values import LARGE, option_number
+from lakebed.table.config.property_values import LARGE, option_number
 
 _STRATEGY = "hoodie.clustering.plan.strategy."
 _TARGET = f"{_STRATEGY}target.file.max.bytes"

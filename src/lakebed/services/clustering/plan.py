@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from lakebed.commit.hold import OUR_CLUSTERING
-from lakebed.format.plans import PlanKind, encode_plan
+from lakebed.format.timeline.plans import PlanKind, encode_plan
 from lakebed.services.clustering.options import ClusteringOptions
-from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice
+from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice
 
 _EXECUTION = "org.apache.hudi.client.clustering.run.strategy.SparkSortAndSizeExecutionStrategy"
 _SORT_COLUMNS = "hoodie.clustering.plan.strategy.sort.columns"
@@ -50,7 +50,7 @@ class InputGroup:
 
     @property
     def partition(self) -> str:
-        """Give the partition of all of them."""
+        """Return the partition of all of them."""
         return self.slices[0].group.partition
 
     @property
@@ -65,7 +65,7 @@ def find_candidates(
     partitions: Collection[str] | None,
     options: ClusteringOptions,
 ) -> list[FileSlice]:
-    """Give the slices of `partitions` (None: of all) that are small, whole and in no pending plan."""
+    """Return the slices of `partitions` (None: of all) that are small, whole and in no pending plan."""
     return [
         slice_
         for slice_ in slices

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from lakebed.commit.claim import Claim, claim
 from lakebed.errors import ConflictError, CorruptError, InvalidError, NotFoundError
-from lakebed.format.commit_metadata import KEEPS_COMMIT_TIMES, CommitMetadata, WriteStat
-from lakebed.format.instant_name import Action, State
+from lakebed.format.names.instant_name import Action, State
+from lakebed.format.timeline.commit_metadata import KEEPS_COMMIT_TIMES, CommitMetadata, WriteStat
 from lakebed.merge.rule import Merger
 from lakebed.model.executor import TaskId
 from lakebed.model.instant import Instant
@@ -16,14 +16,14 @@ from lakebed.services.compaction.logs import replays_at_own_instant
 from lakebed.services.compaction.merge import CompactionTask, LogCounts, compact_file_group
 from lakebed.services.compaction.plan_file import CompactionOperation, CompactionPlan, Kind
 from lakebed.services.rewrite import Rewrite
-from lakebed.table.config import TableConfig
-from lakebed.table.file_group import FileGroupId
-from lakebed.table.retained import named_files
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.config.tombstones import compaction_cutoff
+from lakebed.table.files.file_group import FileGroupId
+from lakebed.table.files.retained import named_files
 from lakebed.table.snapshot import Snapshot
-from lakebed.table.tombstones import compaction_cutoff
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 from lakebed.write.pipeline import WriteTarget
-from lakebed.write.status import WriteStatus
+from lakebed.write.spec.status import WriteStatus
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Compaction:
 
 
 def pending_compactions(snapshot: Snapshot) -> tuple[TimelineInstant, ...]:
-    """Give the compactions and log compactions that are planned and not completed."""
+    """Return the compactions and log compactions that are planned and not completed."""
     return snapshot.timeline.pending(*_COMPACTIONS)
 
 
@@ -146,7 +146,7 @@ def _read_plan(taken: Claim) -> CompactionPlan:
 def _tasks(
     taken: Claim, plan: CompactionPlan, merger: Merger | None, log_version: int
 ) -> list[CompactionTask]:
-    """Give a task for each file group that is still there, the largest first."""
+    """Return a task for each file group that is still there, the largest first."""
     snapshot, config = taken.snapshot, taken.config
     replaced = snapshot.replaced
     view = snapshot.view(merger)
@@ -208,7 +208,7 @@ def _log_counts(snapshot: Snapshot, plan: CompactionPlan) -> list[LogCounts]:
 
 
 def _check_place(plan: CompactionPlan, taken: Claim) -> None:
-    """Refuse joined logs where a log has come since that must replay between them.
+    """Reject joined logs where a log has come since that must replay between them.
 
     Writers that take the table's lock cannot bring one: their instants are greater.
     """
@@ -229,7 +229,7 @@ def _check_place(plan: CompactionPlan, taken: Claim) -> None:
 
 
 def _late_writes(timeline: Timeline, planned: Instant) -> Iterator[Instant]:
-    """Give the writes that did not count when the plan was made."""
+    """Yield the writes that did not count when the plan was made."""
     for instant in timeline.instants:
         is_write = instant.plan_action in COMMIT_ACTIONS
         if is_write and (instant.completion is None or instant.completion > planned):

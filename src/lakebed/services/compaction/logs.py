@@ -1,20 +1,20 @@
 """What of the logs of a slice decides whether they can be joined, and where that replays."""
 
-from lakebed.format.meta_columns import META_COLUMNS
+from lakebed.format.names.meta_columns import META_COLUMNS
 from lakebed.model.instant import Instant
 from lakebed.services.compaction.plan import LogRun
 from lakebed.storage.storage import Storage
-from lakebed.table.config import TableConfig
-from lakebed.table.merge_mode import MergeMode
-from lakebed.table.run_reader import open_data
-from lakebed.table.run_source import RunKind, RunSource
+from lakebed.table.config.merge_mode import MergeMode
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.read.run_reader import open_data
+from lakebed.table.read.run_source import RunKind, RunSource
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline
 
 _NATIVE_VERSION = 10
 
 
 def run_columns(storage: Storage, source: RunSource) -> frozenset[str] | None:
-    """Give the columns of a run that changes some only; None for whole rows, and for deletes."""
+    """Return the columns of a run that changes some only; None for whole rows, and for deletes."""
     if not source.partial or source.kind is not RunKind.DATA:
         return None
     with open_data(storage, source) as file:
@@ -22,13 +22,13 @@ def run_columns(storage: Storage, source: RunSource) -> frozenset[str] | None:
 
 
 def log_run(storage: Storage, source: RunSource) -> LogRun:
-    """Give what joining logs asks of a run."""
+    """Return what joining logs asks of a run."""
     columns = run_columns(storage, source)
     return LogRun(source.instant, source.path, columns, source.kind is RunKind.DATA)
 
 
 def replays_at_own_instant(config: TableConfig) -> bool:
-    """Tell whether joined logs replay after all that were there when they were planned.
+    """Return whether joined logs replay after all that were there when they were planned.
 
     Up to version 9 a reader takes them at the place of the newest log that they stand for.
     """
@@ -41,5 +41,5 @@ def folds_logs_first(config: TableConfig) -> bool:
 
 
 def first_pending_write(timeline: Timeline) -> Instant | None:
-    """Give the least instant of a write that is under way: nobody knows yet where it goes."""
+    """Return the least instant of a write that is under way: nobody knows yet where it goes."""
     return min((i.requested for i in timeline.pending(*COMMIT_ACTIONS)), default=None)

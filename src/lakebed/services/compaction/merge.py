@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from lakebed.errors import UnsupportedError
-from lakebed.format.commit_metadata import NO_PREVIOUS_COMMIT, WriteStat
-from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME
-from lakebed.format.names import replay_key
+from lakebed.format.names.data_names import replay_key
+from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME
+from lakebed.format.timeline.commit_metadata import NO_PREVIOUS_COMMIT, WriteStat
 from lakebed.merge.passes import merge_in_passes
 from lakebed.model.executor import TaskId
 from lakebed.model.packing import WRITE_FACTOR, file_cost
@@ -18,17 +18,17 @@ from lakebed.services.compaction.logs import folds_logs_first, log_run
 from lakebed.services.compaction.plan import count_joinable
 from lakebed.services.compaction.plan_file import CompactionOperation, Kind
 from lakebed.services.rewrite import Rewrite, RewrittenFile
-from lakebed.table.base_file import read_footer
-from lakebed.table.cdc_log import CdcTarget, open_change_log
-from lakebed.table.data_writer import DataFileStats
-from lakebed.table.file_group import BaseFile
-from lakebed.table.log_reader import slice_sources
-from lakebed.table.log_target import LogFileStats
-from lakebed.table.log_writer import LogRunWriter, NewLog
-from lakebed.table.run_reader import Needs, open_run
-from lakebed.table.run_source import RunSource
-from lakebed.table.spill import Spills
-from lakebed.write.status import NOTHING_COMPACTED, WriteStatus
+from lakebed.table.files.file_group import BaseFile
+from lakebed.table.read.base_file import read_footer
+from lakebed.table.read.log_reader import slice_sources
+from lakebed.table.read.run_reader import Needs, open_run
+from lakebed.table.read.run_source import RunSource
+from lakebed.table.read.spill import Spills
+from lakebed.table.store.cdc_log import CdcTarget, open_change_log
+from lakebed.table.store.data_writer import DataFileStats
+from lakebed.table.store.log_target import LogFileStats
+from lakebed.table.store.log_writer import LogRunWriter, NewLog
+from lakebed.write.spec.status import NOTHING_COMPACTED, WriteStatus
 
 # What every row keeps: when it was written does not change by rewriting it.
 _CARRIED = (COMMIT_TIME, COMMIT_SEQNO)
@@ -76,7 +76,7 @@ def compact_file_group(work: CompactionTask, task: TaskId) -> WriteStatus:
 
 
 def _write_token(work: CompactionTask, task: TaskId) -> str:
-    """Give names that no other process has which carries out the same plan.
+    """Return names that no other process has which carries out the same plan.
 
     One that was taken for dead closes its files late and then deletes them: they must be its own.
     """
@@ -177,7 +177,7 @@ def _join_logs(
 
 
 def _joined_columns(work: CompactionTask, sources: list[RunSource]) -> pa.Schema:
-    """Give the columns of the joined run: the table's, or those that all of the runs change."""
+    """Return the columns of the joined run: the table's, or those that all of the runs change."""
     runs = [log_run(work.rewrite.view.storage, source) for source in sources]
     end = count_joinable(runs, logs_first=folds_logs_first(work.rewrite.view.config))
     if end < len(runs):
@@ -237,7 +237,7 @@ def _log_stat(work: CompactionTask, stats: LogFileStats) -> WriteStat:
 
 
 def _compacted(work: CompactionTask) -> WriteStat:
-    """Give what both kinds say of the logs that went in."""
+    """Return what both kinds say of the logs that went in."""
     group = work.operation.group
     records = work.counts.rows + work.counts.deletes
     return replace(

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Self
 
 from lakebed.errors import OptionError
-from lakebed.table.property_values import LARGE, option_number
+from lakebed.table.config.property_values import LARGE, option_number
 
 _STRATEGY = "hoodie.compact.inline.trigger.strategy"
 _COMMITS = "hoodie.compact.inline.max.delta.commits"

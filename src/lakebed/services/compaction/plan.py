@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from lakebed.model.instant import Instant
 from lakebed.services.compaction.options import CompactionOptions, Mode
 from lakebed.services.compaction.plan_file import LOG_BYTES, CompactionOperation, Kind
-from lakebed.table.file_group import FileGroupId, FileSlice
+from lakebed.table.files.file_group import FileGroupId, FileSlice
 
 _MB = 1024 * 1024
 _NEW_BASE_BYTES = 120 * _MB
@@ -43,7 +43,7 @@ class LogRun:
 def choose_slices(
     slices: Iterable[FileSlice], busy: Collection[FileGroupId], options: CompactionOptions
 ) -> list[FileSlice]:
-    """Give the slices that have logs enough, are whole and in no pending plan."""
+    """Return the slices that have logs enough, are whole and in no pending plan."""
     return [
         slice_
         for slice_ in slices
@@ -56,7 +56,7 @@ def choose_slices(
 
 
 def choose_kind(slice_: FileSlice, mode: Mode, options: CompactionOptions) -> Kind | None:
-    """Say by names and sizes alone what to do with a slice; None is nothing.
+    """Return by names and sizes alone what to do with a slice; None is nothing.
 
     Logs that an earlier compaction has joined are still among those counted here: LOG is what may
     be done, `log_operation` settles it.

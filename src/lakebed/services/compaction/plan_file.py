@@ -16,14 +16,14 @@ from enum import StrEnum
 from typing import Final, Self, cast
 
 from lakebed.errors import CorruptError, UnsupportedError
-from lakebed.format.avro_models import COMPACTION_PLAN, NAMESPACE
-from lakebed.format.instant_name import Action
-from lakebed.format.names import BaseFileName, parse_data_name
-from lakebed.format.ocf import Record, Schema, decode_record, encode_record
-from lakebed.format.plans import PlanKind, encode_plan
-from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
-from lakebed.table.planned import LOG_FILES_TAKEN as TAKEN
-from lakebed.table.tombstones import PLAN_CUTOFF
+from lakebed.format.names.data_names import BaseFileName, parse_data_name
+from lakebed.format.names.instant_name import Action
+from lakebed.format.timeline.avro_models import COMPACTION_PLAN, NAMESPACE
+from lakebed.format.timeline.ocf import Record, Schema, decode_record, encode_record
+from lakebed.format.timeline.plans import PlanKind, encode_plan
+from lakebed.table.config.tombstones import PLAN_CUTOFF
+from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice, LogFile
+from lakebed.table.files.planned import LOG_FILES_TAKEN as TAKEN
 
 HUDI_VERSION: Final = 2
 HYBRID_VERSION: Final = 3
@@ -53,17 +53,17 @@ class CompactionOperation:
 
     @property
     def group(self) -> FileGroupId:
-        """Give the file group."""
+        """Return the file group."""
         return self.slice_.group
 
     @property
     def logs(self) -> tuple[LogFile, ...]:
-        """Give the logs to merge."""
+        """Return the logs to merge."""
         return self.slice_.log_files[: self.taken]
 
     @property
     def log_bytes(self) -> int:
-        """Give the size of the logs of the slice, as the planner saw it."""
+        """Return the size of the logs of the slice, as the planner saw it."""
         return int(self.metrics.get(LOG_BYTES, 0))
 
 
@@ -114,7 +114,7 @@ class CompactionPlan:
 
 
 def _hybrid_schema() -> Schema:
-    """Give Hudi's schema of a plan with the field that tells the two kinds apart."""
+    """Return Hudi's schema of a plan with the field that tells the two kinds apart."""
     schema = cast(
         "dict[str, list[dict[str, list[dict[str, object]]]]]", copy.deepcopy(COMPACTION_PLAN)
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from lakebed.commit.hold import TableHold, hold_table
 from lakebed.errors import CorruptError, InvalidError, NotFoundError
-from lakebed.format.instant_name import Action
+from lakebed.format.names.instant_name import Action
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.services.compaction.logs import (
     first_pending_write,
@@ -31,14 +31,14 @@ from lakebed.services.compaction.plan_file import (
     Kind,
 )
 from lakebed.services.compaction.trigger import is_due
-from lakebed.table.config import TableType
-from lakebed.table.file_group import FileGroupId, FileSlice
-from lakebed.table.log_reader import slice_sources
-from lakebed.table.merge_mode import MergeMode
-from lakebed.table.planned import planned_groups
-from lakebed.table.run_source import RunSource
+from lakebed.table.config.merge_mode import MergeMode
+from lakebed.table.config.table_config import TableType
+from lakebed.table.config.tombstones import compaction_cutoff
+from lakebed.table.files.file_group import FileGroupId, FileSlice
+from lakebed.table.files.planned import planned_groups
+from lakebed.table.read.log_reader import slice_sources
+from lakebed.table.read.run_source import RunSource
 from lakebed.table.snapshot import Snapshot
-from lakebed.table.tombstones import compaction_cutoff
 from lakebed.table.view import TableView
 from lakebed.timeline.timeline import TimelineInstant
 from lakebed.write.pipeline import WriteTarget
@@ -121,7 +121,7 @@ def schedule_compaction(
 
 
 def busy_groups(snapshot: Snapshot) -> frozenset[FileGroupId]:
-    """Give the file groups that a pending compaction, log compaction or clustering has planned."""
+    """Return the file groups that a pending compaction, log compaction or clustering has planned."""
     planned = planned_groups(snapshot.commits.active, snapshot.timeline)
     return frozenset(one.group for one in planned)
 
@@ -163,7 +163,7 @@ class _Look:
 
 
 def _settle(look: _Look, task: TaskId) -> CompactionOperation | None:
-    """Say from the headers of the logs which of them to join."""
+    """Return from the headers of the logs which of them to join."""
     del task
     try:
         return _settle_whole(look)

@@ -1,6 +1,6 @@
 """Whether a compaction is due, counted as Hudi counts (ScheduleCompactionActionExecutor)."""
 
-from lakebed.format.instant_name import Action
+from lakebed.format.names.instant_name import Action
 from lakebed.model.instant import Instant, parse_instant
 from lakebed.services.compaction.options import CompactionOptions, Mode, Trigger
 from lakebed.timeline.timeline import Timeline, TimelineInstant
@@ -9,7 +9,7 @@ from lakebed.timeline.timeline import Timeline, TimelineInstant
 def is_due(
     timeline: Timeline, options: CompactionOptions, mode: Mode, now: Instant, zone: str
 ) -> bool:
-    """Tell whether a compaction of `mode` is due at `now`.
+    """Return whether a compaction of `mode` is due at `now`.
 
     Delta commits and time count from the last completed compaction on, or from the last one
     that was planned if the strategy says so; before the first from the first delta commit on.
@@ -35,7 +35,7 @@ def is_due(
 
 
 def _last_compaction(timeline: Timeline) -> TimelineInstant | None:
-    """Give the last completed commit: on a merge-on-read table only compactions are commits."""
+    """Return the last completed commit: on a merge-on-read table only compactions are commits."""
     return next((i for i in reversed(timeline.commits) if i.action is Action.COMMIT), None)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lakebed.commit.hold import TableHold, hold_table
 from lakebed.errors import ConflictError, CorruptError, InvalidError
-from lakebed.format.instant_name import Action, State
+from lakebed.format.names.instant_name import Action, State
 from lakebed.model.instant import Instant
 from lakebed.services.restore.plan import RestorePlan, encode_restored, plan_restore
 from lakebed.services.rollback.cleaned import before
@@ -58,7 +58,7 @@ def restore(target: WriteTarget, savepoint: Instant) -> Restore:
 
 
 def _check(hold: TableHold, savepoint: Instant) -> tuple[TimelineInstant, ...]:
-    """Give what to roll back; refuse before anything is touched."""
+    """Return what to roll back; refuse before anything is touched."""
     snapshot = hold.snapshot
     kept = find_savepoint(snapshot, savepoint)
     if snapshot.timeline.completed(savepoint) is None:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Self, cast
 
 from lakebed.errors import CorruptError
-from lakebed.format.instant_name import Action
-from lakebed.format.plans import PlanKind, encode_plan, parse_plan
+from lakebed.format.names.instant_name import Action
+from lakebed.format.timeline.plans import PlanKind, encode_plan, parse_plan
 from lakebed.model.instant import Instant
 from lakebed.services.rollback.plan import instant_info
 from lakebed.timeline.timeline import COMMIT_ACTIONS, WRITE_ACTIONS, Timeline, TimelineInstant
@@ -40,7 +40,7 @@ class RestorePlan:
 
 
 def plan_restore(timeline: Timeline, savepoint: Instant) -> tuple[TimelineInstant, ...]:
-    """Give the instants to roll back: all writes after the savepoint, the newest first.
+    """Return the instants to roll back: all writes after the savepoint, the newest first.
 
     Later means requested later, which is what a reader as of the savepoint does not see. Plans
     that nobody finished go too, and writes that never completed whenever they were requested.

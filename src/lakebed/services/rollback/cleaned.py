@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import cast
 
 from lakebed.errors import CorruptError, InvalidError
-from lakebed.format.instant_name import Action, State
-from lakebed.format.names import BaseFileName, parse_data_name
-from lakebed.format.plans import PlanKind, parse_plan
+from lakebed.format.names.data_names import BaseFileName, parse_data_name
+from lakebed.format.names.instant_name import Action, State
+from lakebed.format.timeline.plans import PlanKind, parse_plan
 from lakebed.model.instant import Instant
 from lakebed.services.rollback.plan import without
-from lakebed.table.damage import describe
-from lakebed.table.deleted_files import planned_deletes
-from lakebed.table.file_group import FileGroupId, FileSlice, join_path, latest_slice
+from lakebed.table.files.damage import describe
+from lakebed.table.files.deleted_files import planned_deletes
+from lakebed.table.files.file_group import FileGroupId, FileSlice, join_path, latest_slice
 from lakebed.table.snapshot import Snapshot, table_files
 from lakebed.timeline.archived import read_archived
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
@@ -25,7 +25,7 @@ _COMPACTIONS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
 
 
 def before(snapshot: Snapshot, gone: Iterable[TimelineInstant]) -> Snapshot:
-    """Give the table as it was before the completed instants `gone`.
+    """Return the table as it was before the completed instants `gone`.
 
     InvalidError if a file that the active timeline names is not there any more or is about to
     be cleaned, or if the timeline would no longer say which archived instants count.
@@ -54,7 +54,7 @@ def _lost_now(snapshot: Snapshot) -> frozenset[str]:
 
 
 def check_predecessor(snapshot: Snapshot, instant: TimelineInstant) -> None:
-    """Refuse if what was there before the newest completed `instant` was cleaned away.
+    """Raise an error if what was there before the newest completed `instant` was cleaned away.
 
     What archived commits wrote no commit on the timeline names, so its plan, the cleans since
     and the file groups themselves are asked too.
@@ -67,7 +67,7 @@ def check_predecessor(snapshot: Snapshot, instant: TimelineInstant) -> None:
 
 
 def check_archive(snapshot: Snapshot, after: Timeline) -> None:
-    """Refuse a timeline `after` which archived commits would no longer count.
+    """Reject a timeline `after` which archived commits would no longer count.
 
     Readers take an instant for archived, and so committed, if it is before the first write of
     the active timeline: when that moves back or goes, so do the rows.
@@ -86,7 +86,7 @@ def check_archive(snapshot: Snapshot, after: Timeline) -> None:
 
 
 def check_pending_cleans(snapshot: Snapshot, needed: Set[str], what: str) -> None:
-    """Refuse if a clean that was planned and not finished would delete one of `needed`."""
+    """Raise an error if a clean that was planned and not finished would delete one of `needed`."""
     for instant in snapshot.timeline.pending(Action.CLEAN):
         if not snapshot.commits.active.read(instant, State.REQUESTED):
             continue  # its plan was never written, so nobody can carry it out
@@ -101,7 +101,7 @@ def check_pending_cleans(snapshot: Snapshot, needed: Set[str], what: str) -> Non
 def _changed_groups(
     snapshot: Snapshot, instant: TimelineInstant, older: Snapshot
 ) -> Iterator[FileGroupId]:
-    """Give the file groups of which an older slice comes back: rewritten and replaced ones."""
+    """Yield the file groups of which an older slice comes back: rewritten and replaced ones."""
     try:
         metadata = snapshot.commits.read(instant)
     except CorruptError as error:
@@ -122,7 +122,7 @@ def _changed_groups(
 def _written_groups(
     older: Snapshot, instant: TimelineInstant, error: CorruptError
 ) -> Iterator[FileGroupId]:
-    """Give the file groups that a commit which cannot be read rewrote, as far as names tell.
+    """Yield the file groups that a commit which cannot be read rewrote, as far as names tell.
 
     Of one that replaced file groups nothing tells which.
     """
@@ -178,7 +178,7 @@ def _check_inputs(snapshot: Snapshot, instant: TimelineInstant) -> None:
 def _cleaned_since(
     older: Snapshot, instant: Instant
 ) -> Mapping[FileGroupId, list[tuple[Instant, str]]]:
-    """Give what was cleaned after `instant` of the files that count in `older`."""
+    """Return what was cleaned after `instant` of the files that count in `older`."""
     found: dict[FileGroupId, list[tuple[Instant, str]]] = defaultdict(list)
     for clean in older.timeline.select(Action.CLEAN):
         if not clean.is_completed or clean.requested < instant:
@@ -197,7 +197,7 @@ def _cleaned_since(
 
 
 def _planned_files(snapshot: Snapshot, instant: TimelineInstant) -> Iterator[str]:
-    """Give what a compaction, log compaction or clustering read."""
+    """Yield what a compaction, log compaction or clustering read."""
     if instant.plan_action in _COMPACTIONS:
         values = _plan(snapshot, instant, PlanKind.COMPACTION_PLAN)
         for operation in cast("list[dict[str, object]]", values["operations"] or []):

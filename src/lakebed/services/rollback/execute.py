@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from lakebed.commit.hold import TableHold, hold_table
 from lakebed.commit.rollback import delete_files_of
 from lakebed.errors import InvalidError, UnsupportedError
-from lakebed.format.instant_name import Action, State
-from lakebed.format.plans import PlanKind, encode_plan
+from lakebed.format.names.instant_name import Action, State
+from lakebed.format.timeline.plans import PlanKind, encode_plan
 from lakebed.model.instant import Instant
 from lakebed.services.rollback.cleaned import check_predecessor
 from lakebed.services.rollback.plan import (

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Final, Self, cast
 
 from lakebed.errors import CorruptError, InvalidError, NotFoundError
-from lakebed.format.instant_name import Action
-from lakebed.format.plans import PlanKind, encode_plan, parse_plan
+from lakebed.format.names.instant_name import Action
+from lakebed.format.timeline.plans import PlanKind, encode_plan, parse_plan
 from lakebed.model.instant import Instant
-from lakebed.table.file_group import join_path
+from lakebed.table.files.file_group import join_path
 from lakebed.timeline.timeline import WRITE_ACTIONS, Timeline, TimelineInstant
 
 PLANNED: Final = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
@@ -64,14 +64,14 @@ class RollbackPlan:
 
 
 def instant_info(instant: Instant, action: str) -> dict[str, object]:
-    """Give Hudi's HoodieInstantInfo."""
+    """Return Hudi's HoodieInstantInfo."""
     return {"commitTime": instant, "action": str(action)}
 
 
 def rollback_values(
     plan: RollbackPlan, began: Instant, took_ms: int, spell: Spell
 ) -> dict[str, object]:
-    """Give the fields of HoodieRollbackMetadata for a `plan` that was carried out."""
+    """Return the fields of HoodieRollbackMetadata for a `plan` that was carried out."""
     partitions = {
         partition: {
             "partitionPath": partition,
@@ -102,7 +102,7 @@ def by_partition(paths: Iterable[str]) -> Mapping[str, list[str]]:
 
 
 def write_at(timeline: Timeline, instant: Instant) -> TimelineInstant | None:
-    """Give the write of `instant` on the active timeline, in any state."""
+    """Return the write of `instant` on the active timeline, in any state."""
     for found in timeline.instants:
         if found.requested == instant and found.action in WRITE_ACTIONS:
             return found
@@ -110,7 +110,7 @@ def write_at(timeline: Timeline, instant: Instant) -> TimelineInstant | None:
 
 
 def find_write(timeline: Timeline, instant: Instant) -> TimelineInstant:
-    """Give the instant to roll back; refuse one that is archived, unknown or no write."""
+    """Return the instant to roll back; refuse one that is archived, unknown or no write."""
     found = write_at(timeline, instant)
     if found is not None:
         return found
@@ -129,7 +129,7 @@ def find_write(timeline: Timeline, instant: Instant) -> TimelineInstant:
 
 
 def check_newest(timeline: Timeline, target: TimelineInstant) -> None:
-    """Refuse to roll back a completed instant that a savepoint keeps or that others build on."""
+    """Reject a completed instant that a savepoint keeps or that others build on."""
     what = f"{target.action} {target.requested}"
     if any(i.requested == target.requested for i in timeline.select(Action.SAVEPOINT)):
         raise InvalidError(f"{what}: a savepoint keeps it; delete the savepoint first")
@@ -146,7 +146,7 @@ def check_newest(timeline: Timeline, target: TimelineInstant) -> None:
 
 
 def without(timeline: Timeline, gone: Iterable[Instant]) -> Timeline:
-    """Give the timeline as it is once the writes of `gone` are rolled back."""
+    """Return the timeline as it is once the writes of `gone` are rolled back."""
     names = frozenset(gone)
     return Timeline(
         tuple(

@@ -5,13 +5,13 @@ at. Without the plan it would replay by that instant, and meet deletes that the 
 """
 
 from lakebed.errors import CorruptError, InvalidError
-from lakebed.format.instant_name import Action, State
-from lakebed.format.names import replay_key
-from lakebed.format.plans import PlanKind, parse_plan
-from lakebed.table.file_group import FileSlice
-from lakebed.table.planned import groups_of_plan
+from lakebed.format.names.data_names import replay_key
+from lakebed.format.names.instant_name import Action, State
+from lakebed.format.timeline.plans import PlanKind, parse_plan
+from lakebed.table.config.tombstones import compaction_cutoff
+from lakebed.table.files.file_group import FileSlice
+from lakebed.table.files.planned import groups_of_plan
 from lakebed.table.snapshot import Snapshot
-from lakebed.table.tombstones import compaction_cutoff
 from lakebed.timeline.timeline import TimelineInstant
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Set
 from lakebed.commit.hold import TableHold
 from lakebed.commit.rollback import delete_temp
 from lakebed.errors import LockedError
-from lakebed.format.heartbeat import heartbeat_path
-from lakebed.format.instant_name import State
-from lakebed.format.names import parse_data_name
+from lakebed.format.names.data_names import parse_data_name
+from lakebed.format.names.instant_name import State
+from lakebed.format.timeline.heartbeat import heartbeat_path
 from lakebed.model.instant import Instant
 from lakebed.storage.storage import Storage
 from lakebed.table.snapshot import table_files
@@ -20,7 +20,7 @@ from lakebed.timeline.timeline import TimelineInstant
 
 
 def files_by_instant(storage: Storage, instants: Set[Instant]) -> dict[Instant, list[str]]:
-    """Give the paths of all data files whose names carry one of `instants`, by one listing."""
+    """Return the paths of all data files whose names carry one of `instants`, by one listing."""
     found: dict[Instant, list[str]] = {instant: [] for instant in instants}
     for entry in table_files(storage):
         name = parse_data_name(entry.path.rpartition("/")[2])

@@ -9,13 +9,13 @@ from typing import cast
 
 from lakebed.commit.hold import TableHold, hold_table
 from lakebed.errors import ExistsError, InvalidError, NotFoundError
-from lakebed.format.instant_name import Action, State
-from lakebed.format.plans import PlanKind, parse_plan
+from lakebed.format.names.instant_name import Action, State
+from lakebed.format.timeline.plans import PlanKind, parse_plan
 from lakebed.model.instant import Instant
 from lakebed.services.rollback.cleaned import check_archive, check_pending_cleans
 from lakebed.services.rollback.execute import settle
 from lakebed.services.savepoint.plan import SavepointMetadata, check_retained, choose_commit
-from lakebed.table.damage import check_whole
+from lakebed.table.files.damage import check_whole
 from lakebed.table.snapshot import Snapshot, load_snapshot
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 from lakebed.write.pipeline import WriteTarget
@@ -91,7 +91,7 @@ def _check_archive(hold: TableHold, found: TimelineInstant) -> None:
 
 
 def savepoints(snapshot: Snapshot) -> tuple[Savepoint, ...]:
-    """Give the completed savepoints, oldest commit first."""
+    """Return the completed savepoints, oldest commit first."""
     return tuple(
         read_savepoint(snapshot, found)
         for found in snapshot.timeline.select(Action.SAVEPOINT)
@@ -100,7 +100,7 @@ def savepoints(snapshot: Snapshot) -> tuple[Savepoint, ...]:
 
 
 def find_savepoint(snapshot: Snapshot, instant: Instant) -> Savepoint:
-    """Give the savepoint of a commit; NotFoundError that names those that there are."""
+    """Return the savepoint of a commit; NotFoundError that names those that there are."""
     found = snapshot.timeline.find(instant, Action.SAVEPOINT)
     if found is None or not found.is_completed:
         raise NotFoundError(f"savepoint {instant}: {_known(snapshot)}")
@@ -115,7 +115,7 @@ def read_savepoint(snapshot: Snapshot, instant: TimelineInstant) -> Savepoint:
 
 
 def _needed_paths(hold: TableHold, instant: Instant) -> tuple[str, ...]:
-    """Give the files that a reader as of `instant` opens; refuse if they may not stay."""
+    """Return the files that a reader as of `instant` opens; refuse if they may not stay."""
     check_retained(instant, _retained(hold.snapshot))
     seen = load_snapshot(hold.storage, hold.config, instant, hold.snapshot.commits)
     check_whole(seen.slices)
@@ -125,7 +125,7 @@ def _needed_paths(hold: TableHold, instant: Instant) -> tuple[str, ...]:
 
 
 def _retained(snapshot: Snapshot) -> Instant:
-    """Give the instant before which a clean, done or planned, may delete."""
+    """Return the instant before which a clean, done or planned, may delete."""
     retained = ""
     for clean in snapshot.timeline.select(Action.CLEAN):
         earliest = ""

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Self, cast
 
 from lakebed.errors import InvalidError, NotFoundError
-from lakebed.format.plans import PlanKind, encode_plan, parse_plan
+from lakebed.format.timeline.plans import PlanKind, encode_plan, parse_plan
 from lakebed.model.instant import Instant
 from lakebed.services.rollback.plan import by_partition
-from lakebed.table.retained import savepoint_paths
+from lakebed.table.files.retained import savepoint_paths
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 
 
@@ -50,7 +50,7 @@ class SavepointMetadata:
 
 
 def choose_commit(timeline: Timeline, instant: Instant | None) -> TimelineInstant:
-    """Give the completed commit to keep, the newest without `instant`; refuse any other."""
+    """Return the completed commit to keep, the newest without `instant`; refuse any other."""
     if instant is None:
         if not timeline.commits:
             raise InvalidError("savepoint: want a completed commit to keep, found none")
@@ -67,7 +67,7 @@ def choose_commit(timeline: Timeline, instant: Instant | None) -> TimelineInstan
 
 
 def check_retained(instant: Instant, retained: Instant) -> None:
-    """Refuse a commit before `retained`, up to which cleaning may delete."""
+    """Reject a commit before `retained`, up to which cleaning may delete."""
     if instant < retained:
         raise InvalidError(
             f"savepoint {instant}: cleaning has passed it and keeps the instants from {retained} on"

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from lakebed.commit.hold import TableHold, hold_table
 from lakebed.errors import ConflictError, InvalidError, UnsupportedError
-from lakebed.format.cdc import logging_mode
-from lakebed.format.instant_name import Action
+from lakebed.format.logs.cdc import logging_mode
+from lakebed.format.names.instant_name import Action
 from lakebed.services.clean.execute import clean
 from lakebed.services.clean.inventory import read_inventory
 from lakebed.services.clean.options import CleanOptions, CleanPolicy
@@ -23,9 +23,9 @@ from lakebed.services.rollback.execute import settle
 from lakebed.services.savepoint.execute import savepoints
 from lakebed.services.upgrade.facts import native_logs, read_facts
 from lakebed.services.upgrade.plan import Conversion, choose_groups, plan_conversion
-from lakebed.table.properties_file import load_config, update_properties
+from lakebed.table.config.properties_file import load_config, update_properties
+from lakebed.table.config.writable import check_writable
 from lakebed.table.snapshot import Snapshot, load_snapshot
-from lakebed.table.writable import check_writable
 from lakebed.write.pipeline import WriteTarget
 
 # No slice is too young to go, not even for a clock that is behind those of other writers.
@@ -175,7 +175,7 @@ def _clean(target: WriteTarget) -> int:
 
 
 def _check_savepoints(snapshot: Snapshot, plan: Conversion) -> None:
-    """Refuse native logs that cleaning would leave: a savepoint keeps whole slices.
+    """Reject native logs that cleaning would leave: a savepoint keeps whole slices.
 
     Also of a base file that it keeps, the logs that came later stay.
     """
@@ -197,7 +197,7 @@ def _check_savepoints(snapshot: Snapshot, plan: Conversion) -> None:
 
 
 def _check_change_data(snapshot: Snapshot, plan: Conversion) -> None:
-    """Refuse native change data: it stays beside its base file, and commits name it."""
+    """Reject native change data: it stays beside its base file, and commits name it."""
     if not plan.drops_native_logs or logging_mode(snapshot.config.properties) is None:
         return
     for path in native_logs(snapshot.storage):

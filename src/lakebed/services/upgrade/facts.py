@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lakebed.format.names import NativeLogName, parse_data_name
+from lakebed.format.names.data_names import NativeLogName, parse_data_name
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.services.upgrade.plan import SliceFacts
 from lakebed.storage.storage import Storage
-from lakebed.table.damage import check_whole
-from lakebed.table.file_group import FileSlice
-from lakebed.table.log_reader import slice_sources
+from lakebed.table.files.damage import check_whole
+from lakebed.table.files.file_group import FileSlice
+from lakebed.table.read.log_reader import slice_sources
 from lakebed.table.snapshot import Snapshot, table_files
 from lakebed.table.view import TableView
 
@@ -33,7 +33,7 @@ def read_facts(snapshot: Snapshot, *, order: bool) -> Sequence[SliceFacts]:
 
 
 def native_logs(storage: Storage) -> list[str]:
-    """Give the paths of all native logs, those of old slices and of change data too."""
+    """Return the paths of all native logs, those of old slices and of change data too."""
     return [
         entry.path
         for entry in table_files(storage)

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakebed.errors import InvalidError, UnsupportedError
-from lakebed.table.config import TABLE_VERSIONS, Layout, TableConfig
-from lakebed.table.file_group import FileGroupId
-from lakebed.table.merge_mode import MergeMode
+from lakebed.table.config.merge_mode import MergeMode
+from lakebed.table.config.table_config import TABLE_VERSIONS, Layout, TableConfig
+from lakebed.table.files.file_group import FileGroupId
 
 NATIVE_VERSION: Final = 10
 """From here on logs are native."""
@@ -63,12 +63,12 @@ class Conversion:
 
     @property
     def drops_native_logs(self) -> bool:
-        """Tell whether no native log may be left, not even of an old slice."""
+        """Return whether no native log may be left, not even of an old slice."""
         return self.to_version < NATIVE_VERSION <= self.from_version
 
     @property
     def promises_order(self) -> bool:
-        """Tell whether readers will take base files and native logs as sorted, and did not."""
+        """Return whether readers will take base files and native logs as sorted, and did not."""
         return (
             self.to_version >= NATIVE_VERSION
             and self.to_layout is Layout.LSM_TREE
@@ -77,7 +77,7 @@ class Conversion:
 
 
 def plan_conversion(config: TableConfig, version: int | None, layout: str | None) -> Conversion:
-    """Give what changes by itself; None keeps what is. Refuses what no step leads to."""
+    """Return what changes by itself; None keeps what is. Refuses what no step leads to."""
     to_version = config.version if version is None else version
     if to_version not in TABLE_VERSIONS:
         known = ", ".join(map(str, TABLE_VERSIONS))
@@ -103,7 +103,7 @@ def plan_conversion(config: TableConfig, version: int | None, layout: str | None
 
 
 def choose_groups(conversion: Conversion, facts: Iterable[SliceFacts]) -> tuple[FileGroupId, ...]:
-    """Give the file groups to compact first; refuse a file that must be rewritten and has no logs."""
+    """Return the file groups to compact first; refuse a file that must be rewritten and has no logs."""
     found = []
     for fact in sorted(facts, key=lambda fact: fact.group):
         if conversion.drops_native_logs and fact.native_logs:

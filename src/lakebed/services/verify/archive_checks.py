@@ -7,18 +7,18 @@ be missing or stale. Here the archive itself is asked, commit by commit.
 from collections.abc import Iterator
 
 from lakebed.errors import LakebedError
-from lakebed.format.commit_metadata import CommitMetadata
-from lakebed.format.instant_name import LAYOUT_1, Action, State
-from lakebed.format.names import BaseFileName, parse_data_name
+from lakebed.format.names.data_names import BaseFileName, parse_data_name
+from lakebed.format.names.instant_name import LAYOUT_1, Action, State
+from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.services.verify.findings import ADVICE_LOST, Code, Finding, Mend, Severity
 from lakebed.services.verify.inventory import Inventory
-from lakebed.table.archived_files import ARCHIVED_FILES_PATH, read_archived_files
-from lakebed.table.damage import describe
-from lakebed.table.deleted_files import DELETING, deleted_files, read_deleted
-from lakebed.table.file_group import FileGroupId, LogFile, LostFile
-from lakebed.table.lost_files import Damage, find_lost, superseded_files, without_files
-from lakebed.table.needed_files import NamedFile, needed_files, newest_slices, written_files
-from lakebed.table.retained import named_files
+from lakebed.table.files.archived_files import ARCHIVED_FILES_PATH, read_archived_files
+from lakebed.table.files.damage import describe
+from lakebed.table.files.deleted_files import DELETING, deleted_files, read_deleted
+from lakebed.table.files.file_group import FileGroupId, LogFile, LostFile
+from lakebed.table.files.lost_files import Damage, find_lost, superseded_files, without_files
+from lakebed.table.files.needed_files import NamedFile, needed_files, newest_slices, written_files
+from lakebed.table.files.retained import named_files
 from lakebed.timeline.archived import ArchivedInstant, read_archived
 from lakebed.timeline.timeline import COMMIT_ACTIONS, TimelineInstant
 

@@ -45,7 +45,7 @@ class BloomFilter:
     rows: tuple[npt.NDArray[np.bool_], ...]
 
     def missing(self, keys: pa.StringArray) -> pa.Array:
-        """Tell for each of `keys`, which has no nulls, whether it is not in the filter."""
+        """Return for each of `keys`, which has no nulls, whether it is not in the filter."""
         held = np.zeros(len(keys), dtype=bool)
         lengths = pc.binary_length(keys).to_numpy(zero_copy_only=False)
         for length in np.unique(lengths):
@@ -139,7 +139,7 @@ def _parse_header(data: bytes, at: int, what: str) -> tuple[int, int, int]:
 
 
 def _matrix(keys: pa.StringArray, length: int) -> npt.NDArray[np.int8]:
-    """Give keys of one length in bytes as the rows of a matrix."""
+    """Return keys of one length in bytes as the rows of a matrix."""
     packed = keys.cast(pa.binary()).cast(pa.binary(length))
     values = np.frombuffer(packed.buffers()[1], np.int8, len(keys) * length, packed.offset * length)
     return values.reshape(len(keys), length)

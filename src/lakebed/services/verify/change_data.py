@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from lakebed.services.verify.findings import Code, Finding, Mend, Severity
 from lakebed.services.verify.inventory import Inventory
-from lakebed.table.file_group import LogFile
+from lakebed.table.files.file_group import LogFile
 
 _ADVICE = "bring the file back from a copy; queries of the changes of this instant fail without it"
 

@@ -11,20 +11,20 @@ from dataclasses import dataclass, replace
 
 from lakebed.commit.transaction import Transaction, begin
 from lakebed.errors import CorruptError, NotFoundError
-from lakebed.format.commit_metadata import CommitMetadata, WriteStat
+from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from lakebed.model.executor import TaskId
 from lakebed.model.instant import Instant
 from lakebed.services.rewrite import Rewrite, RewrittenFile
 from lakebed.services.verify.slice_checks import decode_run
-from lakebed.table.base_file import read_footer
-from lakebed.table.damage import describe
-from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile, join_path
-from lakebed.table.log_reader import slice_sources
-from lakebed.table.planned import planned_groups
-from lakebed.table.tombstones import compaction_cutoff
+from lakebed.table.config.tombstones import compaction_cutoff
+from lakebed.table.files.damage import describe
+from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice, LogFile, join_path
+from lakebed.table.files.planned import planned_groups
+from lakebed.table.read.base_file import read_footer
+from lakebed.table.read.log_reader import slice_sources
 from lakebed.write.partition import ensure_metadata
 from lakebed.write.pipeline import WriteTarget
-from lakebed.write.status import NOTHING_COMPACTED
+from lakebed.write.spec.status import NOTHING_COMPACTED
 
 log = logging.getLogger(__name__)
 

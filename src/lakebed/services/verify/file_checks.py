@@ -7,9 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
 from lakebed.errors import CorruptError, LakebedError
-from lakebed.format.bucket import bucket_of_file_id
-from lakebed.format.instant_name import LAYOUT_1
-from lakebed.format.partition_metadata import PARTITION_METADATA_NAME, PartitionMetadata
+from lakebed.format.files.partition_metadata import PARTITION_METADATA_NAME, PartitionMetadata
+from lakebed.format.names.bucket import bucket_of_file_id
+from lakebed.format.names.instant_name import LAYOUT_1
 from lakebed.services.verify.findings import (
     ADVICE_LOST,
     ADVICE_REWRITE,
@@ -19,11 +19,18 @@ from lakebed.services.verify.findings import (
     Severity,
 )
 from lakebed.services.verify.inventory import Inventory
-from lakebed.table.config import TableType
-from lakebed.table.damage import describe
-from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile, LostFile, join_path
-from lakebed.table.needed_files import needed_files
-from lakebed.table.writer_index import BucketIndex
+from lakebed.table.config.table_config import TableType
+from lakebed.table.config.writer_index import BucketIndex
+from lakebed.table.files.damage import describe
+from lakebed.table.files.file_group import (
+    BaseFile,
+    FileGroupId,
+    FileSlice,
+    LogFile,
+    LostFile,
+    join_path,
+)
+from lakebed.table.files.needed_files import needed_files
 
 
 def check_named(inventory: Inventory) -> Iterator[Finding]:

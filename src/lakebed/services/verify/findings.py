@@ -157,7 +157,7 @@ class Report:
 
     @property
     def is_sound(self) -> bool:
-        """Tell whether there is no error and no warning."""
+        """Return whether there is no error and no warning."""
         return not (self.errors or self.warnings)
 
     @property

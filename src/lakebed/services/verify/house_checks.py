@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from lakebed.errors import LakebedError, NotFoundError
-from lakebed.format.heartbeat import HEARTBEAT_FOLDER
-from lakebed.format.instant_name import LAYOUT_1, LAYOUT_2
-from lakebed.format.lock_file import (
+from lakebed.format.names.instant_name import LAYOUT_1, LAYOUT_2
+from lakebed.format.timeline.heartbeat import HEARTBEAT_FOLDER
+from lakebed.format.timeline.lock_file import (
     DISK_LOCK_PATH,
     LOCK_FILE_MAX_BYTES,
     LOCK_FILE_PATH,

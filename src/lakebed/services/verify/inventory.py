@@ -10,17 +10,17 @@ from functools import cached_property
 import pyarrow as pa
 
 from lakebed.errors import CorruptError, LakebedError, UnsupportedError
-from lakebed.format.commit_metadata import CommitMetadata
-from lakebed.format.instant_name import LAYOUT_1, InstantName
-from lakebed.format.names import BaseFileName, parse_data_name
-from lakebed.format.partition_metadata import is_partition_metadata_name
+from lakebed.format.files.partition_metadata import is_partition_metadata_name
+from lakebed.format.names.data_names import BaseFileName, parse_data_name
+from lakebed.format.names.instant_name import LAYOUT_1, InstantName
+from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.merge.rule import Merger
 from lakebed.services.verify.findings import Code, Coverage, Finding, Severity
 from lakebed.storage.storage import Entry, Storage
-from lakebed.table.commit_cache import CommitCache
-from lakebed.table.config import TableConfig
-from lakebed.table.copies import without_copies
-from lakebed.table.file_group import (
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.files.commit_cache import CommitCache
+from lakebed.table.files.copies import without_copies
+from lakebed.table.files.file_group import (
     BaseFile,
     FileGroupId,
     FileSlice,
@@ -29,9 +29,9 @@ from lakebed.table.file_group import (
     build_slices,
     group_files,
 )
-from lakebed.table.retained import named_files
+from lakebed.table.files.retained import named_files
+from lakebed.table.files.standing import Standing, Standings
 from lakebed.table.snapshot import Snapshot, table_files
-from lakebed.table.standing import Standing, Standings
 from lakebed.table.view import TableView
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.archived import read_archived
@@ -64,12 +64,12 @@ class Inventory:
 
     @cached_property
     def snapshot(self) -> Snapshot:
-        """Give the table as readers load it; what it refuses is not settled yet."""
+        """Return the table as readers load it; what it refuses is not settled yet."""
         return Snapshot(self.storage, self.config, self.timeline, self.commits)
 
     @cached_property
     def schema(self) -> pa.Schema | None:
-        """Give the table's schema; None where no commit that has one can be read."""
+        """Return the table's schema; None where no commit that has one can be read."""
         try:
             return self.snapshot.schema
         except LakebedError:
@@ -84,17 +84,17 @@ class Inventory:
 
     @cached_property
     def named(self) -> Mapping[str, frozenset[str]]:
-        """Give the paths that each readable commit names."""
+        """Return the paths that each readable commit names."""
         return {at: frozenset(named_files(metadata)) for at, metadata in self.metadata.items()}
 
     @cached_property
     def sizes(self) -> Mapping[str, int]:
-        """Give the size of each data file."""
+        """Return the size of each data file."""
         return {file.path: file.size_bytes for file in self.files}
 
     @cached_property
     def replaced(self) -> Mapping[str, frozenset[str]]:
-        """Give the file ids that ended, by partition."""
+        """Return the file ids that ended, by partition."""
         gone: dict[str, set[str]] = {}
         for metadata in self.metadata.values():
             for partition, ids in (metadata.partition_to_replace_file_ids or {}).items():
@@ -112,7 +112,7 @@ class Inventory:
         return self.standings.of(file) is Standing.DATA
 
     def completion_of(self, instant: str) -> str:
-        """Give the completion time of a visible instant."""
+        """Return the completion time of a visible instant."""
         if self.config.timeline_layout == LAYOUT_1:
             return instant
         return self.timeline.completion_of(instant) or self.archived.get(instant, _LATEST)
@@ -126,7 +126,7 @@ class Inventory:
     def slices(
         self, pending: Mapping[FileGroupId, tuple[PendingCompaction, ...]]
     ) -> tuple[dict[FileGroupId, tuple[FileSlice, ...]], list[Finding]]:
-        """Give the slices of each file group that counts, and the groups that have none.
+        """Return the slices of each file group that counts, and the groups that have none.
 
         `pending` are the compactions planned on each group.
         """
@@ -219,7 +219,7 @@ def _list_files(
 
 
 def read_timeline(storage: Storage, folder: str) -> tuple[Timeline | None, list[Finding]]:
-    """Give the instants whose names make sense, and say which do not; None if they contradict."""
+    """Return the instants whose names make sense, and say which do not; None if they contradict."""
     good, findings = [], []
     for name in storage.names(folder):
         try:

@@ -9,22 +9,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import CorruptError
-from lakebed.format.bucket import bucket_of_file_id, key_buckets
-from lakebed.format.footer import (
+from lakebed.format.files.footer import (
     FOOTER_MAX_KEY,
     FOOTER_MIN_KEY,
     FOOTER_ROW_GROUP_KEYS,
     same_order_in_java,
 )
-from lakebed.format.meta_columns import FILE_NAME, PARTITION_PATH, RECORD_KEY
+from lakebed.format.names.bucket import bucket_of_file_id, key_buckets
+from lakebed.format.names.meta_columns import FILE_NAME, PARTITION_PATH, RECORD_KEY
 from lakebed.services.verify.bloom import BloomFilter
 from lakebed.services.verify.findings import ADVICE_REWRITE, Code, Finding, Severity
 from lakebed.storage.storage import Storage
-from lakebed.table.config import TableConfig
-from lakebed.table.file_group import FileGroupId
-from lakebed.table.parquet_source import ParquetFooter, open_parquet
-from lakebed.table.run_source import RunKind, RunSource
-from lakebed.table.writer_index import BucketIndex
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.config.writer_index import BucketIndex
+from lakebed.table.files.file_group import FileGroupId
+from lakebed.table.read.parquet_source import ParquetFooter, open_parquet
+from lakebed.table.read.run_source import RunKind, RunSource
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class KeyStream:
             self._take_meta(batch, FILE_NAME, self.file_name)
 
     def findings(self) -> Iterator[Finding]:
-        """Give what was wrong in the whole run."""
+        """Yield what was wrong in the whole run."""
         name = self.source.name
         if self.source.ordered and self._falls.times:
             yield self._finding(

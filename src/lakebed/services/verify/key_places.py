@@ -11,18 +11,18 @@ import numpy as np
 import pyarrow as pa
 
 from lakebed.errors import LakebedError, UnavailableError, UnsupportedError
-from lakebed.format.meta_columns import RECORD_KEY
+from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.index.simple import PLACES_RULE, PLACES_SCHEMA, explode_places
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.run import Run
 from lakebed.model.executor import TaskId
 from lakebed.services.verify.findings import Code, Finding, Severity
 from lakebed.services.verify.slice_checks import Checked
-from lakebed.table.file_group import FileSlice, join_path
-from lakebed.table.log_reader import slice_sources
-from lakebed.table.run_reader import Needs, open_run
-from lakebed.table.slice_reader import read_slice
-from lakebed.table.spill import Spills
+from lakebed.table.files.file_group import FileSlice, join_path
+from lakebed.table.read.log_reader import slice_sources
+from lakebed.table.read.run_reader import Needs, open_run
+from lakebed.table.read.slice_reader import read_slice
+from lakebed.table.read.spill import Spills
 from lakebed.table.view import TableView
 
 

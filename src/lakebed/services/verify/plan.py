@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from lakebed.format.names import parse_data_name
+from lakebed.format.names.data_names import parse_data_name
 from lakebed.services.verify.findings import DAMAGE, Finding, Mend, Report, Severity, plural
-from lakebed.table.file_group import join_path
+from lakebed.table.files.file_group import join_path
 
 # In this order: a table that cannot be opened or locked comes first, and what a rolled-back
 # instant left goes with it.

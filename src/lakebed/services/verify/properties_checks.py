@@ -1,17 +1,17 @@
 """Is `hoodie.properties` whole? A table cannot be opened without it, so this comes first."""
 
 from lakebed.errors import ChecksumError, CorruptError, LakebedError, NotFoundError
-from lakebed.format.properties import parse_properties, table_checksum
+from lakebed.format.files.properties import parse_properties, table_checksum
 from lakebed.services.verify.findings import Code, Finding, Mend, Severity
 from lakebed.storage.storage import Storage
-from lakebed.table.config import TableConfig
-from lakebed.table.properties_file import BACKUP_PATH, PROPERTIES_PATH
+from lakebed.table.config.properties_file import BACKUP_PATH, PROPERTIES_PATH
+from lakebed.table.config.table_config import TableConfig
 
 CHECKSUM = "hoodie.table.checksum"
 
 
 def check_properties(storage: Storage) -> tuple[TableConfig | None, list[Finding]]:
-    """Give the table's config as far as it can be known, and what is wrong with the file.
+    """Return the table's config as far as it can be known, and what is wrong with the file.
 
     NotFoundError if there is no table; UnsupportedError for one that this release cannot read.
     """
@@ -51,7 +51,7 @@ def check_properties(storage: Storage) -> tuple[TableConfig | None, list[Finding
 
 
 def with_checksum(data: bytes, what: str) -> dict[str, str]:
-    """Give properties with the checksum that their names ask for."""
+    """Return properties with the checksum that their names ask for."""
     properties = parse_properties(data, what)
     database = properties.get("hoodie.database.name", "")
     name = properties.get("hoodie.table.name", "").strip()

@@ -13,11 +13,11 @@ from lakebed.commit.hold import LOCK_WAIT_SECONDS, TableHold, hold_table
 from lakebed.commit.lock import table_lock
 from lakebed.commit.rollback import roll_back
 from lakebed.errors import CorruptError, LakebedError, NotFoundError
-from lakebed.format.instant_name import Action
-from lakebed.format.lock_file import LOCK_FILE_MAX_BYTES, LockFile
-from lakebed.format.names import BaseFileName, parse_data_name
-from lakebed.format.partition_metadata import PartitionMetadata
-from lakebed.format.properties import encode_properties, parse_properties
+from lakebed.format.files.partition_metadata import PartitionMetadata
+from lakebed.format.files.properties import encode_properties, parse_properties
+from lakebed.format.names.data_names import BaseFileName, parse_data_name
+from lakebed.format.names.instant_name import Action
+from lakebed.format.timeline.lock_file import LOCK_FILE_MAX_BYTES, LockFile
 from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
 from lakebed.model.executor import Executor, LocalExecutor
@@ -26,12 +26,12 @@ from lakebed.services.verify.findings import Mend, plural
 from lakebed.services.verify.plan import RepairPlan, Step
 from lakebed.services.verify.properties_checks import with_checksum
 from lakebed.storage.storage import Storage
-from lakebed.table.commit_cache import CommitCache
-from lakebed.table.config import TableConfig
-from lakebed.table.file_group import FileGroupId
-from lakebed.table.properties_file import BACKUP_PATH, PROPERTIES_PATH, load_config
-from lakebed.table.retained import named_files
-from lakebed.table.writable import check_writable
+from lakebed.table.config.properties_file import BACKUP_PATH, PROPERTIES_PATH, load_config
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.config.writable import check_writable
+from lakebed.table.files.commit_cache import CommitCache
+from lakebed.table.files.file_group import FileGroupId
+from lakebed.table.files.retained import named_files
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import COMMIT_ACTIONS
 from lakebed.write.pipeline import WriteTarget

@@ -18,7 +18,7 @@ from lakebed.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from lakebed.format.meta_columns import FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
+from lakebed.format.names.meta_columns import FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
 from lakebed.model.executor import TaskId
 from lakebed.model.packing import file_cost
 from lakebed.services.verify.bloom import (
@@ -30,14 +30,14 @@ from lakebed.services.verify.bloom import (
 from lakebed.services.verify.findings import ADVICE_LOST, ADVICE_REWRITE, Code, Finding, Severity
 from lakebed.services.verify.key_columns import KeyStream, check_footer_keys
 from lakebed.storage.storage import Storage
-from lakebed.table.file_group import BaseFile, FileSlice, LogFile, join_path
-from lakebed.table.log_reader import slice_sources
-from lakebed.table.merge_mode import MergeMode
-from lakebed.table.parquet_source import ParquetFooter, open_parquet
-from lakebed.table.projection import find_columns, shape
-from lakebed.table.run_reader import Needs, open_data, open_run, read_run
-from lakebed.table.run_source import RunKind, RunSource
-from lakebed.table.schema import find_field
+from lakebed.table.config.merge_mode import MergeMode
+from lakebed.table.config.schema import find_field
+from lakebed.table.files.file_group import BaseFile, FileSlice, LogFile, join_path
+from lakebed.table.read.log_reader import slice_sources
+from lakebed.table.read.parquet_source import ParquetFooter, open_parquet
+from lakebed.table.read.projection import find_columns, shape
+from lakebed.table.read.run_reader import Needs, open_data, open_run, read_run
+from lakebed.table.read.run_source import RunKind, RunSource
 from lakebed.table.view import TableView
 
 _META = tuple(field for field in META_FIELDS if field.name in (PARTITION_PATH, FILE_NAME))
@@ -165,7 +165,7 @@ def _no_key(source: RunSource, rows: int) -> Finding:
 
 
 def unreadable(error: LakebedError, path: str) -> Finding:
-    """Say that a file cannot be read, or not by this release."""
+    """Return the finding that a file cannot be read, or not by this release."""
     if isinstance(error, UnsupportedError):
         return Finding(Severity.NOTE, Code.FILE_UNSUPPORTED, f"{error}; not checked", path=path)
     missing = isinstance(error, NotFoundError)
@@ -278,7 +278,7 @@ def _needs(check: SliceCheck, source: RunSource) -> Needs:
 
 
 def _own_file_name(check: SliceCheck, source: RunSource) -> str:
-    """Give what rows say of their file: its name in a base file, the file id in a log."""
+    """Return what rows say of their file: its name in a base file, the file id in a log."""
     return source.path.rpartition("/")[2] if source.is_base else check.slice_.group.file_id
 
 

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from lakebed.errors import InvalidError, LakebedError
-from lakebed.format.instant_name import LAYOUT_2, Action, State
-from lakebed.format.plans import PlanKind, parse_plan
+from lakebed.format.names.instant_name import LAYOUT_2, Action, State
+from lakebed.format.timeline.plans import PlanKind, parse_plan
 from lakebed.model.instant import parse_instant
 from lakebed.services.verify.findings import Code, Finding, Mend, Severity
 from lakebed.services.verify.inventory import Inventory
-from lakebed.table.file_group import FileGroupId, PendingCompaction
-from lakebed.table.planned import PlannedGroup, groups_of_plan, slice_boundaries
+from lakebed.table.files.file_group import FileGroupId, PendingCompaction
+from lakebed.table.files.planned import PlannedGroup, groups_of_plan, slice_boundaries
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 
 _DAY_MS: Final = 86_400_000

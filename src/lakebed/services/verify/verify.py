@@ -38,8 +38,8 @@ from lakebed.services.verify.properties_checks import check_properties
 from lakebed.services.verify.slice_checks import Checked, SliceCheck, check_slice
 from lakebed.services.verify.timeline_checks import check_pending, check_plans, check_states
 from lakebed.storage.storage import Storage
-from lakebed.table.file_group import FileGroupId, FileSlice, latest_slice
-from lakebed.table.writer_index import BucketIndex, SimpleIndex
+from lakebed.table.config.writer_index import BucketIndex, SimpleIndex
+from lakebed.table.files.file_group import FileGroupId, FileSlice, latest_slice
 
 Progress = Callable[[str, int, int], None]
 """Called with what is looked at, how much of it is done, and how much there is."""
@@ -162,7 +162,7 @@ def _places(
     groups: Mapping[FileGroupId, tuple[FileSlice, ...]],
     merger: Merger | None,
 ) -> tuple[list[PlacesCheck], list[Checked]]:
-    """Say between which slices no key may come twice; none where buckets settle it."""
+    """Return between which slices no key may come twice; none where buckets settle it."""
     index = inventory.config.index
     if isinstance(index, BucketIndex) or inventory.schema is None:
         return [], []
@@ -188,7 +188,7 @@ def _places(
 
 
 def _rows_by_path(inventory: Inventory) -> Mapping[str, int]:
-    """Give the rows that commits say they wrote to each file."""
+    """Return the rows that commits say they wrote to each file."""
     return {
         stat.path.lstrip("/"): stat.num_writes
         for metadata in inventory.metadata.values()

@@ -39,7 +39,7 @@ class ChangesReader(DataSourceReader):
         self._groups = self._scan.groups
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Give one partition for each file group."""
+        """Return one partition for each file group."""
         return [InputPartition(group) for group in self._groups]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from lakebed.model.instant import resolve_as_of, resolve_since
 from lakebed.model.read_options import ReadOptions
 from lakebed.table.changes.commit_range import RangeCommit, commits_between
-from lakebed.table.place import Place, find_table
+from lakebed.table.location import Place, find_table
 from lakebed.table.snapshot import Snapshot, load_snapshot
 
 log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ def parsed(given: Mapping[str, str]) -> ReadOptions:
 
 
 def snapshot_of(options: ReadOptions) -> tuple[Snapshot, Place]:
-    """Give the table as it is, or as it was at the moment that the options name.
+    """Return the table as it is, or as it was at the moment that the options name.
 
     A path of one of its partitions means the rows of that partition, as in Hudi.
     """
@@ -35,7 +35,7 @@ def snapshot_of(options: ReadOptions) -> tuple[Snapshot, Place]:
 
 
 def commits_of(options: ReadOptions, snapshot: Snapshot) -> Sequence[RangeCommit]:
-    """Give the commits of the range that the options name."""
+    """Return the commits of the range that the options name."""
     zone = snapshot.config.zone
     since = None if options.since is None else resolve_since(options.since, zone)
     until = None if options.until is None else resolve_as_of(options.until, zone)

@@ -11,17 +11,17 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakebed.errors import InvalidError, SchemaError
-from lakebed.format.meta_columns import META_FIELDS
-from lakebed.index.scan import Scan, plan_incremental, plan_scan
+from lakebed.format.names.meta_columns import META_FIELDS
 from lakebed.model.packing import pack, useful_tasks
 from lakebed.model.read_options import ReadOptions
+from lakebed.scan.scan import Scan, plan_incremental, plan_scan
 from lakebed.spark.data_source.changes import CHANGES_SCHEMA, ChangesReader
 from lakebed.spark.data_source.filters import to_predicate
 from lakebed.spark.data_source.moment import commits_of, parsed, snapshot_of
 from lakebed.spark.errors import plainly
 from lakebed.spark.schema import arrow_to_spark
-from lakebed.table.conform import conform_array
-from lakebed.table.file_group import FileSlice
+from lakebed.table.files.file_group import FileSlice
+from lakebed.table.read.conform import conform_array
 from lakebed.table.snapshot import Snapshot
 
 # Here a worker plans, and nothing tells it how many cores there are.
@@ -34,7 +34,7 @@ _PUSHDOWN_WORKER = "data_source_pushdown_filters"
 
 
 def table_schema(given: Mapping[str, str]) -> StructType:
-    """Give the columns of the table, the meta columns first, as Hudi shows them."""
+    """Return the columns of the table, the meta columns first, as Hudi shows them."""
     options = parsed(given)
     if options.mode == "cdc":
         return CHANGES_SCHEMA
@@ -43,7 +43,7 @@ def table_schema(given: Mapping[str, str]) -> StructType:
 
 
 def make_reader(given: Mapping[str, str], schema: StructType) -> DataSourceReader:
-    """Give the reader of a table's columns in `schema`; it takes filters only if it may."""
+    """Return the reader of a table's columns in `schema`; it takes filters only if it may."""
     options = parsed(given)
     if options.mode == "cdc":
         return ChangesReader(options, schema)
@@ -65,7 +65,7 @@ class Reader(DataSourceReader):
         self._scan.predicate()  # one that is not understood shows here
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Give one partition for each task."""
+        """Return one partition for each task."""
         scan = self._scan
         with plainly():
             scan.check_readable()
@@ -132,7 +132,7 @@ def _found(full: pa.Schema, name: str) -> pa.Field:
 
 
 def _check_columns(asked: pa.Schema, full: pa.Schema) -> None:
-    """Refuse a schema of the user's that is not a choice of the table's columns."""
+    """Reject a schema of the user's that is not a choice of the table's columns."""
     if not asked.names:
         raise InvalidError("schema: want at least one column")
     for field in asked:
@@ -148,7 +148,7 @@ def _check_columns(asked: pa.Schema, full: pa.Schema) -> None:
 
 
 def _exactly(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Give exactly the types that Spark wants: it checks the first batch, and trusts the others."""
+    """Return exactly the types that Spark wants: it checks the first batch, and trusts the others."""
     names = {name.lower(): position for position, name in enumerate(batch.schema.names)}
     columns = []
     for field in schema:
@@ -159,7 +159,7 @@ def _exactly(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _is_offering_filters() -> bool:
-    """Tell whether the worker that offers filters is asking; a stack of frames tells it."""
+    """Return whether the worker that offers filters is asking; a stack of frames tells it."""
     frame: FrameType | None = sys._getframe()  # noqa: SLF001 - nothing else tells who asks
     while frame is not None:
         if _PUSHDOWN_WORKER in frame.f_code.co_filename:

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakebed.errors import CorruptError
-from lakebed.format.cdc import AFTER, BEFORE, KEY, OP, LoggingMode
-from lakebed.format.log_block import BlockType, CorruptSpan, HeaderKey
-from lakebed.format.log_scan import scan_blocks
-from lakebed.format.names import NativeLogName, parse_data_name
+from lakebed.format.logs.cdc import AFTER, BEFORE, KEY, OP, LoggingMode
+from lakebed.format.logs.log_block import BlockType, CorruptSpan, HeaderKey
+from lakebed.format.logs.log_scan import scan_blocks
+from lakebed.format.names.data_names import NativeLogName, parse_data_name
 from lakebed.storage.storage import Storage
-from lakebed.table.needed_files import NamedFile
-from lakebed.table.parquet_source import READ_ROWS, reading
-from lakebed.table.projection import shape
-from lakebed.table.run_reader import open_data
-from lakebed.table.run_source import RunKind, RunSource
+from lakebed.table.files.needed_files import NamedFile
+from lakebed.table.read.parquet_source import READ_ROWS, reading
+from lakebed.table.read.projection import shape
+from lakebed.table.read.run_reader import open_data
+from lakebed.table.read.run_source import RunKind, RunSource
 
 
 @dataclass(frozen=True, slots=True)

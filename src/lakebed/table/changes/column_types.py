@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 
 from lakebed.errors import SchemaError, UnsupportedError
-from lakebed.format.avro_schema import avro_to_arrow
-from lakebed.format.commit_metadata import CommitMetadata
-from lakebed.format.meta_columns import META_COLUMNS
+from lakebed.format.avro.avro_schema import avro_to_arrow
+from lakebed.format.names.meta_columns import META_COLUMNS
+from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.model.instant import Instant
 from lakebed.table.changes.commit_range import RangeCommit
-from lakebed.table.projection import shape
+from lakebed.table.read.projection import shape
 from lakebed.table.snapshot import Snapshot
 
 
@@ -74,7 +74,7 @@ def _of(text: str, target: pa.Schema) -> pa.Schema:
 
 
 def _misfit(text: str, target: pa.Schema) -> str | None:
-    """Say which column of a schema cannot be read as that of `target`."""
+    """Return which column of a schema cannot be read as that of `target`."""
     try:
         shape(pa.RecordBatch.from_pylist([], avro_to_arrow(text)), target)
     except SchemaError as error:

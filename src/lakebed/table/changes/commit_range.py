@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakebed.errors import InvalidError, UnsupportedError
-from lakebed.format.commit_metadata import CommitMetadata
-from lakebed.format.instant_name import Action
+from lakebed.format.names.instant_name import Action
+from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.model.instant import Instant
-from lakebed.table.config import TableConfig, TableType
-from lakebed.table.retained import rewrites
+from lakebed.table.config.table_config import TableConfig, TableType
+from lakebed.table.files.retained import rewrites
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.archived import read_archived
 from lakebed.timeline.timeline import COMMIT_ACTIONS, TimelineInstant
@@ -37,7 +37,7 @@ class RangeCommit:
 
 
 def check_range(config: TableConfig, since: Instant | None, until: Instant | None) -> None:
-    """Refuse a range that is none, and a table whose rows do not say who wrote them."""
+    """Reject a range that is none, and a table whose rows do not say who wrote them."""
     if since is not None and until is not None and since > until:
         raise InvalidError(f"since={since} is after until={until}: want a range of time")
     if not config.has_meta_columns:
@@ -61,7 +61,7 @@ def check_range(config: TableConfig, since: Instant | None, until: Instant | Non
 def commits_between(
     snapshot: Snapshot, since: Instant | None, until: Instant | None
 ) -> tuple[RangeCommit, ...]:
-    """Give the commits of the range by completion time, archived ones included."""
+    """Return the commits of the range by completion time, archived ones included."""
     check_range(snapshot.config, since, until)
     found = [
         RangeCommit(

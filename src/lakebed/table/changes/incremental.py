@@ -16,7 +16,7 @@ from lakebed.errors import UnsupportedError
 from lakebed.storage.storage import Storage
 from lakebed.table.changes.commit_range import RangeCommit
 from lakebed.table.changes.named import DataFile, check_there, named_data_files
-from lakebed.table.file_group import (
+from lakebed.table.files.file_group import (
     FileGroupId,
     FileSlice,
     build_slices,
@@ -28,7 +28,7 @@ from lakebed.table.file_group import (
 def incremental_slices(
     storage: Storage, commits: Sequence[RangeCommit], ignored: Set[str] = frozenset()
 ) -> tuple[FileSlice, ...]:
-    """Give the slices to read; rows of other commits in them do not count.
+    """Return the slices to read; rows of other commits in them do not count.
 
     Files in `ignored` are not read (`log_compactions`). InvalidError if a file of one is gone.
     """
@@ -63,7 +63,7 @@ def written_groups(commits: Sequence[RangeCommit]) -> frozenset[FileGroupId]:
 
 
 def replaced_at(commits: Iterable[RangeCommit]) -> Mapping[tuple[str, str], str]:
-    """Say when file groups, by partition and file id, were replaced."""
+    """Return when file groups, by partition and file id, were replaced."""
     return {
         (partition, file_id): commit.completion
         for commit in commits

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import UnsupportedError
-from lakebed.format.cdc import AFTER, BEFORE, OP, TS_MS
+from lakebed.format.logs.cdc import AFTER, BEFORE, OP, TS_MS
 
 JSON_SCHEMA: Final = pa.schema(
     [
@@ -31,7 +31,7 @@ _ODD_FLOATS: Final = {"nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'
 
 
 def changes_to_json(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Give change rows with `before` and `after` as JSON text, null where there was no row."""
+    """Return change rows with `before` and `after` as JSON text, null where there was no row."""
     sides = [_objects(batch.column(name)) for name in (BEFORE, AFTER)]
     return pa.RecordBatch.from_arrays(
         [batch.column(OP), batch.column(TS_MS), *sides], schema=JSON_SCHEMA

@@ -11,15 +11,15 @@ file slice does.
 from collections.abc import Iterator, Sequence
 
 from lakebed.errors import NotFoundError, UnsupportedError
-from lakebed.format.commit_metadata import KEEPS_COMMIT_TIMES
-from lakebed.format.instant_name import Action, State
-from lakebed.format.names import BaseFileName, parse_data_name
-from lakebed.format.plans import PlanKind, parse_plan
+from lakebed.format.names.data_names import BaseFileName, parse_data_name
+from lakebed.format.names.instant_name import Action, State
+from lakebed.format.timeline.commit_metadata import KEEPS_COMMIT_TIMES
+from lakebed.format.timeline.plans import PlanKind, parse_plan
 from lakebed.model.instant import Instant
 from lakebed.table.changes.commit_range import RangeCommit
 from lakebed.table.changes.named import DataFile, named_data_files
-from lakebed.table.file_group import FileGroupId
-from lakebed.table.planned import groups_of_plan
+from lakebed.table.files.file_group import FileGroupId
+from lakebed.table.files.planned import groups_of_plan
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.archived import read_archived
 from lakebed.timeline.timeline import TimelineInstant

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator
 
 from lakebed.errors import CorruptError, InvalidError, UnsupportedError
-from lakebed.format.commit_metadata import CommitMetadata
-from lakebed.format.names import BaseFileName, parse_data_name
+from lakebed.format.names.data_names import BaseFileName, parse_data_name
+from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.model.instant import Instant
-from lakebed.table.file_group import BaseFile, FileSlice, LogFile
+from lakebed.table.files.file_group import BaseFile, FileSlice, LogFile
 
 DataFile = BaseFile | LogFile
 
@@ -14,7 +14,7 @@ DataFile = BaseFile | LogFile
 def named_data_files(
     requested: Instant, metadata: CommitMetadata, *, is_read: bool = True
 ) -> Iterator[DataFile]:
-    """Give the files that a commit names, with the sizes that it says (0 where it does not).
+    """Yield the files that a commit names, with the sizes that it says (0 where it does not).
 
     Unless its changes are read (`is_read`) it may have written while buckets were resized: those
     logs count from the end of the resizing on, whose instant they have.
@@ -56,7 +56,7 @@ def lost_file(slice_: FileSlice, sizes: dict[str, int]) -> str | None:
 
 
 def check_there(slices: Iterable[FileSlice], sizes: dict[str, int], what: str) -> None:
-    """Refuse a read of which a file is gone."""
+    """Reject a read of which a file is gone."""
     for slice_ in slices:
         lost = lost_file(slice_, sizes)
         if lost is not None:

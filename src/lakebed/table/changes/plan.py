@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from lakebed.model.instant import Instant
 from lakebed.table.changes.commit_range import RangeCommit
-from lakebed.table.changes.history import GroupHistory, PastSlice
 from lakebed.table.changes.incremental import replaced_at
 from lakebed.table.changes.named import gone, named_data_files
-from lakebed.table.file_group import FileGroupId, FileSlice
-from lakebed.table.needed_files import NamedFile
+from lakebed.table.changes.past_slices import GroupHistory, PastSlice
+from lakebed.table.files.file_group import FileGroupId, FileSlice
+from lakebed.table.files.needed_files import NamedFile
 from lakebed.table.snapshot import Snapshot
 
 
@@ -51,7 +51,7 @@ class GroupChanges:
 
     @property
     def needs_merge(self) -> bool:
-        """Tell whether a slice of it is more than a base file."""
+        """Return whether a slice of it is more than a base file."""
         return any(slice_.needs_merge for slice_ in self._slices)
 
     @property
@@ -69,7 +69,7 @@ class GroupChanges:
 def plan_group_changes(
     snapshot: Snapshot, commits: Sequence[RangeCommit]
 ) -> tuple[GroupChanges, ...]:
-    """Say what the commits of a range did, file group by file group.
+    """Return what the commits of a range did, file group by file group.
 
     InvalidError if files are gone that are needed to know.
     """

@@ -12,23 +12,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import NotFoundError
-from lakebed.format.cdc import AFTER, BEFORE, OP, TS_MS, ChangeOp, LoggingMode
-from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
-from lakebed.table.cdc_changes import ChangeFinder, each_once
+from lakebed.format.logs.cdc import AFTER, BEFORE, OP, TS_MS, ChangeOp, LoggingMode
+from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
+from lakebed.table.changes.cdc_changes import ChangeFinder, each_once
 from lakebed.table.changes.cdc_file import CdcFile, open_cdc_file
 from lakebed.table.changes.named import gone
 from lakebed.table.changes.plan import ChangeStep, GroupChanges
 from lakebed.table.changes.touched_keys import touched_keys
-from lakebed.table.file_group import FileSlice
-from lakebed.table.key_filter import KeyFilter
-from lakebed.table.slice_reader import read_slice
+from lakebed.table.files.file_group import FileSlice
+from lakebed.table.read.key_filter import KeyFilter
+from lakebed.table.read.slice_reader import read_slice
 from lakebed.table.view import TableView
 
 _STAMPS = (RECORD_KEY, COMMIT_TIME, COMMIT_SEQNO)
 
 
 def change_schema(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
-    """Give the schema of change rows, with `columns` of the table before and after."""
+    """Return the schema of change rows, with `columns` of the table before and after."""
     row = pa.struct(_row(schema, columns))
     return pa.schema(
         [
@@ -54,7 +54,7 @@ class ChangeReader:
 
     @property
     def change_schema(self) -> pa.Schema:
-        """Give the schema of the rows."""
+        """Return the schema of the rows."""
         return change_schema(self.view.schema, self.columns)
 
     def read(self, changes: GroupChanges) -> Iterator[pa.RecordBatch]:
@@ -124,7 +124,7 @@ class ChangeReader:
     def _completed(
         self, step: ChangeStep, file: CdcFile
     ) -> Iterator[tuple[pa.Array, pa.Array | None, pa.Array | None]]:
-        """Give logged rows before a change their rows after it, a batch of keys at a time."""
+        """Yield logged rows before a change their rows after it, a batch of keys at a time."""
         for records in file.read(self.view.storage, self._images, self.view.buffer_bytes):
             assert records.keys is not None, "this mode logs keys"
             keys = KeyFilter.of(keys=records.keys.to_pylist())

@@ -22,7 +22,7 @@ class ChangeScan:
 
     @property
     def schema(self) -> pa.Schema:
-        """Give the columns: op, ts_ms, before and after."""
+        """Return the columns: op, ts_ms, before and after."""
         return self.reader.change_schema
 
     @property

@@ -9,11 +9,11 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebed.format.meta_columns import RECORD_KEY
-from lakebed.table.file_group import FileSlice, LogFile
-from lakebed.table.key_filter import KeyFilter
-from lakebed.table.log_reader import slice_sources
-from lakebed.table.run_reader import Needs, read_run
+from lakebed.format.names.meta_columns import RECORD_KEY
+from lakebed.table.files.file_group import FileSlice, LogFile
+from lakebed.table.read.key_filter import KeyFilter
+from lakebed.table.read.log_reader import slice_sources
+from lakebed.table.read.run_reader import Needs, read_run
 from lakebed.table.view import TableView
 
 MAX_TOUCHED_KEYS = 100_000

@@ -6,8 +6,8 @@ import json
 import fastavro
 import pytest
 
-from lakebed.format.avro_rows import machine
-from lakebed.format.avro_rows.block import encode_head, read_avro_block
+from lakebed.format.avro.avro_rows import machine
+from lakebed.format.avro.avro_rows.block import encode_head, read_avro_block
 
 
 @pytest.fixture(autouse=True, params=[False, True], ids=["twin", "kernel"])

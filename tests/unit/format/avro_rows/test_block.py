@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import CorruptError, UnsupportedError
-from lakebed.format.avro_rows import block
-from lakebed.format.avro_schema import avro_to_arrow
+from lakebed.format.avro.avro_rows import block
+from lakebed.format.avro.avro_schema import avro_to_arrow
 
 ENUM = {"type": "enum", "name": "side", "symbols": ["LEFT", "RIGHT", "BOTH"]}
 FIXED = {"type": "fixed", "name": "four", "size": 4}

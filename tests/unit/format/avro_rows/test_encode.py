@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import InvalidError, UnsupportedError
-from lakebed.format.avro_rows import encode
-from lakebed.format.avro_rows.encode import encode_records
-from lakebed.format.avro_schema import avro_to_arrow
+from lakebed.format.avro.avro_rows import encode
+from lakebed.format.avro.avro_rows.encode import encode_records
+from lakebed.format.avro.avro_schema import avro_to_arrow
 
 INNER = {
     "type": "record",

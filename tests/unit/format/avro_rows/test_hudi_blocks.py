@@ -8,11 +8,11 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from lakebed.format.avro_rows.block import encode_head, read_avro_block
-from lakebed.format.avro_rows.encode import encode_records
-from lakebed.format.avro_schema import avro_to_arrow
-from lakebed.format.log_block import BlockType, CorruptSpan, HeaderKey
-from lakebed.format.log_scan import iter_blocks
+from lakebed.format.avro.avro_rows.block import encode_head, read_avro_block
+from lakebed.format.avro.avro_rows.encode import encode_records
+from lakebed.format.avro.avro_schema import avro_to_arrow
+from lakebed.format.logs.log_block import BlockType, CorruptSpan, HeaderKey
+from lakebed.format.logs.log_scan import iter_blocks
 from support import fixtures
 
 AVRO = (BlockType.AVRO_DATA, BlockType.CDC_DATA)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from lakebed.format.avro_rows.machine import load_machine, warm_up
+from lakebed.format.avro.avro_rows.machine import load_machine, warm_up
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +17,7 @@ def test_numba_is_imported_only_for_many_bytes():
     """Importing it takes longer than megabytes without it."""
     script = """
 import sys
-from lakebed.format.avro_rows.block import encode_head, read_avro_block
+from lakebed.format.avro.avro_rows.block import encode_head, read_avro_block
 
 text = '{"type":"record","name":"r","fields":[{"name":"a","type":["null","string"]}]}'
 

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import CorruptError, LakebedError, UnsupportedError
-from lakebed.format.avro_rows.block import encode_head, read_avro_block
-from lakebed.format.avro_rows.encode import encode_records
-from lakebed.format.avro_rows.program import make_program
-from lakebed.format.avro_schema import MAX_TEXT_CHARS, avro_to_arrow
+from lakebed.format.avro.avro_rows.block import encode_head, read_avro_block
+from lakebed.format.avro.avro_rows.encode import encode_records
+from lakebed.format.avro.avro_rows.program import make_program
+from lakebed.format.avro.avro_schema import MAX_TEXT_CHARS, avro_to_arrow
 
 
 def open_block(text):

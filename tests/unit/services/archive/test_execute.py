@@ -6,8 +6,8 @@ import functools
 import pytest
 
 from lakebed.errors import InvalidError, LakebedError
-from lakebed.format.instant_name import Action, InstantName
-from lakebed.format.names import parse_data_name
+from lakebed.format.names.data_names import parse_data_name
+from lakebed.format.names.instant_name import Action, InstantName
 from lakebed.model.clock import ManualClock
 from lakebed.services.archive.execute import archive
 from lakebed.services.archive.options import ArchiveOptions

@@ -5,7 +5,7 @@ import functools
 import pytest
 
 from lakebed.errors import LakebedError
-from lakebed.format.names import parse_data_name
+from lakebed.format.names.data_names import parse_data_name
 from lakebed.model.clock import ManualClock
 from lakebed.services.clean.execute import clean
 from lakebed.services.clean.options import CleanOptions

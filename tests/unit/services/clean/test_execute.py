@@ -6,10 +6,10 @@ import pytest
 
 from lakebed.commit.rollback import temp_path
 from lakebed.errors import InvalidError, UnavailableError
-from lakebed.format.heartbeat import heartbeat_path
-from lakebed.format.instant_name import Action
-from lakebed.format.names import parse_data_name
-from lakebed.format.plans import PlanKind, encode_plan, parse_plan
+from lakebed.format.names.data_names import parse_data_name
+from lakebed.format.names.instant_name import Action
+from lakebed.format.timeline.heartbeat import heartbeat_path
+from lakebed.format.timeline.plans import PlanKind, encode_plan, parse_plan
 from lakebed.model.clock import ManualClock
 from lakebed.model.executor import LocalExecutor
 from lakebed.services.clean.execute import Clean, clean

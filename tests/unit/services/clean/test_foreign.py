@@ -2,8 +2,8 @@
 
 import pytest
 
-from lakebed.format.instant_name import Action, State
-from lakebed.format.plans import PlanKind, encode_plan
+from lakebed.format.names.instant_name import Action, State
+from lakebed.format.timeline.plans import PlanKind, encode_plan
 from lakebed.model.clock import ManualClock
 from lakebed.services.clean.execute import clean
 from lakebed.services.clean.options import CleanOptions

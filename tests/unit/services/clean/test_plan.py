@@ -7,13 +7,13 @@ from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
 from lakebed.errors import OptionError
-from lakebed.format.instant_name import LAYOUT_2, Action, State
-from lakebed.format.names import BaseFileName, InlineLogName
+from lakebed.format.names.data_names import BaseFileName, InlineLogName
+from lakebed.format.names.instant_name import LAYOUT_2, Action, State
 from lakebed.model.instant import format_instant
 from lakebed.services.clean.inventory import Inventory
 from lakebed.services.clean.options import CleanOptions, CleanPolicy
 from lakebed.services.clean.plan import plan_clean, versions_of
-from lakebed.table.file_group import (
+from lakebed.table.files.file_group import (
     BaseFile,
     FileGroupId,
     LogFile,
@@ -21,7 +21,7 @@ from lakebed.table.file_group import (
     group_files,
     latest_slice,
 )
-from lakebed.table.standing import Standing, Standings
+from lakebed.table.files.standing import Standing, Standings
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 
 START = 1_700_000_000_000

@@ -21,9 +21,9 @@ from lakebed.errors import (
     OptionError,
     UnsupportedError,
 )
-from lakebed.format.instant_name import Action
-from lakebed.format.meta_columns import FILE_NAME, RECORD_KEY
-from lakebed.format.plans import PlanKind, encode_plan
+from lakebed.format.names.instant_name import Action
+from lakebed.format.names.meta_columns import FILE_NAME, RECORD_KEY
+from lakebed.format.timeline.plans import PlanKind, encode_plan
 from lakebed.merge import passes
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.services.clustering.execute import Clustering, cluster

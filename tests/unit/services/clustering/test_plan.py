@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.errors import OptionError
-from lakebed.format.names import BaseFileName, parse_data_name
-from lakebed.format.plans import PlanKind, parse_plan
+from lakebed.format.names.data_names import BaseFileName, parse_data_name
+from lakebed.format.timeline.plans import PlanKind, parse_plan
 from lakebed.services.clustering.merge import rows_of_next_file
 from lakebed.services.clustering.options import ClusteringOptions
 from lakebed.services.clustering.plan import (
@@ -18,7 +18,7 @@ from lakebed.services.clustering.plan import (
     find_candidates,
     plan_groups,
 )
-from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
+from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice, LogFile
 
 OPTIONS = ClusteringOptions(target_bytes=1000, small_limit=300, max_groups=30, group_bytes=2000)
 INSTANT = "20240101000000001"

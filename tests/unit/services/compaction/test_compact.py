@@ -16,12 +16,12 @@ from lakebed.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from lakebed.format.commit_metadata import CommitMetadata, WriteStat
-from lakebed.format.instant_name import Action
-from lakebed.format.log_block import HeaderKey
-from lakebed.format.log_scan import iter_blocks
-from lakebed.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME
-from lakebed.format.native_footer import parse_log_footer
+from lakebed.format.logs.log_block import HeaderKey
+from lakebed.format.logs.log_scan import iter_blocks
+from lakebed.format.logs.native_footer import parse_log_footer
+from lakebed.format.names.instant_name import Action
+from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME
+from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from lakebed.model.clock import ManualClock
 from lakebed.model.executor import LocalExecutor
 from lakebed.services.compaction.execute import (

@@ -1,4 +1,4 @@
-from lakebed.format.names import BaseFileName, InlineLogName
+from lakebed.format.names.data_names import BaseFileName, InlineLogName
 from lakebed.services.compaction.options import CompactionOptions, Mode
 from lakebed.services.compaction.plan import (
     LogRun,
@@ -10,7 +10,7 @@ from lakebed.services.compaction.plan import (
     log_operation,
 )
 from lakebed.services.compaction.plan_file import Kind
-from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
+from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice, LogFile
 
 MB = 1 << 20
 OPTIONS = CompactionOptions()

@@ -5,16 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.errors import CorruptError, LakebedError, UnsupportedError
-from lakebed.format.instant_name import Action
-from lakebed.format.names import BaseFileName, InlineLogName, LogKind, NativeLogName
-from lakebed.format.plans import PlanKind, encode_plan, parse_plan
+from lakebed.format.names.data_names import BaseFileName, InlineLogName, LogKind, NativeLogName
+from lakebed.format.names.instant_name import Action
+from lakebed.format.timeline.plans import PlanKind, encode_plan, parse_plan
 from lakebed.services.compaction.plan_file import (
     LOG_COMPACTOR,
     CompactionOperation,
     CompactionPlan,
     Kind,
 )
-from lakebed.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
+from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice, LogFile
 from support.fixtures import files
 
 INSTANTS = st.integers(0, 99_999).map(lambda n: f"202401010000{n:05d}")

@@ -8,10 +8,10 @@ import pytest
 
 from lakebed.api.table import Table
 from lakebed.errors import InvalidError, KeyValueError, OptionError
-from lakebed.format.delete_instants import DeleteInstants, record_instants, recorded_instants
+from lakebed.format.logs.delete_instants import DeleteInstants, record_instants, recorded_instants
 from lakebed.model.clock import ManualClock
 from lakebed.storage.objects import memory_storage
-from lakebed.table.tombstones import retention_ms
+from lakebed.table.config.tombstones import retention_ms
 from support.tables import make, reopen
 
 SCHEMA = pa.schema(

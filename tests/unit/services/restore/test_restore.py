@@ -17,9 +17,9 @@ from lakebed.errors import (
     LockedError,
     NotFoundError,
 )
-from lakebed.format.heartbeat import heartbeat_path
-from lakebed.format.instant_name import Action
-from lakebed.format.plans import PlanKind, parse_plan
+from lakebed.format.names.instant_name import Action
+from lakebed.format.timeline.heartbeat import heartbeat_path
+from lakebed.format.timeline.plans import PlanKind, parse_plan
 from lakebed.services.clean.execute import clean
 from lakebed.services.clean.options import CleanOptions, CleanPolicy
 from lakebed.services.compaction.execute import execute_compaction

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from lakebed.api.table import Table
-from lakebed.format.commit_metadata import CommitMetadata
-from lakebed.format.instant_name import Action, InstantName, State
-from lakebed.format.names import parse_data_name
+from lakebed.format.names.data_names import parse_data_name
+from lakebed.format.names.instant_name import Action, InstantName, State
+from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.model.clock import Clock, ManualClock
 from lakebed.storage.storage import Storage
-from lakebed.table.retained import named_files
+from lakebed.table.files.retained import named_files
 from lakebed.timeline.active import load_timeline
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline
 from lakebed.write.pipeline import WriteTarget

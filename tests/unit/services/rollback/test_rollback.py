@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from lakebed.commit.hold import hold_table
 from lakebed.errors import CorruptError, InvalidError, LockedError, NotFoundError, UnsupportedError
-from lakebed.format.heartbeat import heartbeat_path
-from lakebed.format.instant_name import Action, State
-from lakebed.format.names import parse_data_name
-from lakebed.format.plans import PlanKind, encode_plan, parse_plan
+from lakebed.format.names.data_names import parse_data_name
+from lakebed.format.names.instant_name import Action, State
+from lakebed.format.timeline.heartbeat import heartbeat_path
+from lakebed.format.timeline.plans import PlanKind, encode_plan, parse_plan
 from lakebed.services.clean.execute import clean
 from lakebed.services.clean.options import CleanOptions, CleanPolicy
 from lakebed.services.compaction.execute import execute_compaction

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from lakebed.commit.hold import hold_table
 from lakebed.errors import CorruptError, ExistsError, InvalidError, NotFoundError
-from lakebed.format.instant_name import Action
-from lakebed.format.plans import PlanKind, encode_plan, parse_plan
+from lakebed.format.names.instant_name import Action
+from lakebed.format.timeline.plans import PlanKind, encode_plan, parse_plan
 from lakebed.services.archive.execute import archive
 from lakebed.services.archive.options import ArchiveOptions
 from lakebed.services.clean.execute import clean

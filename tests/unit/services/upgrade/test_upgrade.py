@@ -9,17 +9,17 @@ import pytest
 from lakebed.api.table import Table
 from lakebed.commit.hold import hold_table
 from lakebed.errors import ConflictError, InvalidError, UnsupportedError
-from lakebed.format.instant_name import Action
-from lakebed.format.names import InlineLogName, NativeLogName, parse_data_name
+from lakebed.format.names.data_names import InlineLogName, NativeLogName, parse_data_name
+from lakebed.format.names.instant_name import Action
 from lakebed.model.clock import ManualClock
 from lakebed.services.compaction.schedule import schedule_compaction
 from lakebed.services.savepoint.execute import delete_savepoint, savepoint
 from lakebed.services.upgrade.execute import downgrade, upgrade
 from lakebed.services.upgrade.plan import SliceFacts, choose_groups, plan_conversion
 from lakebed.storage.storage import Storage
-from lakebed.table.config import Layout, TableConfig
-from lakebed.table.file_group import FileGroupId
-from lakebed.table.properties_file import load_config
+from lakebed.table.config.properties_file import load_config
+from lakebed.table.config.table_config import Layout, TableConfig
+from lakebed.table.files.file_group import FileGroupId
 from support.fixtures import files
 from support.tables import batch, check_files, contents, copy_of, make, reopen, settle, user_rows
 from unit.services.rollback.histories import (

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import CorruptError, InvalidError
-from lakebed.format.names import BaseFileName, parse_data_name
+from lakebed.format.names.data_names import BaseFileName, parse_data_name
 from lakebed.model.clock import ManualClock
 from lakebed.services.verify.findings import Mend
 from lakebed.storage.objects import memory_storage

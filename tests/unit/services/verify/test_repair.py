@@ -8,10 +8,10 @@ import pytest
 
 from lakebed.commit.lock import table_lock
 from lakebed.errors import LockedError
-from lakebed.format.heartbeat import Beat, heartbeat_path
-from lakebed.format.instant_name import Action
-from lakebed.format.lock_file import LOCK_FILE_PATH, DiskLockFile
-from lakebed.format.names import parse_data_name
+from lakebed.format.names.data_names import parse_data_name
+from lakebed.format.names.instant_name import Action
+from lakebed.format.timeline.heartbeat import Beat, heartbeat_path
+from lakebed.format.timeline.lock_file import LOCK_FILE_PATH, DiskLockFile
 from lakebed.model.clock import ManualClock, SystemClock
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.services.verify.findings import (

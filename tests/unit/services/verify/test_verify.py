@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakebed.errors import NotFoundError
-from lakebed.format.commit_metadata import CommitMetadata
-from lakebed.format.heartbeat import Beat, heartbeat_path
-from lakebed.format.instant_name import Action
-from lakebed.format.lock_file import LOCK_FILE_PATH, LockFile
-from lakebed.format.names import parse_data_name
+from lakebed.format.names.data_names import parse_data_name
+from lakebed.format.names.instant_name import Action
+from lakebed.format.timeline.commit_metadata import CommitMetadata
+from lakebed.format.timeline.heartbeat import Beat, heartbeat_path
+from lakebed.format.timeline.lock_file import LOCK_FILE_PATH, LockFile
 from lakebed.model.clock import ManualClock
 from lakebed.model.executor import LocalExecutor
 from lakebed.services.verify.findings import Code, Mend, Severity

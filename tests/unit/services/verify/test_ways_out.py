@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakebed.format.commit_metadata import CommitMetadata
-from lakebed.format.heartbeat import heartbeat_path
-from lakebed.format.instant_name import Action
-from lakebed.format.lock_file import LOCK_FILE_PATH
-from lakebed.format.names import parse_data_name
+from lakebed.format.names.data_names import parse_data_name
+from lakebed.format.names.instant_name import Action
+from lakebed.format.timeline.commit_metadata import CommitMetadata
+from lakebed.format.timeline.heartbeat import heartbeat_path
+from lakebed.format.timeline.lock_file import LOCK_FILE_PATH
 from lakebed.model.clock import ManualClock
 from lakebed.model.executor import LocalExecutor
 from lakebed.services.verify.bloom import FOOTER_BLOOM

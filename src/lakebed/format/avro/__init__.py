@@ -1,0 +1,1 @@
+"""Avro: schemas, binary forms, rows as columns."""

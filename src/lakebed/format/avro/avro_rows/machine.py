@@ -1,0 +1,49 @@
+"""Who looks at the bytes: the compiled kernel or its plain twin.
+
+Importing numba costs as much as many megabytes in plain Python, so the first bytes of a process
+go through the twin, unless somebody has imported numba already.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from lakebed.format.avro.avro_rows import kernel, twin
+from lakebed.format.avro.avro_rows.sized import kernel as sized_kernel
+from lakebed.format.avro.avro_rows.sized import twin as sized_twin
+from lakebed.format.compiled import PlainFirst, load_compiled
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The functions that look at bytes one by one; see the two modules named kernel."""
+
+    walk: kernel.Walk
+    pack: kernel.Pack
+    gather: sized_kernel.Gather
+    decimals: sized_kernel.Decimals
+
+
+TWIN: Final = Machine(twin.walk, twin.pack, sized_twin.gather, sized_twin.decimals)
+
+
+@cache
+def load_machine() -> Machine:
+    """Compile the functions, or load them from the cache; once per process."""
+    rows = load_compiled(kernel.__file__, kernel.compile_kernels)
+    sized = load_compiled(sized_kernel.__file__, sized_kernel.compile_kernels)
+    return Machine(*rows, *sized)
+
+
+# So many bytes of a process are read or written in plain Python before numba is imported.
+use_kernel = PlainFirst(512 << 10).use_kernel
+
+
+def choose_machine(size_bytes: int) -> Machine:
+    """Return the functions for so many more bytes."""
+    return load_machine() if use_kernel(size_bytes) else TWIN
+
+
+def warm_up() -> None:
+    """Load the kernel, before a process is forked into workers."""
+    load_machine()

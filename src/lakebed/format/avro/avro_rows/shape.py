@@ -1,0 +1,165 @@
+"""What the bytes of an Avro schema look like, without what the values mean.
+
+`avro_schema.avro_to_arrow` decides which schemas are read and what their columns are called and
+typed; this walk runs behind it, over the same JSON, and keeps what it leaves out: the order of
+the branches of a union, the symbols of an enum, the size of a fixed, milliseconds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Final
+
+from lakebed.errors import CorruptError, UnsupportedError
+from lakebed.format.avro.avro_schema import full_name, load_record, logical_type
+
+BARE: Final = -1
+"""`Shape.null` of a value that is not in a union."""
+LONE: Final = 2
+"""`Shape.null` of a union of one branch: an index stands there, and it is 0."""
+MAX_FIXED_BYTES: Final = 1 << 20
+
+
+class Form(IntEnum):
+    """How a value is written."""
+
+    NUMBER = 0
+    BOOLEAN = 1
+    FLOAT = 2
+    DOUBLE = 3
+    BYTES = 4
+    FIXED = 5
+    RECORD = 6
+    ARRAY = 7
+    MAP = 8
+
+
+_PLAIN: Final = {
+    "boolean": (Form.BOOLEAN, 1),
+    "int": (Form.NUMBER, 1),
+    "long": (Form.NUMBER, 1),
+    "float": (Form.FLOAT, 4),
+    "double": (Form.DOUBLE, 8),
+    "bytes": (Form.BYTES, 1),
+    "string": (Form.BYTES, 1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The bytes of one value.
+
+    `null` is the index of null in its union, or BARE, or LONE. `least` is the fewest bytes that
+    it takes, its index included. `children` are the fields of a record, the element of an array,
+    the value of a map. `unit` is what one of a number is worth in its column.
+    """
+
+    form: Form
+    least: int
+    null: int = BARE
+    size: int = 0
+    unit: int = 1
+    symbols: tuple[str, ...] = ()
+    children: tuple["Shape", ...] = ()
+
+
+def parse_shape(text: str) -> Shape:
+    """Walk a record schema that `avro_to_arrow` has taken."""
+    return _Walk().parse(load_record(text), "", "")
+
+
+class _Walk:
+    """One walk: the shapes of the named types so far."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, Shape] = {}
+
+    def parse(self, avro: object, namespace: str, path: str) -> Shape:
+        if isinstance(avro, list):
+            return self._union(avro, namespace, path)
+        if isinstance(avro, str):
+            if avro in _PLAIN:
+                return Shape(*_PLAIN[avro])
+            full = avro if "." in avro or not namespace else f"{namespace}.{avro}"
+            return self._named[full]
+        assert isinstance(avro, dict)
+        return self._typed(avro, namespace, path)
+
+    def _union(self, branches: list[object], namespace: str, path: str) -> Shape:
+        if len(branches) > 2:
+            raise CorruptError(
+                f"Avro field {path!r}: want each branch of a union once, got {str(branches)[:80]}"
+            )
+        real = next(branch for branch in branches if branch != "null")
+        shape = self.parse(real, namespace, path)
+        if len(branches) == 1:
+            return replace(shape, null=LONE, least=shape.least + 1)
+        return replace(shape, null=branches.index("null"), least=1)
+
+    def _typed(self, avro: Mapping[str, object], namespace: str, path: str) -> Shape:
+        kind = avro["type"]
+        if kind == "record":
+            return self._record(avro, namespace, path)
+        if kind == "array":
+            return self._array(avro, namespace, path)
+        if kind == "map":
+            value = self.parse(avro["values"], namespace, f"{path}.value")
+            return Shape(Form.MAP, 1, children=(value,))
+        if kind in ("fixed", "enum"):
+            shape = _fixed(avro, path) if kind == "fixed" else _enum(avro, path)
+            self._named[full_name(avro, namespace, path)] = shape
+            return shape
+        if isinstance(kind, str) and kind in _PLAIN:
+            millis = (kind, logical_type(avro)) in _MILLIS
+            return Shape(*_PLAIN[kind], unit=1000 if millis else 1)
+        shape = self.parse(kind, namespace, path)
+        if shape.null != BARE:
+            raise UnsupportedError(f"Avro field {path!r}: a union inside a type object")
+        return shape
+
+    def _array(self, avro: Mapping[str, object], namespace: str, path: str) -> Shape:
+        item = self.parse(avro["items"], namespace, f"{path}.element")
+        if item.least == 0:
+            # Three bytes could stand for a million items.
+            raise UnsupportedError(f"Avro field {path!r}: an array of items that take no bytes")
+        return Shape(Form.ARRAY, 1, children=(item,))
+
+    def _record(self, avro: Mapping[str, object], namespace: str, path: str) -> Shape:
+        full = full_name(avro, namespace, path)
+        inner = full.rpartition(".")[0]
+        fields = avro["fields"]
+        assert isinstance(fields, list)
+        children = tuple(
+            self.parse(
+                field["type"], inner, f"{path}.{field['name']}" if path else str(field["name"])
+            )
+            for field in fields
+        )
+        shape = Shape(Form.RECORD, sum(child.least for child in children), children=children)
+        self._named[full] = shape
+        return shape
+
+
+_MILLIS: Final = frozenset(
+    {("int", "time-millis"), ("long", "timestamp-millis"), ("long", "local-timestamp-millis")}
+)
+
+
+def _fixed(avro: Mapping[str, object], path: str) -> Shape:
+    size = avro.get("size")
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise CorruptError(f"Avro field {path!r}: want the size of a fixed, got {str(size)[:80]}")
+    if size > MAX_FIXED_BYTES:
+        raise UnsupportedError(
+            f"Avro field {path!r}: want a fixed of at most {MAX_FIXED_BYTES} bytes, got {size}"
+        )
+    return Shape(Form.FIXED, size, size=size)
+
+
+def _enum(avro: Mapping[str, object], path: str) -> Shape:
+    symbols = avro.get("symbols")
+    if not isinstance(symbols, list) or not all(isinstance(s, str) for s in symbols):
+        raise CorruptError(f"Avro field {path!r}: want the symbols of an enum as a list of names")
+    if not symbols or len(set(symbols)) != len(symbols):
+        raise CorruptError(f"Avro field {path!r}: want each symbol of an enum once")
+    return Shape(Form.NUMBER, 1, symbols=tuple(symbols))

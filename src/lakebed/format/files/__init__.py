@@ -1,0 +1,1 @@
+"""Parquet footers, pages and statistics; Java properties."""

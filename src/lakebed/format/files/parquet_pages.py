@@ -1,0 +1,228 @@
+"""How large the pages of a Parquet file are, from their headers, before anybody unpacks them.
+
+    column chunk:  page header (Thrift's compact protocol), page, page header, page, ...
+    footer:        of each chunk where it begins, how long it is, how it is compressed
+
+A few kilobytes can be a page of gigabytes, and one long text in a dictionary the value of every
+row. pyarrow makes room for what a header says, so it is looked at first. Field numbers are those
+of `parquet.thrift`.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from lakebed.errors import CorruptError, UnsupportedError
+from lakebed.format.files.thrift import (
+    MALFORMED,
+    CompactReader,
+    Struct,
+    as_fields,
+    as_list,
+    as_number,
+    as_text,
+)
+
+ReadAt = Callable[[int, int], bytes]
+
+MAX_PAGE_BYTES: Final = 256 << 20
+MAX_NESTED_VALUES: Final = 16 << 20
+"""How many values a page of lists may hold: runs of nulls take no bytes, and one row has them all."""
+_MAX_PAGES: Final = 100_000
+_HEADER_BYTES: Final = 512
+_MAX_HEADER_BYTES: Final = 1 << 20
+_BYTE_ARRAY: Final = 6
+_DICTIONARY_PAGE: Final = 2
+_DELTA_BYTE_ARRAY: Final = 7
+_UNCOMPRESSED: Final = 0
+_IN_DICTIONARY: Final = (2, 8)
+_LONG_DICTIONARY: Final = 32 << 10
+_LONG_VALUE: Final = 1 << 10
+_HIGH_RATIO: Final = 20
+_SMALL_CHUNK: Final = 64 << 20
+_TRUST: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnChunk:
+    """One column chunk as the footer describes it; `path` joins the names with dots.
+
+    `told_bytes` is what its values take without any encoding, where the writer says so.
+    """
+
+    path: str
+    physical: int
+    codec: int
+    values: int
+    offset: int
+    compressed_bytes: int
+    told_bytes: int | None = None
+
+    @property
+    def column(self) -> str:
+        """Return the column of the table to which it belongs."""
+        return self.path.partition(".")[0]
+
+    @property
+    def is_nested(self) -> bool:
+        """Return whether it is a part of a column."""
+        return "." in self.path
+
+    @property
+    def may_burst(self) -> bool:
+        """Return whether a page may be much larger than the chunk, or a value repeat itself."""
+        return self.codec != _UNCOMPRESSED or self.compressed_bytes > _LONG_DICTIONARY
+
+
+@dataclass(frozen=True, slots=True)
+class PageSizes:
+    """What the page headers of a chunk say: what a row takes on average in its worst page.
+
+    `long_dictionary` is the size of a dictionary that may hold a long value, which then may be that
+    of every row; 0 for any other.
+    """
+
+    row_bytes: float
+    long_dictionary: int
+
+
+def read_footer_bytes(read_at: ReadAt, size: int, what: str) -> bytes:
+    """Read the footer of a Parquet file of `size` bytes as it lies there."""
+    length = int.from_bytes(read_at(size - 8, 8)[:4], "little") if size > 8 else size
+    if length > size - 8:
+        raise CorruptError(f"{what}: a footer of {length} bytes in {size}")
+    return read_at(size - 8 - length, length)
+
+
+def parse_chunks(footer: bytes, what: str) -> list[list[ColumnChunk]]:
+    """Return the column chunks of each row group."""
+    try:
+        groups = as_list(CompactReader(footer).struct()[4])
+        return [
+            [_parse_chunk(as_fields(chunk)) for chunk in as_list(as_fields(group)[1])]
+            for group in groups
+        ]
+    except MALFORMED as error:
+        raise CorruptError(f"{what}: its footer is no Parquet metadata ({error!r})") from error
+
+
+def _parse_chunk(chunk: Struct) -> ColumnChunk:
+    held = as_fields(chunk[3])
+    start = as_number(held[9])
+    dictionary = as_number(held.get(11, 0))
+    return ColumnChunk(
+        ".".join(as_text(name) for name in as_list(held[3])),
+        as_number(held[1]),
+        as_number(held[4]),
+        as_number(held[5]),
+        dictionary if 0 < dictionary < start else start,
+        as_number(held[7]),
+        as_number(told) if (told := as_fields(held.get(16, {})).get(1)) is not None else None,
+    )
+
+
+def chunks_of(chunks: Collection[ColumnChunk], columns: Collection[str]) -> Iterator[ColumnChunk]:
+    """Return those of the `columns` whose pages are worth a look."""
+    wanted = frozenset(columns)
+    return (chunk for chunk in chunks if chunk.column in wanted and chunk.may_burst)
+
+
+def check_pages(read_at: ReadAt, size: int, columns: Collection[str], what: str) -> None:
+    """Reject a file of `size` bytes with pages of these columns that are too large to unpack."""
+    for group in parse_chunks(read_footer_bytes(read_at, size, what), what):
+        for chunk in chunks_of(group, columns):
+            measure_pages(read_at, size, chunk, what)
+
+
+def measure_pages(read_at: ReadAt, size: int, chunk: ColumnChunk, what: str) -> PageSizes:
+    """Walk over the page headers of a chunk in a file of `size` bytes.
+
+    `read_at(offset, length)` gives bytes of the file. Raises UnsupportedError for a page that is
+    too large to be unpacked, CorruptError for headers that are none.
+    """
+    where = f"{what}, column {chunk.path!r}"
+    at = chunk.offset
+    end = min(size, at + chunk.compressed_bytes)
+    if at < 0 or chunk.compressed_bytes < 0:
+        raise CorruptError(f"{where}: a chunk of {chunk.compressed_bytes} bytes at byte {at}")
+    row_bytes, long_dictionary, left = 0.0, 0, chunk.values
+    for _ in range(_MAX_PAGES):
+        if at >= end or left <= 0:
+            return PageSizes(row_bytes, long_dictionary)
+        page = _read_header(read_at, at, end, where)
+        _check_page(page, chunk, where)
+        if page.is_dictionary:
+            long_dictionary = page.plain_bytes if _is_long(page, chunk) else 0
+        else:
+            left -= page.values
+            row_bytes = max(row_bytes, _row_bytes(page, chunk))
+        at += page.header_bytes + page.packed_bytes
+    raise UnsupportedError(f"{where}: more than {_MAX_PAGES} pages in a row group")
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    header_bytes: int
+    packed_bytes: int
+    plain_bytes: int
+    values: int
+    encoding: int
+    is_dictionary: bool
+
+
+def _read_header(read_at: ReadAt, at: int, end: int, where: str) -> _Page:
+    wanted = _HEADER_BYTES
+    while True:
+        data = read_at(at, min(wanted, end - at))
+        reader = CompactReader(data)
+        try:
+            fields = reader.struct()
+            # Data, dictionary, data of the second version.
+            held = as_fields(fields.get(5) or fields.get(7) or fields.get(8) or {})
+            return _Page(
+                reader.at,
+                as_number(fields[3]),
+                as_number(fields[2]),
+                as_number(held.get(1, 0)),
+                as_number(held.get(4 if 8 in fields else 2, 0)),
+                as_number(fields[1]) == _DICTIONARY_PAGE,
+            )
+        except MALFORMED as error:
+            # Bounds of long texts may be in it.
+            if wanted >= min(end - at, _MAX_HEADER_BYTES):
+                raise CorruptError(f"{where}: no page header at byte {at} ({error!r})") from error
+            wanted *= 8
+
+
+def _check_page(page: _Page, chunk: ColumnChunk, where: str) -> None:
+    if page.packed_bytes < 0 or page.plain_bytes < 0 or page.values < 0:
+        raise CorruptError(f"{where}: a page of negative size: {page}")
+    if page.plain_bytes > MAX_PAGE_BYTES:
+        raise UnsupportedError(
+            f"{where}: a page of {page.plain_bytes} bytes, packed in {page.packed_bytes}; want at "
+            f"most {MAX_PAGE_BYTES}, as a page is unpacked as a whole"
+        )
+    if chunk.is_nested and page.values > MAX_NESTED_VALUES:
+        raise UnsupportedError(
+            f"{where}: a page of {page.values} values; want at most {MAX_NESTED_VALUES} in a page "
+            "of a nested column, as one row may hold them all"
+        )
+
+
+def _row_bytes(page: _Page, chunk: ColumnChunk) -> float:
+    if page.encoding in _IN_DICTIONARY or chunk.physical != _BYTE_ARRAY:
+        return 0.0
+    if page.encoding == _DELTA_BYTE_ARRAY:
+        # Each value may repeat what is before it. A footer that says otherwise is believed so far
+        # that a lie costs a few times what a batch may take; our keys would else come in batches
+        # of hundreds.
+        is_small = chunk.told_bytes is not None and 0 <= chunk.told_bytes <= _SMALL_CHUNK
+        return page.plain_bytes / (_TRUST if is_small else 1)
+    return page.plain_bytes / max(1, page.values)
+
+
+def _is_long(page: _Page, chunk: ColumnChunk) -> bool:
+    if chunk.physical != _BYTE_ARRAY or page.plain_bytes <= _LONG_DICTIONARY:
+        return False
+    dense = page.plain_bytes > _HIGH_RATIO * max(1, page.packed_bytes)
+    return dense or page.plain_bytes > _LONG_VALUE * max(1, page.values)

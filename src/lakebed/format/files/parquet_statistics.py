@@ -1,0 +1,86 @@
+"""The statistics of column chunks, straight from a Parquet footer.
+
+    footer:  FileMetaData in Thrift's compact protocol, its length (4 bytes, little-endian), PAR1
+
+Field numbers are those of `parquet.thrift`. Read here because pyarrow's own way to them ends the
+process where a footer is corrupt, instead of raising. The bounds that old writers put into
+`min` and `max` are left alone: their order is not defined.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from lakebed.errors import CorruptError
+from lakebed.format.files.thrift import (
+    MALFORMED,
+    CompactReader,
+    Struct,
+    as_bytes,
+    as_fields,
+    as_list,
+    as_number,
+    as_text,
+)
+
+
+class Physical(IntEnum):
+    """How a column's values lie in the file (parquet.thrift `Type`); do not change."""
+
+    BOOLEAN = 0
+    INT32 = 1
+    INT64 = 2
+    INT96 = 3
+    FLOAT = 4
+    DOUBLE = 5
+    BYTE_ARRAY = 6
+    FIXED_LEN_BYTE_ARRAY = 7
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkStatistics:
+    """What a footer says of one column chunk: bounds as bytes, None for what it does not say."""
+
+    physical: Physical
+    num_values: int
+    null_count: int | None
+    lower: bytes | None
+    upper: bytes | None
+
+
+def parse_statistics(
+    footer: bytes, columns: Collection[str], what: str
+) -> list[Mapping[str, ChunkStatistics]]:
+    """Return for each row group the chunks of `columns`, by name; nested columns are left out."""
+    try:
+        return _statistics(CompactReader(footer).struct(), frozenset(columns))
+    except MALFORMED as error:
+        raise CorruptError(f"{what}: its footer is no Parquet metadata ({error!r})") from error
+
+
+def _statistics(metadata: Struct, columns: frozenset[str]) -> list[Mapping[str, ChunkStatistics]]:
+    # Without these nobody knows by which order the bounds were found.
+    orders = as_list(metadata.get(7, []))
+    found: list[Mapping[str, ChunkStatistics]] = []
+    for group in as_list(metadata[4]):
+        chunks: dict[str, ChunkStatistics] = {}
+        for number, chunk in enumerate(as_list(as_fields(group)[1])):
+            held = as_fields(as_fields(chunk).get(3, {}))
+            path = as_list(held.get(3, []))
+            name = as_text(path[0]) if len(path) == 1 else ""
+            if name in columns:
+                ordered = number < len(orders) and 1 in as_fields(orders[number])
+                chunks[name] = _chunk(held, ordered)
+        found.append(chunks)
+    return found
+
+
+def _chunk(held: Struct, ordered: bool) -> ChunkStatistics:
+    told = as_fields(held.get(12, {}))
+    return ChunkStatistics(
+        Physical(as_number(held[1])),
+        as_number(held[5]),
+        as_number(told[3]) if 3 in told else None,
+        as_bytes(told[6]) if ordered and 6 in told else None,
+        as_bytes(told[5]) if ordered and 5 in told else None,
+    )

@@ -1,0 +1,165 @@
+"""Thrift's compact protocol, of which the headers and footers of Parquet are made.
+
+    field:   (delta << 4 | type), value; a delta of 0 is followed by the field's number, zigzag
+    list:    (size << 4 | type), a size of 15 is followed by the size as a varint
+
+A value that is not what was wanted is IndexError, TypeError or ValueError (MALFORMED with what a
+missing field raises); who reads names the file.
+"""
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+_MAX_DEPTH: Final = 32
+_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
+
+Value: TypeAlias = "int | bool | bytes | list[Value] | dict[int, Value]"
+Struct: TypeAlias = "dict[int, Value]"
+MALFORMED: Final = (IndexError, KeyError, TypeError, ValueError, AttributeError)
+
+
+def as_fields(value: "Value") -> "Struct":
+    """Return a struct's fields."""
+    if not isinstance(value, dict):
+        raise TypeError(f"want a struct, found {type(value).__name__}")
+    return value
+
+
+def as_list(value: "Value") -> "Sequence[Value]":
+    """Return the values of a list."""
+    if not isinstance(value, list):
+        raise TypeError(f"want a list, found {type(value).__name__}")
+    return value
+
+
+def as_bytes(value: "Value") -> bytes:
+    """Return bytes."""
+    if not isinstance(value, bytes):
+        raise TypeError(f"want bytes, found {type(value).__name__}")
+    return value
+
+
+def as_text(value: "Value") -> str:
+    """Return text."""
+    return as_bytes(value).decode()
+
+
+def as_number(value: "Value") -> int:
+    """Return a whole number."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"want a number, found {type(value).__name__}")
+    return value
+
+
+class CompactReader:
+    """A reader of Thrift's compact protocol; every loop step takes a byte, so it ends.
+
+    Reading many small files is largely this, so the common kinds are read in one loop.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    @property
+    def at(self) -> int:
+        """Return how many bytes were read."""
+        return self._at
+
+    def struct(self) -> "Struct":
+        """Read the fields of a struct, by number."""
+        fields, self._at = _struct(self._data, self._at, 0)
+        return fields
+
+
+def _struct(data: bytes, at: int, depth: int) -> "tuple[Struct, int]":
+    """Read a struct at `at`; return its fields and where it ends, as all of these do."""
+    if depth > _MAX_DEPTH:
+        raise ValueError("nested too deeply")
+    fields: Struct = {}
+    number = 0
+    while True:
+        head = data[at]
+        at += 1
+        if not head:
+            return fields, at
+        if head > 15:
+            number += head >> 4
+        else:
+            value, at = _varint(data, at)
+            number = value >> 1 ^ -(value & 1)
+        kind = head & 15
+        if _I16 <= kind <= _I64:
+            value = data[at]
+            at += 1
+            if value > 127:
+                value, at = _varint(data, at - 1)
+            fields[number] = value >> 1 ^ -(value & 1)
+        elif kind == _BINARY:
+            fields[number], at = _binary(data, at)
+        elif kind <= _FALSE:
+            # Here a truth value is its own type; no type is 0.
+            if not kind:
+                raise ValueError(f"type 0 at byte {at}")
+            fields[number] = kind == _TRUE
+        else:
+            fields[number], at = _value(data, at, kind, depth)
+
+
+def _value(data: bytes, at: int, kind: int, depth: int) -> "tuple[Value, int]":
+    if kind == _STRUCT:
+        return _struct(data, at, depth + 1)
+    if kind in (_I16, _I32, _I64):
+        value, at = _varint(data, at)
+        return value >> 1 ^ -(value & 1), at
+    if kind == _BINARY:
+        return _binary(data, at)
+    if kind in (_LIST, _SET):
+        return _items(data, at, depth + 1)
+    if kind in (_BYTE, _TRUE, _FALSE):
+        return data[at], at + 1
+    if kind == _DOUBLE:
+        return _take(data, at, 8)
+    raise ValueError(f"type {kind} at byte {at}")
+
+
+def _items(data: bytes, at: int, depth: int) -> "tuple[list[Value], int]":
+    head = data[at]
+    at += 1
+    size, at = _varint(data, at) if head >> 4 == 15 else (head >> 4, at)
+    if size > len(data) - at or depth > _MAX_DEPTH:
+        raise ValueError(f"a list of {size} at byte {at}")
+    items: list[Value] = []
+    kind = head & 15
+    for _ in range(size):
+        item, at = _value(data, at, kind, depth)
+        items.append(item)
+    return items, at
+
+
+def _binary(data: bytes, at: int) -> tuple[bytes, int]:
+    size = data[at]
+    at += 1
+    if size > 127:
+        size, at = _varint(data, at - 1)
+    return _take(data, at, size)
+
+
+def _take(data: bytes, at: int, size: int) -> tuple[bytes, int]:
+    end = at + size
+    if end > len(data):
+        raise ValueError(f"{size} bytes at byte {at}")
+    return data[at:end], end
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise ValueError(f"a number beyond 64 bits at byte {at}")

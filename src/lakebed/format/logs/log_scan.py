@@ -1,0 +1,223 @@
+"""The blocks of an inline log file, found without reading what they hold.
+
+Two short reads a block: its headers, and the length at its end together with what follows,
+which is the next block's headers. `log_block` shows the bytes. Agrees with Hudi's
+HoodieLogFileReader: a stretch is damaged where the magic is missing, a length reaches past the
+end, the two lengths differ, or neither a magic nor the end follows; it ends at the next magic. A
+block that is whole but cannot be understood is an error.
+"""
+
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from lakebed.errors import CorruptError, UnsupportedError
+from lakebed.format.logs.log_block import (
+    FORMAT_VERSION,
+    MAGIC,
+    BlockType,
+    CorruptSpan,
+    HeaderKey,
+    LogBlock,
+)
+
+ReadRange = Callable[[int, int], bytes]
+
+_INT: Final = struct.Struct(">i")
+_LONG: Final = struct.Struct(">q")
+_PREFIX: Final = struct.Struct(">6sq")
+_HEAD: Final = struct.Struct(">iii")
+_TAIL: Final = struct.Struct(">iq")
+_FRAME_SIZE: Final = 4 + 4 + 4 + 8 + 4 + 8
+"""The smallest `length`: no headers, no content."""
+_READ_AHEAD: Final = 32 << 10
+"""Most schemas fit; a small file comes in one read."""
+_SEARCH_STEP: Final = 1 << 20
+MAX_HEADER_BYTES: Final = 64 << 20
+"""How long the text of a header may be: schemas and record positions are far shorter."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPlace:
+    """One whole block and where its content lies; `offset` to `end` is all of it."""
+
+    type: BlockType
+    headers: Mapping[HeaderKey, str]
+    content_offset: int
+    content_length: int
+    offset: int
+    end: int
+
+    @property
+    def instant(self) -> str:
+        """The instant that wrote the block; CorruptError where it has none."""
+        return LogBlock(self.type, self.headers, b"", self.offset).instant
+
+
+def scan_blocks(read_range: ReadRange, size: int, what: str) -> Iterator[BlockPlace | CorruptSpan]:
+    """Yield the blocks of a log file of `size` bytes in order, and the damaged stretches between.
+
+    `read_range(offset, length)` is asked for bytes inside the file only, and never for more than
+    a header holds and 32 KiB (1 MiB in search of the next block). One that gives fewer bytes than
+    asked means that the file is no longer what it was: CorruptError.
+    """
+    window = _Window(read_range, size, what)
+    offset = 0
+    while offset < size:
+        reason, end = _check_frame(window, offset)
+        if reason:
+            end = window.find_magic(offset + 1)
+            yield CorruptSpan(offset, end - offset, reason)
+        else:
+            yield _parse_place(window, offset, end, what)
+        offset = end
+
+
+def iter_blocks(data: bytes, what: str) -> Iterator[LogBlock | CorruptSpan]:
+    """Yield the blocks of a log file that is in memory, with their contents."""
+    for found in scan_blocks(lambda at, length: data[at : at + length], len(data), what):
+        if isinstance(found, CorruptSpan):
+            yield found
+        else:
+            content = data[found.content_offset : found.content_offset + found.content_length]
+            yield LogBlock(found.type, found.headers, content, found.offset)
+
+
+class _Window:
+    """Bytes of the file by their place, out of the last two reads where they are in them.
+
+    Two: the headers of a block are parsed after the look at its end.
+    """
+
+    def __init__(self, read_range: ReadRange, size: int, what: str) -> None:
+        self._read_range = read_range
+        self._reads: list[tuple[int, bytes]] = []
+        self._what = what
+        self.size = size
+
+    def get(self, at: int, length: int) -> bytes:
+        """Return `length` bytes, fewer only at the end of the file."""
+        length = min(length, self.size - at)
+        start, data = self._holding(at, length, _READ_AHEAD)
+        return data[at - start : at - start + length]
+
+    def find_magic(self, at: int) -> int:
+        """Find the next magic from `at` on, or the end of the file."""
+        while self.size - at >= len(MAGIC):
+            start, data = self._holding(at, len(MAGIC), _SEARCH_STEP)
+            found = data.find(MAGIC, at - start)
+            if found >= 0:
+                return start + found
+            at = start + len(data) - len(MAGIC) + 1
+        return self.size
+
+    def _holding(self, at: int, length: int, ahead: int) -> tuple[int, bytes]:
+        """Return a read that holds `length` bytes at `at`, and its place; a new one takes `ahead`."""
+        for index, (start, data) in enumerate(self._reads):
+            if start <= at and at + length <= start + len(data):
+                self._reads.append(self._reads.pop(index))
+                return start, data
+        wanted = min(max(length, ahead), self.size - at)
+        data = self._read_range(at, wanted)
+        if len(data) != wanted:
+            raise CorruptError(
+                f"{self._what}: want {wanted} bytes at byte {at} of {self.size}, found {len(data)}"
+            )
+        self._reads = [*self._reads[-1:], (at, data)]
+        return at, data
+
+
+def _check_frame(window: _Window, offset: int) -> tuple[str, int]:
+    """Return why no whole block stands at `offset`, or give the empty text and its end."""
+    prefix = window.get(offset, _PREFIX.size)
+    left = window.size - offset
+    if not prefix.startswith(MAGIC):
+        return "want the magic #HUDI#", 0
+    if len(prefix) < _PREFIX.size:
+        return "the file ends in the length", 0
+    length: int = _PREFIX.unpack(prefix)[1]
+    if not _FRAME_SIZE <= length <= left - _PREFIX.size:
+        return f"length {length} does not fit the {left} bytes left", 0
+    end = offset + _PREFIX.size + length
+    # The number of footer entries stands before the length, and is asked for later.
+    tail = window.get(end - _TAIL.size, _TAIL.size + len(MAGIC))
+    _, total = _TAIL.unpack_from(tail)
+    if total - len(MAGIC) != length:
+        return f"length {length} at the start, {total - len(MAGIC)} at the end", 0
+    # A rest shorter than a magic is a torn next block, and says nothing about this one.
+    if window.size - end >= len(MAGIC) and not tail.endswith(MAGIC):
+        return "no magic follows the block", 0
+    return "", end
+
+
+def _parse_place(window: _Window, offset: int, end: int, what: str) -> BlockPlace:
+    name = f"{what}, block at byte {offset}"
+    version, code, count = _HEAD.unpack(window.get(offset + _PREFIX.size, _HEAD.size))
+    if version != FORMAT_VERSION:
+        raise UnsupportedError(f"{name}: log format version {version}, want {FORMAT_VERSION}")
+    if code not in BlockType.__members__.values() or code == BlockType.CORRUPT:
+        raise UnsupportedError(f"{name}: unknown block type {code}")
+    cursor = _Cursor(window, offset + _PREFIX.size + _HEAD.size, end - _LONG.size, name)
+    headers = _parse_headers(cursor, count)
+    length = cursor.int64()
+    content_offset = cursor.skip(length)
+    if (footers := cursor.int32()) != 0:
+        raise UnsupportedError(f"{name}: {footers} footer entries, want none")
+    if cursor.at != cursor.end:
+        raise CorruptError(f"{name}: {cursor.end - cursor.at} bytes left over in the block")
+    return BlockPlace(BlockType(code), headers, content_offset, length, offset, end)
+
+
+def _parse_headers(cursor: "_Cursor", count: int) -> dict[HeaderKey, str]:
+    if count < 0:
+        raise CorruptError(f"{cursor.name}: {count} header entries")
+    headers: dict[HeaderKey, str] = {}
+    for _ in range(count):  # each takes bytes, so a count that is too large runs into the end
+        key = cursor.int32()
+        length = cursor.int32()
+        if key not in HeaderKey.__members__.values():
+            raise UnsupportedError(f"{cursor.name}: unknown header key {key}")
+        if length > MAX_HEADER_BYTES and length <= cursor.end - cursor.at:
+            raise UnsupportedError(
+                f"{cursor.name}: header {HeaderKey(key).name} of {length} bytes, want at most "
+                f"{MAX_HEADER_BYTES}"
+            )
+        text = cursor.take(length)
+        try:
+            headers[HeaderKey(key)] = text.decode()
+        except UnicodeDecodeError as error:
+            raise CorruptError(
+                f"{cursor.name}: header {HeaderKey(key).name} is no UTF-8"
+            ) from error
+    return headers
+
+
+class _Cursor:
+    """Steps through the fields of one block, never past its end."""
+
+    def __init__(self, window: _Window, at: int, end: int, name: str) -> None:
+        self._window = window
+        self.at = at
+        self.end = end
+        self.name = name
+
+    def skip(self, size: int) -> int:
+        """Pass `size` bytes by and give where they begin."""
+        if not 0 <= size <= self.end - self.at:
+            raise CorruptError(
+                f"{self.name}: want {size} bytes, the block has {self.end - self.at} left"
+            )
+        self.at += size
+        return self.at - size
+
+    def take(self, size: int) -> bytes:
+        return self._window.get(self.skip(size), size)
+
+    def int32(self) -> int:
+        value: int = _INT.unpack(self.take(_INT.size))[0]
+        return value
+
+    def int64(self) -> int:
+        value: int = _LONG.unpack(self.take(_LONG.size))[0]
+        return value

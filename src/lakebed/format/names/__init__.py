@@ -1,0 +1,1 @@
+"""Names and keys: data files, instants, record keys, partition paths, bucket hashes."""

@@ -1,0 +1,338 @@
+"""The simple bucket index: which bucket a record key falls into, and the file ids of buckets.
+
+    h(s)    x = 31*x + c over the UTF-16 units c of s, from 0        Java String.hashCode
+    H(vs)   x = 31*x + h(v) over the values v, from 1                Java List.hashCode
+    bucket  (H(vs) & 0x7fffffff) % n                                 all in 32 bits
+
+The values `vs` come out of the record key's TEXT, as `KeyGenUtils.extractRecordKeysByFields`
+of Hudi 1.2.0 cuts it. A key without both `,` and `:` counts whole; so a COMPLEX key of one
+field hashes `id:k0` with its name, but `id:a,b` hashes `a,b`. Otherwise the values of the hash
+fields count, in the order of the KEY's fields; `__null__` and `__empty__` hash as 0. Values
+that hold a `,` and later a `:` are cut in the wrong place, and so they are here.
+
+Hudi 1.2.0 never returns from some keys, such as `id:1,ts:10:30` hashed by `id`; for those we
+take what the key says.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.errors import InvalidError
+from lakebed.format.compiled import is_numba_imported
+from lakebed.format.names import kernel
+from lakebed.format.names.record_key import EMPTY_PART, NULL_PART
+
+# The kernel saves about 3 ns a byte. Below this many bytes numpy is done before numba is imported,
+# which takes 1.8 s; once it is imported for whatever reason, only tiny inputs stay with numpy.
+KERNEL_MIN_BYTES = 1 << 29
+WARM_KERNEL_MIN_BYTES = 1 << 20
+MAX_BUCKETS = 100_000_000  # eight digits of a file id
+_CHUNK_UNITS = 1 << 18
+_MASK = 0xFFFFFFFF
+
+Texts: TypeAlias = pa.StringArray | pa.LargeStringArray
+Hashes: TypeAlias = npt.NDArray[np.int32]
+
+
+def bucket_numbers(texts: Sequence[Texts], num_buckets: int) -> Hashes:
+    """Return the bucket of every row, whose hashed values are `texts`; a null hashes as 0.
+
+    >>> bucket_numbers([pa.array(["user_0", "é0"])], 8).tolist()
+    [3, 6]
+    """
+    return _to_buckets(list_hashes(texts), num_buckets)
+
+
+def key_buckets(
+    keys: pa.StringArray,
+    fields: Sequence[str],
+    hash_fields: Sequence[str],
+    num_buckets: int,
+    *,
+    composite: bool,
+    texts: Mapping[str, pa.StringArray] | None = None,
+) -> Hashes:
+    """Return the bucket of every record key, exactly as Hudi finds it from the key's text.
+
+    `texts` are the key's parts by field, if the caller has them; else they are cut out of the
+    keys again. Keys that Hudi cuts in a surprising place cost Python per distinct key.
+    """
+    parts = texts
+    if composite and len(fields) > 1 and texts is None:
+        parts = split_composite_keys(keys, fields)
+    hashed = hash_field_texts(keys, fields, hash_fields, composite=composite, texts=parts)
+    hashes = list_hashes(hashed)
+    mask = _odd_keys(keys, fields, hash_fields, composite, parts)
+    if parts is not None and texts is None:
+        mask = pc.or_(mask, pc.is_null(parts[fields[0]]))  # not a key of these fields
+    odd = pc.indices_nonzero(mask)
+    if len(odd):
+        encoded = pc.dictionary_encode(keys.take(odd))
+        exact = [
+            _python_hash(extract_key_values(key, hash_fields))
+            for key in encoded.dictionary.to_pylist()
+        ]
+        hashes[np.asarray(odd)] = np.array(exact, dtype=np.int32)[np.asarray(encoded.indices)]
+    return _to_buckets(hashes, num_buckets)
+
+
+def hash_field_texts(
+    keys: pa.StringArray,
+    fields: Sequence[str],
+    hash_fields: Sequence[str],
+    *,
+    composite: bool,
+    texts: Mapping[str, pa.StringArray] | None = None,
+) -> list[pa.StringArray]:
+    """Return the texts that feed the hash, for keys that Hudi cuts where they were joined.
+
+    `key_buckets` sees to the others.
+    """
+    wanted = [field for field in fields if _is_hashed(field, hash_fields)]
+    if not composite or not wanted:
+        return [keys]
+    if len(fields) == 1:
+        value = pc.utf8_slice_codeunits(keys, len(fields[0]) + 1)
+        return [pc.if_else(pc.match_substring(value, ","), _blank(value), keys)]
+    if texts is None:
+        texts = split_composite_keys(keys, fields)
+    return [_blank(texts[field]) for field in wanted]
+
+
+def split_composite_keys(keys: pa.StringArray, fields: Sequence[str]) -> dict[str, pa.StringArray]:
+    """Cut composite keys into their parts; null where a key has not these fields.
+
+    The parts are as written: `__null__` and `__empty__` stay. Values that contain `,field:` of
+    the next field are cut too early: the text does not tell.
+    """
+    pattern = ",".join(f"{re.escape(field)}:(?P<p{i}>.*?)" for i, field in enumerate(fields))
+    parts = pc.extract_regex(keys, f"(?s)^{pattern}$")
+    return {field: pc.struct_field(parts, f"p{i}") for i, field in enumerate(fields)}
+
+
+def extract_key_values(key: str, hash_fields: Sequence[str]) -> list[str | None]:
+    """Cut one key as `KeyGenUtils.extractRecordKeysByFields` does.
+
+    A value runs to the last `,` before the first `:` that has a `,` between it and the value's
+    own `:`. No value found means the whole key.
+    """
+    if "," not in key or ":" not in key:
+        return [key]
+    values: list[str | None] = []
+    start = 0
+    while start < len(key):
+        own = key.index(":", start)
+        comma = _last_comma_before_next_field(key, own)
+        if _is_hashed(key[start:own], hash_fields):
+            value = key[own + 1 : comma]
+            values.append({NULL_PART: None, EMPTY_PART: ""}.get(value, value))
+        start = len(key) if comma is None else comma + 1
+    return values or [key]
+
+
+def list_hashes(texts: Sequence[Texts]) -> Hashes:
+    """Return Java's List.hashCode of every row of `texts`, which are columns of equal length."""
+    if not texts:
+        raise InvalidError("bucket hash: want at least one column of texts, found none")
+    rows = len(texts[0])
+    flat = [_flatten(text) for text in texts]
+    if any(len(offsets) != rows + 1 for _, offsets in flat):
+        raise InvalidError(f"bucket hash: want columns of {rows} rows, found other lengths")
+    hashes = np.ones(rows, dtype=np.int32)
+    size = sum(int(offsets[-1] - offsets[0]) for _, offsets in flat)
+    enough = WARM_KERNEL_MIN_BYTES if is_numba_imported() else KERNEL_MIN_BYTES
+    fold = kernel.load_fold() if size >= enough else fold_numpy
+    for data, offsets in flat:
+        fold(data, offsets, hashes)
+    return hashes
+
+
+def fold_numpy(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], hashes: Hashes) -> None:
+    """Do what the kernel does, in numpy: the twin for small inputs.
+
+    31 is odd, so it has an inverse modulo 2**32: with P the running sum of `unit * 31**-i`,
+    the hash of the units [a, b) is `(P[b] - P[a]) * 31**(b - 1)`.
+    """
+    rows = len(hashes)
+    first = 0
+    while first < rows:
+        limit = offsets[first] + _CHUNK_UNITS
+        last = max(first + 1, int(np.searchsorted(offsets, limit, side="right")) - 1)
+        span = offsets[first : last + 1]
+        ends, units = _utf16(data[span[0] : span[-1]], span - span[0])
+        inverse, power = _powers(len(units))
+        sums = np.zeros(len(units) + 1, dtype=np.uint32)
+        np.cumsum(units * inverse[: len(units)], out=sums[1:], dtype=np.uint32)
+        value = (sums[ends[1:]] - sums[ends[:-1]]) * power[ends[1:]]
+        out = hashes[first:last].view(np.uint32)
+        out *= np.uint32(31)
+        out += value
+        first = last
+
+
+def new_bucket_file_id(bucket: int, uuid: str) -> str:
+    """Make the id of a new file group of `bucket`: its number replaces the head of a UUID.
+
+    >>> new_bucket_file_id(3, "01234567-ddab-4ae2-99e3-d6143d5759e1")
+    '00000003-ddab-4ae2-99e3-d6143d5759e1-0'
+    """
+    if not re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", uuid):
+        raise InvalidError(f"uuid {uuid!r}: want 36 characters, 8-4-4-4-12 in lower-case hex")
+    return f"{_bucket_prefix(bucket)}{uuid[8:]}-0"
+
+
+def fixed_bucket_file_id(bucket: int) -> str:
+    """Make the id that every writer gives `bucket` under non-blocking concurrency control."""
+    return f"{_bucket_prefix(bucket)}-0000-0000-0000-000000000000-0"
+
+
+def bucket_of_file_id(file_id: str) -> int | None:
+    """Return the bucket that a file id names, None if it names none.
+
+    >>> bucket_of_file_id("00000003-ddab-4ae2-99e3-d6143d5759e1-0")
+    3
+    """
+    return int(file_id[:8]) if re.match(r"[0-9]{8}-", file_id) else None
+
+
+def warm_up() -> None:
+    """Load the kernel and call it once, before a process is forked into workers."""
+    kernel.load_fold()(*_flatten(pa.array(["é"])), np.ones(1, dtype=np.int32))
+
+
+def _bucket_prefix(bucket: int) -> str:
+    if not 0 <= bucket < MAX_BUCKETS:
+        raise InvalidError(f"bucket {bucket}: want a number from 0 to {MAX_BUCKETS - 1}")
+    return f"{bucket:08d}"
+
+
+def _to_buckets(hashes: Hashes, num_buckets: int) -> Hashes:
+    if not 0 < num_buckets <= MAX_BUCKETS:
+        raise InvalidError(f"number of buckets: want 1 to {MAX_BUCKETS}, found {num_buckets}")
+    buckets: Hashes = (hashes & np.int32(0x7FFFFFFF)) % np.int32(num_buckets)
+    return buckets
+
+
+def _is_hashed(field: str, hash_fields: Sequence[str]) -> bool:
+    return list(hash_fields) in ([], [""]) or field in hash_fields
+
+
+def _blank(text: pa.StringArray) -> pa.StringArray:
+    """Turn the placeholders into empty text, which hashes as 0 like a null."""
+    placeholder = pc.is_in(text, pa.array([NULL_PART, EMPTY_PART], pa.string()))
+    return pc.if_else(placeholder, "", text)
+
+
+def _odd_keys(
+    keys: pa.StringArray,
+    fields: Sequence[str],
+    hash_fields: Sequence[str],
+    composite: bool,
+    texts: Mapping[str, pa.StringArray] | None,
+) -> pa.BooleanArray:
+    """Mark the keys that may not be cut where they were joined, or joined where they are cut."""
+    wanted = [field for field in fields if _is_hashed(field, hash_fields)]
+    strange = any("," in field or ":" in field for field in fields)
+    if strange or not composite or not wanted:
+        if not strange and not _holds_comma(keys):
+            return _all_false(len(keys))
+        both = pc.and_(pc.match_substring(keys, ","), pc.match_substring(keys, ":"))
+        if strange:
+            return both
+        names = "|".join(re.escape(field) for field in hash_fields if field)
+        return pc.and_(
+            both, pc.match_substring_regex(keys, f"(?:^|,)(?:{names}):" if names else ":")
+        )
+    if len(fields) == 1 or texts is None:
+        values = [pc.utf8_slice_codeunits(keys, len(fields[0]) + 1)]
+    else:
+        values = [texts[field].fill_null("") for field in fields]
+    if not any(_holds_comma(value) for value in values):
+        return _all_false(len(keys))
+    return reduce(pc.or_, (pc.match_substring_regex(value, "(?s),.*:") for value in values))
+
+
+def _holds_comma(texts: pa.StringArray) -> bool:
+    """Return whether any text holds a comma: one pass over the bytes, which most columns end at."""
+    data, _ = _flatten(texts)
+    return bool((data == ord(",")).any())
+
+
+def _all_false(rows: int) -> pa.BooleanArray:
+    return pa.array(np.zeros(rows, dtype=np.bool_))
+
+
+def _last_comma_before_next_field(key: str, own: int) -> int | None:
+    """Find the `,` that ends the value whose `:` is at `own`, None at the end of the key."""
+    colon = key.find(":", own + 1)
+    while colon >= 0:
+        comma = key.rfind(",", own, colon)
+        if comma > 0:
+            return comma
+        colon = key.find(":", colon + 1)
+    return None
+
+
+def _python_hash(values: Sequence[str | None]) -> int:
+    total = 1
+    for value in values:
+        units = np.frombuffer((value or "").encode("utf-16-le"), dtype="<u2")
+        part = 0
+        for unit in units.tolist():
+            part = (31 * part + unit) & _MASK
+        total = (31 * total + part) & _MASK
+    return total - (1 << 32) if total >> 31 else total
+
+
+def _flatten(text: Texts) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Return the bytes and len + 1 offsets of a column, nulls as empty texts."""
+    if not (pa.types.is_string(text.type) or pa.types.is_large_string(text.type)):
+        raise InvalidError(f"bucket hash: want texts, found {text.type}")
+    if text.null_count:
+        text = text.fill_null("")
+    if len(text) == 0:
+        return np.empty(0, np.uint8), np.zeros(1, np.int64)
+    _, offset_bytes, data_bytes = text.buffers()
+    width = np.int64 if pa.types.is_large_string(text.type) else np.int32
+    offsets = np.frombuffer(offset_bytes, width)[text.offset : text.offset + len(text) + 1]
+    return np.frombuffer(data_bytes or b"", np.uint8), offsets.astype(np.int64)
+
+
+def _utf16(
+    data: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
+    """Decode UTF-8 into UTF-16 units, and byte offsets into unit offsets."""
+    if not len(data) or data.max() < 0x80:
+        return ends, data.astype(np.uint32)
+    try:
+        units = np.frombuffer(data.tobytes().decode().encode("utf-16-le"), dtype="<u2")
+    except UnicodeDecodeError as error:
+        raise InvalidError(f"bucket hash: want UTF-8 texts, found {error}") from error
+    # A character has one unit, and a second one if its UTF-8 form has four bytes.
+    count = ((data & 0xC0) != 0x80).astype(np.int64) + (data >= 0xF0)
+    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(count)])
+    return before[ends], units.astype(np.uint32)
+
+
+def _powers(units: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+    """Return 31**-i for each unit, and 31**(b - 1) for each end b, modulo 2**32."""
+    global _POWERS  # noqa: PLW0603 - a table that only grows
+    if units >= len(_POWERS[0]):
+        size = max(units + 1, _CHUNK_UNITS + 1)
+        inverse = pow(31, -1, 1 << 32)
+        down = np.full(size, inverse, np.uint32)
+        down[0] = 1
+        up = np.full(size, 31, np.uint32)
+        up[0] = inverse
+        _POWERS = (np.cumprod(down, dtype=np.uint32), np.cumprod(up, dtype=np.uint32))
+    return _POWERS
+
+
+_POWERS = (np.empty(0, np.uint32), np.empty(0, np.uint32))

@@ -1,0 +1,191 @@
+"""What a commit wrote: HoodieCommitMetadata and HoodieReplaceCommitMetadata.
+
+The file is an Avro container of one record (`ocf`, `avro_models`), in timeline layout 1 the
+same fields as JSON (`json_record`). Attributes are Hudi's fields in snake_case; None is null.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Final, Self, cast
+
+from lakebed.format.names.instant_name import LAYOUT_1, LAYOUT_2
+from lakebed.format.timeline.avro_models import (
+    COMMIT_METADATA,
+    NAMESPACE,
+    REPLACE_COMMIT_METADATA,
+    WRITE_STAT,
+)
+from lakebed.format.timeline.json_record import JSON_MARK, decode_json_record
+from lakebed.format.timeline.ocf import Record, Schema, decode_record, encode_record
+
+NO_PREVIOUS_COMMIT: Final = "null"
+"""`prev_commit` of the first file of a file group: the word, not Avro's null."""
+
+KEEPS_COMMIT_TIMES: Final = "lakebed.keeps.commit.times"
+"""In the extra metadata of our log compactions: rows keep the commit time of who wrote them."""
+
+_COMMIT: Final = f"{NAMESPACE}.HoodieCommitMetadata"
+_REPLACE: Final = f"{NAMESPACE}.HoodieReplaceCommitMetadata"
+_REPLACED: Final = "partitionToReplaceFileIds"
+_READERS: Final[Mapping[str, Schema]] = {
+    _COMMIT: COMMIT_METADATA,
+    _REPLACE: REPLACE_COMMIT_METADATA,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeStats:
+    """Where the time of one file went, in milliseconds."""
+
+    total_scan_time: int | None = None
+    total_create_time: int | None = None
+    total_upsert_time: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteStat:
+    """What a commit did to one file. `path` is relative to the table and holds the partition."""
+
+    file_id: str | None = None
+    path: str | None = None
+    prev_commit: str | None = None
+    num_writes: int | None = None
+    num_deletes: int | None = None
+    num_update_writes: int | None = None
+    total_write_bytes: int | None = None
+    total_write_errors: int | None = None
+    partition_path: str | None = None
+    total_log_records: int | None = None
+    total_log_files: int | None = None
+    total_updated_records_compacted: int | None = None
+    num_inserts: int | None = None
+    total_log_blocks: int | None = None
+    total_corrupt_log_block: int | None = None
+    total_rollback_blocks: int | None = None
+    file_size_in_bytes: int | None = None
+    log_version: int | None = None
+    log_offset: int | None = None
+    base_file: str | None = None
+    log_files: tuple[str, ...] | None = None
+    cdc_stats: Mapping[str, int] | None = None
+    prev_base_file: str | None = None
+    min_event_time: int | None = None
+    max_event_time: int | None = None
+    runtime_stats: RuntimeStats | None = None
+    total_log_files_compacted: int | None = None
+    total_log_read_time_ms: int | None = None
+    total_log_size_compacted: int | None = None
+    temp_path: str | None = None
+    num_updates: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitMetadata:
+    """What one completed instant wrote, per partition.
+
+    `partition_to_replace_file_ids` names the file groups that end at this instant; it is
+    None for a commit that can replace none, and that decides the Avro record on disk.
+    """
+
+    partition_to_write_stats: Mapping[str, tuple[WriteStat, ...]] = field(default_factory=dict)
+    compacted: bool | None = False
+    extra_metadata: Mapping[str, str] = field(default_factory=dict)
+    operation_type: str | None = None
+    partition_to_replace_file_ids: Mapping[str, tuple[str, ...]] | None = None
+    version: int | None = None
+
+    @classmethod
+    def parse(cls, data: bytes, what: str, layout: int = LAYOUT_2) -> Self:
+        """Parse the file of a commit, or raise CorruptError that names `what`.
+
+        A null map reads as an empty one. A file may leave fields out, or have more. JSON is
+        read in timeline layout 1 only: in layout 2 Hudi refuses it, too.
+        """
+        name, values = _decode(data, what, layout)
+        stats = cast("dict[str, list[dict[str, object]]]", values["partitionToWriteStats"] or {})
+        replaced = cast("dict[str, list[str]]", values.get(_REPLACED) or {})
+        return cls(
+            partition_to_write_stats={p: tuple(map(_parse_stat, of)) for p, of in stats.items()},
+            compacted=cast("bool | None", values["compacted"]),
+            extra_metadata=cast("dict[str, str]", values["extraMetadata"] or {}),
+            operation_type=cast("str | None", values["operationType"]),
+            partition_to_replace_file_ids=(
+                {p: tuple(ids) for p, ids in replaced.items()} if name == _REPLACE else None
+            ),
+            version=cast("int | None", values["version"]),
+        )
+
+    def encode(self) -> bytes:
+        """Write the file of a completed commit, delta commit or replace commit."""
+        stats = {
+            partition: [_encode_stat(stat) for stat in of]
+            for partition, of in self.partition_to_write_stats.items()
+        }
+        values: dict[str, object] = {
+            "partitionToWriteStats": ("map", stats),
+            "compacted": self.compacted,
+            "extraMetadata": dict(self.extra_metadata),
+            "version": self.version,
+            "operationType": self.operation_type,
+        }
+        replaced = self.partition_to_replace_file_ids
+        if replaced is None:
+            return encode_record(COMMIT_METADATA, values)
+        values[_REPLACED] = {p: list(ids) for p, ids in replaced.items()}
+        return encode_record(REPLACE_COMMIT_METADATA, values)
+
+    def write_stats(self) -> Iterable[WriteStat]:
+        """Return the stats of all partitions."""
+        return (stat for stats in self.partition_to_write_stats.values() for stat in stats)
+
+
+def _decode(data: bytes, what: str, layout: int) -> tuple[str, Record]:
+    """Return the full name and the values of the record, in either form."""
+    if layout == LAYOUT_1 and data.startswith(JSON_MARK):
+        values = decode_json_record(data, what, REPLACE_COMMIT_METADATA)
+        # JSON does not say which record it is; only one of them has this field.
+        return (_COMMIT if values[_REPLACED] is None else _REPLACE), values
+    return decode_record(data, what, _READERS)
+
+
+def _camel(name: str) -> str:
+    head, *tail = name.split("_")
+    return head + "".join(word.capitalize() for word in tail)
+
+
+def _branch(record: Schema, name: str) -> str:
+    """Name the branch of an optional field that is not null, as fastavro names it."""
+    assert isinstance(record, dict)
+    found = cast("list[dict[str, list[Schema]]]", record["fields"])
+    branch = next(field["type"] for field in found if cast("object", field["name"]) == name)[1]
+    return str(branch["type"] if isinstance(branch, dict) else branch)
+
+
+_STAT_FIELDS: Final = {f.name: _camel(f.name) for f in fields(WriteStat)}
+_RUNTIME_FIELDS: Final = {f.name: _camel(f.name) for f in fields(RuntimeStats)}
+_NULL: Final = ("null", None)
+_STAT_BRANCHES: Final = {ours: _branch(WRITE_STAT, theirs) for ours, theirs in _STAT_FIELDS.items()}
+
+
+def _encode_stat(stat: WriteStat) -> dict[str, object]:
+    # With the branch of each union named, fastavro need not try a whole commit against each.
+    values: dict[str, object] = {}
+    for ours, theirs in _STAT_FIELDS.items():
+        value = getattr(stat, ours)
+        values[theirs] = _NULL if value is None else (_STAT_BRANCHES[ours], value)
+    if stat.runtime_stats is not None:
+        values["runtimeStats"] = {
+            theirs: getattr(stat.runtime_stats, ours) for ours, theirs in _RUNTIME_FIELDS.items()
+        }
+    return values
+
+
+def _parse_stat(values: dict[str, object]) -> WriteStat:
+    found = {ours: values[theirs] for ours, theirs in _STAT_FIELDS.items()}
+    if (log_files := cast("list[str] | None", found["log_files"])) is not None:
+        found["log_files"] = tuple(log_files)
+    if (runtime := cast("dict[str, int | None] | None", found["runtime_stats"])) is not None:
+        found["runtime_stats"] = RuntimeStats(
+            **{ours: runtime[theirs] for ours, theirs in _RUNTIME_FIELDS.items()}
+        )
+    return WriteStat(**cast("dict[str, None]", found))

@@ -1,0 +1,88 @@
+"""Records of the timeline as JSON: how timeline layout 1 keeps its commits.
+
+The keys are the fields of the Avro record that layout 2 has for the same thing (`avro_models`),
+so that schema says what a value may be. As in Hudi every key may be missing, and one that we do
+not know is dropped.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Final, cast
+
+from lakebed.errors import CorruptError
+from lakebed.format.timeline.ocf import Record, Schema
+
+JSON_MARK: Final = b"{"
+"""How such a file begins; an Avro container never does."""
+
+_LIMITS: Final = {"int": 1 << 31, "long": 1 << 63}
+_SHOWN: Final = 60
+
+
+def decode_json_record(data: bytes, what: str, schema: Schema) -> Record:
+    """Return the values of the one object in `data` in the fields of `schema`.
+
+    A field that is missing is None. Every failure is a CorruptError that names `what`.
+    """
+    try:
+        values = json.loads(data.decode("utf-8"))
+    # The decoder recurses for each bracket, and refuses numbers of thousands of digits.
+    except (ValueError, RecursionError) as error:
+        raise CorruptError(
+            f"{what}: want JSON, found {len(data)} bytes that are none, or not whole: {error}"
+        ) from error
+    record = _value(values, schema, what, "")
+    assert isinstance(record, dict), "the schema is a record"
+    return record
+
+
+def _value(value: object, schema: object, what: str, where: str) -> object:
+    """Check one value, and give it as a decoder of Avro would."""
+    if isinstance(schema, list):  # optional: the other branch is null
+        if value is None:
+            return None
+        schema = next(branch for branch in schema if branch != "null")
+    details = cast("Mapping[str, object]", schema) if isinstance(schema, Mapping) else {}
+    kind = details.get("type", schema)
+    if kind == "record" and isinstance(value, dict):
+        fields = cast("list[Mapping[str, object]]", details["fields"])
+        return {
+            str(field["name"]): _value(
+                value.get(field["name"]), field["type"], what, f"{where}.{field['name']}"
+            )
+            for field in fields
+        }
+    if kind == "map" and isinstance(value, dict):
+        # Java's maps may hold nulls, where Avro's may not: that is a key without a value.
+        return {
+            str(_text(key, what, where)): _value(item, details["values"], what, f"{where}[{key!r}]")
+            for key, item in value.items()
+            if item is not None
+        }
+    if kind == "array" and isinstance(value, list):
+        items = details["items"]
+        return [_value(item, items, what, f"{where}[{at}]") for at, item in enumerate(value)]
+    if kind == "string" and isinstance(value, str):
+        return _text(value, what, where)
+    if kind == "boolean" and isinstance(value, bool):
+        return value
+    limit = _LIMITS.get(str(kind))
+    if limit is not None and type(value) is int and -limit <= value < limit:
+        return value
+    raise _wrong(value, str(kind), what, where)
+
+
+def _text(value: str, what: str, where: str) -> str:
+    """Reject half of a surrogate pair, which no storage and no column can hold."""
+    if not value.isascii():
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError:
+            raise _wrong(value, "text", what, where) from None
+    return value
+
+
+def _wrong(value: object, wanted: str, what: str, where: str) -> CorruptError:
+    found = repr(value)
+    found = found if len(found) <= _SHOWN else f"{found[:_SHOWN]}..."
+    return CorruptError(f"{what}: {where.lstrip('.') or 'the file'}: want {wanted}, found {found}")

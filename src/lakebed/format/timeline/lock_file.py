@@ -1,0 +1,132 @@
+"""The lock files of a table: `.hoodie/.locks/table_lock.json`, and `.hoodie/lock` on a disk.
+
+The first is one line of JSON, as Hudi's StorageLockFile and StorageLockData have it:
+
+    {"expired":false,"validUntil":1700000000123,"owner":"6f2c..."}
+
+`validUntil` is in milliseconds since 1970 UTC. The file is written over and never
+deleted. Further fields are left alone, as Hudi does, which keeps them for later versions.
+
+The second is the one of Hudi's FileSystemBasedLockProvider, whose existence is the lock.
+Hudi's own is empty (older releases write a text for people). In ours stands
+
+    {"validUntil":  1700000000123,"writer":"lakebed","owner":"6f2c...","process":"...","guard":"..."}
+
+with `validUntil` always 15 characters wide, so that it can be renewed in place.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Self
+
+from lakebed.errors import CorruptError
+
+LOCK_FILE_PATH = ".hoodie/.locks/table_lock.json"
+LOCK_FILE_MAX_BYTES = 1 << 16
+CLOCK_DRIFT_MS = 500  # by how much the clocks of two writers may differ
+DISK_LOCK_PATH = ".hoodie/lock"
+VALID_UNTIL_OFFSET = len('{"validUntil":')
+_VALID_UNTIL_WIDTH = 15
+_WRITER = "lakebed"
+_END_OF_TIME_MS = 253_402_300_800_000  # the year 10000
+
+
+@dataclass(frozen=True, slots=True)
+class LockFile:
+    """Who holds a table, and until when.
+
+    >>> LockFile("own-1", 1700000000123).encode()
+    b'{"expired":false,"validUntil":1700000000123,"owner":"own-1"}'
+    """
+
+    owner: str
+    valid_until_ms: int
+    expired: bool = False
+
+    @classmethod
+    def parse(cls, data: bytes, name: str) -> Self:
+        """Parse the content of the file `name`."""
+        try:
+            found = json.loads(data)
+            owner, until, expired = found["owner"], found["validUntil"], found["expired"]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise _corrupt(data, name) from error
+        if (
+            type(owner) is not str
+            or type(expired) is not bool
+            or type(until) is not int
+            or not 0 <= until < _END_OF_TIME_MS
+        ):
+            raise _corrupt(data, name)
+        return cls(owner, until, expired)
+
+    def encode(self) -> bytes:
+        """Return the bytes that Hudi writes."""
+        fields = {"expired": self.expired, "validUntil": self.valid_until_ms, "owner": self.owner}
+        return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
+
+    def is_held(self, now_ms: int) -> bool:
+        """Return whether the owner still keeps others out, whoever's clock goes wrong a little."""
+        return not self.expired and now_ms <= self.valid_until_ms + CLOCK_DRIFT_MS
+
+
+@dataclass(frozen=True, slots=True)
+class DiskLockFile:
+    """What our own lock file on a disk says.
+
+    `process` names the process that holds it (`model.clock`), `guard` the operating system
+    lock that it holds as well (`commit.file_lock`).
+
+    >>> DiskLockFile("own-1", "m/12.7", "803:1f", 1700000000123).encode()[:45]
+    b'{"validUntil":  1700000000123,"writer":"lakeb'
+    """
+
+    owner: str
+    process: str
+    guard: str
+    valid_until_ms: int
+
+    @classmethod
+    def parse(cls, data: bytes) -> Self | None:
+        """Parse the content of a lock file; None for one that is not ours, as Hudi's are."""
+        try:
+            found = json.loads(data)
+            texts = [found[name] for name in ("writer", "owner", "process", "guard")]
+            until = found["validUntil"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return None
+        writer, owner, process, guard = texts
+        if (
+            writer != _WRITER
+            or any(type(text) is not str for text in texts)
+            or type(until) is not int
+            or not 0 <= until < _END_OF_TIME_MS
+        ):
+            return None
+        return cls(owner, process, guard, until)
+
+    def encode(self) -> bytes:
+        """Return the bytes of the file."""
+        fields = {
+            "writer": _WRITER,
+            "owner": self.owner,
+            "process": self.process,
+            "guard": self.guard,
+        }
+        rest = json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
+        return b'{"validUntil":' + self.encode_valid_until() + b"," + rest[1:].encode()
+
+    def encode_valid_until(self) -> bytes:
+        """Return the bytes that stand at VALID_UNTIL_OFFSET."""
+        return f"{self.valid_until_ms:{_VALID_UNTIL_WIDTH}}".encode()
+
+    def is_held(self, now_ms: int) -> bool:
+        """Return whether the owner still keeps others out, whoever's clock goes wrong a little."""
+        return now_ms <= self.valid_until_ms + CLOCK_DRIFT_MS
+
+
+def _corrupt(data: bytes, name: str) -> CorruptError:
+    return CorruptError(
+        f'lock file {name}: want {{"expired":<true or false>,"validUntil":<epoch ms>,'
+        f'"owner":"<text>"}}, got {data[:120]!r}; delete it if no writer is at work'
+    )

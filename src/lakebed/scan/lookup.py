@@ -1,0 +1,143 @@
+"""Find rows by their keys: which slices can hold which keys, one sorted pass over each."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from lakebed.format.names.record_key import join_key_texts, key_texts
+from lakebed.index.spelling import keys_are_ours, odd_folder
+from lakebed.model.executor import LocalExecutor, TaskId
+from lakebed.scan.prune import folders_follow_columns, has_known_keys, prune_buckets
+from lakebed.scan.scan import Scan
+from lakebed.table.config.partitions import partition_column
+from lakebed.table.files.file_group import FileSlice
+from lakebed.table.read.constraints import Constraints
+from lakebed.table.read.key_filter import KeyFilter
+from lakebed.table.read.source_cache import SourceCache
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """The keys to look for in one slice: those of the scan's key filter, or rows like `like`."""
+
+    scan: Scan
+    slice_: FileSlice
+    cache: SourceCache
+    like: pa.RecordBatch | None = None
+
+
+def look_up(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> pa.Table:
+    """Return the rows of `scan` whose keys are in `keys`: the key columns, and perhaps the partition's.
+
+    Without partition columns every partition is searched. A key that is not there gives no row.
+    Where keys are not stored, or not as we spell them, the key columns of all rows are searched.
+    """
+    names = keys.schema.names
+    read = replace(scan, columns=tuple(dict.fromkeys((*scan.columns, *names))))
+    known = has_known_keys(scan.view.config) and cache.verdict(
+        "keys are ours",
+        lambda: keys_are_ours(scan.view.storage, scan.view.config, scan.view.schema, scan.slices),
+    )
+    probes = plan_probes(read, keys, cache) if known else _plan_search(read, keys, cache)
+    found = sorted(LocalExecutor().run(_probe, probes, "look up"))
+    schema = pa.schema([read.full_schema.field(name) for name in read.columns])
+    table = pa.Table.from_batches([batch for _, rows in found for batch in rows], schema)
+    if len(names) > len(scan.view.config.record_key_fields):
+        # Where folders do not follow the columns, other partitions were searched too.
+        table = table.filter(_is_among(table.select(names), keys))
+    return table.select(list(scan.columns))
+
+
+def _is_among(rows: pa.Table | pa.RecordBatch, asked: pa.RecordBatch) -> pa.Array:
+    """Return for each row whether `asked`, of the same columns, has one like it; null equals null."""
+    numbers = np.zeros(rows.num_rows + asked.num_rows, dtype=np.int64)
+    for name in asked.schema.names:
+        held = rows.column(name)
+        chunks = held.chunks if isinstance(held, pa.ChunkedArray) else [held]
+        both = pa.chunked_array([*chunks, asked.column(name)])
+        coded = both.combine_chunks().dictionary_encode(null_encoding="encode")
+        pairs = numbers * len(coded.dictionary) + coded.indices.to_numpy()
+        # Counted anew for each column, so that the products stay small.
+        numbers = np.unique(pairs, return_inverse=True)[1]
+    return pa.array(np.isin(numbers[: rows.num_rows], numbers[rows.num_rows :]))
+
+
+def plan_probes(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> list[Probe]:
+    """Return each slice that can hold one of the keys, with those that it can hold."""
+    probes = []
+    for partition, texts in _by_partition(scan, keys).items():
+        key_filter = KeyFilter.of(keys=texts)
+        slices: Iterable[FileSlice] = scan.slices
+        if partition is not None:
+            slices = [slice_ for slice_ in slices if slice_.group.partition == partition]
+        slices = prune_buckets(
+            scan.view.config, scan.view.schema, Constraints({}), key_filter, slices
+        )
+        narrow = replace(scan, slices=(), key_filter=key_filter)
+        probes += [Probe(narrow, slice_, cache) for slice_ in slices]
+    return probes
+
+
+def _plan_search(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> list[Probe]:
+    """Return each slice that can hold one of the keys, whose text is not known."""
+    fields = scan.view.config.record_key_fields
+    join_key_texts(key_texts({name: keys.column(name) for name in fields}, fields), True)
+    folders = _folders(scan, keys)
+    kept = {folder for folder in folders or () if folder is not None}
+    narrow = replace(scan, slices=(), key_filter=None)
+    return [
+        Probe(narrow, slice_, cache, keys)
+        for slice_ in scan.slices
+        if folders is None or slice_.group.partition in kept
+    ]
+
+
+def _by_partition(scan: Scan, keys: pa.RecordBatch) -> Mapping[str | None, Sequence[str]]:
+    """Spell the keys, by partition where they say it and folders follow; None is all partitions."""
+    config = scan.view.config
+    fields = config.record_key_fields
+    texts = key_texts({name: keys.column(name) for name in fields}, fields)
+    spelled = [join_key_texts(texts, config.composite_key)]
+    if config.composite_key and len(fields) == 1:
+        # Some releases of Hudi wrote the bare value of a single field, as if not composite.
+        spelled.append(texts[fields[0]])
+    folders = _folders(scan, keys)
+    places: dict[str | None, list[str]] = defaultdict(list)
+    for column in spelled:
+        for number, text in enumerate(column.to_pylist()):
+            folder = None if folders is None else folders[number]
+            if folders is None or folder is not None:
+                places[folder].append(text)
+    return dict(places)
+
+
+def _folders(scan: Scan, keys: pa.RecordBatch) -> list[str | None] | None:
+    """Return the folder of each key, None for one of which there can be none.
+
+    None instead of a list where the keys do not say it, or folders do not follow from columns.
+    """
+    config = scan.view.config
+    if not set(keys.schema.names).issuperset(config.partition_fields):
+        return None
+    there = {slice_.group.partition for slice_ in scan.slices}
+    if (
+        not folders_follow_columns(config)
+        or odd_folder(config, scan.view.schema, there) is not None
+    ):
+        return None
+    found: list[str | None] = partition_column(keys, config, strict=False).to_pylist()
+    return found
+
+
+def _probe(probe: Probe, task: TaskId) -> tuple[int, list[pa.RecordBatch]]:
+    scan, slice_ = probe.scan, probe.slice_
+    sources = probe.cache.get(slice_, lambda: scan.sources(slice_))
+    rows = scan.read(slice_, scan.columns, None, sources)
+    if probe.like is None:
+        return task.partition, list(rows)
+    names = probe.like.schema.names
+    found = (batch.filter(_is_among(batch.select(names), probe.like)) for batch in rows)
+    return task.partition, [batch for batch in found if batch.num_rows]

@@ -1,0 +1,332 @@
+"""Which file slices and keys a predicate leaves to be read: by partition, key and bucket.
+
+Nothing is read here. What is skipped cannot hold a row that satisfies the predicate, given
+that each row lies in the folder and has the record key that its own columns spell; where a
+table or a value leaves a doubt, nothing is skipped.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import pyarrow as pa
+
+from lakebed.errors import CorruptError, LakebedError
+from lakebed.format.names.bucket import bucket_of_file_id, key_buckets
+from lakebed.format.names.java_text import column_text
+from lakebed.format.names.meta_columns import META_FIELDS, RECORD_KEY
+from lakebed.format.names.partition_path import parse_partition_path
+from lakebed.format.names.record_key import EMPTY_PART
+from lakebed.table.config.partitions import time_level
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.config.writer_index import BucketIndex
+from lakebed.table.files.file_group import FileSlice
+from lakebed.table.read.constraints import (
+    Allowed,
+    Constraints,
+    Value,
+    column_value,
+    parse_constraints,
+)
+from lakebed.table.read.key_filter import KeyFilter
+
+MAX_KEYS = 10_000
+_GENERATORS = ("hoodie.table.keygenerator.type", "hoodie.table.keygenerator.class")
+_SLASHED_DATES = "hoodie.datasource.write.slash.separated.date.partitioning"
+_MOVES_ROWS = ".index.update.partition.path"
+_BUCKETS_BY_PARTITION = "hoodie.bucket.index.partition.expressions"
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What is left to read, and what the predicate demands of the rows in it.
+
+    A `key_filter` holds for every slice; None is all keys. The predicate itself must still
+    be asked.
+    """
+
+    slices: tuple[FileSlice, ...]
+    key_filter: KeyFilter | None
+    constraints: Constraints
+
+
+def prune_slices(
+    config: TableConfig, schema: pa.Schema, where: str | None, slices: Iterable[FileSlice]
+) -> Pruned:
+    """Return the slices, in their order, and keys that can satisfy `where`.
+
+    `schema` is the table's, with or without meta columns.
+    """
+    meta = [field for field in META_FIELDS if field.name not in schema.names]
+    constraints = parse_constraints(where, pa.schema([*meta, *schema]))
+    if constraints.is_impossible:
+        return Pruned((), KeyFilter(keys=()), constraints)
+    keys = key_filter(config, schema, constraints)
+    kept = prune_partitions(config, schema, constraints, slices)
+    return Pruned(prune_buckets(config, schema, constraints, keys, kept), keys, constraints)
+
+
+def prune_partitions(
+    config: TableConfig, schema: pa.Schema, constraints: Constraints, slices: Iterable[FileSlice]
+) -> tuple[FileSlice, ...]:
+    """Leave out the slices in whose folder no row can be that fulfils `constraints`.
+
+    The default folder holds null and the empty text, so its level rules nothing out.
+    """
+    tests = {
+        field: test
+        for field in config.partition_fields
+        if (allowed := constraints.columns.get(field)) is not None
+        and (test := _FolderTest.of(field, schema, allowed, config)) is not None
+    }
+    kept = tuple(slices)
+    if not tests or not folders_follow_columns(config):
+        return kept
+    folders = {slice_.group.partition for slice_ in kept}
+    open_ = {folder for folder in folders if _may_hold(folder, tests, config)}
+    return tuple(slice_ for slice_ in kept if slice_.group.partition in open_)
+
+
+def key_filter(
+    config: TableConfig, schema: pa.Schema, constraints: Constraints
+) -> KeyFilter | None:
+    """Return the record keys that rows which fulfil `constraints` can have, None for all.
+
+    Exact keys, if there are at most MAX_KEYS; else, for a composite key, what keys begin with
+    by as many leading fields as that allows. A value that holds a `,` makes a prefix that other
+    keys share, never one that misses a key.
+    """
+    if not _has_keys(config):
+        return None
+    stated = constraints.values(RECORD_KEY)
+    if stated is not None and len(stated) <= MAX_KEYS:
+        return KeyFilter.of(keys=list(map(str, stated)))
+    fields = config.record_key_fields
+    if not fields or not _is_generator_known(config):
+        return None
+    leading = _leading_values(fields, constraints)
+    parts = [_texts(values, schema, field) for field, values in zip(fields, leading, strict=False)]
+    if len(parts) == len(fields):
+        # A key without any value is refused by every writer.
+        rows = [row for row in product(*parts) if any(row)]
+        return KeyFilter.of(keys=[key for row in rows for key in _spellings(config, row)])
+    if not parts or not config.composite_key:
+        return None
+    return KeyFilter.of(prefixes=[f"{_join(fields, row)}," for row in product(*parts)])
+
+
+def prune_buckets(
+    config: TableConfig,
+    schema: pa.Schema,
+    constraints: Constraints,
+    keys: KeyFilter | None,
+    slices: Iterable[FileSlice],
+) -> tuple[FileSlice, ...]:
+    """Leave out the slices of buckets to which no wanted key hashes.
+
+    `keys` is what `key_filter` gave. A file id that is no bucket's is kept; one beyond the
+    index's number of buckets shows that another index wrote the table, and all are kept.
+    """
+    kept = tuple(slices)
+    index = config.index
+    if not isinstance(index, BucketIndex) or _BUCKETS_BY_PARTITION in config.properties:
+        return kept
+    if not _is_generator_known(config):
+        return kept
+    wanted = _wanted_buckets(config, index, schema, constraints, keys)
+    if wanted is None:
+        return kept
+    found = [bucket_of_file_id(slice_.group.file_id) for slice_ in kept]
+    if any(bucket is not None and bucket >= index.buckets for bucket in found):
+        return kept
+    return tuple(
+        slice_
+        for slice_, bucket in zip(kept, found, strict=True)
+        if bucket is None or bucket in wanted
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _FolderTest:
+    """What the text of one level must be: one of `texts`, or a value that is allowed."""
+
+    allowed: Allowed
+    kind: pa.DataType
+    texts: frozenset[str] | None
+
+    @classmethod
+    def of(
+        cls, field: str, schema: pa.Schema, allowed: Allowed, config: TableConfig
+    ) -> "_FolderTest | None":
+        if field in config.timestamp_fields:
+            spelled = _time_texts(field, schema, allowed, config)
+            return None if spelled is None else cls(allowed, schema.field(field).type, spelled)
+        if allowed.values is None:
+            return cls(allowed, schema.field(field).type, None)
+        texts = frozenset(_texts(allowed.values, schema, field))
+        # Storage drops empty and dotted folder names, so such a value's folder has another name.
+        plain = config.partition_style.url_encode or not any(map(_changes_as_path, texts))
+        return cls(allowed, schema.field(field).type, texts) if plain else None
+
+    def passes(self, text: str | None) -> bool:
+        """Return whether the folder of `text` can hold a wanted row; None is the default one."""
+        if text is None:
+            return True
+        if self.texts is not None:
+            return text in self.texts
+        value = column_value(text, self.kind)
+        return value is None or self.allowed.holds(value)
+
+
+def _time_texts(
+    field: str, schema: pa.Schema, allowed: Allowed, config: TableConfig
+) -> frozenset[str] | None:
+    """Return the folders of times that are allowed; None if they cannot be told.
+
+    A range of times need not be one of texts. Null lies in the folder of its own time.
+    """
+    if allowed.values is None:
+        return None
+    column = pa.array(list(allowed.values), schema.field(field).type)
+    try:
+        paths = time_level(column, field, config).to_pylist()
+    except LakebedError:
+        return None  # a value of which no writer makes a folder
+    style = config.partition_style
+    return frozenset(str(parse_partition_path(path, [field], style)[0]) for path in paths)
+
+
+def _changes_as_path(text: str) -> bool:
+    return text != "" and any(part in ("", ".", "..") for part in text.split("/"))
+
+
+def _may_hold(folder: str, tests: dict[str, _FolderTest], config: TableConfig) -> bool:
+    fields = config.partition_fields
+    try:
+        texts = parse_partition_path(folder, fields, config.partition_style)
+    except CorruptError:
+        return True  # not spelled as this table spells its folders
+    levels = zip(fields, texts, strict=True)
+    return all(tests[field].passes(text) for field, text in levels if field in tests)
+
+
+def folders_follow_columns(config: TableConfig) -> bool:
+    """Return whether each row lies in the folder that its own partition columns spell."""
+    keygen = config.timestamp_keygen
+    unsure = keygen is None or not keygen.is_zone_known
+    if not _is_generator_known(config) or (config.timestamp_fields and unsure):
+        return False
+    properties = config.properties
+    # A global index that does not move rows leaves them in the folder of their first write.
+    stays = [text for name, text in properties.items() if name.endswith(_MOVES_ROWS)]
+    is_moved = all(text.strip().lower() == "true" for text in stays)
+    return is_moved and properties.get(_SLASHED_DATES, "false").strip().lower() == "false"
+
+
+def has_known_keys(config: TableConfig) -> bool:
+    """Return whether rows store their record keys, and a key generator that we know made them."""
+    return _has_keys(config) and _is_generator_known(config)
+
+
+def _is_generator_known(config: TableConfig) -> bool:
+    """Return whether the table names a key generator that we know; one may also be guessed."""
+    return config.key_generator is not None and any(map(config.properties.get, _GENERATORS))
+
+
+def _has_keys(config: TableConfig) -> bool:
+    """Return whether every row of the table stores its record key."""
+    properties = config.properties
+    populate = properties.get("hoodie.populate.meta.fields", "true").strip().lower()
+    mode = properties.get("hoodie.meta.fields.mode", "ALL").strip().upper()
+    return populate == "true" and mode == "ALL"
+
+
+def _leading_values(fields: Sequence[str], constraints: Constraints) -> list[frozenset[Value]]:
+    """Return the values of the first fields, as far as they are finite and few in product."""
+    found: list[frozenset[Value]] = []
+    count = 1
+    for field in fields:
+        values = constraints.values(field)
+        count *= MAX_KEYS + 1 if values is None else len(values)
+        if values is None or count > MAX_KEYS:
+            break
+        found.append(values)
+    return found
+
+
+def _texts(values: Iterable[Value], schema: pa.Schema, field: str) -> list[str]:
+    """Spell values of a column as writers do in keys and folders."""
+    column = pa.array(list(values), schema.field(field).type)
+    texts: list[str] = column_text(column, field).to_pylist()
+    return texts
+
+
+def _join(fields: Sequence[str], row: Sequence[str]) -> str:
+    pairs = zip(fields, row, strict=False)
+    return ",".join(f"{field}:{text or EMPTY_PART}" for field, text in pairs)
+
+
+def _spellings(config: TableConfig, row: Sequence[str]) -> list[str]:
+    fields = config.record_key_fields
+    if not config.composite_key:
+        return list(row)
+    # Of a single field some releases of Hudi wrote the bare value, as if not composite.
+    return [_join(fields, row), *(row if len(fields) == 1 else ())]
+
+
+def _wanted_buckets(
+    config: TableConfig,
+    index: BucketIndex,
+    schema: pa.Schema,
+    constraints: Constraints,
+    keys: KeyFilter | None,
+) -> frozenset[int] | None:
+    if keys is not None and keys.keys is not None:
+        texts: Sequence[str] | None = keys.keys
+    else:
+        texts = _stand_in_keys(config, index, schema, constraints)
+    if texts is None:
+        return None
+    # As if plain: then the text alone decides how a key is cut, also for one that an older
+    # release spelled as a bare value.
+    found = key_buckets(
+        pa.array(texts, pa.string()),
+        config.record_key_fields,
+        index.hash_fields,
+        index.buckets,
+        composite=False,
+    )
+    return frozenset(found.tolist())
+
+
+def _stand_in_keys(
+    config: TableConfig, index: BucketIndex, schema: pa.Schema, constraints: Constraints
+) -> list[str] | None:
+    """Return keys that hash as all wanted ones do, though not all of their fields are known.
+
+    Hudi cuts the hashed values out of the key's text again, so a field that is not known must
+    not be able to hold a `,`: `n` = "x,id:7" would add an id to the key.
+    """
+    fields, hashed = config.record_key_fields, index.hash_fields
+    if not config.composite_key or not hashed or not set(hashed) <= set(fields):
+        return None
+    if any("," in field or ":" in field for field in fields):
+        return None
+    known = {field: values for field in fields if (values := constraints.values(field)) is not None}
+    others = [field for field in fields if field not in known]
+    if not set(hashed) <= known.keys() or not all(_is_free_of_commas(schema, f) for f in others):
+        return None
+    if math.prod(map(len, known.values())) > MAX_KEYS:
+        return None
+    parts = [_texts(known[f], schema, f) if f in known else ["0"] for f in fields]
+    return [_join(fields, row) for row in product(*parts)]
+
+
+def _is_free_of_commas(schema: pa.Schema, field: str) -> bool:
+    if field not in schema.names:
+        return False
+    kind = schema.field(field).type
+    fits = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
+    moments = (pa.types.is_date, pa.types.is_timestamp)
+    return any(is_kind(kind) for is_kind in (*fits, *moments))

@@ -1,0 +1,301 @@
+"""What one read touches: slices, columns and keys, settled before the first row.
+
+An incremental read is a scan of other slices, which keeps the rows of its commits only.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.expr.predicate import Predicate
+from lakebed.format.names.data_names import BaseFileName, parse_data_name
+from lakebed.format.names.meta_columns import COMMIT_TIME, META_FIELDS, RECORD_KEY
+from lakebed.merge.align import align
+from lakebed.merge.rule import Merger
+from lakebed.model.packing import file_cost
+from lakebed.scan.prune import prune_slices
+from lakebed.table.changes.column_types import check_column_types
+from lakebed.table.changes.commit_range import RangeCommit
+from lakebed.table.changes.incremental import incremental_slices, written_groups
+from lakebed.table.changes.log_compactions import superseded_files
+from lakebed.table.changes.named import gone
+from lakebed.table.changes.past_slices import GroupHistory, PastSlice
+from lakebed.table.changes.touched_keys import logged_keys
+from lakebed.table.files.damage import check_whole
+from lakebed.table.files.file_group import FileGroupId, FileSlice, LogFile, LostFile
+from lakebed.table.read.key_filter import KeyFilter
+from lakebed.table.read.log_reader import slice_sources
+from lakebed.table.read.row_group_filter import RowGroupFilter
+from lakebed.table.read.run_source import RunSource
+from lakebed.table.read.slice_reader import read_slice
+from lakebed.table.snapshot import Snapshot
+from lakebed.table.view import TableView
+from lakebed.timeline.timeline import COMMIT_ACTIONS
+
+# About what is read of a large file to find a few keys in it.
+_FEW_KEYS_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """One read of a table as of one moment; it travels to workers.
+
+    `slices` are those that may hold a row that is asked for, `key_filter` the keys that such a
+    row can have. With `commits` only rows count that one of these instants wrote, and of a slice
+    they are merged among themselves; `wholes` are the slices with all that was there, for logs
+    that hold a part of a row.
+    """
+
+    view: TableView
+    columns: tuple[str, ...]
+    where: str | None
+    slices: tuple[FileSlice, ...]
+    key_filter: KeyFilter | None
+    commits: tuple[str, ...] | None = None
+    wholes: Mapping[FileGroupId, PastSlice] = field(default_factory=dict)
+
+    @property
+    def full_schema(self) -> pa.Schema:
+        """Return the meta columns and the table's."""
+        return pa.schema([*META_FIELDS, *self.view.schema])
+
+    @property
+    def cost_bytes(self) -> int:
+        """Estimate the work of reading it.
+
+        Of files that are asked for a few keys most row groups are left out.
+        """
+        if self.key_filter is None or not self.key_filter.is_few:
+            return sum(slice_.cost_bytes for slice_ in self.slices)
+        files = [file for slice_ in self.slices for file in slice_.files]
+        return sum(file_cost(min(file.size_bytes, _FEW_KEYS_BYTES), 1) for file in files)
+
+    def empty(self) -> pa.Table:
+        """Return a table of its columns without rows."""
+        return pa.schema([self.full_schema.field(name) for name in self.columns]).empty_table()
+
+    def predicate(self) -> Predicate | None:
+        """Parse `where`; UnsupportedError for what is outside the grammar."""
+        return None if self.where is None else Predicate.parse(self.where, self.full_schema)
+
+    def columns_with(self, predicate: Predicate | None) -> list[str]:
+        """Return the columns to read: those asked for, and those that the predicate looks at."""
+        return list(dict.fromkeys((*self.columns, *(predicate.columns if predicate else ()))))
+
+    def check_readable(self) -> None:
+        """Look at the logs of one slice, so that a kind that is not read shows in the call.
+
+        Slices that are known to be damaged are refused by name.
+
+        The others are looked at when they are read: opening every log here would cost more than
+        most reads.
+        """
+        check_whole(self.slices)
+        merged = next((slice_ for slice_ in self.slices if slice_.needs_merge), None)
+        if merged is not None:
+            self.sources(merged)
+
+    def sources(self, slice_: FileSlice) -> Sequence[RunSource]:
+        """Return the runs of a slice."""
+        return slice_sources(self.view, slice_)
+
+    def read(
+        self,
+        slice_: FileSlice,
+        columns: Sequence[str],
+        predicate: Predicate | None,
+        sources: Sequence[RunSource] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one slice, merged, filtered where a predicate is given."""
+        if self.commits is None:
+            batches = self._read(slice_, columns, predicate, sources)
+        else:
+            batches = self._read_commits(slice_, columns, predicate, pa.array(self.commits))
+        for batch in batches:
+            kept = batch if predicate is None else predicate.filter(batch)
+            if kept.num_rows:
+                yield kept
+
+    def _read_commits(
+        self,
+        slice_: FileSlice,
+        columns: Sequence[str],
+        predicate: Predicate | None,
+        commits: pa.StringArray,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the commits.
+
+        Unless versions are resolved in sequence, one that lost against a row of no commit of them
+        comes too, as in Hudi.
+        """
+        wanted = list(dict.fromkeys([*columns, RECORD_KEY, COMMIT_TIME]))
+        if self.view.config.is_lsm_tree:
+            keys = self.key_filter or self._written_keys(slice_)
+            for batch in self._read(slice_, wanted, predicate, key_filter=keys):
+                ours = pc.is_in(batch.column(COMMIT_TIME), value_set=commits)
+                yield batch.filter(ours).select(columns)
+            return
+        whole = self._whole_of_parts(slice_)
+        merged = self._read(whole or slice_, wanted, predicate)
+        if whole is not None or slice_.base_file is None or not slice_.needs_merge:
+            for batch in merged:
+                ours = pc.is_in(batch.column(COMMIT_TIME), value_set=commits)
+                yield batch.filter(ours).select(columns)
+            return
+        logged = self._read(replace(slice_, base_file=None), wanted, predicate)
+        schema = pa.schema([self.full_schema.field(name) for name in wanted])
+        for rows, logs in align(merged, logged, RECORD_KEY, schema):
+            ours = pc.is_in(rows.column(COMMIT_TIME), value_set=commits)
+            yield rows.filter(ours).select(columns)
+            others = rows.column(RECORD_KEY).filter(pc.invert(ours))
+            lost = logs.filter(pc.is_in(logs.column(RECORD_KEY), value_set=others))
+            counts = pc.is_in(lost.column(COMMIT_TIME), value_set=commits)
+            yield lost.filter(counts).select(columns)
+
+    def _written_keys(self, slice_: FileSlice) -> KeyFilter | None:
+        """Return the keys that the logs of the commits touch; None where any key may be wanted.
+
+        A base file may hold rows of any commit that completed before it was planned, and so may a
+        log that a log compaction wrote. Of other logs all rows are of their own commit.
+        """
+        assert self.commits is not None
+        base, ours = slice_.base_file, set(self.commits)
+        if base is None or base.name.instant >= min(ours) or not slice_.needs_merge:
+            return None
+
+        def may_hold(log: LogFile) -> bool:
+            commit = self.view.timeline.completed(log.name.instant)
+            own = commit is not None and commit.plan_action in COMMIT_ACTIONS
+            return log.name.instant in ours or not own
+
+        logs = tuple(filter(may_hold, slice_.log_files))
+        return logged_keys(self.view, slice_, logs)
+
+    def _whole_of_parts(self, slice_: FileSlice) -> FileSlice | None:
+        """Return all of a slice some of whose rows are parts: what they lack is in older files.
+
+        Hudi 1.2.0 gives rows of broken text there.
+        """
+        if not slice_.needs_merge or not any(source.partial for source in self.sources(slice_)):
+            return None
+        past = self.wholes[slice_.group]
+        if past.lost is not None:
+            raise gone("changed columns of rows", past.lost)
+        return past.slice_
+
+    def _read(
+        self,
+        slice_: FileSlice,
+        columns: Sequence[str],
+        predicate: Predicate | None,
+        sources: Sequence[RunSource] | None = None,
+        key_filter: KeyFilter | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        row_groups = None
+        if predicate is not None:
+            row_groups = RowGroupFilter(predicate.bound, self.full_schema)
+        return read_slice(
+            self.view,
+            slice_,
+            columns,
+            key_filter=key_filter or self.key_filter,
+            row_groups=row_groups,
+            sources=sources,
+        )
+
+
+def plan_scan(
+    snapshot: Snapshot,
+    columns: Sequence[str],
+    where: str | None,
+    merger: Merger | None = None,
+    *,
+    read_optimized: bool = False,
+) -> Scan:
+    """Settle which slices a read touches.
+
+    A read-optimized one takes base files alone, however old, and merges nothing.
+    """
+    slices = snapshot.slices
+    if read_optimized:
+        alone = (
+            replace(slice_, log_files=(), damage=tuple(filter(_is_base, slice_.damage)))
+            for slice_ in slices
+        )
+        slices = tuple(s for s in alone if s.base_file is not None or s.damage)
+    return _scan(snapshot, slices, columns, where, merger)
+
+
+def _is_base(file: LostFile) -> bool:
+    return isinstance(parse_data_name(file.path.rpartition("/")[2]), BaseFileName)
+
+
+def plan_incremental(
+    snapshot: Snapshot,
+    commits: Sequence[RangeCommit],
+    columns: Sequence[str],
+    where: str | None,
+    merger: Merger | None = None,
+) -> Scan:
+    """Settle which slices a read of what `commits` wrote touches."""
+    ignored = superseded_files(snapshot, commits)
+    if snapshot.config.is_lsm_tree:
+        return _plan_standing(snapshot, commits, ignored, columns, where, merger)
+    slices = incremental_slices(snapshot.storage, commits, ignored)
+    _check_types(snapshot, commits, slices, columns)
+    merged = frozenset(slice_.group for slice_ in slices if slice_.needs_merge)
+    history = GroupHistory(snapshot, commits, merged, ignored)
+    wholes = {
+        group: history.slice_at(group, commits[-1].completion, inclusive=True) for group in merged
+    }
+    scan = _scan(snapshot, slices, columns, where, merger)
+    return replace(scan, commits=tuple(commit.requested for commit in commits), wholes=wholes)
+
+
+def _check_types(
+    snapshot: Snapshot,
+    commits: Sequence[RangeCommit],
+    slices: Sequence[FileSlice],
+    columns: Sequence[str],
+) -> None:
+    written_by = {file.name.instant for slice_ in slices for file in slice_.files}
+    check_column_types(snapshot, commits, written_by, columns)
+
+
+def _plan_standing(
+    snapshot: Snapshot,
+    commits: Sequence[RangeCommit],
+    ignored: frozenset[str],
+    columns: Sequence[str],
+    where: str | None,
+    merger: Merger | None,
+) -> Scan:
+    """Settle a read of the rows of `commits` that stand once all of them have completed."""
+    groups = written_groups(commits)
+    history = GroupHistory(snapshot, commits, groups, ignored)
+    slices: list[FileSlice] = []
+    for group in sorted(groups):
+        past = history.slice_at(group, commits[-1].completion, inclusive=True)
+        if past.lost is not None:
+            raise gone(f"rows written from {commits[0].completion} on", past.lost)
+        if past.slice_ is not None:
+            slices.append(past.slice_)
+    _check_types(snapshot, commits, slices, columns)
+    scan = _scan(snapshot, slices, columns, where, merger)
+    return replace(scan, commits=tuple(commit.requested for commit in commits))
+
+
+def _scan(
+    snapshot: Snapshot,
+    slices: Sequence[FileSlice],
+    columns: Sequence[str],
+    where: str | None,
+    merger: Merger | None,
+) -> Scan:
+    view = snapshot.view(merger)
+    pruned = prune_slices(snapshot.config, snapshot.schema, where, slices)
+    if any(slice_.needs_merge for slice_ in pruned.slices):
+        _ = view.rule  # refused here rather than by a task
+    return Scan(view, tuple(columns), where, tuple(pruned.slices), pruned.key_filter)

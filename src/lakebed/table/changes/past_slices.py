@@ -1,0 +1,202 @@
+"""File groups as they were: the slice of a group when a given commit had just been completed."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from lakebed.errors import UnsupportedError
+from lakebed.format.names.instant_name import Action
+from lakebed.format.timeline.commit_metadata import CommitMetadata
+from lakebed.model.instant import Instant
+from lakebed.table.changes.commit_range import RangeCommit, archived_commits
+from lakebed.table.changes.named import DataFile, lost_file, named_data_files
+from lakebed.table.config.table_config import TableType
+from lakebed.table.files.file_group import (
+    BaseFile,
+    FileGroupId,
+    FileSlice,
+    PendingCompaction,
+    build_slices,
+    latest_slice,
+)
+from lakebed.table.snapshot import Snapshot
+from lakebed.timeline.archived import find_archived, read_completions
+
+
+@dataclass(frozen=True, slots=True)
+class PastSlice:
+    """A slice of the past, None where the group held nothing, and a file of it that is gone."""
+
+    slice_: FileSlice | None
+    lost: str | None = None
+
+
+@dataclass(frozen=True)
+class GroupHistory:
+    """All files that the `groups` ever had, as far as commits and storage know of them.
+
+    A file that a commit names and cleaning has taken stays in its slice, so that the slice is
+    known to be incomplete. `commits` are those of the range; archived ones are among them.
+    Files in `ignored` are left out.
+    """
+
+    snapshot: Snapshot
+    commits: Collection[RangeCommit]
+    groups: frozenset[FileGroupId]
+    ignored: frozenset[str] = frozenset()
+
+    def slice_at(self, group: FileGroupId, completion: Instant, *, inclusive: bool) -> PastSlice:
+        """Return the slice of `group` after or before the commit that completed at `completion`."""
+        found = self._build(group, self._files.get(group, {}), completion, inclusive)
+        archived = self._in_archive if self._is_doubtful(found) else self._logs_of(found)
+        if archived:
+            files = {**self._files.get(group, {}), **archived.get(group, {})}
+            found = self._build(group, files, completion, inclusive)
+        if found is None:
+            return PastSlice(None)
+        return PastSlice(found, lost_file(found, self._sizes))
+
+    def _build(
+        self, group: FileGroupId, files: dict[str, DataFile], completion: Instant, inclusive: bool
+    ) -> FileSlice | None:
+        if group.column_group:
+            raise UnsupportedError(
+                f"file group {group}: column groups are not read by this release"
+            )
+        then = [file for file in files.values() if self._is_then(file, completion, inclusive)]
+        pending = [plan for plan in self._pending.get(group, ()) if plan.instant < completion]
+        apart = self.snapshot.config.is_lsm_tree
+        return latest_slice(
+            build_slices(group, then, self._slicing_time, pending, tombstones=apart)
+        )
+
+    def _is_then(self, file: DataFile, completion: Instant, inclusive: bool) -> bool:
+        if file.name.instant in self._compactions:
+            # From its plan on it holds what readers see below later logs, and keeps these apart.
+            return file.name.instant < completion
+        done = self._completion_of(file.name.instant)
+        return done < completion or (inclusive and done == completion)
+
+    @cached_property
+    def _pending(self) -> Mapping[FileGroupId, tuple[PendingCompaction, ...]]:
+        """Return the compactions that are still pending, where logs keep apart from their plan on."""
+        return self.snapshot.pending if self.snapshot.config.is_lsm_tree else {}
+
+    @cached_property
+    def _compactions(self) -> frozenset[Instant]:
+        """Return the full compactions, where they change nothing that a read shows."""
+        if not self.snapshot.config.is_lsm_tree:
+            return frozenset()
+        active = (
+            instant.requested
+            for instant in self.snapshot.timeline.instants
+            if instant.is_completed and instant.plan_action is Action.COMPACTION
+        )
+        told = (c.requested for c in self.commits if c.metadata.operation_type == "COMPACT")
+        return frozenset([*active, *told, *self._archived_compactions()])
+
+    def _archived_compactions(self) -> Iterator[Instant]:
+        """Yield the archived compactions that wrote base files which are still there."""
+        if self.snapshot.config.table_type is not TableType.MERGE_ON_READ:
+            return
+        storage, folder = self.snapshot.storage, self.snapshot.config.history_path
+        timeline = self.snapshot.timeline
+        bases = {
+            file.name.instant
+            for files in self._files.values()
+            for file in files.values()
+            if isinstance(file, BaseFile) and timeline.is_archived(file.name.instant)
+        }
+        for instant in sorted(bases.intersection(self._completions)):
+            row = find_archived(storage, instant, Action.COMMIT, folder)
+            if row is not None and row.metadata is not None:
+                metadata = CommitMetadata.parse(row.metadata, f"archived commit {instant}")
+                if metadata.operation_type == "COMPACT":
+                    yield instant
+
+    def _is_doubtful(self, found: FileSlice | None) -> bool:
+        """Return whether files that nothing but the archive knows of may belong to a slice.
+
+        Cleaning takes the oldest slices of a group first, so what is there is the newest of its
+        time, unless a savepoint kept it while later ones went.
+        """
+        if self.snapshot.timeline.first_active is None or not self._completions:
+            return False
+        if found is None or found.base_file is None:
+            return True
+        archived = self.snapshot.timeline.is_archived(found.base_file.name.instant)
+        return archived and bool(self.snapshot.timeline.select(Action.SAVEPOINT))
+
+    def _logs_of(self, found: FileSlice | None) -> dict[FileGroupId, dict[str, DataFile]]:
+        """Return the files that archived commits may have put onto a slice that they began.
+
+        A cleaning that is under way, or died, has taken some of them and left the others.
+        """
+        on_read = self.snapshot.config.table_type is TableType.MERGE_ON_READ
+        if found is None or found.base_file is None or not on_read or not self._completions:
+            return {}
+        is_old = self.snapshot.timeline.is_archived(found.base_file.name.instant)
+        return self._in_recent_archive if is_old else {}
+
+    @cached_property
+    def _in_recent_archive(self) -> dict[FileGroupId, dict[str, DataFile]]:
+        """Read of the archive what is not older than the oldest base file of the groups."""
+        bases = (
+            file.name.instant
+            for files in self._files.values()
+            for file in files.values()
+            if isinstance(file, BaseFile)
+        )
+        oldest = min(bases)
+        # One that began before the base file and ended after it has put its logs onto it.
+        later = (began for began, ended in self._completions.items() if ended >= oldest)
+        first = min(later, default=None)
+        return {} if first is None else self._read_archive(first)
+
+    def _completion_of(self, instant: Instant) -> Instant:
+        """Return when a commit was completed; one of which nobody knows was before all others."""
+        active = self.snapshot.timeline.completion_of(instant)
+        return active or self._completions.get(instant, "")
+
+    def _slicing_time(self, instant: Instant) -> Instant:
+        return self._completions.get(instant) or self.snapshot.completion_of(instant)
+
+    @cached_property
+    def _completions(self) -> dict[Instant, Instant]:
+        """Return the completion times of archived commits."""
+        folder = self.snapshot.config.history_path
+        return read_completions(self.snapshot.storage, folder)
+
+    @cached_property
+    def _sizes(self) -> dict[str, int]:
+        return {file.path: file.size_bytes for file in self.snapshot.files}
+
+    @cached_property
+    def _files(self) -> dict[FileGroupId, dict[str, DataFile]]:
+        found: dict[FileGroupId, dict[str, DataFile]] = defaultdict(dict)
+        self._add(found, self.snapshot.files)
+        for instant in self.snapshot.timeline.commits:
+            metadata = self.snapshot.commits.read(instant)
+            self._add(found, named_data_files(instant.requested, metadata, is_read=False))
+        for commit in self.commits:
+            self._add(found, named_data_files(commit.requested, commit.metadata, is_read=False))
+        return found
+
+    @cached_property
+    def _in_archive(self) -> dict[FileGroupId, dict[str, DataFile]]:
+        return self._read_archive(None)
+
+    def _read_archive(self, first: Instant | None) -> dict[FileGroupId, dict[str, DataFile]]:
+        found: dict[FileGroupId, dict[str, DataFile]] = defaultdict(dict)
+        for requested, _, metadata in archived_commits(self.snapshot, first):
+            self._add(found, named_data_files(requested, metadata, is_read=False))
+        return found
+
+    def _add(
+        self, found: dict[FileGroupId, dict[str, DataFile]], files: Iterable[DataFile]
+    ) -> None:
+        for file in files:
+            group = FileGroupId(file.partition, file.name.file_id, file.name.column_group)
+            if group in self.groups and file.path not in self.ignored:
+                found[group][file.path] = file

@@ -1,0 +1,1 @@
+"""What a table says of itself: properties, schema, keys, index, merge mode."""

@@ -1,0 +1,214 @@
+"""Which version of a key survives, as `hoodie.properties` says it.
+
+    hoodie.record.merge.mode           the mode; absent in version 6
+    hoodie.compaction.payload.class    a class of Hudi's or somebody's own; up to version 8
+    hoodie.record.merge.strategy.id    a UUID of zeros: the payload class decides
+    hoodie.table.partial.update.mode   from version 9: which columns of the winner give way
+    hoodie.record.merge.property.*     from version 9: what the payload classes had built in
+
+From version 9 on Hudi spells its own payload classes by the other properties and keeps their
+names in `hoodie.table.legacy.payload.class`, which decides nothing. Up to version 8 the classes
+are run as they are: of those only what Apache Hudi 1.2.0 was seen to do is here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from lakebed.errors import OptionError, UnsupportedError
+from lakebed.merge.rule import Fill
+
+PARTIAL_UPDATE_MODE = "hoodie.table.partial.update.mode"
+PAYLOAD_CLASS = "hoodie.compaction.payload.class"
+STRATEGY_ID = "hoodie.record.merge.strategy.id"
+
+_MODE = "hoodie.record.merge.mode"
+_PROPERTY = "hoodie.record.merge.property."
+_DELETE_FIELD = _PROPERTY + "hoodie.payload.delete.field"
+_DELETE_MARKER = _PROPERTY + "hoodie.payload.delete.marker"
+_UNAVAILABLE = _PROPERTY + "hoodie.write.partial.update.unavailable.value"
+_LEGACY_PAYLOAD = "hoodie.table.legacy.payload.class"
+_PAYLOAD_STRATEGY = "00000000-0000-0000-0000-000000000000"
+_PARTIAL_SINCE = 9
+
+
+class MergeMode(StrEnum):
+    """Which version of a key survives. On-disk words of Hudi; do not change."""
+
+    COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
+    EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
+    # A merger or payload class of somebody's own: rows that need no merge are still read.
+    CUSTOM = "CUSTOM"
+
+
+_STRATEGIES = {
+    MergeMode.COMMIT_TIME_ORDERING: "ce9acb64-bde0-424c-9b91-f6ebba25356d",
+    MergeMode.EVENT_TIME_ORDERING: "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
+    MergeMode.CUSTOM: _PAYLOAD_STRATEGY,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MergeSettings:
+    """What the properties of a table say of its merge.
+
+    `delete_marker` is the column and the value by which a row says that it is a delete. The rest
+    is as in a MergeRule.
+    """
+
+    mode: MergeMode
+    fill: Fill | None = None
+    natural_deletes: bool = False
+    delete_marker: tuple[str, str] | None = None
+
+
+_CUSTOM = MergeSettings(MergeMode.CUSTOM)
+_COMMIT_TIME = MergeSettings(MergeMode.COMMIT_TIME_ORDERING)
+_EVENT_TIME = MergeSettings(MergeMode.EVENT_TIME_ORDERING)
+_MODEL = "org.apache.hudi.common.model."
+_NON_DEFAULTS = _MODEL + "OverwriteNonDefaultsWithLatestAvroPayload"
+_PARTIAL_UPDATE = _MODEL + "PartialUpdateAvroPayload"
+_AWS_DMS = _MODEL + "AWSDmsAvroPayload"
+_POSTGRES = _MODEL + "debezium.PostgresDebeziumAvroPayload"
+_MYSQL = _MODEL + "debezium.MySqlDebeziumAvroPayload"
+_DMS_DELETE = ("Op", "D")
+_DEBEZIUM_DELETE = ("_change_operation_type", "d")
+_DEBEZIUM_ORDERING = {
+    _POSTGRES: ("_event_lsn",),
+    _MYSQL: ("_event_bin_file", "_event_pos"),
+}
+_PLAIN_PAYLOADS = {
+    _MODEL + "OverwriteWithLatestAvroPayload": _COMMIT_TIME,
+    _MODEL + "DefaultHoodieRecordPayload": _EVENT_TIME,
+    _MODEL + "EventTimeAvroPayload": _EVENT_TIME,
+}
+_PAYLOADS = {
+    **_PLAIN_PAYLOADS,
+    _NON_DEFAULTS: MergeSettings(MergeMode.COMMIT_TIME_ORDERING, Fill()),
+    _PARTIAL_UPDATE: MergeSettings(MergeMode.EVENT_TIME_ORDERING, Fill()),
+    _AWS_DMS: MergeSettings(MergeMode.COMMIT_TIME_ORDERING, delete_marker=_DMS_DELETE),
+    _POSTGRES: MergeSettings(
+        MergeMode.EVENT_TIME_ORDERING,
+        Fill("__debezium_unavailable_value"),
+        delete_marker=_DEBEZIUM_DELETE,
+    ),
+    _MYSQL: MergeSettings(MergeMode.EVENT_TIME_ORDERING, delete_marker=_DEBEZIUM_DELETE),
+}
+# Up to version 8. Not here: the payload of Debezium for Postgres, with which Hudi 1.2.0 leaves the
+# marker of an unavailable value in the row, and that for MySQL, which compares `_event_seq` as two
+# numbers.
+_OLD_PAYLOADS = {
+    **_PLAIN_PAYLOADS,
+    _NON_DEFAULTS: _PAYLOADS[_NON_DEFAULTS],
+    _PARTIAL_UPDATE: MergeSettings(MergeMode.EVENT_TIME_ORDERING, Fill(), natural_deletes=True),
+    _AWS_DMS: _PAYLOADS[_AWS_DMS],
+}
+
+
+def parse_merge(
+    properties: Mapping[str, str], version: int, ordering: tuple[str, ...], where: str
+) -> MergeSettings:
+    """Return the settings; the mode is CUSTOM for what is not known here."""
+    found = _by_mode(properties, version, where)
+    if version >= _PARTIAL_SINCE:
+        found = _with_partial_updates(found, properties)
+    if found.natural_deletes and len(ordering) > 1:
+        # The payload class knows one ordering field.
+        return _CUSTOM
+    mode = found.mode
+    if mode is MergeMode.EVENT_TIME_ORDERING and not ordering:
+        mode = MergeMode.COMMIT_TIME_ORDERING
+    marker = _delete_marker(properties) or found.delete_marker
+    return MergeSettings(mode, found.fill, found.natural_deletes, marker)
+
+
+def payload_properties(payload: str, ordering: tuple[str, ...], version: int) -> dict[str, str]:
+    """Spell a payload class of Hudi's as the properties that Hudi gives to a new table."""
+    known = _payloads(version)
+    if payload not in known:
+        raise OptionError(
+            f"option {PAYLOAD_CLASS}={payload}: in table version {version} want one of "
+            f"{', '.join(known)}, or none and a merger of your own"
+        )
+    wanted = _DEBEZIUM_ORDERING.get(payload, ordering)
+    if ordering != wanted:
+        raise OptionError(
+            f"option {PAYLOAD_CLASS}={payload}: want ordering={list(wanted)}, by which Hudi orders "
+            f"these changes, found {list(ordering)}"
+        )
+    settings = known[payload]
+    if settings.mode is MergeMode.EVENT_TIME_ORDERING and not ordering:
+        raise OptionError(f"option {PAYLOAD_CLASS}={payload}: want ordering=<column> with it")
+    if version < _PARTIAL_SINCE:
+        plain = payload in _PLAIN_PAYLOADS
+        mode = settings.mode if plain else MergeMode.CUSTOM
+        return {_MODE: mode, PAYLOAD_CLASS: payload, STRATEGY_ID: _STRATEGIES[mode]}
+    found = {_MODE: str(settings.mode), _LEGACY_PAYLOAD: payload}
+    if settings.fill is not None:
+        marker = settings.fill.marker
+        found[PARTIAL_UPDATE_MODE] = "IGNORE_DEFAULTS" if marker is None else "FILL_UNAVAILABLE"
+        if marker is not None:
+            found[_UNAVAILABLE] = marker
+    if settings.delete_marker is not None:
+        found[_DELETE_FIELD], found[_DELETE_MARKER] = settings.delete_marker
+    return found
+
+
+def check_partial_updates(options: Mapping[str, str], version: int) -> None:
+    """Reject partial updates that a new table of `version` cannot be given by `options`."""
+    text = options.get(PARTIAL_UPDATE_MODE)
+    if text is None:
+        return
+    if version < _PARTIAL_SINCE:
+        raise OptionError(
+            f"option {PARTIAL_UPDATE_MODE}={text}: want table version {_PARTIAL_SINCE} or later, "
+            f"found {version}"
+        )
+    marker = _UNAVAILABLE.removeprefix(_PROPERTY)
+    if text.upper() == "FILL_UNAVAILABLE" and not (options.get(marker) or PAYLOAD_CLASS in options):
+        raise OptionError(f"option {PARTIAL_UPDATE_MODE}={text}: want {marker} with it")
+
+
+def _payloads(version: int) -> Mapping[str, MergeSettings]:
+    return _OLD_PAYLOADS if version < _PARTIAL_SINCE else _PAYLOADS
+
+
+def _by_mode(properties: Mapping[str, str], version: int, where: str) -> MergeSettings:
+    text = properties.get(_MODE, "").strip().upper()
+    payload = properties.get(PAYLOAD_CLASS, "").strip()
+    if text and text not in MergeMode.__members__:
+        raise UnsupportedError(f"{where}: {_MODE}={text} is not understood")
+    if text and text != MergeMode.CUSTOM:
+        return MergeSettings(MergeMode(text))
+    if not text and not payload:
+        # Without ordering fields this becomes the other mode.
+        return _EVENT_TIME
+    # From version 9 on, and for the classes that are a mode, CUSTOM means something else.
+    if text and (version >= _PARTIAL_SINCE or payload in _PLAIN_PAYLOADS):
+        return _CUSTOM
+    by_payload = payload in _PLAIN_PAYLOADS or _is_by_payload(properties)
+    return _payloads(version).get(payload, _CUSTOM) if by_payload else _CUSTOM
+
+
+def _is_by_payload(properties: Mapping[str, str]) -> bool:
+    """Return whether the payload class decides; version 6 has the strategy under an older name."""
+    return properties.get(STRATEGY_ID, "").strip() in ("", _PAYLOAD_STRATEGY)
+
+
+def _with_partial_updates(found: MergeSettings, properties: Mapping[str, str]) -> MergeSettings:
+    text = properties.get(PARTIAL_UPDATE_MODE, "").strip()
+    if not text or found.mode is MergeMode.CUSTOM:
+        return found
+    if text == "IGNORE_DEFAULTS":
+        return replace(found, fill=Fill())
+    if text == "FILL_UNAVAILABLE":
+        marker = properties.get(_UNAVAILABLE)
+        # Without a marker nothing equals it.
+        return replace(found, fill=None if marker is None else Fill(marker))
+    return _CUSTOM
+
+
+def _delete_marker(properties: Mapping[str, str]) -> tuple[str, str] | None:
+    field = properties.get(_DELETE_FIELD, "").strip()
+    marker = properties.get(_DELETE_MARKER, "").strip()
+    return (field, marker) if field and marker else None

@@ -1,0 +1,20 @@
+"""The partitions of Hudi's metadata table, as `hoodie.properties` names them."""
+
+from lakebed.table.config.property_values import names
+from lakebed.table.config.table_config import TableConfig
+
+LIVE = "hoodie.table.metadata.partitions"
+BEING_BUILT = "hoodie.table.metadata.partitions.inflight"
+# What Hudi derives from the files by itself and builds anew without being asked. Anything else
+# (record_index, secondary_index_*, expr_index_*, and what is yet to come) somebody asked for.
+_DERIVED = frozenset({"files", "column_stats", "partition_stats", "bloom_filters"})
+
+
+def metadata_partitions(config: TableConfig, key: str = LIVE) -> tuple[str, ...]:
+    """Return the partitions that are in use, or with BEING_BUILT those that are not ready yet."""
+    return names(config.properties.get(key, ""))
+
+
+def asked_indexes(config: TableConfig) -> tuple[str, ...]:
+    """Return the indexes that somebody asked for, and would miss."""
+    return tuple(name for name in metadata_partitions(config) if name not in _DERIVED)

@@ -1,0 +1,75 @@
+"""`.hoodie/hoodie.properties`: made once, read at every open, changed through a backup.
+
+Like Hudi we write the backup before the file is replaced, and fall back to it when the
+file is missing or its checksum does not fit.
+"""
+
+from collections.abc import Mapping
+
+from lakebed.errors import CorruptError, ExistsError, NotFoundError
+from lakebed.format.files.properties import encode_properties, parse_properties
+from lakebed.storage.storage import Storage
+from lakebed.table.config.table_config import TableConfig
+
+PROPERTIES_PATH = ".hoodie/hoodie.properties"
+BACKUP_PATH = ".hoodie/hoodie.properties.backup"
+_SIDECAR_PATH = ".hoodie/.hoodie.properties.crc"
+
+
+def create_properties(storage: Storage, properties: Mapping[str, str]) -> TableConfig:
+    """Make the table: one atomic put, so of two that create it one wins."""
+    config = TableConfig.parse(properties, f"{storage.url}: new table")
+    # Hudi cannot open a table, even an empty one, without these folders.
+    storage.make_folder(config.history_path)
+    try:
+        storage.put_if_absent(PROPERTIES_PATH, encode_properties(properties, _COMMENT))
+    except ExistsError:
+        raise ExistsError(
+            f"{storage.url}: a table exists here already; open it with open_table"
+        ) from None
+    return config
+
+
+def load_config(storage: Storage) -> TableConfig:
+    """Read what the table says of itself."""
+    try:
+        return _read(storage, PROPERTIES_PATH)
+    except (NotFoundError, CorruptError) as error:
+        try:
+            return _read(storage, BACKUP_PATH)
+        except NotFoundError:
+            if isinstance(error, NotFoundError):
+                raise NotFoundError(
+                    f"{storage.url}: no table here ({PROPERTIES_PATH} is missing); "
+                    "a first write or create_table makes one"
+                ) from None
+            raise error from None
+
+
+def update_properties(storage: Storage, changes: Mapping[str, str]) -> TableConfig:
+    """Change properties of an existing table; ChangedError if somebody else just did."""
+    etag = storage.head(PROPERTIES_PATH).etag
+    merged = {**_read(storage, PROPERTIES_PATH).properties, **changes}
+    updated = TableConfig.parse(merged, f"{storage.url}: changed properties")
+    storage.put(BACKUP_PATH, storage.read(PROPERTIES_PATH))
+    # The checksum that Hadoop's local file system keeps beside a file of Hudi's: with an old
+    # one Hudi could not open the table, without one it does not check.
+    storage.delete(_SIDECAR_PATH)
+    storage.put_if_unchanged(PROPERTIES_PATH, encode_properties(merged, _COMMENT), etag)
+    storage.delete(BACKUP_PATH)
+    return updated
+
+
+_COMMENT = ("Properties of a Hudi table, written by Lakebed",)
+
+
+def _read(storage: Storage, path: str) -> TableConfig:
+    where = f"{storage.url}: {path}"
+    data = storage.read(path)
+    # Every writer ends every line; half of the last value could name another timeline.
+    if not data.endswith((b"\n", b"\r")):
+        raise CorruptError(f"{where}: want a line end at the end, found none: the file was cut")
+    properties = parse_properties(data, where)
+    if not properties:
+        raise CorruptError(f"{where}: holds no properties; the file was cut")
+    return TableConfig.parse(properties, where)

@@ -1,0 +1,329 @@
+"""What `hoodie.properties` says of a table, checked and typed.
+
+Everything that changes which rows a reader sees is either understood here or refused
+by name; the raw properties stay available for what nobody interprets.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Self
+
+from lakebed.errors import ChecksumError, CorruptError, InvalidError, UnsupportedError
+from lakebed.format.files.properties import table_checksum
+from lakebed.format.names.instant_name import LAYOUT_1, LAYOUT_2
+from lakebed.format.names.partition_path import PartitionStyle, PartKind, parse_part_kinds
+from lakebed.format.names.record_key import KeyGenerator
+from lakebed.format.names.timestamp_keygen import TimestampKeygen
+from lakebed.merge.rule import Fill
+from lakebed.table.config.merge_mode import MergeMode, parse_merge
+from lakebed.table.config.property_values import (
+    flag,
+    names,
+    partition_names,
+    required,
+    size_bytes,
+    whole_number,
+)
+from lakebed.table.config.timeline_paths import history_path, timeline_path
+from lakebed.table.config.writer_index import WriterIndex, parse_index
+from lakebed.timeline.layout import layout_of
+
+TABLE_VERSIONS = (8, 9, 10)
+"""What we write."""
+READ_ONLY_VERSION = 6
+"""What we read and do not write: Hudi 0.14 and 0.15, timeline layout 1."""
+EXPECTED_ROWS = "lakebed.expected.rows"
+DROPPED_COLUMNS = "lakebed.dropped.columns"
+_READ_BUFFER = "compaction_log_streaming_read_buffer"
+_PARTITION_FIELDS = "hoodie.table.partition.fields"
+
+
+class TableType(StrEnum):
+    """How a file group takes new rows. On-disk words of Hudi; do not change."""
+
+    COPY_ON_WRITE = "COPY_ON_WRITE"
+    MERGE_ON_READ = "MERGE_ON_READ"
+
+
+class Layout(StrEnum):
+    """How the runs of a file group lie: any order, or sorted runs. Do not change."""
+
+    DEFAULT = "default"
+    LSM_TREE = "lsm_tree"
+
+
+class ConcurrencyMode(StrEnum):
+    """How writers share a table. Words of Hudi; do not change."""
+
+    # One at a time: a writer has the lock from begin to end, and the others wait.
+    SINGLE_WRITER = "SINGLE_WRITER"
+    # All at once: of two that touch the same file group the later one to end is refused.
+    OPTIMISTIC = "OPTIMISTIC_CONCURRENCY_CONTROL"
+    # All at once, and rows that are only appended never conflict.
+    NON_BLOCKING = "NON_BLOCKING_CONCURRENCY_CONTROL"
+
+
+@dataclass(frozen=True, slots=True)
+class TableConfig:
+    """The settled facts about one table."""
+
+    name: str
+    database: str
+    table_type: TableType
+    version: int
+    initial_version: int
+    record_key_fields: tuple[str, ...]
+    partition_fields: tuple[str, ...]
+    ordering_fields: tuple[str, ...]
+    key_generator: KeyGenerator | None
+    partition_style: PartitionStyle
+    timestamp_keygen: TimestampKeygen | None
+    merge_mode: MergeMode
+    fill: Fill | None
+    natural_deletes: bool
+    layout: Layout
+    index: WriterIndex | None
+    delete_marker: tuple[str, str] | None
+    read_buffer_bytes: int
+    distribution_mode: str
+    concurrency: ConcurrencyMode
+    zone: str
+    timeline_path: str
+    history_path: str
+    create_schema: str | None
+    properties: Mapping[str, str] = field(repr=False)
+
+    @property
+    def dropped_columns(self) -> tuple[str, ...]:
+        """Return the columns that `drop_column` took away, whose values older files still hold."""
+        text = self.properties.get(DROPPED_COLUMNS)
+        if text is None:
+            return ()
+        try:
+            held = json.loads(text)
+        except ValueError:
+            held = None
+        if not isinstance(held, list) or not all(isinstance(name, str) for name in held):
+            raise CorruptError(f"{DROPPED_COLUMNS}={text}: expected a JSON list of column names")
+        return tuple(held)
+
+    @property
+    def expected_rows(self) -> int | None:
+        """Return how many rows its creator expected; None where none were named."""
+        found = whole_number(self.properties, EXPECTED_ROWS, 0, self.name)
+        return found or None
+
+    @property
+    def timeline_layout(self) -> int:
+        """Return `hoodie.timeline.layout.version`."""
+        return layout_of(self.timeline_path)
+
+    @property
+    def composite_key(self) -> bool:
+        """Return whether a record key is spelled `field:value,...`."""
+        generator = self.key_generator
+        return generator is not None and generator.is_composite(self.record_key_fields)
+
+    @property
+    def has_meta_columns(self) -> bool:
+        """Return whether files hold record keys and commit times; else columns spell the keys."""
+        return self.properties.get("hoodie.populate.meta.fields", "true").strip().lower() != "false"
+
+    @property
+    def is_lsm_tree(self) -> bool:
+        """Whether versions of a key are resolved in sequence, base file first."""
+        return self.layout is Layout.LSM_TREE
+
+    @property
+    def keeps_tombstones(self) -> bool:
+        """Whether deletes may carry ordering values that outlast a full compaction."""
+        by_event_time = self.merge_mode is MergeMode.EVENT_TIME_ORDERING
+        return self.is_lsm_tree and by_event_time and not self.natural_deletes
+
+    @property
+    def timestamp_fields(self) -> tuple[str, ...]:
+        """Return the partition fields whose folders are formatted times."""
+        if self.key_generator is KeyGenerator.CUSTOM:
+            kinds = parse_part_kinds(self.properties.get(_PARTITION_FIELDS, "")) or {}
+            return tuple(name for name, kind in kinds.items() if kind is PartKind.TIMESTAMP)
+        return self.partition_fields if self.key_generator is KeyGenerator.TIMESTAMP else ()
+
+    @classmethod
+    def parse(cls, properties: Mapping[str, str], where: str) -> Self:
+        """Check `properties` as found at `where`; refuse by name what we do not understand."""
+        name = required(properties, "hoodie.table.name", where)
+        database = properties.get("hoodie.database.name", "")
+        _check_sum(properties, database, name, where)
+        version = _version(properties, where)
+        _check_shape(properties, where)
+        ordering = names(
+            properties.get("hoodie.table.ordering.fields")
+            or properties.get("hoodie.table.precombine.field", "")
+        )
+        merge = parse_merge(properties, version, ordering, where)
+        keys = names(properties.get("hoodie.table.recordkey.fields", ""))
+        partition_fields = partition_names(properties.get(_PARTITION_FIELDS, ""))
+        generator = _key_generator(properties, keys, partition_fields)
+        style = PartitionStyle(
+            hive_style=flag(properties, "hoodie.datasource.write.hive_style_partitioning"),
+            url_encode=flag(properties, "hoodie.datasource.write.partitionpath.urlencode"),
+        )
+        return cls(
+            name=name,
+            database=database,
+            table_type=_table_type(properties, where),
+            version=version,
+            initial_version=whole_number(
+                properties, "hoodie.table.initial.version", version, where
+            ),
+            record_key_fields=keys,
+            partition_fields=partition_fields,
+            ordering_fields=ordering,
+            key_generator=generator,
+            partition_style=style,
+            timestamp_keygen=_timestamp_keygen(properties, generator, partition_fields),
+            merge_mode=merge.mode,
+            fill=merge.fill,
+            natural_deletes=merge.natural_deletes,
+            layout=_layout(properties, where),
+            index=parse_index(properties, keys, where),
+            delete_marker=merge.delete_marker,
+            read_buffer_bytes=size_bytes(properties, _READ_BUFFER, 10 << 20),
+            distribution_mode=properties.get("write.distribution-mode", "").strip().lower(),
+            concurrency=_concurrency(properties, where),
+            zone=_zone(properties, where),
+            timeline_path=timeline_path(properties, _layout_of(version), where),
+            history_path=history_path(properties, _layout_of(version), where),
+            create_schema=properties.get("hoodie.table.create.schema") or None,
+            properties=dict(properties),
+        )
+
+
+def _check_sum(properties: Mapping[str, str], database: str, name: str, where: str) -> None:
+    stored = properties.get("hoodie.table.checksum")
+    expected = table_checksum(database, name)
+    if stored is not None and stored.strip() != expected:
+        raise ChecksumError(
+            f"{where}: hoodie.table.checksum is {stored!r}, but {database!r}.{name!r} gives"
+            f" {expected}; the file was cut or edited"
+        )
+
+
+def _version(properties: Mapping[str, str], where: str) -> int:
+    version = whole_number(properties, "hoodie.table.version", 0, where)
+    if version not in (READ_ONLY_VERSION, *TABLE_VERSIONS):
+        raise UnsupportedError(
+            f"{where}: table version {version or 'missing'}; this release reads "
+            f"{', '.join(map(str, (READ_ONLY_VERSION, *TABLE_VERSIONS)))}"
+        )
+    layout = whole_number(properties, "hoodie.timeline.layout.version", 0, where)
+    wanted = _layout_of(version)
+    if layout != wanted:
+        raise UnsupportedError(
+            f"{where}: timeline layout {layout or 'missing'}; want {wanted} in table version {version}"
+        )
+    return version
+
+
+def _layout_of(version: int) -> int:
+    return LAYOUT_1 if version == READ_ONLY_VERSION else LAYOUT_2
+
+
+def _check_shape(properties: Mapping[str, str], where: str) -> None:
+    wanted = (
+        ("hoodie.table.base.file.format", "PARQUET"),
+        ("hoodie.table.format", "native"),
+        ("hoodie.table.multiple.base.file.formats.enable", "false"),
+        ("hoodie.datasource.write.drop.partition.columns", "false"),
+    )
+    for key, value in wanted:
+        found = properties.get(key, value)
+        if found.lower() != value.lower():
+            raise UnsupportedError(f"{where}: {key}={found}; this release reads {value} only")
+    if properties.get("hoodie.bootstrap.base.path"):
+        raise UnsupportedError(f"{where}: bootstrapped tables are not read")
+
+
+def _table_type(properties: Mapping[str, str], where: str) -> TableType:
+    text = properties.get("hoodie.table.type", TableType.COPY_ON_WRITE)
+    try:
+        return TableType(text.strip().upper())
+    except ValueError:
+        raise CorruptError(
+            f"{where}: hoodie.table.type={text!r}; want COPY_ON_WRITE or MERGE_ON_READ"
+        ) from None
+
+
+def _layout(properties: Mapping[str, str], where: str) -> Layout:
+    text = properties.get("hoodie.table.storage.layout", Layout.DEFAULT).strip().lower()
+    try:
+        return Layout(text)
+    except ValueError:
+        raise UnsupportedError(
+            f"{where}: hoodie.table.storage.layout={text!r}; want default or lsm_tree"
+        ) from None
+
+
+def _key_generator(
+    properties: Mapping[str, str], keys: tuple[str, ...], partitions: tuple[str, ...]
+) -> KeyGenerator | None:
+    """Return the key generator; None for one that only its own writer needs to know."""
+    text = properties.get("hoodie.table.keygenerator.type") or properties.get(
+        "hoodie.table.keygenerator.class"
+    )
+    if text:
+        try:
+            generator = KeyGenerator.parse(text)
+        except UnsupportedError:
+            return None
+        return generator if _spells_parts(properties, generator) else None
+    if not partitions:
+        return KeyGenerator.NON_PARTITION
+    return KeyGenerator.COMPLEX if len(keys) > 1 or len(partitions) > 1 else KeyGenerator.SIMPLE
+
+
+def _spells_parts(properties: Mapping[str, str], generator: KeyGenerator) -> bool:
+    """Return whether we can spell every part of a custom key generator, and any other."""
+    if generator is not KeyGenerator.CUSTOM:
+        return True
+    kinds = parse_part_kinds(properties.get(_PARTITION_FIELDS, ""))
+    if kinds is None or PartKind.TIMESTAMP not in kinds.values():
+        return kinds is not None
+    return _timestamp_settings(properties) is not None
+
+
+def _timestamp_keygen(
+    properties: Mapping[str, str], generator: KeyGenerator | None, partitions: tuple[str, ...]
+) -> TimestampKeygen | None:
+    """Return the settings of a timestamp key generator; None for those that we cannot write with."""
+    single = generator is KeyGenerator.TIMESTAMP and len(partitions) == 1
+    if not single and generator is not KeyGenerator.CUSTOM:
+        return None
+    return _timestamp_settings(properties)
+
+
+def _timestamp_settings(properties: Mapping[str, str]) -> TimestampKeygen | None:
+    try:
+        return TimestampKeygen.parse(properties)
+    except (UnsupportedError, InvalidError):
+        return None
+
+
+def _concurrency(properties: Mapping[str, str], where: str) -> ConcurrencyMode:
+    text = properties.get("hoodie.write.concurrency.mode", "").strip().upper()
+    try:
+        return ConcurrencyMode(text or ConcurrencyMode.SINGLE_WRITER)
+    except ValueError:
+        raise UnsupportedError(
+            f"{where}: hoodie.write.concurrency.mode={text}; want one of "
+            f"{', '.join(ConcurrencyMode)}"
+        ) from None
+
+
+def _zone(properties: Mapping[str, str], where: str) -> str:
+    zone = properties.get("hoodie.table.timeline.timezone", "LOCAL").strip().upper()
+    if zone not in ("UTC", "LOCAL"):
+        raise UnsupportedError(f"{where}: hoodie.table.timeline.timezone={zone}; want UTC or LOCAL")
+    return zone

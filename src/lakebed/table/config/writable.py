@@ -1,0 +1,71 @@
+"""Whether a table may be written by us, so that others can go on with it."""
+
+from lakebed.errors import UnsupportedError
+from lakebed.format.logs.cdc import logging_mode
+from lakebed.format.names.record_key import KeyGenerator
+from lakebed.table.config.metadata_partitions import BEING_BUILT, asked_indexes, metadata_partitions
+from lakebed.table.config.property_values import flag
+from lakebed.table.config.table_config import (
+    READ_ONLY_VERSION,
+    ConcurrencyMode,
+    TableConfig,
+    TableType,
+)
+from lakebed.table.config.writer_index import AutoBuckets, BucketIndex, SimpleIndex
+
+_GIVE_UP = "open_table(..., properties={'hoodie.metadata.enable': 'false'}) gives it up"
+_OLD_INDEXES = "hoodie.table.secondary.indexes.metadata"
+
+
+def check_writable(config: TableConfig, *, gives_up_indexes: bool = False) -> None:
+    """Raise an error where a commit of ours would leave the table wrong for others.
+
+    Hudi's metadata table goes with our first change; the indexes in it that somebody asked for
+    only if the caller `gives_up_indexes`.
+    """
+    properties = config.properties
+    indexes = ", ".join(asked_indexes(config))
+    unready = ", ".join(metadata_partitions(config, BEING_BUILT))
+    blocking = config.concurrency is not ConcurrencyMode.NON_BLOCKING
+    buckets = isinstance(config.index, BucketIndex | AutoBuckets)
+    meta = properties.get("hoodie.meta.fields.mode", "ALL").upper()
+    slashed = "hoodie.datasource.write.slash.separated.date.partitioning"
+    by_type, by_class = "hoodie.table.keygenerator.type", "hoodie.table.keygenerator.class"
+    generator = by_type if properties.get(by_type) else by_class
+    refusals = {
+        "table version 6 is read only here; upgrade it with Apache Hudi 1.x, whose next write does "
+        "that (hoodie.write.auto.upgrade=true), or its procedure upgrade_table": (
+            config.version == READ_ONLY_VERSION
+        ),
+        f"Hudi's metadata table holds an index ({indexes}) that we do not keep; {_GIVE_UP}": (
+            indexes != "" and not gives_up_indexes
+        ),
+        f"Hudi's metadata table is being built ({unready}): let Hudi finish it; or {_GIVE_UP}": (
+            unready != "" and not gives_up_indexes
+        ),
+        "it is kept without meta columns (hoodie.populate.meta.fields=false)": (
+            not config.has_meta_columns
+        ),
+        f"it keeps only some meta columns (hoodie.meta.fields.mode={meta})": meta != "ALL",
+        f"its key generator {properties.get(generator)} is unknown ({generator})": (
+            config.key_generator is None
+        ),
+        "it has no record key fields, so its keys cannot be hashed to buckets": (
+            not config.record_key_fields and not isinstance(config.index, SimpleIndex | None)
+        ),
+        "writers that do not block each other need a MERGE_ON_READ table with a bucket index": (
+            not blocking and not (config.table_type is TableType.MERGE_ON_READ and buckets)
+        ),
+        "it writes dates as slash-separated partitions": flag(properties, slashed),
+        f"it has indexes of an older Hudi ({_OLD_INDEXES})": (
+            properties.get(_OLD_INDEXES, "").strip() != ""
+        ),
+        "its timestamp key generator is not one that we write": (
+            config.key_generator is KeyGenerator.TIMESTAMP and config.timestamp_keygen is None
+        ),
+    }
+    for reason, refused in refusals.items():
+        if refused:
+            raise UnsupportedError(f"table {config.name!r} can be read but not written: {reason}")
+    # It refuses by name a mode that nobody knows.
+    logging_mode(properties)

@@ -1,0 +1,102 @@
+"""The files of archived commits that the newest slices need, kept where a reader finds them.
+
+A commit on the active timeline names its files, so a lost one shows. Once it is archived only a
+listing tells what there is, and the archive is too long to be read at every open. So archiving
+writes down what the archived commits leave behind:
+
+    .hoodie/lakebed/archived_files.parquet
+        path, size_bytes, rows, instant, completion    a row for each file, by path
+        lakebed.archived.through    the newest instant in the archive
+        lakebed.archived.next       the oldest commit that stayed on the active timeline
+
+It only ever adds an error, and only where nothing else explains that a file is missing: a newer
+base file, a replacecommit, a clean, a rollback or a restore. Another engine archives without
+writing it; from then on it is stale, is not used, and the next archiving of ours begins anew.
+"""
+
+import io
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakebed.errors import CorruptError, NotFoundError
+from lakebed.model.instant import Instant
+from lakebed.storage.storage import Storage
+from lakebed.table.files.needed_files import NamedFile
+from lakebed.timeline.archived import read_archived
+from lakebed.timeline.timeline import Timeline
+
+ARCHIVED_FILES_PATH: Final = ".hoodie/lakebed/archived_files.parquet"
+_THROUGH: Final = b"lakebed.archived.through"
+_NEXT: Final = b"lakebed.archived.next"
+_SCHEMA: Final = pa.schema(
+    [
+        ("path", pa.string()),
+        ("size_bytes", pa.int64()),
+        ("rows", pa.int64()),
+        ("instant", pa.string()),
+        ("completion", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedFiles:
+    """What archived commits left behind when the instants up to `through` were archived."""
+
+    through: Instant
+    next_commit: Instant
+    files: tuple[NamedFile, ...]
+
+    def fits(self, timeline: Timeline) -> bool:
+        """Return whether nothing seems to have been archived since, by the names alone."""
+        return any(instant.requested == self.next_commit for instant in timeline.instants)
+
+    def is_current(self, storage: Storage, timeline: Timeline, history: str) -> bool:
+        """Return whether nothing was archived since: what else is in the archive is active, too."""
+        active = {instant.requested for instant in timeline.instants}
+        rows = read_archived(storage, history, columns=(), since=self.through)
+        return all(row.requested == self.through or row.requested in active for row in rows)
+
+
+def read_archived_files(storage: Storage) -> ArchivedFiles | None:
+    """Read what the last archiving wrote down; None where there was none.
+
+    CorruptError for bytes that it did not write.
+    """
+    try:
+        data = storage.read(ARCHIVED_FILES_PATH)
+    except NotFoundError:
+        return None
+    try:
+        table = pq.read_table(io.BytesIO(data), page_checksum_verification=True)
+        marks = table.schema.metadata or {}
+        columns = [table.column(field.name).cast(field.type).to_pylist() for field in _SCHEMA]
+        through, next_commit = marks[_THROUGH].decode(), marks[_NEXT].decode()
+    except (pa.ArrowException, KeyError, OSError, ValueError) as error:
+        raise CorruptError(f"{ARCHIVED_FILES_PATH}: want what archiving writes: {error}") from error
+    files = tuple(
+        NamedFile(path or "", size or 0, instant or "", completion or "", rows)
+        for path, size, rows, instant, completion in zip(*columns, strict=True)
+    )
+    return ArchivedFiles(through, next_commit, files)
+
+
+def write_archived_files(storage: Storage, found: ArchivedFiles) -> None:
+    """Write down what archived commits leave behind; hold the table's lock."""
+    files = sorted(found.files, key=lambda file: file.path)
+    values: Mapping[str, Iterable[object]] = {
+        "path": [file.path for file in files],
+        "size_bytes": [file.size_bytes for file in files],
+        "rows": [file.rows for file in files],
+        "instant": [file.instant for file in files],
+        "completion": [file.completion for file in files],
+    }
+    marks = {_THROUGH: found.through.encode(), _NEXT: found.next_commit.encode()}
+    table = pa.Table.from_pydict(dict(values), schema=_SCHEMA.with_metadata(marks))
+    out = io.BytesIO()
+    pq.write_table(table, out, compression="zstd", write_page_checksum=True)
+    storage.put(ARCHIVED_FILES_PATH, out.getvalue())

@@ -1,0 +1,71 @@
+"""Copies of base files: two of one file group and instant, of which a commit names one.
+
+The commits of the active timeline say which files count. Of an archived instant all files do, so
+that a copy that a task left, or a person made, would stand beside the file that was written. The
+archive still knows which one that is.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Set
+from dataclasses import dataclass
+
+from lakebed.format.timeline.commit_metadata import CommitMetadata
+from lakebed.model.instant import Instant
+from lakebed.storage.storage import Storage
+from lakebed.table.files.file_group import BaseFile, FileGroupId, LogFile, LostFile
+from lakebed.table.files.retained import named_files
+from lakebed.timeline.archived import read_archived
+from lakebed.timeline.timeline import COMMIT_ACTIONS
+
+NamesOf = Callable[[Instant], Set[str] | None]
+"""Gives the paths that a commit names; None if it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """Files without `copies`; `unresolved` are file groups of which nobody knows which file counts."""
+
+    files: list[BaseFile | LogFile]
+    copies: tuple[BaseFile, ...] = ()
+    unresolved: tuple[tuple[FileGroupId, LostFile], ...] = ()
+
+
+def without_copies(files: Iterable[BaseFile | LogFile], names_of: NamesOf) -> Resolved:
+    """Leave out base files beside which another one of their file group and instant is named."""
+    every = list(files)
+    bases: dict[tuple[FileGroupId, Instant], list[BaseFile]] = defaultdict(list)
+    for file in every:
+        if isinstance(file, BaseFile):
+            group = FileGroupId(file.partition, file.name.file_id, file.name.column_group)
+            bases[group, file.name.instant].append(file)
+    newest: dict[FileGroupId, Instant] = {}
+    for group, instant in bases:
+        newest[group] = max(newest.get(group, ""), instant)
+    copies: list[BaseFile] = []
+    unresolved: list[tuple[FileGroupId, LostFile]] = []
+    for (group, instant), of in bases.items():
+        if len(of) < 2:
+            continue
+        named = names_of(instant) or frozenset()
+        if sum(file.path in named for file in of) == 1:
+            copies += (file for file in of if file.path not in named)
+        elif instant < newest[group]:
+            copies += of  # an older version, of which no slice needs any
+        else:
+            paths = " and ".join(sorted(file.path for file in of))
+            problem = f"two base files of one file group and instant, {paths}: it is not known which counts"
+            unresolved.append((group, LostFile(of[0].path, problem, instant)))
+    gone = frozenset(file.path for file in copies)
+    kept = [file for file in every if file.path not in gone] if gone else every
+    return Resolved(kept, tuple(copies), tuple(unresolved))
+
+
+def archived_names(storage: Storage, history: str, instant: Instant) -> frozenset[str] | None:
+    """Return the paths that an archived commit names; None if the archive does not have it."""
+    for row in read_archived(storage, history, since=instant):
+        if row.requested > instant:
+            break
+        if row.action in COMMIT_ACTIONS and row.metadata:
+            what = f"archived {row.action} {row.requested}"
+            return frozenset(named_files(CommitMetadata.parse(row.metadata, what)))
+    return None

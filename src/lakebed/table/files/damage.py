@@ -1,0 +1,42 @@
+"""What a damaged file slice means for whoever needs its rows: an error that names each lost file.
+
+Logs without their base file, or a base file without one of its logs, are other rows than were
+written. So a slice is read whole or not at all; slices beside it are not concerned.
+"""
+
+from collections.abc import Iterable
+
+from lakebed.errors import CorruptError, InvalidError, LakebedError
+from lakebed.table.files.file_group import FileSlice, LostFile
+
+_NAMED = 3
+WAY_OUT = (
+    "verify() lists all damage; bring the files back from a copy, overwrite or drop the partition, "
+    "restore a savepoint, read without it (on_damage='skip'), or end it with repair(drop_lost=True)"
+)
+
+
+def check_whole(slices: Iterable[FileSlice]) -> None:
+    """Raise CorruptError if one of `slices` is damaged; name its files, their commits and rows."""
+    lost = [file for slice_ in slices for file in slice_.damage]
+    if lost:
+        raise damage_error(lost)
+
+
+def damage_error(lost: list[LostFile]) -> LakebedError:
+    """Return the error for files that are needed and lost."""
+    past = next((file for file in lost if file.until is not None), None)
+    if past is not None:
+        return InvalidError(
+            f"as of {past.until}: {past.path} is not there any more: cleaned away since, or lost"
+        )
+    told = "; ".join(describe(file) for file in lost[:_NAMED])
+    more = f"; and {len(lost) - _NAMED} more files" if len(lost) > _NAMED else ""
+    return CorruptError(f"{told}{more}. {WAY_OUT}")
+
+
+def describe(file: LostFile) -> str:
+    """Return what is wrong with a file, and what was in it, in a clause."""
+    commit = f", of commit {file.commit}" if file.commit else ""
+    rows = "" if file.rows is None else f" ({file.rows:,} were written to it)"
+    return f"{file.path}{commit}: {file.problem}, and rows are missing{rows}"

@@ -1,0 +1,258 @@
+"""File groups and their slices, from names and a timeline alone.
+
+A file group is all files of one id in one partition (and, later, one column group).
+Its slices are what a reader may see: a base file and the logs on top of it. The rules
+are Hudi's (HoodieFileGroup.getBaseInstantTime and the completion-time query view):
+
+1. base files key the slices by their requested instant; a pending compaction keys a
+   slice without a base file;
+2. a log with completion time c belongs to the slice with the greatest instant <= c, or
+   to a slice of its own instant when there is none;
+3. within a slice logs replay by (requested instant, version, write token, kind).
+
+So the place of a log in the sequence of its file group is (slice, requested instant, version,
+token), also while the compaction that begins its slice is pending: carrying the plan out moves no
+log. In `lsm_tree` tables a log of version 0 was written together with a base file and holds
+tombstones: it replays before every other log of the slice.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from lakebed.errors import CorruptError
+from lakebed.format.names.data_names import (
+    TOMBSTONES,
+    BaseFileName,
+    InlineLogName,
+    LogKind,
+    LogName,
+    replay_key,
+)
+from lakebed.model.packing import file_cost
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFile:
+    """One base file: where it lies, what its name says, how large it is."""
+
+    partition: str
+    name: BaseFileName
+    size_bytes: int
+
+    @property
+    def path(self) -> str:
+        """Return its path below the table."""
+        return join_path(self.partition, self.name.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One log file, inline or native."""
+
+    partition: str
+    name: LogName
+    size_bytes: int
+
+    @property
+    def path(self) -> str:
+        """Return its path below the table."""
+        return join_path(self.partition, self.name.encode())
+
+    @property
+    def is_cdc(self) -> bool:
+        """Return whether it holds change data, which no snapshot reads."""
+        if isinstance(self.name, InlineLogName):
+            return self.name.cdc
+        return self.name.kind is LogKind.CDC
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FileGroupId:
+    """Which file group: partition, file id, and column group (empty = the default one)."""
+
+    partition: str
+    file_id: str
+    column_group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCompaction:
+    """A compaction that is planned on a file group and not completed.
+
+    It forgets the ordered deletes of commits before `cutoff`; an empty one forgets none.
+    """
+
+    instant: str
+    cutoff: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """Where a pending compaction divides the logs of a slice.
+
+    It merges the first `merged` of them with the base file, and forgets the ordered deletes of
+    commits before `cutoff`: what lies on top of it does not meet these deletes.
+    """
+
+    merged: int
+    cutoff: str
+
+
+@dataclass(frozen=True, slots=True)
+class LostFile:
+    """A file that a slice needs and that is lost or damaged: by the commit that wrote it.
+
+    `rows` is None where the commit does not say how many it wrote. With `until` the slice is that
+    of an earlier instant, whose files cleaning may have deleted.
+    """
+
+    path: str
+    problem: str
+    commit: str = ""
+    rows: int | None = None
+    until: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """One version of a file group: L1 is the base file, L0 the logs on top, oldest first.
+
+    `tombstones` are logs of deletes that were written together with the base file. Their keys are
+    not in it, so they matter only to what lies on top of them. `boundary` is there while a
+    compaction of the slice is pending and logs have come since it was planned.
+    `key_logs` are the logs that may hold keys which the base file lacks, where an index asked.
+    One with `damage` lacks what it names, and its other files alone would give wrong rows.
+    """
+
+    group: FileGroupId
+    instant: str
+    base_file: BaseFile | None
+    log_files: tuple[LogFile, ...] = ()
+    tombstones: tuple[LogFile, ...] = ()
+    boundary: Boundary | None = None
+    damage: tuple[LostFile, ...] = ()
+    key_logs: tuple[LogFile, ...] = ()
+
+    @property
+    def needs_merge(self) -> bool:
+        """Whether a snapshot of this slice is more than its base file."""
+        return bool(self.log_files)
+
+    @property
+    def files(self) -> tuple[BaseFile | LogFile, ...]:
+        """Return its files, oldest first."""
+        base = () if self.base_file is None else (self.base_file,)
+        return (*base, *self.tombstones, *self.log_files)
+
+    def with_tombstones_apart(self) -> "FileSlice":
+        """Return the slice of an `lsm_tree` table with its logs of tombstones apart.
+
+        Those of a base file that is lost lie on top of an older one, as logs.
+        """
+        if self.base_file is None:
+            return self
+        place = (self.base_file.name.instant, TOMBSTONES)
+        apart = tuple(
+            log for log in self.log_files if (log.name.instant, log.name.version) == place
+        )
+        if not apart:
+            return self
+        rest = tuple(log for log in self.log_files if log not in apart)
+        return replace(self, tombstones=(*self.tombstones, *apart), log_files=rest)
+
+    @property
+    def cost_bytes(self) -> int:
+        """Estimate the work of reading it."""
+        return file_cost(sum(file.size_bytes for file in self.files), len(self.files))
+
+
+def join_path(partition: str, name: str) -> str:
+    """Put a file name below a partition path; the empty partition is the table itself."""
+    return f"{partition}/{name}" if partition else name
+
+
+def group_files(files: Iterable[BaseFile | LogFile]) -> dict[FileGroupId, list[BaseFile | LogFile]]:
+    """Sort files into file groups."""
+    groups: dict[FileGroupId, list[BaseFile | LogFile]] = defaultdict(list)
+    for file in files:
+        key = FileGroupId(file.partition, file.name.file_id, file.name.column_group)
+        groups[key].append(file)
+    return dict(groups)
+
+
+def build_slices(
+    group: FileGroupId,
+    files: Iterable[BaseFile | LogFile],
+    completion_of: Callable[[str], str],
+    pending: Iterable[PendingCompaction] = (),
+    *,
+    tombstones: bool = False,
+) -> tuple[FileSlice, ...]:
+    """Return the slices of one file group, oldest first.
+
+    `files` are those of visible instants only; `completion_of` gives the completion
+    time of a visible instant. `pending` are the compactions planned on this group: they hold no
+    base file yet, but later logs belong to them. With `tombstones` logs of version 0 hold these.
+    """
+    bases: dict[str, BaseFile] = {}
+    logs: list[LogFile] = []
+    for file in files:
+        if isinstance(file, LogFile):
+            if not file.is_cdc:
+                logs.append(file)
+        elif (other := bases.get(file.name.instant)) is not None:
+            raise CorruptError(
+                f"two base files of one file group and instant: {other.path} and {file.path}"
+            )
+        else:
+            bases[file.name.instant] = file
+    planned = {one.instant: Boundary(0, one.cutoff) for one in pending}
+    slices: dict[str, FileSlice] = {
+        instant: FileSlice(group, instant, bases.get(instant), boundary=planned.get(instant))
+        for instant in sorted({*bases, *planned})
+    }
+    for instant, held in _logs_by_slice(logs, sorted(slices), completion_of).items():
+        found = slices.get(instant) or FileSlice(group, instant, None)
+        found = replace(found, log_files=held)
+        slices[instant] = found.with_tombstones_apart() if tombstones else found
+    return tuple(slices[instant] for instant in sorted(slices))
+
+
+def _logs_by_slice(
+    logs: list[LogFile], instants: list[str], completion_of: Callable[[str], str]
+) -> Mapping[str, tuple[LogFile, ...]]:
+    held: dict[str, list[LogFile]] = defaultdict(list)
+    # Without any base file all logs form one slice, keyed by the first of them.
+    first = min((log.name.instant for log in logs), default="")
+    for log in sorted(logs, key=lambda file: replay_key(file.name)):
+        completion = completion_of(log.name.instant)
+        fitting = [instant for instant in instants if instant <= completion]
+        key = fitting[-1] if fitting else (log.name.instant if instants else first)
+        held[key].append(log)
+    return {key: tuple(files) for key, files in held.items()}
+
+
+def latest_slice(slices: tuple[FileSlice, ...]) -> FileSlice | None:
+    """Return what a snapshot reads of one file group.
+
+    While a compaction is pending its slice has no base file: the previous slice and the
+    logs of the pending one are read together, so nothing is lost.
+    """
+    logs: tuple[LogFile, ...] = ()
+    late = 0
+    pending: Boundary | None = None
+    for found in reversed(slices):
+        logs = found.log_files + logs
+        if found.base_file is not None:
+            return replace(found, log_files=logs, boundary=_boundary(pending, logs, late))
+        if found.boundary is not None and found.log_files:
+            pending, late = found.boundary, len(logs)
+    if not slices or not logs:
+        return None
+    return replace(slices[0], log_files=logs, boundary=_boundary(pending, logs, late))
+
+
+def _boundary(pending: Boundary | None, logs: tuple[LogFile, ...], late: int) -> Boundary | None:
+    """Return the boundary before the last `late` logs, where a pending plan has put one."""
+    return None if pending is None else replace(pending, merged=len(logs) - late)

@@ -1,0 +1,111 @@
+"""Which files of the newest slices are lost: named by a commit, and not there or cut."""
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+
+from lakebed.format.names.data_names import BaseFileName, parse_data_name
+from lakebed.format.timeline.commit_metadata import CommitMetadata
+from lakebed.table.files.archived_files import ArchivedFiles
+from lakebed.table.files.deleted_files import read_deleted
+from lakebed.table.files.file_group import BaseFile, FileGroupId, LogFile, LostFile
+from lakebed.table.files.needed_files import NamedFile, needed_files
+from lakebed.timeline.active import ActiveTimeline
+from lakebed.timeline.timeline import Timeline, TimelineInstant
+
+Damage = Mapping[FileGroupId, tuple[LostFile, ...]]
+"""What the newest slice of each damaged file group lacks."""
+
+
+def find_damage(
+    active: ActiveTimeline,
+    timeline: Timeline,
+    history: str,
+    commits: Sequence[tuple[TimelineInstant, CommitMetadata]],
+    archived: ArchivedFiles | None,
+    files: Iterable[BaseFile | LogFile],
+    replaced: Mapping[str, Set[str]],
+) -> Damage:
+    """Find what is lost of the newest slices that `commits`, and `archived` ones before, wrote."""
+    there = list(files)
+    sizes = {file.path: file.size_bytes for file in there}
+    doubtful: set[str] = set()
+    if archived is not None:
+        # Mostly nothing, or what was superseded or replaced, and cleaned since: then nothing more
+        # needs to be looked at.
+        missing = [file for file in archived.files if _is_lost(file, sizes)]
+        missing = [file for file in missing if not _is_replaced(file, replaced)]
+        superseded = superseded_files(missing, there) if missing else frozenset()
+        doubtful = {file.path for file in missing} - superseded
+    if archived is None or not doubtful:
+        return find_lost(needed_files(commits), replaced, sizes, timeline.until)
+    lost = find_lost(needed_files(commits, archived.files), replaced, sizes, timeline.until)
+    explained = set(read_deleted(active, timeline)) | superseded
+    if not archived.is_current(active.storage, timeline, history):
+        explained |= doubtful
+    return without_files(lost, explained & (doubtful | superseded))
+
+
+def without_files(lost: Damage, explained: Set[str]) -> Damage:
+    """Leave out the files of which something says why they are not there."""
+    kept = {g: tuple(f for f in of if f.path not in explained) for g, of in lost.items()}
+    return {group: of for group, of in kept.items() if of}
+
+
+def superseded_files(
+    named: Iterable[NamedFile], there: Iterable[BaseFile | LogFile]
+) -> frozenset[str]:
+    """Return the paths of `named` files whose group has a base file that took their place."""
+    newest: dict[tuple[str, str], str] = {}
+    for file in there:
+        if isinstance(file, BaseFile):
+            place = (file.partition, file.name.file_id)
+            newest[place] = max(newest.get(place, ""), file.name.instant)
+
+    def is_superseded(file: NamedFile) -> bool:
+        partition, _, text = file.path.rpartition("/")
+        name = parse_data_name(text)
+        if name is None:
+            return True  # not a name that a commit has
+        own = name.instant if isinstance(name, BaseFileName) else file.completion
+        return newest.get((partition, name.file_id), "") > own
+
+    return frozenset(file.path for file in named if is_superseded(file))
+
+
+def find_lost(
+    needed: Mapping[FileGroupId, Iterable[NamedFile]],
+    replaced: Mapping[str, Set[str]],
+    sizes: Mapping[str, int],
+    until: str | None,
+) -> dict[FileGroupId, tuple[LostFile, ...]]:
+    """Find files that a commit names and that are not there, or shorter than they were.
+
+    A log that lost whole blocks at its end looks whole: only its commit knows better.
+    """
+    found: dict[FileGroupId, tuple[LostFile, ...]] = {}
+    for group, files in needed.items():
+        if group.file_id in replaced.get(group.partition, frozenset()):
+            continue
+        lost = tuple(
+            _lost(file, sizes.get(file.path), until) for file in files if _is_lost(file, sizes)
+        )
+        if lost:
+            found[group] = lost
+    return found
+
+
+def _is_replaced(file: NamedFile, replaced: Mapping[str, Set[str]]) -> bool:
+    partition, _, text = file.path.rpartition("/")
+    name = parse_data_name(text)
+    return name is not None and name.file_id in replaced.get(partition, frozenset())
+
+
+def _is_lost(file: NamedFile, sizes: Mapping[str, int]) -> bool:
+    found = sizes.get(file.path)
+    return found is None or found < file.size_bytes
+
+
+def _lost(file: NamedFile, found: int | None, until: str | None) -> LostFile:
+    if found is None:
+        return LostFile(file.path, "it is not there", file.instant, file.rows, until)
+    problem = f"its commit wrote {file.size_bytes} bytes, found {found}; it was cut"
+    return LostFile(file.path, problem, file.instant, file.rows)

@@ -1,0 +1,96 @@
+"""Which files the newest slices of a table need, as commits name them.
+
+A file that the newest commit names may be lost. A reader that only lists files would give too few
+rows without a word.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Set
+from dataclasses import dataclass
+
+from lakebed.errors import CorruptError
+from lakebed.format.names.data_names import BaseFileName, parse_data_name
+from lakebed.format.names.instant_name import LAYOUT_1
+from lakebed.format.timeline.commit_metadata import CommitMetadata
+from lakebed.table.files.file_group import FileGroupId, join_path
+from lakebed.timeline.timeline import TimelineInstant
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFile:
+    """A data file as its commit names it; the size is 0 where the commit does not say.
+
+    `instant` is that of the commit, `completion` when it became visible.
+    """
+
+    path: str
+    size_bytes: int
+    instant: str = ""
+    completion: str = ""
+    rows: int | None = None
+
+
+def needed_files(
+    commits: Iterable[tuple[TimelineInstant, CommitMetadata]],
+    archived: Iterable[NamedFile] = (),
+) -> dict[FileGroupId, list[NamedFile]]:
+    """Return what `commits`, oldest first, name of the newest slice of each file group.
+
+    `archived` are files that older commits named, of which none of `commits` may know.
+    """
+    told = list(commits)
+    counted = {instant.requested for instant, _ in told}
+    files = [file for commit in told for file in written_files(*commit, counted)]
+    return newest_slices([*archived, *files])
+
+
+def written_files(
+    instant: TimelineInstant, metadata: CommitMetadata, counted: Set[str]
+) -> Iterator[NamedFile]:
+    """Yield the data files that a commit wrote; `counted` are the instants whose logs count.
+
+    In layout 1 the name of a log says to which base file it belongs, and its commit names that
+    file again.
+    """
+    for stat in metadata.write_stats():
+        if not stat.path:
+            continue
+        path = stat.path.lstrip("/")
+        partition, _, text = path.rpartition("/")
+        name = parse_data_name(text)
+        if name is None:
+            raise CorruptError(f"a commit names {path!r}, which is no name of a data file")
+        completion = instant.completion or ""
+        if not isinstance(name, BaseFileName):
+            if instant.layout == LAYOUT_1:
+                completion = name.instant
+                base = parse_data_name(stat.base_file or "")
+                if isinstance(base, BaseFileName):
+                    yield NamedFile(join_path(partition, base.encode()), 0, base.instant)
+            elif name.instant not in counted:
+                # While buckets are resized, a log is named after the clustering and hidden with it.
+                continue
+        size_bytes = stat.file_size_in_bytes or 0
+        yield NamedFile(path, size_bytes, instant.requested, completion, stat.num_writes)
+
+
+def newest_slices(files: Iterable[NamedFile]) -> dict[FileGroupId, list[NamedFile]]:
+    """Return the newest base file of each file group, and the logs completed after that began."""
+    bases: dict[FileGroupId, tuple[str, NamedFile]] = {}
+    logs: dict[FileGroupId, list[NamedFile]] = defaultdict(list)
+    for file in files:
+        partition, _, text = file.path.rpartition("/")
+        name = parse_data_name(text)
+        if name is None:
+            continue
+        group = FileGroupId(partition, name.file_id, name.column_group)
+        if not isinstance(name, BaseFileName):
+            logs[group].append(file)
+        # Of one that is named again the commit that wrote it knows more.
+        elif group not in bases or name.instant > bases[group][0] or not bases[group][1].size_bytes:
+            bases[group] = (name.instant, file)
+    needed = {group: [file] for group, (_, file) in bases.items()}
+    for group, held in logs.items():
+        began = bases[group][0] if group in bases else ""
+        needed.setdefault(group, []).extend(file for file in held if file.completion >= began)
+    return needed

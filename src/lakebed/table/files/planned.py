@@ -1,0 +1,89 @@
+"""What table services have planned and not completed: which file groups, reading which files."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from lakebed.format.names.instant_name import Action, State
+from lakebed.format.timeline.ocf import Record
+from lakebed.format.timeline.plans import PlanKind, parse_plan
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.config.tombstones import PLAN_CUTOFF, compaction_cutoff
+from lakebed.table.files.file_group import FileGroupId, PendingCompaction
+from lakebed.timeline.active import ActiveTimeline
+from lakebed.timeline.timeline import Timeline, TimelineInstant
+
+LOG_FILES_TAKEN = "LOG_FILES_TAKEN"
+"""The metric of a hybrid plan by which an operation says that it only joins logs, and how many."""
+
+# A clustering of older Hudi is planned as a replacecommit; the plan of a write says nothing.
+_KINDS = {
+    Action.COMPACTION: PlanKind.COMPACTION_PLAN,
+    Action.LOGCOMPACTION: PlanKind.COMPACTION_PLAN,
+    Action.CLUSTERING: PlanKind.REQUESTED_REPLACE,
+    Action.REPLACECOMMIT: PlanKind.REQUESTED_REPLACE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedGroup:
+    """One file group of a pending plan, and the names of the files that the plan reads of it."""
+
+    instant: TimelineInstant
+    group: FileGroupId
+    files: tuple[str, ...]
+    # Whether it gets a new base file: a hybrid compaction only joins the logs of some groups.
+    is_full: bool = True
+    # The instant before which deletes are forgotten, where the plan says it.
+    cutoff: str | None = None
+
+
+def planned_groups(
+    active: ActiveTimeline, timeline: Timeline, *actions: Action
+) -> Iterator[PlannedGroup]:
+    """Yield the file groups in the pending plans of `actions`, or of all services."""
+    for instant in timeline.pending(*(actions or _KINDS)):
+        data = active.read(instant, State.REQUESTED)
+        if not data and instant.plan_action is Action.REPLACECOMMIT:
+            continue
+        name = instant.name_of(State.REQUESTED).encode()
+        plan = parse_plan(_KINDS[instant.plan_action], data, f"instant {name}")
+        yield from groups_of_plan(instant, plan)
+
+
+def groups_of_plan(instant: TimelineInstant, plan: Record) -> Iterator[PlannedGroup]:
+    """Yield the file groups that the parsed `plan` of a pending instant names."""
+    extra = cast("dict[str, str]", plan.get("extraMetadata") or {})
+    for slice_ in _slices(plan):
+        group = FileGroupId(str(slice_["partitionPath"] or ""), str(slice_["fileId"]))
+        paths = [*cast("list[str]", slice_["deltaFilePaths"] or []), slice_["dataFilePath"]]
+        names = (str(path).rpartition("/")[2] for path in paths if path)
+        metrics = cast("dict[str, float]", slice_.get("metrics") or {})
+        full = instant.plan_action is Action.COMPACTION and LOG_FILES_TAKEN not in metrics
+        yield PlannedGroup(instant, group, tuple(names), full, extra.get(PLAN_CUTOFF))
+
+
+def slice_boundaries(
+    groups: Iterable[PlannedGroup], timeline: Timeline, config: TableConfig
+) -> Mapping[FileGroupId, tuple[PendingCompaction, ...]]:
+    """Return the pending compactions that will put a new base file under later logs, by group.
+
+    `groups` are those of the plans that are pending. As of an instant, plans made after it do not
+    count: otherwise what is seen would change when they are carried out.
+    """
+    found: dict[FileGroupId, tuple[PendingCompaction, ...]] = {}
+    for planned in groups:
+        requested = planned.instant.requested
+        if planned.is_full and (timeline.until is None or requested <= timeline.until):
+            cutoff = compaction_cutoff(config, requested, planned.cutoff)
+            pending = PendingCompaction(requested, cutoff)
+            found[planned.group] = (*found.get(planned.group, ()), pending)
+    return found
+
+
+def _slices(plan: Record) -> Iterator[Record]:
+    """Yield what a plan of either kind says of each file group."""
+    yield from cast("list[Record]", plan.get("operations") or [])
+    clustering = cast("Record", plan.get("clusteringPlan") or {})
+    for group in cast("list[Record]", clustering.get("inputGroups") or []):
+        yield from cast("list[Record]", group["slices"] or [])

@@ -1,0 +1,63 @@
+"""Whether a data file counts, by what the timeline says of the instant in its name."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from enum import Enum
+
+from lakebed.format.names.instant_name import LAYOUT_1, Action
+from lakebed.table.files.file_group import BaseFile, LogFile
+from lakebed.timeline.timeline import WRITE_ACTIONS, Timeline, TimelineInstant
+
+_LATEST = "9" * 17
+
+
+class Standing(Enum):
+    """What a file is to a reader of one moment."""
+
+    DATA = "data"
+    # Of an instant that is pending, past the moment, or not known yet.
+    UNSETTLED = "unsettled"
+    # Of a task that ran twice or closed late, or of an instant that was rolled back.
+    LEFTOVER = "leftover"
+
+
+@dataclass(frozen=True, slots=True)
+class Standings:
+    """Tells which files count at the moment of a timeline.
+
+    `named` returns the paths that a completed commit names, or None if it cannot be read: then
+    all files of its instant count.
+    """
+
+    timeline: Timeline
+    layout: int
+    named: Callable[[TimelineInstant], Collection[str] | None]
+
+    def of(self, file: BaseFile | LogFile) -> Standing:
+        """Return the standing of a file.
+
+        One that is newer than the whole timeline, or than something pending, may be of a writer
+        that has only just begun.
+        """
+        timeline, instant = self.timeline, file.name.instant
+        if isinstance(file, LogFile) and self.layout == LAYOUT_1:
+            # No block is older than the slice. A rollback adds blocks to it that no commit names.
+            seen = timeline.until is None or instant <= timeline.until
+            return Standing.DATA if seen else Standing.UNSETTLED
+        commit = timeline.completed(instant)
+        if commit is not None:
+            return self._of_commit(file, commit)
+        if timeline.is_committed(instant):
+            return Standing.DATA  # archived: older than the timeline, hence committed
+        if timeline.is_archived(instant) or any(i.requested == instant for i in timeline.instants):
+            return Standing.UNSETTLED
+        first_pending = next((i.requested for i in timeline.pending(*WRITE_ACTIONS)), _LATEST)
+        is_over = instant < min(timeline.last_instant or "", first_pending)
+        return Standing.LEFTOVER if is_over else Standing.UNSETTLED
+
+    def _of_commit(self, file: BaseFile | LogFile, commit: TimelineInstant) -> Standing:
+        if isinstance(file, LogFile) and commit.action is Action.REPLACECOMMIT:
+            # While buckets are resized, deltacommits write logs named after the clustering.
+            return Standing.DATA
+        named = self.named(commit)
+        return Standing.DATA if named is None or file.path in named else Standing.LEFTOVER

@@ -1,0 +1,100 @@
+"""What happened to a table and what it is made of, as Arrow tables to look at."""
+
+import pyarrow as pa
+
+from lakebed.format.timeline.commit_metadata import CommitMetadata
+from lakebed.table.files.file_group import BaseFile
+from lakebed.table.snapshot import Snapshot
+from lakebed.timeline.archived import read_archived
+from lakebed.timeline.timeline import COMMIT_ACTIONS
+
+HISTORY_SCHEMA = pa.schema(
+    [
+        ("instant", pa.string()),
+        ("completion_time", pa.string()),
+        ("action", pa.string()),
+        ("state", pa.string()),
+        ("operation", pa.string()),
+        ("files", pa.int64()),
+        ("rows_written", pa.int64()),
+        ("rows_inserted", pa.int64()),
+        ("rows_updated", pa.int64()),
+        ("rows_deleted", pa.int64()),
+        ("bytes_written", pa.int64()),
+        ("archived", pa.bool_()),
+    ]
+)
+
+FILES_SCHEMA = pa.schema(
+    [
+        ("partition", pa.string()),
+        ("file_id", pa.string()),
+        ("level", pa.string()),
+        ("instant", pa.string()),
+        ("size_bytes", pa.int64()),
+        ("path", pa.string()),
+    ]
+)
+
+
+def history_table(snapshot: Snapshot) -> pa.Table:
+    """Return every instant, newest first, those in the archive included."""
+    rows = []
+    for instant in snapshot.timeline.instants:
+        row: dict[str, object] = {
+            "instant": instant.requested,
+            "completion_time": instant.completion,
+            "action": str(instant.action),
+            "state": instant.state.name.lower(),
+            "archived": False,
+        }
+        if instant.is_completed and instant.action in COMMIT_ACTIONS:
+            row |= _counts(snapshot.commits.read(instant))
+        rows.append(row)
+    active = {str(row["instant"]) for row in rows}
+    for archived in read_archived(snapshot.storage, snapshot.config.history_path):
+        if archived.requested in active:
+            continue  # archived and not yet deleted from the active timeline
+        row = {
+            "instant": archived.requested,
+            "completion_time": archived.completion,
+            "action": str(archived.action),
+            "state": "completed",
+            "archived": True,
+        }
+        if archived.action in COMMIT_ACTIONS and archived.metadata:
+            what = f"archived {archived.action} {archived.requested}"
+            row |= _counts(CommitMetadata.parse(archived.metadata, what))
+        rows.append(row)
+    rows.sort(key=lambda row: str(row["instant"]), reverse=True)
+    return pa.Table.from_pylist(rows, schema=HISTORY_SCHEMA)
+
+
+def files_table(snapshot: Snapshot) -> pa.Table:
+    """Return every file that a snapshot reads: base files as L1, logs as L0."""
+    rows = [
+        {
+            "partition": slice_.group.partition,
+            "file_id": slice_.group.file_id,
+            "level": "L1" if isinstance(file, BaseFile) else "L0",
+            "instant": file.name.instant,
+            "size_bytes": file.size_bytes,
+            "path": file.path,
+        }
+        for slice_ in snapshot.slices
+        for file in slice_.files
+    ]
+    return pa.Table.from_pylist(rows, schema=FILES_SCHEMA)
+
+
+def _counts(metadata: CommitMetadata) -> dict[str, object]:
+    stats = [stat for held in metadata.partition_to_write_stats.values() for stat in held]
+    return {
+        "operation": metadata.operation_type,
+        "files": len(stats),
+        "rows_written": sum(stat.num_writes or 0 for stat in stats),
+        "rows_inserted": sum(stat.num_inserts or 0 for stat in stats),
+        "rows_updated": sum(stat.num_update_writes or 0 for stat in stats),
+        "rows_deleted": sum(stat.num_deletes or 0 for stat in stats),
+        "bytes_written": sum(stat.total_write_bytes or 0 for stat in stats),
+    }

@@ -1,0 +1,109 @@
+"""The table that a path means: the one that lies there, or the one in whose folder it lies.
+
+Hudi reads a partition by its folder's path, and looks upwards for the table. Globs, which old
+releases of it needed, it refuses since 1.0, and so do we.
+"""
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from lakebed.errors import InvalidError, LakebedError, NotFoundError
+from lakebed.storage.open import open_storage
+from lakebed.storage.paths import join, parse_location
+from lakebed.storage.storage import Storage
+from lakebed.table.config.properties_file import PROPERTIES_PATH, load_config
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.files.file_group import FileSlice
+
+_GLOB = re.compile(r"[*?\[{]")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder of a table: the table's root, its properties, and the folder ("" is all of it)."""
+
+    root: Storage
+    config: TableConfig
+    folder: str = ""
+
+    def within(self, slices: Sequence[FileSlice]) -> tuple[FileSlice, ...]:
+        """Return the slices whose partition lies in the folder."""
+        start = f"{self.folder}/" if self.folder else ""
+        return tuple(s for s in slices if f"{s.group.partition}/".startswith(start))
+
+    def check_partition(self, slices: Sequence[FileSlice]) -> None:
+        """Reject a folder in which none of the table's slices lies, and nothing else either.
+
+        One that was a partition holds what says so, and has no rows, as in Hudi.
+        """
+        if self.folder and not self.within(slices) and not any(self.root.list(self.folder)):
+            raise NotFoundError(
+                f"{join(self.root.url, self.folder)}: no partition of the table above it; {self.advice}"
+            )
+
+    @property
+    def advice(self) -> str:
+        """Return how to read some partitions of the table."""
+        names = self.config.partition_fields
+        column = names[0].partition(":")[0] if names else ""
+        return f'want load("{self.root.url}")' + (
+            f', with .where("{column} = ...") for some of its partitions' if column else ""
+        )
+
+
+def find_table(url: str, options: Mapping[str, str] | None = None) -> Place:
+    """Find the table at `url`, or the one above it if `url` is a folder inside of one."""
+    storage = open_storage(url, options)
+    try:
+        return Place(storage, load_config(storage))
+    except NotFoundError as error:
+        place = find_above(storage.url, options)
+        if _GLOB.search(storage.url):
+            advice = 'want load("<the folder of the table>")' if place is None else place.advice
+            raise InvalidError(
+                f"{url}: a table is read by its folder, without a glob; {advice}"
+            ) from None
+        if place is None or place.folder.startswith("."):
+            hint = "" if place is None else f"; {place.advice}"
+            raise NotFoundError(f"{error}{_near(storage, options)}{hint}") from None
+        return place
+
+
+def find_above(url: str, options: Mapping[str, str] | None = None) -> Place | None:
+    """Find the nearest table in one of whose folders `url` lies; None if there is none."""
+    for parent, folder in _parents(url):
+        try:
+            storage = open_storage(parent, options)
+            storage.head(PROPERTIES_PATH)
+            return Place(storage, load_config(storage), folder)
+        except NotFoundError:
+            continue
+        except LakebedError:
+            return None  # a folder that is not ours to look into
+    return None
+
+
+def _parents(url: str) -> Iterator[tuple[str, str]]:
+    """Yield each folder above `url`, the nearest first, with the way down from it."""
+    scheme, authority, path = parse_location(url)
+    parts = path.split("/")
+    for depth in range(len(parts) - 1, 0, -1):
+        if not _GLOB.search("/".join(parts[:depth])):
+            yield f"{scheme}://{authority}/{'/'.join(parts[:depth])}", "/".join(parts[depth:])
+
+
+def _near(storage: Storage, options: Mapping[str, str] | None) -> str:
+    """Name a table beside a path on local disk whose name is nearly the same."""
+    parent, _, name = storage.url.rpartition("/")
+    if not parent.startswith("file:///"):
+        return ""
+    with suppress(LakebedError):
+        folders, _ = open_storage(parent, options).list_names("")
+        for near in difflib.get_close_matches(name, folders, n=3):
+            with suppress(NotFoundError):
+                open_storage(f"{parent}/{near}", options).head(PROPERTIES_PATH)
+                return f"; did you mean {parent}/{near}?"
+    return ""

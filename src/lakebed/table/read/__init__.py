@@ -1,0 +1,1 @@
+"""From files to rows: sources, runs, filters, merged slices."""

@@ -1,0 +1,386 @@
+"""Parquet read as a stream within a memory bound: a file, or the bytes of a block inside one.
+
+On a local disk a block is a memory map of its bytes, whose pages are given back after each
+batch; elsewhere it is a window of ranged reads.
+"""
+
+import io
+import mmap
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakebed.errors import CorruptError, SchemaError, UnavailableError, UnsupportedError
+from lakebed.format.files.parquet_pages import read_footer_bytes
+from lakebed.format.files.parquet_statistics import ChunkStatistics, parse_statistics
+from lakebed.storage.storage import Storage
+from lakebed.table.read.page_limits import KnownPages, PageLimits
+
+BUFFER_BYTES = 10 << 20
+"""How much of one run is held in memory by default."""
+
+MAX_BATCH_ROWS = 65_536
+READ_ROWS = 16_384
+"""How many rows a batch holds at most: more than a row group of ours cost memory, save no time."""
+
+_MIN_BATCH_ROWS = 256
+_SAMPLE_ROWS = 4_096
+_REMOTE_WINDOW_BYTES = 8 << 20
+# What a column takes in memory at least, a text with its offset: encodings hide it.
+_MIN_COLUMN_BYTES = 16
+_MIN_READ_BYTES = 64 << 10
+_MAX_READ_BYTES = 1 << 20
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Turn what pyarrow raises over bad bytes into our errors, naming `what`."""
+    try:
+        yield
+    except pa.ArrowNotImplementedError as error:
+        raise UnsupportedError(f"{what}: {error}") from error
+    except (OSError, pa.ArrowException, UnicodeDecodeError, SchemaError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise UnavailableError(f"{what}: {error}") from error
+        raise CorruptError(f"{what}: {error}") from error
+
+
+class HeldColumns:
+    """Column chunks that were read, up to a number of bytes, the least lately used dropped first."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._held: OrderedDict[tuple[str, str, int], pa.ChunkedArray] = OrderedDict()
+        self._bytes = 0
+        self._lock = Lock()
+
+    def get(
+        self, place: tuple[str, str, int], read: Callable[[], pa.ChunkedArray]
+    ) -> pa.ChunkedArray:
+        """Return the chunk at `place`: file, column and row group; `read` it if it is not held."""
+        with self._lock:
+            if place in self._held:
+                self._held.move_to_end(place)
+                return self._held[place]
+        column = read()
+        with self._lock:
+            if place not in self._held:
+                self._held[place] = column
+                self._bytes += column.nbytes
+            while self._bytes > self._max_bytes:
+                self._bytes -= self._held.popitem(last=False)[1].nbytes
+        return column
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFooter:
+    """A parsed footer: files never change, so it may be kept for the next read.
+
+    `key_values` are its entries without Arrow's own schema. `columns` keeps chunks that are looked
+    at again and again, where somebody has a place for them.
+    """
+
+    metadata: pq.FileMetaData
+    key_values: Mapping[str, str]
+    schema: pa.Schema
+    columns: HeldColumns | None = None
+    pages: KnownPages = field(default_factory=KnownPages, repr=False, compare=False)
+
+
+class ParquetSource:
+    """An open Parquet file, or block; `open_parquet` makes one."""
+
+    __slots__ = ("_files", "_footer", "_forget", "_input", "_limits", "_remote", "_what", "footer")
+
+    def __init__(
+        self,
+        what: str,
+        source: pa.NativeFile,
+        *,
+        remote: bool,
+        forget: Callable[[], None] | None,
+        footer: ParquetFooter | None,
+    ) -> None:
+        self._what = what
+        self._input = source
+        self._remote = remote
+        self._files: dict[tuple[bool, int], pq.ParquetFile] = {}
+        # Takes pages of a memory map out of the process, which only costs reading them again.
+        self._forget = forget
+        self.footer = self._read_footer() if footer is None else footer
+        self._footer = self.footer.metadata
+        self._limits = PageLimits(what, source, self._footer, self.footer.pages, remote)
+
+    def _read_footer(self) -> ParquetFooter:
+        with reading(self._what):
+            file = pq.ParquetFile(self._input, pre_buffer=False, coerce_int96_timestamp_unit="us")
+            raw = file.metadata.metadata or {}
+            texts = {
+                key.decode(): value.decode() for key, value in raw.items() if key != b"ARROW:schema"
+            }
+            return ParquetFooter(file.metadata, texts, file.schema_arrow.remove_metadata())
+
+    @property
+    def key_values(self) -> Mapping[str, str]:
+        """Return the footer's entries without Arrow's own schema."""
+        return self.footer.key_values
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the columns of the file."""
+        return self.footer.schema
+
+    @property
+    def num_rows(self) -> int:
+        """Return the number of rows, as the footer says it."""
+        return int(self._footer.num_rows)
+
+    @property
+    def num_row_groups(self) -> int:
+        """Return the number of row groups."""
+        return int(self._footer.num_row_groups)
+
+    def statistics(self, columns: Collection[str]) -> list[Mapping[str, ChunkStatistics]]:
+        """Return what the footer says of these columns, for each row group."""
+        with reading(self._what):
+            footer = read_footer_bytes(
+                lambda at, length: self._input.read_at(length, at), self._input.size(), self._what
+            )
+        return parse_statistics(footer, columns, self._what)
+
+    def row_groups_with(
+        self, column: str, groups: Sequence[int], holds: Callable[[pa.ChunkedArray], bool]
+    ) -> list[int]:
+        """Return those of `groups` in which `column`, read alone, `holds` what is looked for.
+
+        Large row groups are given unseen, so that memory stays bounded.
+        """
+        found = []
+        for group in groups:
+            with reading(self._what):
+                rows = self._footer.row_group(group).num_rows
+                most = min(MAX_BATCH_ROWS, self._limits.most_rows(group, [column]))
+                if rows > most or holds(self._chunk(column, group)):
+                    found.append(group)
+        return found
+
+    def _chunk(self, column: str, group: int) -> pa.ChunkedArray:
+        def read() -> pa.ChunkedArray:
+            file = self._open(self._remote, 0)
+            table = file.read_row_group(group, columns=[column], use_threads=False)
+            return table.combine_chunks().column(column)
+
+        held = self.footer.columns
+        return read() if held is None else held.get((self._what, column, group), read)
+
+    def read(
+        self,
+        columns: Sequence[str],
+        *,
+        buffer_bytes: int = BUFFER_BYTES,
+        max_rows: int = READ_ROWS,
+        batch_rows: int | None = None,
+        row_groups: Sequence[int] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of `columns`, which the file has, in the order of the file.
+
+        A batch holds about `buffer_bytes` and `max_rows` at most, unless `batch_rows` settles it.
+        Without columns batches of one unnamed column of nulls tell the number of rows.
+        """
+        groups = list(range(self.num_row_groups) if row_groups is None else row_groups)
+        if not groups:
+            return
+        batches = (
+            self._read_columns(list(columns), groups, buffer_bytes, max_rows, batch_rows)
+            if columns
+            else self._read_counts(groups, batch_rows or MAX_BATCH_ROWS)
+        )
+        while True:
+            with reading(self._what):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            if self._forget is not None:
+                self._forget()
+            yield batch
+
+    def _read_columns(
+        self,
+        columns: list[str],
+        groups: list[int],
+        buffer_bytes: int,
+        max_rows: int,
+        batch_rows: int | None,
+    ) -> Iterator[pa.RecordBatch]:
+        window_bytes = min(buffer_bytes, _REMOTE_WINDOW_BYTES)
+        share = self._share(columns)
+        sizes = {group: self._footer.row_group(group).total_byte_size * share for group in groups}
+        fits = max(sizes.values(), default=0) <= buffer_bytes
+        piece_bytes = 0 if fits else max(_MIN_READ_BYTES, buffer_bytes // len(columns))
+        file = self._open(self._remote and fits, min(piece_bytes, _MAX_READ_BYTES))
+        rows = batch_rows or self._first_batch_rows(columns, groups, sizes, buffer_bytes)
+        # Dictionaries make a file much smaller than its rows: the first row group is read by
+        # itself, in small batches, and what comes out of it tells how much the others may be.
+        first, rest = groups[:1], groups[1:]
+        row_bytes = 1.0
+        rows = min(rows, max_rows, _SAMPLE_ROWS, self._limits.most_rows(first[0], columns))
+        for batch in file.iter_batches(rows, row_groups=first, columns=columns):
+            row_bytes = max(row_bytes, batch.nbytes / max(1, batch.num_rows))
+            yield batch
+        sizes = {g: max(sizes[g], self._footer.row_group(g).num_rows * row_bytes) for g in rest}
+        rows = batch_rows or min(max_rows, _batch_rows(buffer_bytes, row_bytes))
+        for window in _windows(rest, sizes, window_bytes):
+            most = min(self._limits.most_rows(group, columns) for group in window)
+            yield from file.iter_batches(min(rows, most), row_groups=window, columns=columns)
+
+    def _read_counts(self, groups: list[int], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        # Without columns pyarrow gives no rows at all; their number is still an answer.
+        for group in groups:
+            left = self._footer.row_group(group).num_rows
+            for start in range(0, left, batch_rows):
+                nulls = pa.nulls(min(batch_rows, left - start))
+                yield pa.RecordBatch.from_struct_array(
+                    pa.StructArray.from_arrays([nulls], names=[""])
+                )
+
+    def _open(self, pre_buffer: bool, piece_bytes: int) -> pq.ParquetFile:
+        # Locally each column chunk is one cheap read. Elsewhere a read is a request, so
+        # pyarrow may join them within a window of row groups. A chunk larger than the
+        # buffer is read in pieces, but for a memory map, which takes no memory anyway.
+        how = (pre_buffer, piece_bytes if self._forget is None else 0)
+        if how not in self._files:
+            self._files[how] = pq.ParquetFile(
+                self._input,
+                metadata=self._footer,
+                pre_buffer=pre_buffer,
+                buffer_size=how[1],
+                coerce_int96_timestamp_unit="us",
+                page_checksum_verification=True,
+            )
+        return self._files[how]
+
+    def _share(self, columns: list[str]) -> float:
+        """Guess which part of a row group `columns` are, by their number.
+
+        pyarrow has the true sizes, but reading them can end the process, as its statistics can.
+        """
+        leaves = [self._footer.schema.column(i).path for i in range(self._footer.num_columns)]
+        chosen = set(columns)
+        return sum(leaf.partition(".")[0] in chosen for leaf in leaves) / max(1, len(leaves))
+
+    def _first_batch_rows(
+        self, columns: list[str], groups: list[int], sizes: Mapping[int, float], buffer_bytes: int
+    ) -> int:
+        rows = sum(self._footer.row_group(group).num_rows for group in groups)
+        row_bytes = sum(sizes.values()) / max(1, rows)
+        return _batch_rows(buffer_bytes, max(row_bytes, _MIN_COLUMN_BYTES * len(columns)))
+
+
+@contextmanager
+def open_parquet(
+    storage: Storage,
+    path: str,
+    what: str,
+    *,
+    offset: int = 0,
+    length: int | None = None,
+    footer: ParquetFooter | None = None,
+) -> Iterator[ParquetSource]:
+    """Open the Parquet file at `path`, or the one inside it at `offset`; errors name `what`.
+
+    A `footer` that is known already is not read again. Raises CorruptError if there is none,
+    NotFoundError if there is no such object.
+    """
+    remote = storage.local_path(path) is None
+    with storage.open_read(path) as source:
+        if length is None:
+            yield ParquetSource(what, source, remote=remote, forget=None, footer=footer)
+            return
+        if offset < 0 or length <= 0 or offset + length > source.size():
+            raise CorruptError(
+                f"{what}: want {length} bytes at byte {offset}, the file has {source.size()}"
+            )
+        if remote:
+            window = pa.PythonFile(_Window(source, offset, length), mode="r")
+            yield ParquetSource(what, window, remote=True, forget=None, footer=footer)
+            return
+        with reading(what):
+            mapped, skip = _map(source.fileno(), offset, length)
+        block = pa.BufferReader(pa.py_buffer(mapped).slice(skip, length))
+        yield ParquetSource(
+            what,
+            block,
+            remote=False,
+            forget=lambda: mapped.madvise(mmap.MADV_DONTNEED),
+            footer=footer,
+        )
+
+
+def _batch_rows(buffer_bytes: int, row_bytes: float) -> int:
+    return int(min(READ_ROWS, max(_MIN_BATCH_ROWS, buffer_bytes / max(1, row_bytes))))
+
+
+def _windows(
+    groups: Sequence[int], sizes: Mapping[int, float], window_bytes: int
+) -> Iterator[list[int]]:
+    """Split the row groups into runs of about `window_bytes`."""
+    window: list[int] = []
+    held = 0.0
+    for group in groups:
+        window.append(group)
+        held += sizes[group]
+        if held >= window_bytes:
+            yield window
+            window, held = [], 0.0
+    if window:
+        yield window
+
+
+def _map(descriptor: int, offset: int, length: int) -> tuple[mmap.mmap, int]:
+    """Map the pages around a block, and say where in them it begins."""
+    skip = offset % mmap.ALLOCATIONGRANULARITY
+    mapped = mmap.mmap(descriptor, skip + length, access=mmap.ACCESS_READ, offset=offset - skip)
+    return mapped, skip
+
+
+class _Window(io.RawIOBase):
+    """`length` bytes from `offset` of an open object, as a file of their own."""
+
+    def __init__(self, source: pa.NativeFile, offset: int, length: int) -> None:
+        super().__init__()
+        self._source = source
+        self._offset = offset
+        self._length = length
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def size(self) -> int:
+        return self._length
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._length}[whence]
+        self._position = max(0, base + offset)
+        return self._position
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        left = max(0, self._length - self._position)
+        wanted = left if size is None or size < 0 else min(size, left)
+        data: bytes = self._source.read_at(wanted, self._offset + self._position) if wanted else b""
+        self._position += len(data)
+        return data
+
+    def readall(self) -> bytes:
+        return self.read()

@@ -1,0 +1,320 @@
+"""The rows of one run, as batches that a merge takes: key, ordering, flags and columns.
+
+Rows of a log that say of themselves that they are deleted become deletes here. A run that
+nobody has sorted is sorted, within a budget of memory.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import reduce
+from itertools import chain
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.errors import CorruptError, UnsupportedError
+from lakebed.format.logs.delete_columns import decode_deletes
+from lakebed.format.names.meta_columns import COMMIT_TIME, IS_DELETED, RECORD_KEY
+from lakebed.format.names.record_key import record_keys
+from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS, Run
+from lakebed.storage.storage import Storage
+from lakebed.table.config.schema import find_field
+from lakebed.table.read.avro_source import AvroSource, open_avro
+from lakebed.table.read.key_filter import KeyFilter, check_ascending
+from lakebed.table.read.parquet_source import (
+    BUFFER_BYTES,
+    MAX_BATCH_ROWS,
+    READ_ROWS,
+    ParquetSource,
+    open_parquet,
+    reading,
+)
+from lakebed.table.read.projection import find_columns, shape
+from lakebed.table.read.run_source import RunKind, RunSource
+from lakebed.table.read.sort_run import SORT_BYTES, sort_batches
+
+MAX_DELETE_BYTES = 512 << 20
+"""How long a delete block may be: it is decoded as a whole."""
+
+_FEW_ROWS = 2_048
+_OPERATION = "_hoodie_operation"
+_DELETE_OPERATIONS = ("D", "-U")
+KEY_FIELD = pa.field(RECORD_KEY, pa.string())
+_COMMIT_TIME_FIELD = pa.field(COMMIT_TIME, pa.string())
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualKey:
+    """How the record key follows from columns, where files do not hold it."""
+
+    fields: tuple[str, ...]
+    composite: bool
+
+    def put(self, rows: pa.RecordBatch, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return `rows` the keys that the columns of `batch` spell."""
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        keys = record_keys(columns, self.fields, self.composite)
+        return rows.set_column(rows.schema.get_field_index(RECORD_KEY), KEY_FIELD, keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a merge needs of each run of a slice.
+
+    `fields` are the columns wanted, `ordering` those that decide (none in commit-time mode);
+    `delete_marker` is the column and the text by which a row of a log says that it is gone.
+    `virtual_key` is there for a table without meta columns, whose keys its rows spell.
+    """
+
+    fields: tuple[pa.Field, ...]
+    ordering: tuple[pa.Field, ...] = ()
+    delete_marker: tuple[str, str] | None = None
+    key_filter: KeyFilter | None = None
+    buffer_bytes: int = BUFFER_BYTES
+    max_rows: int = READ_ROWS
+    sort_bytes: int = SORT_BYTES
+    virtual_key: "VirtualKey | None" = None
+
+    @property
+    def commit_times(self) -> bool:
+        """Whether commit times are wanted, of deletes too."""
+        return any(field.name == COMMIT_TIME for field in self.fields)
+
+    @property
+    def all_fields(self) -> list[pa.Field]:
+        """Return the columns of a data run, the key first, each once."""
+        named = {field.name: field for field in (KEY_FIELD, *self.ordering, *self.fields)}
+        return list(named.values())
+
+
+def open_run(storage: Storage, source: RunSource, needs: Needs) -> Run:
+    """Return a run for the merge; its file is opened when the first batch is taken."""
+    batches = read_run(storage, source, needs)
+    if not source.ordered:
+        batches = sort_batches(batches, None, source.name, sort_bytes=needs.sort_bytes)
+    return Run(source.name, batches, source.partial, repeats=source.is_base)
+
+
+def open_runs(
+    storage: Storage, sources: Sequence[RunSource], needs: Needs
+) -> list[tuple[RunSource, Run]]:
+    """Return the runs of a slice, each with a source of it, in the order in which they replay.
+
+    Logs without order that follow one another are sorted as one run.
+    """
+    opened: list[tuple[RunSource, Run]] = []
+    held: list[RunSource] = []
+
+    def sort_held() -> None:
+        if len(held) == 1:
+            opened.append((held[0], open_run(storage, held[0], needs)))
+        elif held:
+            what = f"{held[0].name} and {len(held) - 1} more without order"
+            rows = chain.from_iterable([read_run(storage, source, needs) for source in held])
+            schema = pa.schema(needs.all_fields)
+            batches = sort_batches(rows, schema, what, sort_bytes=needs.sort_bytes)
+            opened.append((held[0], Run(what, batches)))
+        held.clear()
+
+    for source in sources:
+        if source.ordered or source.partial or source.is_base:
+            sort_held()
+            opened.append((source, open_run(storage, source, needs)))
+        else:
+            held.append(source)
+    sort_held()
+    return opened
+
+
+def open_data(
+    storage: Storage, source: RunSource
+) -> AbstractContextManager[ParquetSource] | AbstractContextManager[AvroSource]:
+    """Open the rows of a data run."""
+    if source.avro_schema is None:
+        return open_parquet(
+            storage,
+            source.path,
+            source.name,
+            offset=source.offset,
+            length=source.length,
+            footer=source.footer,
+        )
+    assert source.length is not None, "an Avro block is a part of its file"
+    return open_avro(
+        storage,
+        source.path,
+        source.name,
+        offset=source.offset,
+        length=source.length,
+        schema_text=source.avro_schema,
+    )
+
+
+def read_run(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a run as they lie, with their flags, those of the key filter only."""
+    if source.kind is RunKind.DATA:
+        batches = _read_data(storage, source, needs)
+    elif source.length is None:
+        batches = _read_delete_file(storage, source, needs)
+    else:
+        batches = _read_delete_block(storage, source, needs)
+    for batch in batches:
+        if needs.key_filter is None:
+            kept = batch
+        else:
+            kept = batch.filter(needs.key_filter.mask(batch.column(RECORD_KEY)))
+        if kept.num_rows:
+            yield kept
+
+
+def _read_data(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa.RecordBatch]:
+    with open_data(storage, source) as file:
+        fields = needs.all_fields
+        if source.partial:
+            present = list(file.schema)
+            # A file without keys is refused below, whatever else it lacks.
+            fields = [
+                field
+                for field in fields
+                if field.name == RECORD_KEY or find_field(present, field.name) is not None
+            ]
+        target = pa.schema(fields)
+        # Hudi takes no row of a base file for a delete, whatever its columns say.
+        markers = [] if source.is_base else _markers(file, needs)
+        spelled = () if needs.virtual_key is None else needs.virtual_key.fields
+        columns = dict.fromkeys([*find_columns(file.schema, fields), *markers, *spelled])
+        for batch in _read_batches(file, list(columns), source, needs):
+            with reading(source.name):
+                rows = shape(batch, target)
+                if needs.virtual_key is not None:
+                    rows = needs.virtual_key.put(rows, batch)
+                check_keys(rows, source.name)
+                if markers:
+                    rows = rows.append_column(FLAGS, _deleted_flags(batch, markers, needs))
+                    if needs.commit_times and needs.virtual_key is not None:
+                        # Without meta columns only the run says when a row was deleted.
+                        at = rows.schema.get_field_index(COMMIT_TIME)
+                        rows = rows.set_column(at, _COMMIT_TIME_FIELD, _repeated(source, rows))
+            yield rows
+
+
+def _read_batches(
+    file: ParquetSource | AvroSource, columns: list[str], source: RunSource, needs: Needs
+) -> Iterator[pa.RecordBatch]:
+    keys = needs.key_filter
+    if isinstance(file, AvroSource):
+        yield from file.read(columns, buffer_bytes=needs.buffer_bytes, max_rows=needs.max_rows)
+        return
+    known = keys is not None and needs.virtual_key is None
+    groups = keys.row_groups(file, source.name) if keys is not None and known else None
+    if keys is None or not keys.is_few or not source.ordered or RECORD_KEY not in columns:
+        yield from file.read(
+            columns, buffer_bytes=needs.buffer_bytes, max_rows=needs.max_rows, row_groups=groups
+        )
+        return
+    # Small batches, and none behind the last key: the rest of its row group is not decoded.
+    for batch in file.read(columns, batch_rows=_FEW_ROWS, row_groups=groups):
+        with reading(source.name):
+            check_ascending(batch.column(RECORD_KEY), source.name)
+        yield batch
+        if batch.num_rows and keys.is_behind(batch.column(RECORD_KEY)[-1].as_py()):
+            return
+
+
+def _markers(file: ParquetSource | AvroSource, needs: Needs) -> list[str]:
+    """Name the columns of a log by which a row can say that it is deleted."""
+    wanted = [IS_DELETED, _OPERATION]
+    if needs.delete_marker is not None:
+        wanted.append(needs.delete_marker[0])
+    return [name for name in dict.fromkeys(wanted) if name in file.schema.names]
+
+
+def _deleted_flags(batch: pa.RecordBatch, markers: list[str], needs: Needs) -> pa.Array:
+    masks = []
+    for name in markers:
+        column = batch.column(name)
+        if name == IS_DELETED:
+            mask = column.cast(pa.bool_())
+        elif name == _OPERATION:
+            mask = pc.is_in(column.cast(pa.string()), value_set=pa.array(_DELETE_OPERATIONS))
+        else:
+            assert needs.delete_marker is not None
+            mask = pc.equal(column.cast(pa.string()), needs.delete_marker[1])
+        masks.append(pc.fill_null(mask, False))
+    return pc.if_else(reduce(pc.or_, masks), _flag(DELETED), _flag(0))
+
+
+def _read_delete_file(
+    storage: Storage, source: RunSource, needs: Needs
+) -> Iterator[pa.RecordBatch]:
+    with open_parquet(storage, source.path, source.name, footer=source.footer) as file:
+        fields = [KEY_FIELD, *(field.with_nullable(True) for field in needs.ordering)]
+        if needs.commit_times and COMMIT_TIME in file.schema.names:
+            fields.append(_COMMIT_TIME_FIELD)
+        target = pa.schema(fields)
+        for batch in _read_batches(file, find_columns(file.schema, fields), source, needs):
+            with reading(source.name):
+                rows = shape(batch, target)
+                check_keys(rows, source.name)
+                if needs.commit_times and COMMIT_TIME not in target.names:
+                    rows = rows.append_column(_COMMIT_TIME_FIELD, _repeated(source, rows))
+                nulls = [pc.is_null(rows.column(field.name)) for field in needs.ordering]
+                # Without an ordering value a delete beats whatever is older.
+                flags = (
+                    pc.if_else(reduce(pc.and_, nulls), _flag(COMMIT_TIME_DELETE), _flag(DELETED))
+                    if nulls
+                    else pa.repeat(_flag(COMMIT_TIME_DELETE), rows.num_rows)
+                )
+                rows = rows.append_column(FLAGS, flags)
+            yield rows
+
+
+def _read_delete_block(
+    storage: Storage, source: RunSource, needs: Needs
+) -> Iterator[pa.RecordBatch]:
+    assert source.length is not None
+    if source.length > MAX_DELETE_BYTES:
+        raise UnsupportedError(
+            f"{source.name}: a delete block of {source.length} bytes; want at most "
+            f"{MAX_DELETE_BYTES}, as it is read as a whole"
+        )
+    content = storage.read_range(source.path, source.offset, source.length)
+    if len(content) != source.length:
+        raise CorruptError(f"{source.name}: want {source.length} bytes, found {len(content)}")
+    types = [field.type for field in needs.ordering]
+    deletes = decode_deletes(content, types, source.name)
+    bare = pa.array(deletes.no_ordering)
+    if not types:
+        bare = pa.repeat(pa.scalar(True), len(deletes.keys))
+    rows = pa.RecordBatch.from_arrays(
+        [
+            deletes.keys,
+            *(deletes.ordering if types else ()),
+            pc.if_else(bare, _flag(COMMIT_TIME_DELETE), _flag(DELETED)),
+        ],
+        names=[RECORD_KEY, *(field.name for field in needs.ordering), FLAGS],
+    )
+    if needs.commit_times:
+        own = source.delete_instants
+        times = _repeated(source, rows) if own is None else own.column(rows.num_rows, source.name)
+        rows = rows.append_column(_COMMIT_TIME_FIELD, times)
+    check_keys(rows, source.name)
+    for start in range(0, rows.num_rows, MAX_BATCH_ROWS):
+        yield rows.slice(start, MAX_BATCH_ROWS)
+
+
+def check_keys(rows: pa.RecordBatch, what: str) -> None:
+    """Reject rows without a record key: they can neither be merged nor found."""
+    if rows.column(RECORD_KEY).null_count:
+        raise UnsupportedError(
+            f"{what}: rows without a record key ({RECORD_KEY}) cannot be merged or looked up"
+        )
+
+
+def _repeated(source: RunSource, rows: pa.RecordBatch) -> pa.StringArray:
+    return pa.repeat(pa.scalar(source.instant), rows.num_rows)
+
+
+def _flag(value: int) -> pa.Scalar:
+    return pa.scalar(value, pa.uint8())

@@ -1,0 +1,68 @@
+"""One run of a file slice: what it holds and where its bytes lie.
+
+A base file, a native log file and a block of an inline log, Parquet or Avro, are spellings of
+the same thing; nobody above tells them apart.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from lakebed.format.logs.delete_instants import DeleteInstants
+from lakebed.format.names.meta_columns import COMMIT_TIME
+from lakebed.table.read.parquet_source import ParquetFooter
+
+
+class RunKind(StrEnum):
+    """What a run holds: rows, or the keys of rows that are gone."""
+
+    DATA = "data"
+    DELETES = "deletes"
+
+
+@dataclass(frozen=True, slots=True)
+class RunSource:
+    """Where one run lies. Its bytes are `length` from `offset`, or the whole file without them.
+
+    Deletes that are a whole file are Parquet, those inside one are the content of a delete
+    block. Rows are Parquet, or Avro of the schema `avro_schema`. An `ordered` run ascends by record key, as its writer says; reading it checks. A
+    `partial` one holds the changed columns only. `instant` wrote it; deletes that a compaction
+    gathered have `delete_instants` of their own, or a column of them. The `footer` is there where it
+    had to be read to know the rest.
+    """
+
+    path: str
+    kind: RunKind
+    instant: str
+    ordered: bool
+    partial: bool = False
+    is_base: bool = False
+    offset: int = 0
+    length: int | None = None
+    delete_instants: DeleteInstants | None = field(default=None, repr=False)
+    avro_schema: str | None = field(default=None, repr=False)
+    footer: ParquetFooter | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def is_parquet(self) -> bool:
+        """Return whether its bytes are a Parquet file, with a footer."""
+        if self.kind is RunKind.DELETES:
+            return self.length is None
+        return self.avro_schema is None
+
+    @property
+    def oldest_instant(self) -> str:
+        """Return an instant that no row or delete of the run is older than."""
+        if self.delete_instants is not None:
+            return self.delete_instants.oldest
+        if self.kind is RunKind.DELETES and self.footer is not None:
+            # A native file with commit times of its own was gathered from several commits.
+            return "" if COMMIT_TIME in self.footer.schema.names else self.instant
+        return self.instant
+
+    @property
+    def name(self) -> str:
+        """Name the run for people, in errors."""
+        if self.is_base:
+            return f"base file {self.path!r}"
+        place = "" if self.length is None else f", block content at byte {self.offset}"
+        return f"log file {self.path!r}{place}"

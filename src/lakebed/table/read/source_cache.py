@@ -1,0 +1,63 @@
+"""The runs of slices, kept between lookups: which they are, and their parsed footers."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from threading import Lock
+
+from lakebed.table.files.file_group import FileSlice
+from lakebed.table.read.parquet_source import HeldColumns
+from lakebed.table.read.run_source import RunSource
+
+MAX_BYTES = 64 << 20
+"""How much is held of footers, and as much again of keys."""
+
+# What a parsed footer takes in memory for each of its bytes, about.
+_PARSED_RATIO = 4
+
+
+class SourceCache:
+    """Runs by slice, the least lately used dropped first. Holds for one state of a timeline."""
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._held: OrderedDict[FileSlice, tuple[Sequence[RunSource], int]] = OrderedDict()
+        self._bytes = 0
+        self._lock = Lock()
+        self._columns = HeldColumns(max_bytes)
+        self._verdicts: dict[str, bool] = {}
+
+    def get(
+        self, slice_: FileSlice, find: Callable[[], Sequence[RunSource]]
+    ) -> Sequence[RunSource]:
+        """Return the runs of `slice_`, which `find` looks for if they are not held."""
+        with self._lock:
+            held = self._held.get(slice_)
+            if held is not None:
+                self._held.move_to_end(slice_)
+                return held[0]
+        sources = [self._with_columns(source) for source in find()]
+        size = sum(
+            source.footer.metadata.serialized_size * _PARSED_RATIO
+            for source in sources
+            if source.footer is not None
+        )
+        with self._lock:
+            if slice_ not in self._held:
+                self._held[slice_] = (sources, size)
+                self._bytes += size
+            while self._bytes > self._max_bytes and len(self._held) > 1:
+                self._bytes -= self._held.popitem(last=False)[1][1]
+        return sources
+
+    def verdict(self, question: str, find: Callable[[], bool]) -> bool:
+        """Return the answer to a question about the table, which `find` looks for once."""
+        if question not in self._verdicts:
+            self._verdicts[question] = find()
+        return self._verdicts[question]
+
+    def _with_columns(self, source: RunSource) -> RunSource:
+        """Let the key columns of a run be kept: each lookup searches them in every log."""
+        if source.footer is None:
+            return source
+        return replace(source, footer=replace(source.footer, columns=self._columns))

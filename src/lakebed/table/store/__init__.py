@@ -1,0 +1,1 @@
+"""From rows to files: base files, logs, change data."""

@@ -1,0 +1,36 @@
+"""Write one sorted run as the records of an Avro block."""
+
+import pyarrow as pa
+
+from lakebed.format.avro.avro_rows.encode import encode_records
+from lakebed.storage.storage import WriteStream
+from lakebed.table.store.new_run import NewRun
+
+# What is encoded at once: the kernel works on whole columns, the stream takes the bytes.
+_ENCODE_ROWS = 16_384
+
+
+class AvroRunWriter(NewRun):
+    """Writes one run as records.
+
+    What stands before the records of a block, their number, is not known before the end, so
+    the caller writes it.
+    """
+
+    def __init__(self, stream: WriteStream, path: str, schema_text: str) -> None:
+        super().__init__(stream, path)
+        self._schema_text = schema_text
+
+    def _append(self, batch: pa.RecordBatch) -> None:
+        for start in range(0, batch.num_rows, _ENCODE_ROWS):
+            rows = _plain(batch.slice(start, _ENCODE_ROWS))
+            self._stream.write(encode_records(rows, self._schema_text))
+
+
+def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return dictionary columns as what they stand for."""
+    columns = [
+        column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)

@@ -1,0 +1,165 @@
+"""Write rows of a table as a sorted run: a base file, a data log, a log block's content.
+
+Columns are the five meta columns and then the table's in their storage types.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.errors import InvalidError
+from lakebed.format.avro.avro_schema import arrow_to_avro, with_meta_fields
+from lakebed.format.files.footer import FOOTER_AVRO_SCHEMA, FOOTER_OPEN_BLOOM
+from lakebed.format.names.meta_columns import (
+    COMMIT_TIME,
+    FILE_NAME,
+    META_FIELDS,
+    PARTITION_PATH,
+    constant,
+    seqnos,
+)
+from lakebed.storage.storage import WriteStream
+from lakebed.table.config.schema import storage_schema
+from lakebed.table.read.conform import conform, conform_array
+from lakebed.table.store.avro_run_writer import AvroRunWriter
+from lakebed.table.store.new_run import NewRun
+from lakebed.table.store.run_writer import ROW_GROUP_BYTES, ROW_GROUP_ROWS, RunWriter
+
+_CONSTANT_COLUMNS = (COMMIT_TIME, PARTITION_PATH, FILE_NAME)
+_WRITTEN_META_FIELDS = [
+    field.with_type(pa.dictionary(pa.int32(), pa.string()))
+    if field.name in _CONSTANT_COLUMNS
+    else field
+    for field in META_FIELDS
+]
+
+
+@dataclass(frozen=True, slots=True)
+class DataFileStats:
+    """What a written file holds; the keys are None if it has no row."""
+
+    path: str
+    size_bytes: int
+    rows: int
+    min_key: str | None
+    max_key: str | None
+
+
+class DataFileWriter:
+    """Writes rows to `stream`, which it then owns; nobody sees them before `close`.
+
+    `path` is where the file will lie, and what errors call it. `schema` may hold some of the
+    table's columns only. `file_name` is what rows say of their file: the name of a base file
+    (from `path` if not given), the bare file id in a log. `metadata` adds to the footer, and
+    goes before what the writer would say itself. A `task` number must not come twice in an
+    instant: sequence numbers hold it. With `avro_schema`, which holds the meta fields too, the
+    rows become the records of an Avro block instead of a Parquet file. A base file that takes the
+    place of another writer's `may_repeat` keys, as that one did.
+    """
+
+    def __init__(
+        self,
+        stream: WriteStream,
+        path: str,
+        schema: pa.Schema,
+        *,
+        table_name: str,
+        instant: str,
+        partition_path: str = "",
+        file_name: str | None = None,
+        task: int = 0,
+        metadata: Mapping[str, str] | None = None,
+        row_group_rows: int = ROW_GROUP_ROWS,
+        row_group_bytes: int = ROW_GROUP_BYTES,
+        avro_schema: str | None = None,
+        may_repeat: bool = False,
+    ) -> None:
+        self._path = path
+        self._schema = schema
+        self._file_schema = pa.schema([*_WRITTEN_META_FIELDS, *storage_schema(schema)])
+        self._instant = instant
+        self._partition_path = partition_path
+        self._file_name = path.rpartition("/")[2] if file_name is None else file_name
+        self._task = task
+        self._run: NewRun
+        if avro_schema is not None:
+            self._run = AvroRunWriter(stream, path, avro_schema)
+            return
+        avro = with_meta_fields(arrow_to_avro(schema, table_name))
+        bloom = FOOTER_OPEN_BLOOM if file_name is None else {}
+        self._run = RunWriter(
+            stream,
+            path,
+            self._file_schema,
+            {FOOTER_AVRO_SCHEMA: avro, **bloom, **(metadata or {})},
+            row_group_rows=row_group_rows,
+            row_group_bytes=row_group_bytes,
+            may_repeat=may_repeat,
+        )
+
+    def write(
+        self,
+        batch: pa.RecordBatch,
+        record_keys: pa.Array,
+        *,
+        commit_times: pa.Array | None = None,
+        commit_seqnos: pa.Array | None = None,
+    ) -> None:
+        """Append rows of the writer's logical schema, sorted by `record_keys`.
+
+        Rows that this instant makes get its commit time and a new sequence number; rows
+        carried over from older files bring theirs (a null there is a new row). Raises
+        InvalidError naming the key that is not above the one before it, also across calls.
+        """
+        batch = conform(batch, self._schema)
+        keys = record_keys.cast(pa.string())
+        rows = batch.num_rows
+        if rows != len(keys):
+            raise InvalidError(f"{self._path}: want {rows} record keys, got {len(keys)}")
+        if not rows:
+            return
+        if commit_seqnos is None or commit_seqnos.null_count:
+            made = seqnos(self._instant, self._task, self._run.rows, rows)
+            commit_seqnos = made if commit_seqnos is None else pc.coalesce(commit_seqnos, made)
+        if commit_times is None:
+            commit_times = constant(self._instant, rows)
+        else:
+            commit_times = commit_times.fill_null(self._instant).dictionary_encode()
+        meta = [
+            commit_times,
+            commit_seqnos,
+            keys,
+            constant(self._partition_path, rows),
+            constant(self._file_name, rows),
+        ]
+        fields = list(self._file_schema)[len(meta) :]
+        columns = [
+            conform_array(column, field, field.name)
+            for column, field in zip(batch.columns, fields, strict=True)
+        ]
+        self._run.write(pa.RecordBatch.from_arrays(meta + columns, schema=self._file_schema))
+
+    @property
+    def rows(self) -> int:
+        """How many rows were written so far."""
+        return self._run.rows
+
+    def close(self) -> DataFileStats:
+        """Write the footer and make the file visible. Closing twice gives the same."""
+        size_bytes = self._run.close()
+        return DataFileStats(
+            self._path, size_bytes, self._run.rows, self._run.min_key, self._run.max_key
+        )
+
+    def abort(self) -> None:
+        """Drop everything written. After `close`, or the second time, this does nothing."""
+        self._run.abort()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        self._run.__exit__(kind, *error)

@@ -1,0 +1,116 @@
+"""What one run of log files is, and what goes into it."""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.format.logs.log_block import HeaderKey
+from lakebed.storage.storage import Storage
+from lakebed.table.files.file_group import join_path
+
+
+@dataclass(frozen=True, slots=True)
+class LogFileStats:
+    """What a written log file holds: rows, deletes, and the range of the keys of both.
+
+    `version` is the one of its name. A delete that only makes the row after it win is not counted.
+    """
+
+    path: str
+    size_bytes: int
+    rows: int
+    deletes: int
+    version: int
+    min_key: str | None
+    max_key: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogTarget:
+    """Where a run goes, as what, under which instant.
+
+    `schema` are the columns of its rows, `row_schema` the same as Avro with meta fields, and
+    `table_schema` the whole table's. `ordering` are the ordering columns as deletes hold them;
+    none where the commit time decides. `compacted` are the instants that a log compaction stands
+    for: readers skip what these wrote before. `avro` asks for Avro blocks instead of Parquet ones;
+    `inline` tells blocks in one file from native files.
+    """
+
+    storage: Storage
+    table_name: str
+    partition: str
+    file_id: str
+    write_token: str
+    version: int
+    next_version: int | None
+    instant: str
+    schema: pa.Schema
+    row_schema: str
+    table_schema: str
+    ordering: tuple[pa.Field, ...]
+    partial: bool
+    compacted: tuple[str, ...] = ()
+    avro: bool = False
+    inline: bool = True
+
+    @property
+    def place(self) -> str:
+        """Name the file group for errors."""
+        return join_path(self.partition, f"{self.file_id} at {self.instant}")
+
+    @property
+    def row_headers(self) -> dict[HeaderKey, str]:
+        """Return what the rows say of themselves besides instant and schema."""
+        return self.headers | ({HeaderKey.IS_PARTIAL: "true"} if self.partial else {})
+
+    @property
+    def headers(self) -> dict[HeaderKey, str]:
+        """Return what rows and deletes alike say of themselves."""
+        if not self.compacted:
+            return {}
+        return {HeaderKey.COMPACTED_BLOCK_TIMES: ",".join(self.compacted)}
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Changed rows in ascending order of their keys; the last two of those carried over."""
+
+    keys: pa.StringArray
+    columns: pa.RecordBatch
+    commit_times: pa.StringArray | None = None
+    commit_seqnos: pa.StringArray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deletes:
+    """Deleted keys in ascending order, and a column per ordering field.
+
+    A delete whose ordering values are null always wins over what is older. `instants` are those of
+    the commits that deleted the keys, where this write only gathers them.
+    """
+
+    keys: pa.StringArray
+    ordering: list[pa.Array]
+    instants: pa.StringArray | None = None
+
+    def split(self) -> tuple["Deletes | None", "Deletes | None"]:
+        """Return those that have an ordering value, and those that always win; None for no delete."""
+        always = self.ordering[0].is_null() if self.ordering else None
+        if always is None or always.true_count == len(always):
+            return None, self
+        if always.true_count == 0:
+            return self, None
+        return self._filter(pc.invert(always)), self._filter(always)
+
+    def _filter(self, mask: pa.BooleanArray) -> "Deletes":
+        return Deletes(
+            self.keys.filter(mask),
+            [column.filter(mask) for column in self.ordering],
+            None if self.instants is None else self.instants.filter(mask),
+        )
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the memory that they take."""
+        return int(self.keys.nbytes + sum(column.nbytes for column in self.ordering))

@@ -1,0 +1,134 @@
+"""What the writers of a table's files, and of sorted runs among them, have in common."""
+
+from abc import ABC, abstractmethod
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.errors import InvalidError, KeyValueError
+from lakebed.format.names.meta_columns import RECORD_KEY
+from lakebed.storage.storage import WriteStream
+
+
+class NewFile:
+    """A file that is open, and then either published or dropped, once; it owns `stream`.
+
+    `path` is where it will lie, and what errors call it. As a context manager it closes on
+    success and aborts on an exception.
+    """
+
+    def __init__(self, stream: WriteStream, path: str) -> None:
+        self.path = path
+        self._stream = stream
+        self._size_bytes: int | None = None
+        self._aborted = False
+
+    def _end(self) -> None:
+        """Write what stands at the end: of a bare file, nothing."""
+
+    def _drop(self) -> None:
+        """Let go of what is held besides the stream: of a bare file, nothing."""
+
+    def close(self) -> int:
+        """Make the file visible, whole, and give its size. Closing twice gives the same."""
+        if self._size_bytes is None:
+            if self._aborted:
+                raise InvalidError(f"{self.path}: close after abort")
+            self._end()
+            size_bytes = self._stream.tell()
+            self._stream.close()
+            self._size_bytes = size_bytes
+        return self._size_bytes
+
+    def abort(self) -> None:
+        """Drop everything written. After `close`, or the second time, this does nothing."""
+        if self._size_bytes is not None or self._aborted:
+            return
+        self._aborted = True
+        try:
+            self._drop()
+        finally:
+            self._stream.abort()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        if kind is not None or self._aborted:
+            self.abort()
+            return
+        try:
+            self.close()
+        except BaseException:
+            self.abort()
+            raise
+
+
+class KeyOrder:
+    """The keys of a run so far; each must be above the one before it.
+
+    With `may_repeat` it may be the same again.
+    """
+
+    def __init__(self, name: str, *, may_repeat: bool = False) -> None:
+        self._name = name
+        self._rises = pc.greater_equal if may_repeat else pc.greater
+        self._may_repeat = may_repeat
+        self.min_key: str | None = None
+        self.max_key: str | None = None
+
+    def check(self, keys: pa.StringArray) -> None:
+        """Take the next keys, one or more; InvalidError names the first that is out of order."""
+        if keys.null_count:
+            raise KeyValueError(f"{self._name}: want a record key in each row, got null")
+        first = keys[0].as_py()
+        if self.max_key is not None and (
+            first < self.max_key or (first == self.max_key and not self._may_repeat)
+        ):
+            raise InvalidError(
+                f"{self._name}: want record keys above {self.max_key!r}, got {first!r}"
+            )
+        # Arrow compares strings by their bytes, which is the order that the file promises.
+        rising = self._rises(keys.slice(1), keys.slice(0, len(keys) - 1))
+        if pc.all(rising, min_count=0).as_py() is False:
+            at = pc.index(rising, pa.scalar(False)).as_py() + 1
+            before, found = keys[at - 1].as_py(), keys[at].as_py()
+            raise InvalidError(f"{self._name}: want record keys above {before!r}, got {found!r}")
+        if self.min_key is None:
+            self.min_key = first
+        self.max_key = keys[-1].as_py()
+
+
+class NewRun(NewFile, ABC):
+    """A file of rows in ascending order of key, each once unless keys `may_repeat`."""
+
+    def __init__(self, stream: WriteStream, path: str, *, may_repeat: bool = False) -> None:
+        super().__init__(stream, path)
+        self._order = KeyOrder(path, may_repeat=may_repeat)
+        self._rows = 0
+
+    @abstractmethod
+    def _append(self, batch: pa.RecordBatch) -> None: ...
+
+    @property
+    def rows(self) -> int:
+        """How many rows were taken so far."""
+        return self._rows
+
+    @property
+    def min_key(self) -> str | None:
+        """The first key taken; None before it."""
+        return self._order.min_key
+
+    @property
+    def max_key(self) -> str | None:
+        """The last key taken so far; None before the first."""
+        return self._order.max_key
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows of exactly the run's schema, with keys above those before."""
+        if batch.num_rows:
+            self._order.check(batch.column(RECORD_KEY))
+            self._rows += batch.num_rows
+            self._append(batch)

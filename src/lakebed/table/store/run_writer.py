@@ -1,0 +1,201 @@
+"""Write one sorted run as a Parquet file: a base file, a log, or the content of a log block.
+
+Rows are sorted by record key in UTF-8 byte order, each key once. `docs/format/base-files.md`
+describes footer, encodings and the choices behind them.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakebed.format.files.footer import (
+    FOOTER_CALENDAR,
+    FOOTER_IS_ORDERED,
+    FOOTER_MAX_KEY,
+    FOOTER_MIN_KEY,
+    FOOTER_ROW_GROUP_KEYS,
+    encode_row_group_keys,
+    same_order_in_java,
+)
+from lakebed.format.names.meta_columns import COMMIT_SEQNO, META_COLUMNS, RECORD_KEY
+from lakebed.storage.storage import WriteStream
+from lakebed.table.store.new_run import NewRun
+
+ROW_GROUP_ROWS = 16_384
+ROW_GROUP_BYTES = 8 * 1024 * 1024
+
+# Beyond this share of distinct values a dictionary costs more than it saves.
+_DICTIONARY_RATIO = 0.4
+_SORTED_TEXT_COLUMNS = (RECORD_KEY, COMMIT_SEQNO)
+_ROW_GROUPS_AHEAD = 1
+
+
+class ParquetSink:
+    """The file that pyarrow writes to; after `discard` it swallows what still comes.
+
+    pyarrow can only end a Parquet file by writing its footer, also one that failed.
+    """
+
+    closed = False
+
+    def __init__(self, stream: WriteStream) -> None:
+        self._stream = stream
+        self._discarding = False
+
+    def write(self, data: bytes | memoryview | pa.Buffer) -> int:
+        """Append `data`, or swallow it."""
+        return len(memoryview(data)) if self._discarding else self._stream.write(data)
+
+    def tell(self) -> int:
+        """Return the number of bytes written so far."""
+        return self._stream.tell()
+
+    def flush(self) -> None:
+        """Do nothing: bytes are visible once the stream is closed."""
+
+    def discard(self) -> None:
+        """Swallow what still comes."""
+        self._discarding = True
+
+
+class RunWriter(NewRun):
+    """Writes one run as Parquet.
+
+    `schema` holds a column `_hoodie_record_key`; a dictionary column is one whose values
+    are known to repeat. A thread encodes row groups while the caller reads and merges the next;
+    memory is bounded by a few row groups, whatever the size of the file. A row group that
+    could not be encoded is the error of a later `write`, or of `close`.
+    """
+
+    def __init__(
+        self,
+        stream: WriteStream,
+        path: str,
+        schema: pa.Schema,
+        metadata: Mapping[str, str],
+        *,
+        row_group_rows: int = ROW_GROUP_ROWS,
+        row_group_bytes: int = ROW_GROUP_BYTES,
+        may_repeat: bool = False,
+    ) -> None:
+        super().__init__(stream, path, may_repeat=may_repeat)
+        self._schema = schema
+        self._metadata = metadata
+        self._max_rows = row_group_rows
+        self._max_bytes = row_group_bytes
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = 0
+        self._pending_bytes = 0
+        self._first_keys: list[str] = []
+        self._sink = ParquetSink(stream)
+        self._writer: pq.ParquetWriter | None = None
+        self._encoder = ThreadPoolExecutor(1, thread_name_prefix="lakebed-encode")
+        self._encoding: deque[Future[None]] = deque()
+
+    def _append(self, batch: pa.RecordBatch) -> None:
+        # pyarrow makes a row group of every call, so rows are gathered here.
+        row_bytes = max(1, batch.nbytes // batch.num_rows)
+        start = 0
+        while start < batch.num_rows:
+            room = min(
+                self._max_rows - self._pending_rows,
+                (self._max_bytes - self._pending_bytes) // row_bytes,
+            )
+            if room <= 0 and self._pending:
+                self._flush()
+                continue
+            piece = batch.slice(start, max(1, room))
+            self._pending.append(piece)
+            self._pending_rows += piece.num_rows
+            self._pending_bytes += piece.num_rows * row_bytes
+            start += piece.num_rows
+
+    def _flush(self) -> None:
+        group, self._pending = self._pending, []
+        self._pending_rows = self._pending_bytes = 0
+        self._first_keys.append(group[0].column(RECORD_KEY)[0].as_py())
+        while len(self._encoding) >= _ROW_GROUPS_AHEAD:
+            self._encoding.popleft().result()
+        self._encoding.append(self._encoder.submit(self._encode, group))
+
+    def _encode(self, group: list[pa.RecordBatch]) -> None:
+        # Within a row group Parquet takes one dictionary per column only.
+        table = pa.Table.from_batches(group).unify_dictionaries()
+        if self._writer is None:
+            self._writer = self._open(_repeating_leaves(table))
+        self._writer.write_table(table, row_group_size=table.num_rows)
+
+    def _open(self, repeating: list[str]) -> pq.ParquetWriter:
+        dictionaries = [f.name for f in self._schema if pa.types.is_dictionary(f.type)]
+        sorted_texts = [name for name in _SORTED_TEXT_COLUMNS if name in self._schema.names]
+        return pq.ParquetWriter(
+            self._sink,
+            self._schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=[*dictionaries, *repeating],
+            column_encoding=dict.fromkeys(sorted_texts, "DELTA_BYTE_ARRAY"),
+            write_page_checksum=True,
+            # Arrow's own schema would bring the dictionaries of constant columns back.
+            store_schema=False,
+        )
+
+    def _end(self) -> None:
+        if self._pending:
+            self._flush()
+        while self._encoding:
+            self._encoding.popleft().result()
+        self._encoder.shutdown()
+        if self._writer is None:
+            self._writer = self._open([])
+        self._writer.add_key_value_metadata(self._footer())
+        self._writer.close()
+        pa.default_memory_pool().release_unused()
+
+    def _footer(self) -> dict[str, str]:
+        footer = {FOOTER_IS_ORDERED: "true", **FOOTER_CALENDAR, **self._metadata}
+        low, high = self.min_key, self.max_key
+        if low is not None and high is not None and same_order_in_java(low + high):
+            footer |= {FOOTER_MIN_KEY: low, FOOTER_MAX_KEY: high}
+        if (keys := encode_row_group_keys(self._first_keys)) is not None:
+            footer[FOOTER_ROW_GROUP_KEYS] = keys
+        return footer
+
+    def _drop(self) -> None:
+        self._sink.discard()
+        self._pending = []
+        self._encoder.shutdown(cancel_futures=True)
+        if self._writer is not None:
+            self._writer.close()
+
+
+def _repeating_leaves(table: pa.Table) -> list[str]:
+    """Name the Parquet leaves whose values repeat enough for a dictionary."""
+    names = [name for name in table.column_names if name not in META_COLUMNS]
+    leaves = [leaf for name in names for leaf in _leaves(table.column(name).combine_chunks(), name)]
+    return [path for path, values in leaves if _repeats(values)]
+
+
+def _leaves(array: pa.Array, path: str) -> Iterator[tuple[str, pa.Array]]:
+    if pa.types.is_struct(array.type):
+        for i, field in enumerate(array.type):
+            yield from _leaves(array.field(i), f"{path}.{field.name}")
+    elif pa.types.is_list(array.type):
+        yield from _leaves(array.flatten(), f"{path}.list.element")
+    elif pa.types.is_map(array.type):
+        yield from _leaves(array.keys, f"{path}.key_value.key")
+        yield from _leaves(array.items, f"{path}.key_value.value")
+    else:
+        yield path, array
+
+
+def _repeats(values: pa.Array) -> bool:
+    if pa.types.is_boolean(values.type):
+        return False
+    filled = len(values) - values.null_count
+    distinct: int = pc.count_distinct(values).as_py()
+    return bool(distinct <= max(1, filled * _DICTIONARY_RATIO))

@@ -1,0 +1,227 @@
+"""The columns of one write, fitted to those of the table."""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakebed.errors import InvalidError, SchemaError, UnsupportedError
+from lakebed.format.avro.avro_schema import arrow_to_avro
+from lakebed.format.names.meta_columns import IS_DELETED, OUR_PREFIX, RECORD_KEY
+from lakebed.table.config.merge_mode import MergeMode
+from lakebed.table.config.schema import evolve, find_field, new_fields, normalise, schema_changes
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.config.writer_index import SimpleIndex
+from lakebed.write.spec.operation import Kind, Operation
+
+Marker = tuple[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """What a write takes of rows whose columns are not those of the table.
+
+    With `evolve` new columns and wider types become the table's; with `fill_missing` a column
+    that does not come is null, where it may be.
+    """
+
+    evolve: bool = False
+    fill_missing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns of one write, settled against those of the table."""
+
+    staged: pa.Schema
+    table: pa.Schema
+    table_text: str
+    markers: tuple[Marker, ...]
+
+
+def settle_columns(
+    config: TableConfig,
+    operation: Operation,
+    known: pa.Schema,
+    incoming: pa.Schema,
+    intake: Intake,
+) -> Columns:
+    """Fit the columns that come to those that the table has; refuse by name what does not fit."""
+    if not config.record_key_fields:
+        # Such a table makes its keys; rows that were read from it bring theirs.
+        incoming = pa.schema([field for field in incoming if field.name != RECORD_KEY])
+    _check_given(incoming)
+    markers = () if operation.kind is Kind.DELETE else _markers(config, incoming)
+    if operation.kind is Kind.DELETE:
+        fields = dict.fromkeys(delete_fields(config))
+        _check_columns(config, incoming, tuple(fields), ())
+        staged = pa.schema([known.field(name) for name in fields if name in known.names])
+        return Columns(staged, known, arrow_to_avro(known, config.name), ())
+    steering = {name for name, _ in markers}
+    rows = pa.schema([f for f in incoming if f.name not in steering or _held(known, f)])
+    _check_columns(config, rows, _needed(config), config.ordering_fields)
+    if operation.kind is Kind.UPDATE_COLUMNS:
+        _check_no_fill(config)
+        table = _evolve_some(known, rows)
+        names = [table.names[_found(table, name)] for name in rows.names]
+        staged = pa.schema([field for field in table if field.name in names])
+    else:
+        if not operation.replaces_all and not intake.fill_missing:
+            _check_all_there(known, rows)
+        known = pa.schema([]) if operation.replaces_columns else known
+        table = evolve(known, rows) if known.names else normalise(rows)
+        staged = table
+    _check_spelling(config, known, table)
+    if known.names:
+        _check_evolution(config, known, table, intake)
+        if not operation.replaces_all:
+            _check_not_dropped(config, known, table)
+    return Columns(staged, table, arrow_to_avro(table, config.name), markers)
+
+
+def delete_fields(config: TableConfig) -> tuple[str, ...]:
+    """Return the columns that name a row to delete; a global index needs no partition."""
+    index = config.index
+    if isinstance(index, SimpleIndex) and index.is_global:
+        return config.record_key_fields
+    return _needed(config)
+
+
+def _held(known: pa.Schema, field: pa.Field) -> bool:
+    return find_field(list(known), field.name) is not None
+
+
+def _found(schema: pa.Schema, name: str) -> int:
+    position = find_field(list(schema), name)
+    assert position is not None, name
+    return position
+
+
+def _needed(config: TableConfig) -> tuple[str, ...]:
+    return (*config.record_key_fields, *config.partition_fields)
+
+
+def _markers(config: TableConfig, incoming: pa.Schema) -> tuple[Marker, ...]:
+    """Return the columns by which a row says that it is a delete: either of them will do.
+
+    `_hoodie_is_deleted` need not be a column of the table: then it only steers the write.
+    """
+    found: list[Marker] = []
+    for name, text in ((IS_DELETED, None), config.delete_marker or ("", None)):
+        position = find_field(list(incoming), name) if name else None
+        if position is None:
+            continue
+        kind = incoming.field(position).type
+        if text is None and kind != pa.bool_():
+            raise SchemaError(f"column {IS_DELETED!r}: want boolean, found {kind}")
+        if pa.types.is_nested(kind) or pa.types.is_binary(kind):
+            raise SchemaError(f"column {name!r} marks deletes: want text or a number, found {kind}")
+        found.append((incoming.field(position).name, text))
+    return tuple(found)
+
+
+def _check_no_fill(config: TableConfig) -> None:
+    """Reject what Hudi gives no meaning: some columns, where values give way to older ones."""
+    if config.fill is not None:
+        gives_way = "a null" if config.fill.marker is None else repr(config.fill.marker)
+        raise UnsupportedError(
+            f"table {config.name!r} merges column by column, so some columns cannot be updated "
+            f"alone: call upsert, with {gives_way} where the older value is to stay"
+        )
+
+
+def _evolve_some(known: pa.Schema, rows: pa.Schema) -> pa.Schema:
+    """Evolve by rows that bring some columns: one that must have a value has it already."""
+    needed = {field.name for field in known if not field.nullable}
+    evolved = evolve(pa.schema([field.with_nullable(True) for field in known]), rows)
+    return pa.schema([f.with_nullable(False) if f.name in needed else f for f in evolved])
+
+
+def _check_all_there(known: pa.Schema, incoming: pa.Schema) -> None:
+    """Reject rows that lack a column of the table: null would overwrite what it holds."""
+    missing = [
+        field
+        for field in known
+        if field.name != IS_DELETED and find_field(list(incoming), field.name) is None
+    ]
+    if missing:
+        name = missing[0].name
+        fill = "pass fill_missing=True to write null there, " if missing[0].nullable else ""
+        raise SchemaError(
+            f"column {name!r} is missing; the table has {', '.join(known.names)}: give every column, "
+            f"{fill}or call update_columns, which keeps the values of columns that do not come"
+        )
+
+
+def _check_evolution(
+    config: TableConfig, known: pa.Schema, table: pa.Schema, intake: Intake
+) -> None:
+    """Reject changes of the table's columns that the caller has not asked for."""
+    changes = schema_changes(known, table)
+    if changes and not intake.evolve:
+        raise SchemaError(
+            f"table {config.name!r}: {'; '.join(changes)}. To change the table's columns, pass "
+            'evolve=True (with format("lakebed"): leave out mergeSchema=false); else '
+            "leave out or cast what differs"
+        )
+
+
+def _check_not_dropped(config: TableConfig, known: pa.Schema, table: pa.Schema) -> None:
+    """Reject a new column under the name of one that was dropped.
+
+    Files that were written before still hold its values, which would come back.
+    """
+    for name in new_fields(known, table):
+        if name.lower() in (dropped.lower() for dropped in config.dropped_columns):
+            raise SchemaError(
+                f"table {config.name!r}: column {name!r} was dropped, and older files still hold its "
+                "values, which would come back: use another name, or rewrite the table with "
+                "insert_overwrite(rows, whole_table=True, evolve=True)"
+            )
+
+
+def _check_spelling(config: TableConfig, before: pa.Schema, after: pa.Schema) -> None:
+    """Reject a wider key or partition column whose values would be spelled otherwise.
+
+    `1` as an int is the key `1`, as a double `1.0`: the same row would be there twice.
+    """
+    for name in _needed(config):
+        if name not in before.names:
+            continue
+        old, new = before.field(name).type, after.field(name).type
+        if old != new and not (pa.types.is_integer(old) and pa.types.is_integer(new)):
+            raise SchemaError(
+                f"column {name!r} is part of the key or the partition: want {old} as before, found "
+                f"{new}, which would spell its values otherwise"
+            )
+
+
+def _check_columns(
+    config: TableConfig, schema: pa.Schema, fields: tuple[str, ...], ordering: tuple[str, ...]
+) -> None:
+    """Reject rows that lack a key, partition or ordering column, by name."""
+    ordered = config.merge_mode is not MergeMode.COMMIT_TIME_ORDERING
+    for name in (*fields, *(ordering if ordered else ())):
+        if find_field(list(schema), name) is None:
+            kind = (
+                "record key"
+                if name in config.record_key_fields
+                else "partition"
+                if name in config.partition_fields
+                else "ordering"
+            )
+            raise SchemaError(
+                f"{kind} column {name!r} is missing; the input has {', '.join(schema.names)}"
+            )
+
+
+def _check_given(schema: pa.Schema) -> None:
+    """Reject names that would steer the write, and names that come twice."""
+    if not schema.names:
+        raise InvalidError("the input has no columns")
+    for name in schema.names:
+        if name.lower().startswith(OUR_PREFIX):
+            raise SchemaError(
+                f"column {name!r}: names beginning with {OUR_PREFIX} are Lakebed's own"
+            )
+        if schema.names.count(name) > 1:
+            raise SchemaError(f"column {name!r} comes twice")

@@ -1,0 +1,81 @@
+"""What a write did, as a value that prints itself."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from lakebed.format.timeline.commit_metadata import WriteStat
+from lakebed.write.spec.status import RowCounts
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What a write did: its instant, when it became visible, and each file that it wrote.
+
+    `inserted`, `updated` and `deleted` count rows as readers see them, and are None where the
+    write did not look: a log is appended to a file group without reading what lies below it.
+    """
+
+    instant: str
+    completion_time: str
+    action: str
+    operation: str
+    write_stats: tuple[WriteStat, ...] = field(repr=False)
+    replaced_file_groups: int = 0
+    inserted: int | None = None
+    updated: int | None = None
+    deleted: int | None = None
+    # The number of buckets of a partition, where this write settled it for the table.
+    buckets: int | None = None
+
+    @property
+    def rows(self) -> int:
+        """Count the rows in the files that it wrote, those carried over included."""
+        return sum(stat.num_writes or 0 for stat in self.write_stats)
+
+    @property
+    def size_bytes(self) -> int:
+        """Add up the sizes of the files that it wrote."""
+        return sum(stat.file_size_in_bytes or 0 for stat in self.write_stats)
+
+    def __str__(self) -> str:
+        """Return what happened in a sentence.
+
+        >>> print(Commit("20260102030405006", "", "commit", "UPSERT", (), 0, 2, 1, 0))
+        upsert 20260102030405006: 2 rows inserted, 1 updated, 0 deleted; no files
+        """
+        if self.inserted is None or self.updated is None:
+            parts = [f"{_plural(self.rows, 'row')} written as inserts or updates"]
+        else:
+            parts = [f"{_plural(self.inserted, 'row')} inserted", f"{self.updated:,} updated"]
+        if self.deleted is not None:
+            parts.append(f"{self.deleted:,} deleted")
+        count = len(self.write_stats)
+        files = f"{_plural(count, 'file')} ({self.size_bytes:,} bytes)" if count else "no files"
+        if self.replaced_file_groups:
+            files += f", {_plural(self.replaced_file_groups, 'file group')} replaced"
+        if self.buckets is not None:
+            files += f"; the table has {_plural(self.buckets, 'bucket')} per partition from now on"
+        return f"{self.operation.lower()} {self.instant}: {', '.join(parts)}; {files}"
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def total(counts: Iterable[RowCounts]) -> RowCounts:
+    """Add up what was counted; a number that one part does not know is not known."""
+    held = list(counts)
+    return RowCounts(
+        _sum(one.inserted for one in held),
+        _sum(one.updated for one in held),
+        _sum(one.deleted for one in held),
+    )
+
+
+def _sum(numbers: Iterable[int | None]) -> int | None:
+    found = 0
+    for number in numbers:
+        if number is None:
+            return None
+        found += number
+    return found

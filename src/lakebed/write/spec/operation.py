@@ -1,0 +1,44 @@
+"""What a write does to the rows that are there already."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Kind(Enum):
+    """What the rows of a write are."""
+
+    ROWS = "rows"  # whole rows
+    UPDATE_COLUMNS = "update_columns"  # a key and some columns; the others stay
+    DELETE = "delete"  # keys to delete
+    NONE = "none"  # no rows at all: partitions go
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One of the operations of the front door, under Hudi's name."""
+
+    name: str
+    kind: Kind = Kind.ROWS
+    # Which file groups end with it: those of the partitions that it writes, or all.
+    replaces_partitions: bool = False
+    replaces_all: bool = False
+    # Whether the table's columns become those of the rows: then none of the old files counts.
+    replaces_columns: bool = False
+
+    @property
+    def replaces(self) -> bool:
+        """Return whether it is a replacecommit."""
+        return self.replaces_partitions or self.replaces_all or self.kind is Kind.NONE
+
+
+BULK_INSERT = Operation("BULK_INSERT")
+INSERT = Operation("INSERT")
+UPSERT = Operation("UPSERT")
+DELETE = Operation("DELETE", Kind.DELETE)
+# Hudi has no word of its own for a partial update: its MERGE INTO writes them as upserts.
+UPDATE_COLUMNS = Operation("UPSERT", Kind.UPDATE_COLUMNS)
+INSERT_OVERWRITE = Operation("INSERT_OVERWRITE", replaces_partitions=True)
+INSERT_OVERWRITE_TABLE = Operation("INSERT_OVERWRITE_TABLE", replaces_all=True)
+OVERWRITE = Operation("INSERT_OVERWRITE_TABLE", replaces_all=True, replaces_columns=True)
+ALTER_SCHEMA = Operation("ALTER_SCHEMA", Kind.NONE)
+DELETE_PARTITION = Operation("DELETE_PARTITION", Kind.NONE)
