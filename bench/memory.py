@@ -34,7 +34,7 @@ from lakebed.model.executor import LocalExecutor
 from lakebed.storage.local import LocalStorage
 from lakebed.table.config.properties_file import load_config
 from lakebed.table.snapshot import CommitCache
-from lakebed.table.store.data_writer import DataFileWriter
+from lakebed.table.store.data_writer import DataFileWriter, NewDataFile
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.write.pipeline import Source, WriteTarget, execute_write
 from lakebed.write.spec.operation import UPSERT
@@ -86,7 +86,7 @@ def rewrite(path: str) -> int:
     with tempfile.TemporaryDirectory(prefix="lakebed-bench-") as scratch:
         stream = LocalStorage(scratch).open_write("rewritten.parquet")
         with DataFileWriter(
-            stream, "rewritten.parquet", SCHEMA, table_name="ledger", instant="20260101000000000"
+            stream, NewDataFile("rewritten.parquet", SCHEMA, "ledger", "20260101000000000")
         ) as writer:
             for batch in lakebed.open_table(None, path).read(columns=columns):
                 writer.write(batch.select(SCHEMA.names), batch.column(RECORD_KEY))

@@ -37,6 +37,20 @@ def test_no_folder_holds_more_than_can_be_seen_at_once():
     assert not {str(folder.relative_to(ROOT)): n for folder, n in modules.items() if n > 20}
 
 
+def test_no_function_takes_more_than_eight_arguments():
+    # Users name the options of a table and of a command one by one; kernels take arrays only.
+    spared = {"create.py", "opening.py", "maintain.py", "kernel.py", "twin.py"}
+    long = {}
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if path.name not in spared and isinstance(node, ast.FunctionDef):
+                args = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                named = [arg for arg in args if arg.arg not in ("self", "cls")]
+                if len(named) > 8:
+                    long[f"{path.relative_to(ROOT)}:{node.name}"] = len(named)
+    assert not long
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_module_says_what_it_is(path):
     assert ast.get_docstring(ast.parse(path.read_text()))

@@ -21,7 +21,7 @@ from lakebed.table.config.tombstones import forgotten_deletes
 from lakebed.table.files.file_group import FileGroupId, FileSlice, join_path
 from lakebed.table.read.run_source import RunSource
 from lakebed.table.read.slice_reader import read_slice
-from lakebed.table.store.data_writer import DataFileStats, DataFileWriter
+from lakebed.table.store.data_writer import DataFileStats, DataFileWriter, NewDataFile
 from lakebed.table.store.log_writer import LogFileStats, LogRunWriter, NewLog
 from lakebed.table.view import TableView
 from lakebed.write.spec.status import NOTHING_COMPACTED
@@ -108,13 +108,15 @@ class RewrittenFile:
         path = join_path(group.partition, name)
         self._writer = DataFileWriter(
             rewrite.view.storage.open_write(path),
-            path,
-            rewrite.view.schema,
-            table_name=rewrite.view.config.name,
-            instant=rewrite.instant,
-            partition_path=group.partition,
-            task=number,
-            may_repeat=may_repeat,
+            NewDataFile(
+                path,
+                rewrite.view.schema,
+                table_name=rewrite.view.config.name,
+                instant=rewrite.instant,
+                partition_path=group.partition,
+                task=number,
+                may_repeat=may_repeat,
+            ),
         )
         self._log: LogRunWriter | None = None
 

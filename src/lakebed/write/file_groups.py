@@ -24,7 +24,7 @@ from lakebed.table.read.base_file import BaseFileFooter, read_footer
 from lakebed.table.read.run_reader import Needs, open_run
 from lakebed.table.read.run_source import RunKind, RunSource
 from lakebed.table.store.cdc_log import CdcTarget, ChangeLog, open_change_log
-from lakebed.table.store.data_writer import DataFileStats, DataFileWriter
+from lakebed.table.store.data_writer import DataFileStats, DataFileWriter, NewDataFile
 from lakebed.write.auto_buckets import of_bucket
 from lakebed.write.log_runs import write_log
 from lakebed.write.partial import PartialWrite, write_partial_log
@@ -101,13 +101,15 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
     kept: list[pa.RecordBatch] = []
     writer = DataFileWriter(
         spec.storage.open_write(path),
-        path,
-        spec.view.schema,
-        table_name=spec.config.name,
-        instant=spec.instant,
-        partition_path=write.partition,
-        task=write.number,
-        may_repeat=write.old is not None,
+        NewDataFile(
+            path,
+            spec.view.schema,
+            table_name=spec.config.name,
+            instant=spec.instant,
+            partition_path=write.partition,
+            task=write.number,
+            may_repeat=write.old is not None,
+        ),
     )
     cdc_stats: dict[str, int] | None = None
     carried = gone = 0

@@ -29,7 +29,7 @@ from lakebed.storage.objects import memory_storage
 from lakebed.table.config.schema import normalise
 from lakebed.table.read.base_file import read_base_file, read_footer, sample_base_file
 from lakebed.table.read.conform import conform
-from lakebed.table.store.data_writer import DataFileWriter
+from lakebed.table.store.data_writer import DataFileWriter, NewDataFile
 
 FIXTURES = Path(__file__).parents[2] / "golden" / "fixtures" / "hudi-1.2"
 INSTANT = "20240101000000000"
@@ -129,7 +129,7 @@ def storage(request, tmp_path):
 
 def writer(storage, schema=SIMPLE, **options):
     return DataFileWriter(
-        storage.open_write(PATH), PATH, schema, table_name="t", instant=INSTANT, **options
+        storage.open_write(PATH), NewDataFile(PATH, schema, "t", INSTANT, **options)
     )
 
 
@@ -566,7 +566,7 @@ def test_batches_in_other_spellings_are_fitted_to_the_table(storage):
 def test_a_base_file_without_rows_gives_a_sample_without_rows():
     storage = memory_storage()
     with DataFileWriter(
-        storage.open_write(PATH), PATH, SIMPLE, table_name="t", instant=INSTANT
+        storage.open_write(PATH), NewDataFile(PATH, SIMPLE, "t", INSTANT)
     ) as writer:
         writer.close()
     sample = list(sample_base_file(storage, PATH, SIMPLE, [RECORD_KEY, "v"]))

@@ -21,7 +21,7 @@ from lakebed.table.config.table_config import TableConfig
 from lakebed.table.files.file_group import BaseFile
 from lakebed.table.store import cdc_log
 from lakebed.table.store.cdc_log import CdcTarget, ChangeLog, open_change_log
-from lakebed.table.store.data_writer import DataFileWriter
+from lakebed.table.store.data_writer import DataFileWriter, NewDataFile
 from support.cdc import cdc_blocks, cdc_paths, cdc_records
 from support.crash_points import Work
 
@@ -158,7 +158,7 @@ def base_file(storage, keys: str = "abc") -> BaseFile:
     name = BaseFileName(FILE_ID, "0-0-0", OLD)
     path = f"p/{name.encode()}"
     with DataFileWriter(
-        storage.open_write(path), path, SCHEMA, table_name="t", instant=OLD, partition_path="p"
+        storage.open_write(path), NewDataFile(path, SCHEMA, "t", OLD, partition_path="p")
     ) as writer:
         rows = stamped(*((key, OLD, ord(key)) for key in keys))
         writer.write(rows.select(SCHEMA.names), rows.column(RECORD_KEY))

@@ -16,7 +16,7 @@ from lakebed.format.names.meta_columns import FILE_NAME, META_COLUMNS, RECORD_KE
 from lakebed.storage.objects import memory_storage
 from lakebed.storage.streams import NewObject
 from lakebed.table.store.avro_run_writer import AvroRunWriter
-from lakebed.table.store.data_writer import DataFileWriter
+from lakebed.table.store.data_writer import DataFileWriter, NewDataFile
 from lakebed.table.store.run_writer import RunWriter
 
 INSTANT = "20240101000000000"
@@ -47,7 +47,7 @@ class Buffer(NewObject):
 
 
 def writer(stream, **options):
-    return DataFileWriter(stream, PATH, SCHEMA, table_name="t", instant=INSTANT, **options)
+    return DataFileWriter(stream, NewDataFile(PATH, SCHEMA, "t", INSTANT, **options))
 
 
 def numbers(start, stop):

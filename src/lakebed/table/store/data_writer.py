@@ -4,7 +4,7 @@ Columns are the five meta columns and then the table's in their storage types.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 import pyarrow as pa
@@ -48,8 +48,9 @@ class DataFileStats:
     max_key: str | None
 
 
-class DataFileWriter:
-    """Writes rows to `stream`, which it then owns; nobody sees them before `close`.
+@dataclass(frozen=True, slots=True)
+class NewDataFile:
+    """What a file to write is.
 
     `path` is where the file will lie, and what errors call it. `schema` may hold some of the
     table's columns only. `file_name` is what rows say of their file: the name of a base file
@@ -60,44 +61,45 @@ class DataFileWriter:
     place of another writer's `may_repeat` keys, as that one did.
     """
 
-    def __init__(
-        self,
-        stream: WriteStream,
-        path: str,
-        schema: pa.Schema,
-        *,
-        table_name: str,
-        instant: str,
-        partition_path: str = "",
-        file_name: str | None = None,
-        task: int = 0,
-        metadata: Mapping[str, str] | None = None,
-        row_group_rows: int = ROW_GROUP_ROWS,
-        row_group_bytes: int = ROW_GROUP_BYTES,
-        avro_schema: str | None = None,
-        may_repeat: bool = False,
-    ) -> None:
-        self._path = path
-        self._schema = schema
-        self._file_schema = pa.schema([*_WRITTEN_META_FIELDS, *storage_schema(schema)])
-        self._instant = instant
-        self._partition_path = partition_path
-        self._file_name = path.rpartition("/")[2] if file_name is None else file_name
-        self._task = task
+    path: str
+    schema: pa.Schema
+    table_name: str
+    instant: str
+    partition_path: str = ""
+    file_name: str | None = None
+    task: int = 0
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    row_group_rows: int = ROW_GROUP_ROWS
+    row_group_bytes: int = ROW_GROUP_BYTES
+    avro_schema: str | None = None
+    may_repeat: bool = False
+
+
+class DataFileWriter:
+    """Writes rows to `stream`, which it then owns; nothing is visible before `close`."""
+
+    def __init__(self, stream: WriteStream, file: NewDataFile) -> None:
+        self._path = path = file.path
+        self._schema = file.schema
+        self._file_schema = pa.schema([*_WRITTEN_META_FIELDS, *storage_schema(file.schema)])
+        self._instant = file.instant
+        self._partition_path = file.partition_path
+        self._file_name = path.rpartition("/")[2] if file.file_name is None else file.file_name
+        self._task = file.task
         self._run: NewRun
-        if avro_schema is not None:
-            self._run = AvroRunWriter(stream, path, avro_schema)
+        if file.avro_schema is not None:
+            self._run = AvroRunWriter(stream, path, file.avro_schema)
             return
-        avro = with_meta_fields(arrow_to_avro(schema, table_name))
-        bloom = FOOTER_OPEN_BLOOM if file_name is None else {}
+        avro = with_meta_fields(arrow_to_avro(file.schema, file.table_name))
+        bloom = FOOTER_OPEN_BLOOM if file.file_name is None else {}
         self._run = RunWriter(
             stream,
             path,
             self._file_schema,
-            {FOOTER_AVRO_SCHEMA: avro, **bloom, **(metadata or {})},
-            row_group_rows=row_group_rows,
-            row_group_bytes=row_group_bytes,
-            may_repeat=may_repeat,
+            {FOOTER_AVRO_SCHEMA: avro, **bloom, **file.metadata},
+            row_group_rows=file.row_group_rows,
+            row_group_bytes=file.row_group_bytes,
+            may_repeat=file.may_repeat,
         )
 
     def write(
@@ -137,8 +139,8 @@ class DataFileWriter:
         ]
         fields = list(self._file_schema)[len(meta) :]
         columns = [
-            conform_array(column, field, field.name)
-            for column, field in zip(batch.columns, fields, strict=True)
+            conform_array(column, wanted, wanted.name)
+            for column, wanted in zip(batch.columns, fields, strict=True)
         ]
         self._run.write(pa.RecordBatch.from_arrays(meta + columns, schema=self._file_schema))
 

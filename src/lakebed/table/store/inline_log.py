@@ -13,7 +13,7 @@ from lakebed.format.names.data_names import InlineLogName
 from lakebed.storage.spool import Spool
 from lakebed.storage.storage import WriteStream
 from lakebed.table.files.file_group import join_path
-from lakebed.table.store.data_writer import DataFileWriter
+from lakebed.table.store.data_writer import DataFileWriter, NewDataFile
 from lakebed.table.store.log_target import Deletes, LogFileStats, LogTarget, Rows
 
 LOG_ROW_GROUP_ROWS = 8_192
@@ -66,15 +66,17 @@ class InlineLog:
             self._spool = Spool(self._path)
             self._writer = DataFileWriter(
                 self._spool,
-                self._path,
-                target.schema,
-                table_name=target.table_name,
-                instant=target.instant,
-                partition_path=target.partition,
-                file_name=target.file_id,
-                task=file_number(self._path),
-                row_group_rows=LOG_ROW_GROUP_ROWS,
-                avro_schema=target.row_schema if target.avro else None,
+                NewDataFile(
+                    self._path,
+                    target.schema,
+                    table_name=target.table_name,
+                    instant=target.instant,
+                    partition_path=target.partition,
+                    file_name=target.file_id,
+                    task=file_number(self._path),
+                    row_group_rows=LOG_ROW_GROUP_ROWS,
+                    avro_schema=target.row_schema if target.avro else None,
+                ),
             )
         self._writer.write(
             rows.columns,

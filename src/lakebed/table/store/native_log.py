@@ -7,7 +7,7 @@ from lakebed.format.logs.native_footer import FOOTER_KINDS, LogFooter, encode_lo
 from lakebed.format.names.data_names import LogKind, NativeLogName
 from lakebed.format.names.meta_columns import COMMIT_TIME, RECORD_KEY
 from lakebed.table.files.file_group import join_path
-from lakebed.table.store.data_writer import DataFileWriter
+from lakebed.table.store.data_writer import DataFileWriter, NewDataFile
 from lakebed.table.store.inline_log import LOG_ROW_GROUP_ROWS, file_number
 from lakebed.table.store.log_target import Deletes, LogFileStats, LogTarget, Rows
 from lakebed.table.store.run_writer import RunWriter
@@ -118,15 +118,17 @@ class NativeLog:
         path = self._path(LogKind.LOG, self._version)
         return DataFileWriter(
             target.storage.open_write(path),
-            path,
-            target.schema,
-            table_name=target.table_name,
-            instant=target.instant,
-            partition_path=target.partition,
-            file_name=target.file_id,
-            task=file_number(path),
-            metadata=self._footer(LogKind.LOG),
-            row_group_rows=LOG_ROW_GROUP_ROWS,
+            NewDataFile(
+                path,
+                target.schema,
+                table_name=target.table_name,
+                instant=target.instant,
+                partition_path=target.partition,
+                file_name=target.file_id,
+                task=file_number(path),
+                metadata=self._footer(LogKind.LOG),
+                row_group_rows=LOG_ROW_GROUP_ROWS,
+            ),
         )
 
     def _path(self, kind: LogKind, version: int) -> str:
