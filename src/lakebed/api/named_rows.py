@@ -18,7 +18,7 @@ from lakebed.write.spec.columns import delete_fields
 _BATCH_ROWS = 65_536
 
 
-def split_placed(
+def split_routed(
     keys: Sequence[object], fields: Iterable[str]
 ) -> tuple[list[object], list[object]]:
     """Split keys into those that name all `fields` and those that leave some out."""
@@ -47,7 +47,7 @@ def named_rows(
     key_fields = config.record_key_fields
     partition = [name for name in wanted.names if name not in key_fields]
     if partition:
-        with_place, without = split_placed(keys, partition)
+        with_place, without = split_routed(keys, partition)
     else:
         with_place, without = list(keys), []
     placed = keys_to_table(with_place, wanted)

@@ -10,7 +10,7 @@ from lakebed.api.arguments import checked_columns, checked_keys, checked_where, 
 from lakebed.api.description import Description, describe
 from lakebed.api.handle import Moment
 from lakebed.api.layers import Layers, layers_of
-from lakebed.api.named_rows import split_placed
+from lakebed.api.named_rows import split_routed
 from lakebed.api.writing import TableWrites
 from lakebed.errors import DamageWarning, InvalidError, UnsupportedError
 from lakebed.format.names.meta_columns import META_COLUMNS
@@ -130,7 +130,7 @@ class Table(TableWrites):
         fields = self._config.record_key_fields
         partition = [name for name in self._config.partition_fields if name not in fields]
         scan = plan_scan(snapshot, names, None, self._merger)
-        placed, bare = split_placed(keys, partition)
+        placed, bare = split_routed(keys, partition)
         found = [
             look_up(scan, batch, self._sources)
             for given, names_of in ((placed, (*fields, *partition)), (bare, fields))

@@ -14,7 +14,7 @@ from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.table.config.table_config import ConcurrencyMode
 from lakebed.table.config.writer_index import BucketIndex, WriterIndex
 
-Place = tuple[str, str]
+GroupKey = tuple[str, str]
 # Whether a row that a predicate selects can lie in the file group of this partition and file id.
 Reads = Callable[[str, str], bool]
 _SERVICES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
@@ -33,10 +33,10 @@ class Footprint:
     """
 
     what: str
-    places: frozenset[Place] = frozenset()
-    groups: frozenset[Place] = frozenset()
-    rewritten: frozenset[Place] = frozenset()
-    ended: frozenset[Place] = frozenset()
+    places: frozenset[GroupKey] = frozenset()
+    groups: frozenset[GroupKey] = frozenset()
+    rewritten: frozenset[GroupKey] = frozenset()
+    ended: frozenset[GroupKey] = frozenset()
     looked: frozenset[str] | None = frozenset()
     blind: bool = False
     service: bool = False
@@ -70,13 +70,13 @@ def footprint(
         partition, _, text = stat.path.lstrip("/").rpartition("/")
         name = parse_data_name(text)
         file_id = stat.file_id or (name.file_id if name else "")
-        place = place_of(index, partition, file_id)
+        place = group_key(index, partition, file_id)
         places.add(place)
         groups.add((partition, file_id))
         if isinstance(name, BaseFileName):
             rewritten.add(place)
     replaced = metadata.partition_to_replace_file_ids or {}
-    ended = {place_of(index, partition, id_) for partition, ids in replaced.items() for id_ in ids}
+    ended = {group_key(index, partition, id_) for partition, ids in replaced.items() for id_ in ids}
     return Footprint(
         what,
         frozenset(places | ended),
@@ -90,7 +90,7 @@ def footprint(
     )
 
 
-def place_of(index: WriterIndex | None, partition: str, file_id: str) -> Place:
+def group_key(index: WriterIndex | None, partition: str, file_id: str) -> GroupKey:
     """Name the place of a file group: two new file groups of one bucket are the same place."""
     bucket = bucket_of_file_id(file_id) if isinstance(index, BucketIndex) else None
     return partition, file_id if bucket is None else str(bucket)
@@ -99,7 +99,7 @@ def place_of(index: WriterIndex | None, partition: str, file_id: str) -> Place:
 def find_conflict(
     ours: Footprint,
     others: Iterable[Footprint],
-    planned: Mapping[Place, str],
+    planned: Mapping[GroupKey, str],
     mode: ConcurrencyMode,
 ) -> str | None:
     """Return why `ours` must not complete, or give None.
@@ -144,12 +144,12 @@ def _meets(ours: Footprint, other: Footprint, mode: ConcurrencyMode) -> str | No
     return _name(min(shared)) if shared else None
 
 
-def _ids(write: Footprint, place: Place) -> frozenset[str]:
+def _ids(write: Footprint, place: GroupKey) -> frozenset[str]:
     partition, group = place
     prefix = f"{int(group):08d}-" if group.isdecimal() else group
     return frozenset(i for p, i in write.groups if p == partition and i.startswith(prefix))
 
 
-def _name(place: Place) -> str:
+def _name(place: GroupKey) -> str:
     partition, group = place
     return f"file group {group} of partition {partition!r}" if partition else f"file group {group}"

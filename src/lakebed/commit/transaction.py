@@ -12,7 +12,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from lakebed.commit.claim import is_completed
-from lakebed.commit.conflict import Footprint, Place, Reads, find_conflict, footprint, place_of
+from lakebed.commit.conflict import (
+    Footprint,
+    GroupKey,
+    Reads,
+    find_conflict,
+    footprint,
+    group_key,
+)
 from lakebed.commit.fence import Fence
 from lakebed.commit.heartbeat import Heartbeat
 from lakebed.commit.hold import END_WAIT_SECONDS, LOCK_WAIT_SECONDS, TableHold, hold_table
@@ -173,9 +180,9 @@ def _footprint(hold: TableHold, instant: TimelineInstant) -> Footprint:
     return footprint(f"{instant.action} {instant.requested}", metadata, hold.config.index)
 
 
-def _planned(hold: TableHold) -> dict[Place, str]:
+def _planned(hold: TableHold) -> dict[GroupKey, str]:
     """Return the file groups in the plans of table services that are pending."""
-    found: dict[Place, str] = {}
+    found: dict[GroupKey, str] = {}
     for planned in planned_groups(hold.active, hold.timeline):
         partition, file_id = planned.group.partition, planned.group.file_id
         if file_id in hold.snapshot.replaced.get(partition, frozenset()):
@@ -183,7 +190,7 @@ def _planned(hold: TableHold) -> dict[Place, str]:
         # An older Hudi plans a clustering as a replacecommit.
         rewrites = planned.instant.plan_action is Action.REPLACECOMMIT
         action = Action.CLUSTERING if rewrites else planned.instant.plan_action
-        place = place_of(hold.config.index, partition, file_id)
+        place = group_key(hold.config.index, partition, file_id)
         found[place] = f"{action} {planned.instant.requested}"
     return found
 

@@ -48,26 +48,26 @@ Buckets = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class BucketPlace:
+class BucketId:
     """One bucket of one partition."""
 
     partition: str
     bucket: int
 
 
-def slices_by_bucket(snapshot: Snapshot) -> Mapping[BucketPlace, FileSlice]:
+def slices_by_bucket(snapshot: Snapshot) -> Mapping[BucketId, FileSlice]:
     """Return the file slice of every bucket that has one.
 
     Two file groups for one bucket would split its keys: refused by name.
     """
-    found: dict[BucketPlace, FileSlice] = {}
+    found: dict[BucketId, FileSlice] = {}
     for place, slices in bucket_slices(snapshot).items():
         check_one(place, slices)
         found[place] = slices[0]
     return found
 
 
-def check_one(place: BucketPlace, slices: Sequence[FileSlice]) -> None:
+def check_one(place: BucketId, slices: Sequence[FileSlice]) -> None:
     """Raise CorruptError if a bucket has more than one file group."""
     if len(slices) > 1:
         ids = " and ".join(slice_.group.file_id for slice_ in slices)
@@ -77,9 +77,9 @@ def check_one(place: BucketPlace, slices: Sequence[FileSlice]) -> None:
         )
 
 
-def bucket_slices(snapshot: Snapshot) -> Mapping[BucketPlace, Sequence[FileSlice]]:
+def bucket_slices(snapshot: Snapshot) -> Mapping[BucketId, Sequence[FileSlice]]:
     """Return the file slices of every bucket that has one; more than one is damage."""
-    found: dict[BucketPlace, list[FileSlice]] = {}
+    found: dict[BucketId, list[FileSlice]] = {}
     for slice_ in snapshot.slices:
         bucket = bucket_of_file_id(slice_.group.file_id)
         if bucket is None:
@@ -87,11 +87,11 @@ def bucket_slices(snapshot: Snapshot) -> Mapping[BucketPlace, Sequence[FileSlice
                 f"file id {slice_.group.file_id!r} in partition {slice_.group.partition!r} is no "
                 "bucket's: the table was not written with a bucket index"
             )
-        found.setdefault(BucketPlace(slice_.group.partition, bucket), []).append(slice_)
+        found.setdefault(BucketId(slice_.group.partition, bucket), []).append(slice_)
     return found
 
 
-def derived_file_id(place: BucketPlace, seed: str) -> str:
+def derived_file_id(place: BucketId, seed: str) -> str:
     """Return a file id for a bucket that has none: the same in every task of one write.
 
     `seed` is random for each write, so an id that was replaced never comes back.
@@ -99,7 +99,7 @@ def derived_file_id(place: BucketPlace, seed: str) -> str:
     return new_bucket_file_id(place.bucket, str(uuid5(UUID(seed), place.partition)))
 
 
-def agreed_file_id(place: BucketPlace, ended: str) -> str:
+def agreed_file_id(place: BucketId, ended: str) -> str:
     """Return the id on which all writers of a bucket that has no file group agree by themselves.
 
     That is Hudi's fixed one; after a replacecommit `ended` a file group of the bucket, one that
@@ -110,9 +110,9 @@ def agreed_file_id(place: BucketPlace, ended: str) -> str:
     return derived_file_id(place, str(uuid5(UUID(int=0), ended)))
 
 
-def ended_buckets(snapshot: Snapshot) -> Mapping[BucketPlace, str]:
+def ended_buckets(snapshot: Snapshot) -> Mapping[BucketId, str]:
     """Return the buckets of which a file group was replaced, each with the last such instant."""
-    found: dict[BucketPlace, str] = {}
+    found: dict[BucketId, str] = {}
     for instant in snapshot.timeline.commits:
         if instant.action is not Action.REPLACECOMMIT:
             continue
@@ -121,7 +121,7 @@ def ended_buckets(snapshot: Snapshot) -> Mapping[BucketPlace, str]:
             for file_id in ids:
                 bucket = bucket_of_file_id(file_id)
                 if bucket is not None:
-                    found[BucketPlace(partition, bucket)] = instant.requested
+                    found[BucketId(partition, bucket)] = instant.requested
     return found
 
 
@@ -165,7 +165,7 @@ def check_index(snapshot: Snapshot, index: BucketIndex | SimpleIndex) -> None:
 def check_sample(
     snapshot: Snapshot,
     index: BucketIndex | ConsistentHashingIndex,
-    places: Mapping[BucketPlace, FileSlice],
+    places: Mapping[BucketId, FileSlice],
     bucket_of: Callable[[str, pa.StringArray], Buckets],
 ) -> None:
     """Reject an index by which some keys of the first base files belong elsewhere.
@@ -179,7 +179,7 @@ def check_sample(
 def _check_file(
     snapshot: Snapshot,
     index: BucketIndex | ConsistentHashingIndex,
-    place: BucketPlace,
+    place: BucketId,
     slice_: FileSlice,
     bucket_of: Callable[[str, pa.StringArray], Buckets],
 ) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakebed.errors import InvalidError
 from lakebed.format.names.consistent_hashing import MAX_VALUE, HashingMetadata, key_hashes
-from lakebed.index.bucket import BucketPlace, check_sample
+from lakebed.index.bucket import BucketId, check_sample
 from lakebed.index.rings import Rings, load_rings
 from lakebed.table.config.writer_index import ConsistentHashingIndex, WriterIndex
 from lakebed.table.files.file_group import FileGroupId
@@ -62,7 +62,7 @@ def settle_hashing(snapshot: Snapshot, named: ConsistentHashingIndex) -> Consist
     return replace(named, buckets=named.buckets if known is None else known)
 
 
-def ring_file_ids(snapshot: Snapshot, rings: Rings) -> dict[BucketPlace, str]:
+def ring_file_ids(snapshot: Snapshot, rings: Rings) -> dict[BucketId, str]:
     """Return the file groups that exist by their places on the rings."""
     numbers = {
         (partition, node.file_id): number
@@ -70,7 +70,7 @@ def ring_file_ids(snapshot: Snapshot, rings: Rings) -> dict[BucketPlace, str]:
         for number, node in enumerate(ring.nodes)
     }
     return {
-        BucketPlace(group.partition, numbers[group.partition, group.file_id]): group.file_id
+        BucketId(group.partition, numbers[group.partition, group.file_id]): group.file_id
         for group in (slice_.group for slice_ in snapshot.slices)
         if (group.partition, group.file_id) in numbers
     }

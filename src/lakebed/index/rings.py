@@ -16,7 +16,7 @@ from functools import lru_cache
 from lakebed.errors import ConflictError, CorruptError, ExistsError, UnsupportedError
 from lakebed.format.names.consistent_hashing import FIRST_INSTANT, HashingMetadata
 from lakebed.format.names.instant_name import Action
-from lakebed.index.bucket import HASHING_FOLDER, BucketPlace
+from lakebed.index.bucket import HASHING_FOLDER, BucketId
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.storage.storage import Storage
 from lakebed.table.config.table_config import TableConfig, TableType
@@ -41,7 +41,7 @@ class LoadedRings:
 
     rings: Rings = field(default_factory=dict)
     markers: tuple[str, ...] = ()
-    resizing: Mapping[BucketPlace, str] = field(default_factory=dict)
+    resizing: Mapping[BucketId, str] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -237,7 +237,7 @@ def _misfit(
 
 def _resizing(
     snapshot: Snapshot, rings: Rings, held: Mapping[str, Collection[str]]
-) -> dict[BucketPlace, str]:
+) -> dict[BucketId, str]:
     """Return the nodes that a pending clustering takes apart or joins.
 
     A plan names file groups. A node without one may still be joined to its neighbours, so all
@@ -248,7 +248,7 @@ def _resizing(
     for one in planned_groups(snapshot.commits.active, snapshot.timeline, *kinds):
         planned[one.group.partition][one.group.file_id] = one.instant.requested
     return {
-        BucketPlace(partition, number): groups.get(node.file_id, max(groups.values()))
+        BucketId(partition, number): groups.get(node.file_id, max(groups.values()))
         for partition, groups in planned.items()
         if partition in rings
         for number, node in enumerate(rings[partition].nodes)

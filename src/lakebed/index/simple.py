@@ -36,8 +36,8 @@ from lakebed.timeline.archived import read_completions
 from lakebed.timeline.timeline import Timeline
 
 # The column that says where a key is: numbers of file slices, joined by commas.
-PLACES = "_lakebed_places"
-PLACES_SCHEMA = pa.schema([pa.field(RECORD_KEY, pa.string()), pa.field(PLACES, pa.string())])
+HOLDERS = "_lakebed_holders"
+HOLDERS_SCHEMA = pa.schema([pa.field(RECORD_KEY, pa.string()), pa.field(HOLDERS, pa.string())])
 
 _UPDATE_PARTITION = "hoodie.simple.index.update.partition.path"
 # Keys alone are small, and there may be many files.
@@ -122,7 +122,7 @@ def _key_run(view: TableView, slice_: FileSlice, number: int) -> Run:
         place = pa.scalar(str(number))
         for batch in open_run(view.storage, source, needs).batches:
             columns = [batch.column(RECORD_KEY), pa.repeat(place, batch.num_rows)]
-            yield pa.RecordBatch.from_arrays(columns, schema=PLACES_SCHEMA)
+            yield pa.RecordBatch.from_arrays(columns, schema=HOLDERS_SCHEMA)
 
     def batches() -> Iterator[pa.RecordBatch]:
         sources = slice_sources(view, base)
@@ -131,23 +131,23 @@ def _key_run(view: TableView, slice_: FileSlice, number: int) -> Run:
             return
         # A late row of a key with a tombstone belongs where the tombstone is.
         runs = [Run(source.name, keys(source)) for source in sources]
-        yield from merge_runs(runs, MergeRule(), PLACES_SCHEMA)
+        yield from merge_runs(runs, MergeRule(), HOLDERS_SCHEMA)
 
     assert base.base_file is not None, slice_
     return Run(f"base file {base.base_file.path!r}", batches())
 
 
-def _join_places(older: pa.RecordBatch, newer: pa.RecordBatch) -> pa.RecordBatch:
-    places = pc.binary_join_element_wise(older.column(PLACES), newer.column(PLACES), ",")
-    at = newer.schema.get_field_index(PLACES)
+def _join_holders(older: pa.RecordBatch, newer: pa.RecordBatch) -> pa.RecordBatch:
+    places = pc.binary_join_element_wise(older.column(HOLDERS), newer.column(HOLDERS), ",")
+    at = newer.schema.get_field_index(HOLDERS)
     return newer.set_column(at, newer.schema.field(at), places)
 
 
-PLACES_RULE = MergeRule(merger=_join_places)
+HOLDERS_RULE = MergeRule(merger=_join_holders)
 """Merges runs of keys and places: a key that several files hold gets all their numbers."""
 
 
-def explode_places(places: pa.StringArray) -> tuple[Numbers, Numbers]:
+def explode_holders(places: pa.StringArray) -> tuple[Numbers, Numbers]:
     """Return (row, place) for every place of every row; -1 is the place of a row without any.
 
     A row whose text names a place twice gives it once. Rows ascend.

@@ -16,7 +16,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from lakebed.errors import CorruptError, LakebedError
 from lakebed.format.names.meta_columns import PARTITION_PATH, RECORD_KEY
-from lakebed.index.simple import PLACES, indexed_slices, key_runs
+from lakebed.index.simple import HOLDERS, indexed_slices, key_runs
 from lakebed.spark.errors import translated
 from lakebed.spark.executor import (
     RESULT_DDL,
@@ -32,7 +32,7 @@ from lakebed.spark.write import stage_frame
 from lakebed.table.files.file_group import FileSlice
 from lakebed.table.snapshot import Snapshot
 from lakebed.write.locate import stage_located
-from lakebed.write.rows import LOCATED_FILE, place_rows
+from lakebed.write.rows import LOCATED_FILE, route_rows
 from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import Staged
 
@@ -86,7 +86,7 @@ def _keyed(frame: DataFrame, spec: WriteSpec) -> DataFrame:
         for batch in batches:
             count = batch.num_rows
             try:
-                placed = place_rows(batch, spec)
+                placed = route_rows(batch, spec)
                 keys, partitions = placed.rows.column(RECORD_KEY), placed.partitions
             except LakebedError:
                 # Staging meets the same rows, and says it as a value: a failing task runs again.
@@ -150,15 +150,15 @@ def _joined_everywhere(keyed: DataFrame, keys: DataFrame) -> DataFrame:
     joined = (
         keyed.drop(_PARTITION)
         .repartition(_KEY)
-        .join(keys.select(_KEY, place.alias(PLACES)), _KEY, "left")
+        .join(keys.select(_KEY, place.alias(HOLDERS)), _KEY, "left")
     )
     # Both windows go by the key alone, so that its rows stay in one task.
     by_key = Window.partitionBy(_KEY)
-    places = F.array_join(F.collect_set(PLACES).over(by_key), _BETWEEN_PLACES)
-    before = F.lag(_ARRIVAL).over(by_key.orderBy(_ARRIVAL, PLACES))
+    places = F.array_join(F.collect_set(HOLDERS).over(by_key), _BETWEEN_PLACES)
+    before = F.lag(_ARRIVAL).over(by_key.orderBy(_ARRIVAL, HOLDERS))
     return (
         joined.withColumns({_BEFORE: before})
-        .withColumns({PLACES: places})
+        .withColumns({HOLDERS: places})
         .where(F.col(_BEFORE).isNull() | (F.col(_BEFORE) != F.col(_ARRIVAL)))
         .sortWithinPartitions(_KEY, _ARRIVAL)
         .drop(_KEY, _ARRIVAL, _BEFORE)
@@ -171,11 +171,11 @@ def _stage_everywhere(
     groups = [slice_.group for slice_ in slices]
     known = pa.array([f"{g.partition}{_IN_PLACE}{g.file_id}" for g in groups], pa.string())
 
-    def to_places(texts: pa.Array) -> pa.StringArray:
+    def to_holders(texts: pa.Array) -> pa.StringArray:
         return _as_numbers(texts, known)
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield run_packed(lambda: stage_located(batches, spec, task_id(), slices, to_places))
+        yield run_packed(lambda: stage_located(batches, spec, task_id(), slices, to_holders))
 
     staged = joined.mapInArrow(work, RESULT_DDL)
     return [item for part in collect_results(spark, staged, "stage") for item in part]

@@ -22,7 +22,7 @@ _GLOB = re.compile(r"[*?\[{]")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TableFolder:
     """A folder of a table: the table's root, its properties, and the folder ("" is all of it)."""
 
     root: Storage
@@ -54,11 +54,11 @@ class Place:
         )
 
 
-def find_table(url: str, options: Mapping[str, str] | None = None) -> Place:
+def find_table(url: str, options: Mapping[str, str] | None = None) -> TableFolder:
     """Find the table at `url`, or the one above it if `url` is a folder inside of one."""
     storage = open_storage(url, options)
     try:
-        return Place(storage, load_config(storage))
+        return TableFolder(storage, load_config(storage))
     except NotFoundError as error:
         place = find_above(storage.url, options)
         if _GLOB.search(storage.url):
@@ -72,13 +72,13 @@ def find_table(url: str, options: Mapping[str, str] | None = None) -> Place:
         return place
 
 
-def find_above(url: str, options: Mapping[str, str] | None = None) -> Place | None:
+def find_above(url: str, options: Mapping[str, str] | None = None) -> TableFolder | None:
     """Find the nearest table in one of whose folders `url` lies; None if there is none."""
     for parent, folder in _parents(url):
         try:
             storage = open_storage(parent, options)
             storage.head(PROPERTIES_PATH)
-            return Place(storage, load_config(storage), folder)
+            return TableFolder(storage, load_config(storage), folder)
         except NotFoundError:
             continue
         except LakebedError:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from lakebed.commit.transaction import Transaction
 from lakebed.format.names.bucket import key_buckets
 from lakebed.format.names.meta_columns import RECORD_KEY
-from lakebed.index.bucket import BucketPlace, index_properties
+from lakebed.index.bucket import BucketId, index_properties
 from lakebed.table.config.properties_file import load_config, update_properties
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.writer_index import DEFAULT_BUCKETS, AutoBuckets, BucketIndex
@@ -89,7 +89,7 @@ def place_segments(segments: Iterable[Segment], spec: WriteSpec) -> list[Segment
             continue
         staged = segment.of_buckets
         if settled <= staged and staged % settled == 0:
-            file_id = spec.file_id(BucketPlace(segment.partition, segment.bucket % settled))
+            file_id = spec.file_id(BucketId(segment.partition, segment.bucket % settled))
             placed.append(replace(segment, file_id=file_id, bucket=0, of_buckets=0))
             continue
         # A number that another writer named need not go with that of the staged runs.
@@ -99,7 +99,7 @@ def place_segments(segments: Iterable[Segment], spec: WriteSpec) -> list[Segment
         placed += [
             replace(
                 segment,
-                file_id=spec.file_id(BucketPlace(segment.partition, bucket)),
+                file_id=spec.file_id(BucketId(segment.partition, bucket)),
                 bucket=bucket,
                 of_buckets=settled,
                 num_rows=-(-segment.num_rows // share),

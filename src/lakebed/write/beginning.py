@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from lakebed.commit.transaction import Transaction
 from lakebed.errors import InvalidError, UnsupportedError
-from lakebed.index.bucket import BucketPlace, bucket_slices, check_index, ended_buckets
+from lakebed.index.bucket import BucketId, bucket_slices, check_index, ended_buckets
 from lakebed.index.consistent_hashing import agrees, ring_file_ids, settle_hashing
 from lakebed.index.guest import (
     check_base_files,
@@ -105,7 +105,7 @@ def make_spec(
     )
 
 
-def _ended(index: WriterIndex, transaction: Transaction) -> Mapping[BucketPlace, str]:
+def _ended(index: WriterIndex, transaction: Transaction) -> Mapping[BucketId, str]:
     """Return what writers that do not wait for each other must agree on."""
     non_blocking = transaction.config.concurrency is ConcurrencyMode.NON_BLOCKING
     fixed = non_blocking and isinstance(index, BucketIndex)
@@ -125,7 +125,7 @@ def _hashing(operation: Operation, index: WriterIndex, transaction: Transaction)
 
 def _file_ids(
     operation: Operation, index: WriterIndex, snapshot: Snapshot, hashing: LoadedRings
-) -> Mapping[BucketPlace, str]:
+) -> Mapping[BucketId, str]:
     """Return the file group of each bucket that a write adds to; one that replaces adds to none."""
     if isinstance(index, ConsistentHashingIndex):
         return ring_file_ids(snapshot, hashing.rings)

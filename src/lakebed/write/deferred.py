@@ -18,7 +18,7 @@ from lakebed.commit.fence import Fence
 from lakebed.commit.rollback import TEMP_FOLDER
 from lakebed.errors import ConflictError, SchemaError, UnsupportedError
 from lakebed.format.names.bucket import bucket_of_file_id
-from lakebed.index.bucket import BucketPlace
+from lakebed.index.bucket import BucketId
 from lakebed.index.guest import default_index
 from lakebed.model.executor import TaskId
 from lakebed.storage.storage import Storage
@@ -175,4 +175,4 @@ def _settled(segment: Segment, spec: WriteSpec) -> Segment:
         return segment
     bucket = bucket_of_file_id(segment.file_id)
     assert bucket is not None, segment.file_id
-    return segment.moved_to(spec.file_id(BucketPlace(segment.partition, bucket)))
+    return segment.moved_to(spec.file_id(BucketId(segment.partition, bucket)))

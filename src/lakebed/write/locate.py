@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.index.simple import (
-    PLACES,
-    PLACES_RULE,
-    PLACES_SCHEMA,
-    explode_places,
+    HOLDERS,
+    HOLDERS_RULE,
+    HOLDERS_SCHEMA,
+    explode_holders,
     key_runs,
 )
 from lakebed.merge.passes import merge_in_passes
@@ -32,9 +32,9 @@ from lakebed.model.executor import Executor, TaskId
 from lakebed.model.packing import cost_of
 from lakebed.table.files.file_group import FileSlice
 from lakebed.write.moves import route_globally
-from lakebed.write.rows import PlacedRows, place_rows, run_schema
+from lakebed.write.rows import RoutedRows, route_rows, run_schema
 from lakebed.write.spec.write_spec import WriteSpec
-from lakebed.write.staging import LogPolicy, Segment, read_segment, spill_run, stage_placed
+from lakebed.write.staging import LogPolicy, Segment, read_segment, spill_run, stage_routed
 
 # The flags of a row that came in, under a name that a merge does not act upon.
 CAME = "_lakebed_came"
@@ -88,23 +88,23 @@ def stage_located(
     spec: WriteSpec,
     task: TaskId,
     slices: Sequence[FileSlice],
-    to_places: Callable[[pa.Array], pa.StringArray],
+    to_holders: Callable[[pa.Array], pa.StringArray],
 ) -> list[Segment]:
-    """Stage rows that come with the column PLACES, for an index over all partitions.
+    """Stage rows that come with the column HOLDERS, for an index over all partitions.
 
     `batches` ascend by key, equal keys in order of arrival, and hold all rows of their keys.
-    `to_places` spells PLACES as numbers of `slices`.
+    `to_holders` spells HOLDERS as numbers of `slices`.
     """
 
     def marked() -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            places = to_places(batch.column(PLACES))
-            rows = place_rows(batch.drop_columns([PLACES]), spec).rows
-            yield mark(rows).append_column(PLACES, places)
+            places = to_holders(batch.column(HOLDERS))
+            rows = route_rows(batch.drop_columns([HOLDERS]), spec).rows
+            yield mark(rows).append_column(HOLDERS, places)
 
     # Flags under another name: a deleted version would lose its places. Who wins is the same,
     # as deletes that beat all others only come alone.
-    fields = [*_marked_schema(spec), pa.field(PLACES, pa.string())]
+    fields = [*_marked_schema(spec), pa.field(HOLDERS, pa.string())]
     folded = merge_runs([Run("the input", marked())], _private(spec.staged_rule), pa.schema(fields))
     return _stage(folded, spec, task, slices)
 
@@ -116,7 +116,7 @@ def _private(rule: MergeRule) -> MergeRule:
     merger = rule.merger
 
     def merge(older: pa.RecordBatch, newer: pa.RecordBatch) -> pa.RecordBatch:
-        ours = [name for name in newer.schema.names if name in (CAME, PLACES)]
+        ours = [name for name in newer.schema.names if name in (CAME, HOLDERS)]
         merged = merger(older.drop_columns(ours), newer.drop_columns(ours))
         # With a delete on either side the newer version stands as it is.
         both = older.column(CAME).to_numpy() | newer.column(CAME).to_numpy()
@@ -151,15 +151,15 @@ def _locate(lookup: Lookup, task: TaskId) -> list[Segment]:
     )
     keys = merge_in_passes(
         key_runs(spec.view, lookup.slices),
-        PLACES_RULE,
-        PLACES_SCHEMA,
+        HOLDERS_RULE,
+        HOLDERS_SCHEMA,
         partial(spill, "keys"),
     )
     runs = [
         Run("the keys of the base files", keys),
         Run("the input", map(mark, folded), partial=True),
     ]
-    fields = [*_marked_schema(spec), pa.field(PLACES, pa.string())]
+    fields = [*_marked_schema(spec), pa.field(HOLDERS, pa.string())]
     joined = merge_runs(runs, MergeRule(), pa.schema(fields))
     return _stage(joined, spec, task, lookup.slices, lookup.partition)
 
@@ -171,7 +171,7 @@ def _stage(
     slices: Sequence[FileSlice],
     partition: str = "",
 ) -> list[Segment]:
-    def placed() -> Iterator[PlacedRows]:
+    def placed() -> Iterator[RoutedRows]:
         for batch in joined:
             came = batch.filter(pc.is_valid(batch.column(CAME)))
             if came.num_rows:
@@ -179,24 +179,24 @@ def _stage(
                 if spec.looks_everywhere:
                     yield route_globally(rows, spec, slices)
                 else:
-                    yield _route(rows, came.column(PLACES), slices, partition)
+                    yield _route(rows, came.column(HOLDERS), slices, partition)
 
-    staged = stage_placed(placed(), spec, task, _NO_LOGS, "located")
+    staged = stage_routed(placed(), spec, task, _NO_LOGS, "located")
     return [segment for segment in staged if isinstance(segment, Segment)]
 
 
 def _route(
     rows: pa.RecordBatch, places: pa.StringArray, slices: Sequence[FileSlice], partition: str
-) -> PlacedRows:
+) -> RoutedRows:
     """Return each row to every file group that holds its key; a delete of no key is dropped."""
-    at, numbers = explode_places(places)
+    at, numbers = explode_holders(places)
     if FLAGS in rows.schema.names:
         flags = rows.column(FLAGS).to_numpy()
         kept = (numbers >= 0) | (flags[at] & DELETED == 0)
         at, numbers = at[kept], numbers[kept]
     # The last one is for the place -1.
     ids = pa.array([*(slice_.group.file_id for slice_ in slices), ""], pa.string())
-    return PlacedRows(
+    return RoutedRows(
         rows.take(pa.array(at)),
         pa.repeat(pa.scalar(partition), at.size),
         ids.take(pa.array(numbers % len(ids))),
@@ -225,7 +225,7 @@ def _unmark(rows: pa.RecordBatch, spec: WriteSpec) -> pa.RecordBatch:
 
     With a global index they keep their places, which may be asked for once more.
     """
-    places = [pa.field(PLACES, pa.string())] if spec.looks_everywhere else []
+    places = [pa.field(HOLDERS, pa.string())] if spec.looks_everywhere else []
     flags = [pa.field(FLAGS, pa.uint8())] if spec.may_delete or spec.looks_everywhere else []
     schema = pa.schema([pa.field(RECORD_KEY, pa.string()), *flags, *spec.schema, *places])
     named = rows.rename_columns([FLAGS if n == CAME else n for n in rows.schema.names])

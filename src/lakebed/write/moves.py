@@ -20,11 +20,11 @@ import pyarrow.compute as pc
 from lakebed.errors import UnsupportedError
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.index.simple import (
-    PLACES,
-    PLACES_RULE,
-    PLACES_SCHEMA,
+    HOLDERS,
+    HOLDERS_RULE,
+    HOLDERS_SCHEMA,
     Numbers,
-    explode_places,
+    explode_holders,
     moves_rows,
 )
 from lakebed.merge.passes import merge_in_passes
@@ -37,9 +37,9 @@ from lakebed.table.config.partitions import partition_column
 from lakebed.table.config.table_config import TableType
 from lakebed.table.files.file_group import FileSlice
 from lakebed.table.read.slice_reader import read_slice
-from lakebed.write.rows import PlacedRows
+from lakebed.write.rows import RoutedRows
 from lakebed.write.spec.write_spec import WriteSpec
-from lakebed.write.staging import LogPolicy, Segment, read_segment, spill_run, stage_placed
+from lakebed.write.staging import LogPolicy, Segment, read_segment, spill_run, stage_routed
 
 Mask = npt.NDArray[np.bool_]
 
@@ -47,7 +47,7 @@ _MOVES = ">"
 # The places where a key is alive now.
 _ALIVE = "_lakebed_alive"
 _KEY = pa.field(RECORD_KEY, pa.string())
-_PLACES = pa.field(PLACES, pa.string())
+_PLACES = pa.field(HOLDERS, pa.string())
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class _Places:
     """Every place of every row of a batch: in which partition it is, and whether that is home."""
 
     def __init__(self, places: pa.Array, homes: pa.Array, slices: Sequence[FileSlice]) -> None:
-        self.at, numbers = explode_places(places)
+        self.at, numbers = explode_holders(places)
         groups = [slice_.group for slice_ in slices]
         self.homes = homes.take(pa.array(self.at))
         self.partitions = _by_number([group.partition for group in groups], numbers)
@@ -106,13 +106,13 @@ def _by_number(texts: list[str], numbers: Numbers) -> pa.StringArray:
 
 def route_globally(
     rows: pa.RecordBatch, spec: WriteSpec, slices: Sequence[FileSlice]
-) -> PlacedRows:
+) -> RoutedRows:
     """Return each row its partition and file group, and leave a delete where it moves away.
 
-    `rows` carry flags and PLACES. A delete goes to every file group that holds its key.
+    `rows` carry flags and HOLDERS. A delete goes to every file group that holds its key.
     """
     gone_rows = rows.column(FLAGS).to_numpy() & DELETED != 0
-    places = _Places(rows.column(PLACES), _homes(rows, gone_rows, spec), slices)
+    places = _Places(rows.column(HOLDERS), _homes(rows, gone_rows, spec), slices)
     found, gone = places.found, gone_rows[places.at]
     if not moves_rows(spec.config):
         return _placed(rows, [(places.there(found), None), (places.home(~found & ~gone), None)])
@@ -171,7 +171,7 @@ def _refuse_merger(spec: WriteSpec, rows: pa.RecordBatch, moving: Numbers) -> No
         )
 
 
-def _placed(rows: pa.RecordBatch, parts: Sequence[tuple[_Routes, int | None]]) -> PlacedRows:
+def _placed(rows: pa.RecordBatch, parts: Sequence[tuple[_Routes, int | None]]) -> RoutedRows:
     """Return the rows of all routes, with the flags that they have or those that are given."""
     held = rows.column(FLAGS).to_numpy()
     flags = [
@@ -181,7 +181,7 @@ def _placed(rows: pa.RecordBatch, parts: Sequence[tuple[_Routes, int | None]]) -
     taken = rows.take(pa.array(np.concatenate([routes.at for routes, _ in parts])))
     position = taken.schema.get_field_index(FLAGS)
     field = taken.schema.field(position)
-    return PlacedRows(
+    return RoutedRows(
         taken.set_column(position, field, pa.array(np.concatenate(flags))),
         pa.concat_arrays([routes.partitions for routes, _ in parts]),
         pa.concat_arrays([routes.ids for routes, _ in parts]),
@@ -227,23 +227,23 @@ def settle_moves(
 
 def _settle(move: Move, task: TaskId) -> list[Segment]:
     spec = move.spec
-    staged = stage_placed(_settled_rows(move, task), spec, task, LogPolicy(direct=False), "moved")
+    staged = stage_routed(_settled_rows(move, task), spec, task, LogPolicy(direct=False), "moved")
     return [segment for segment in staged if isinstance(segment, Segment)]
 
 
-def _settled_rows(move: Move, task: TaskId) -> Iterator[PlacedRows]:
+def _settled_rows(move: Move, task: TaskId) -> Iterator[RoutedRows]:
     spec = move.spec
     fields = [_nullable(field) for field in spec.view.schema]
     schema = pa.schema([_KEY, *fields, _PLACES, pa.field(_ALIVE, pa.string())])
     runs = [Run("rows that are there", _rows_there(move)), _rows_that_came(move, task)]
     for batch in merge_runs(runs, spec.rule, schema):
         # Only rows that came have places: where none are, the older row is the greater one.
-        won = batch.filter(pc.is_valid(batch.column(PLACES)))
+        won = batch.filter(pc.is_valid(batch.column(HOLDERS)))
         if won.num_rows:
             yield _route_settled(won, move)
 
 
-def _route_settled(won: pa.RecordBatch, move: Move) -> PlacedRows:
+def _route_settled(won: pa.RecordBatch, move: Move) -> RoutedRows:
     """Update where the key is alive at home, else insert there as new; delete elsewhere.
 
     Never where it is deleted: a row of a base file below the delete could come back.
@@ -273,7 +273,7 @@ def _rows_there(move: Move) -> Iterator[pa.RecordBatch]:
     numbers = _numbers(move)
     rows = [Run("rows", _live(move, number, fields)) for number in numbers]
     keys = [Run("keys", _with_place(_live(move, number, ordering), number)) for number in numbers]
-    alive = Run("places", map(_as_alive, merge_runs(keys, PLACES_RULE, PLACES_SCHEMA)))
+    alive = Run("places", map(_as_alive, merge_runs(keys, HOLDERS_RULE, HOLDERS_SCHEMA)))
     current = Run("rows", merge_runs(rows, spec.rule, schema), partial=True)
     both = schema.append(pa.field(_ALIVE, pa.string()))
     return merge_runs([alive, current], MergeRule(), both)
@@ -284,7 +284,7 @@ def _numbers(move: Move) -> list[int]:
     found: set[int] = set()
     for segment in move.segments:
         for batch in read_segment(move.spec.storage, segment):
-            found.update(np.unique(explode_places(batch.column(PLACES))[1]).tolist())
+            found.update(np.unique(explode_holders(batch.column(HOLDERS))[1]).tolist())
     return sorted(found - {-1})
 
 
@@ -300,7 +300,7 @@ def _with_place(batches: Iterable[pa.RecordBatch], number: int) -> Iterator[pa.R
     for batch in batches:
         place = pa.repeat(pa.scalar(str(number)), batch.num_rows)
         columns = [batch.column(RECORD_KEY), place]
-        yield pa.RecordBatch.from_arrays(columns, schema=PLACES_SCHEMA)
+        yield pa.RecordBatch.from_arrays(columns, schema=HOLDERS_SCHEMA)
 
 
 def _as_alive(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -328,6 +328,6 @@ def _nullable(field: pa.Field) -> pa.Field:
 def _with_flags(rows: pa.RecordBatch, spec: WriteSpec) -> pa.RecordBatch:
     flags = pa.array(np.zeros(rows.num_rows, dtype=np.uint8))
     names = spec.view.schema.names
-    columns = [rows.column(RECORD_KEY), flags, *map(rows.column, names), rows.column(PLACES)]
+    columns = [rows.column(RECORD_KEY), flags, *map(rows.column, names), rows.column(HOLDERS)]
     fields = [_KEY, pa.field(FLAGS, pa.uint8()), *spec.view.schema, _PLACES]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))

@@ -29,7 +29,7 @@ UNSETTLED_BUCKETS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedRows:
+class RoutedRows:
     """Rows with their record key (and flags) in front, and where each belongs.
 
     `slots` are bucket numbers, or file ids where an index has looked them up; an empty file id
@@ -47,7 +47,7 @@ def run_schema(spec: WriteSpec) -> pa.Schema:
     return pa.schema([pa.field(RECORD_KEY, pa.string()), *flags, *spec.schema])
 
 
-def place_rows(batch: pa.RecordBatch, spec: WriteSpec) -> PlacedRows:
+def route_rows(batch: pa.RecordBatch, spec: WriteSpec) -> RoutedRows:
     """Fit `batch` to the write's columns and compute key, flags, partition and slot of each row."""
     located = _pop(batch, LOCATED_FILE)
     flags = _flags(batch, spec)
@@ -66,7 +66,7 @@ def place_rows(batch: pa.RecordBatch, spec: WriteSpec) -> PlacedRows:
     partitions = partition_column(rows, config) if everywhere is None else everywhere
     slots = _slots(keys, texts, partitions, spec) if located is None else located.fill_null("")
     columns = [keys, *([] if flags is None else [flags]), *rows.columns]
-    return PlacedRows(
+    return RoutedRows(
         pa.RecordBatch.from_arrays(columns, schema=run_schema(spec)), partitions, slots
     )
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakebed.commit.rollback import temp_path
-from lakebed.index.bucket import BucketPlace
+from lakebed.index.bucket import BucketId
 from lakebed.merge.order import sort_positions
 from lakebed.merge.run import FLAGS, Run
 from lakebed.model.executor import TaskId
@@ -28,7 +28,7 @@ from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.writer_index import DEFAULT_BUCKETS, AutoBuckets
 from lakebed.write.log_runs import write_log
 from lakebed.write.own_keys import with_keys
-from lakebed.write.rows import UNSETTLED_BUCKETS, PlacedRows, place_rows, run_schema
+from lakebed.write.rows import UNSETTLED_BUCKETS, RoutedRows, route_rows, run_schema
 from lakebed.write.spec.status import WriteStatus
 from lakebed.write.spec.write_spec import WriteSpec
 
@@ -96,19 +96,19 @@ def stage_runs(
 ) -> Iterator[Staged]:
     """Write `batches` as sorted runs; yield what was written, log files and temporary runs."""
     filled = (batch for batch in batches if batch.num_rows)
-    placed = (place_rows(batch, spec) for batch in with_keys(filled, spec, task))
-    return stage_placed(placed, spec, task, policy)
+    placed = (route_rows(batch, spec) for batch in with_keys(filled, spec, task))
+    return stage_routed(placed, spec, task, policy)
 
 
-def stage_placed(
-    rows: Iterable[PlacedRows],
+def stage_routed(
+    rows: Iterable[RoutedRows],
     spec: WriteSpec,
     task: TaskId,
     policy: LogPolicy,
     label: str = "staged",
 ) -> Iterator[Staged]:
     """Write rows that have their places as sorted runs; `label` tells temporary files apart."""
-    held: list[PlacedRows] = []
+    held: list[RoutedRows] = []
     held_bytes = 0
     flushes = 0
     under_way: Future[list[Staged]] | None = None
@@ -199,7 +199,7 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _flush(
-    held: list[PlacedRows],
+    held: list[RoutedRows],
     spec: WriteSpec,
     task: TaskId,
     flush: int,
@@ -321,7 +321,7 @@ def _file_groups(
         if isinstance(spec.index, AutoBuckets):
             bucket = int(numbers[row])
         elif names is None:
-            file_id = spec.file_id(BucketPlace(partition, int(numbers[row])))
+            file_id = spec.file_id(BucketId(partition, int(numbers[row])))
         else:
             file_id = names.dictionary[int(numbers[row])].as_py()
         yield partition, file_id, bucket, order[start:end]

@@ -11,7 +11,7 @@ from lakebed.format.logs.log_block import (
     LogBlock,
     encode_block,
 )
-from lakebed.format.logs.log_scan import BlockPlace, iter_blocks, scan_blocks
+from lakebed.format.logs.log_scan import BlockSpan, iter_blocks, scan_blocks
 from support.fixtures import files
 
 LOGS = [
@@ -67,7 +67,7 @@ def test_block_without_instant_is_corrupt_when_asked_for_it():
 @pytest.mark.parametrize(("name", "path"), LOGS)
 def test_scan_of_a_real_log_finds_the_blocks_and_reads_no_long_content(name, path):
     data = files(name)[path]
-    assert all(isinstance(place, BlockPlace) for place in Reads(data).scan())
+    assert all(isinstance(place, BlockSpan) for place in Reads(data).scan())
     assert [len(found.content) for found in iter_blocks(data, "f")] == [
         place.content_length for place in Reads(data).scan()
     ]

@@ -8,7 +8,7 @@ from lakebed.errors import CorruptError, InvalidError
 from lakebed.format.files.properties import parse_properties
 from lakebed.format.names.bucket import bucket_of_file_id
 from lakebed.index.bucket import (
-    BucketPlace,
+    BucketId,
     check_index,
     checked_index,
     derived_file_id,
@@ -91,11 +91,11 @@ def test_two_groups_for_one_bucket_are_named():
 def test_a_new_file_id_begins_with_the_bucket_and_comes_again_only_in_the_same_write():
     clock = ManualClock()
     seeds = [clock.new_uuid() for _ in range(100)]
-    ids = [derived_file_id(BucketPlace("p", 37), seed) for seed in seeds]
+    ids = [derived_file_id(BucketId("p", 37), seed) for seed in seeds]
     assert len(set(ids)) == 100
     assert {bucket_of_file_id(found) for found in ids} == {37}
-    assert ids == [derived_file_id(BucketPlace("p", 37), seed) for seed in seeds]
-    others = [BucketPlace("p", 36), BucketPlace("q", 37)]
+    assert ids == [derived_file_id(BucketId("p", 37), seed) for seed in seeds]
+    others = [BucketId("p", 36), BucketId("q", 37)]
     assert not set(ids) & {derived_file_id(place, seeds[0]) for place in others}
 
 

@@ -11,7 +11,7 @@ from lakebed.format.names.consistent_hashing import HashingMetadata, HashingNode
 from lakebed.format.names.instant_name import Action
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.format.timeline.plans import PlanKind, encode_plan
-from lakebed.index.bucket import BucketPlace
+from lakebed.index.bucket import BucketId
 from lakebed.index.consistent_hashing import node_numbers, settle_hashing
 from lakebed.index.named import named_index
 from lakebed.index.rings import ensure_ring, first_ring, load_rings
@@ -136,7 +136,7 @@ def test_the_ring_of_a_pending_clustering_does_not_count_yet():
     assert loaded.markers == ()
     there = {slice_.group.file_id for slice_ in snapshot(table).slices}
     without = [number for number, of in enumerate(stored(table).nodes) if of.file_id not in there]
-    assert loaded.resizing == {BucketPlace("p", number): instant for number in without}
+    assert loaded.resizing == {BucketId("p", number): instant for number in without}
     table.upsert(batch(("a", 2, 2, "p")))
     assert len(names(table)) == 2
 

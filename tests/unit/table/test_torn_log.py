@@ -9,7 +9,7 @@ import pytest
 
 from lakebed.errors import CorruptError
 from lakebed.format.logs.log_block import BlockType, HeaderKey
-from lakebed.format.logs.log_scan import BlockPlace, scan_blocks
+from lakebed.format.logs.log_scan import BlockSpan, scan_blocks
 from lakebed.storage.storage import Storage
 from lakebed.table.files.file_group import FileSlice
 from lakebed.table.read.slice_reader import read_slice
@@ -30,7 +30,7 @@ class Log:
     slice_: FileSlice
     path: str
     data: bytes
-    last: BlockPlace
+    last: BlockSpan
 
     def read(self):
         """Read its slice as of when the log was whole: no listing tells that it is shorter."""
@@ -46,7 +46,7 @@ def blocks_of(data):
     return [
         place
         for place in scan_blocks(lambda at, length: data[at : at + length], len(data), "f")
-        if isinstance(place, BlockPlace)
+        if isinstance(place, BlockSpan)
     ]
 
 

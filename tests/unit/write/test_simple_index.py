@@ -6,7 +6,7 @@ import pytest
 
 from lakebed.api.table import Table
 from lakebed.errors import CorruptError, InvalidError, UnsupportedError
-from lakebed.index.simple import explode_places, new_file_id
+from lakebed.index.simple import explode_holders, new_file_id
 from lakebed.merge.passes import MAX_FAN_IN
 from support.services_machine import ARCHIVES, BY_HAND
 from support.tables import SCHEMA, batch, check_no_leftovers, make, reopen, rows_of, user_rows
@@ -258,7 +258,7 @@ def test_rows_that_an_upsert_did_not_touch_keep_their_commit_time():
 
 
 def test_places_are_taken_apart_row_by_row():
-    rows, numbers = explode_places(pa.array(["3", None, "1,0,1", "", "12"]))
+    rows, numbers = explode_holders(pa.array(["3", None, "1,0,1", "", "12"]))
     assert list(zip(rows.tolist(), numbers.tolist(), strict=True)) == [
         (0, 3),
         (1, -1),
@@ -267,11 +267,11 @@ def test_places_are_taken_apart_row_by_row():
         (3, -1),
         (4, 12),
     ]
-    none, nothing = explode_places(pa.array([], pa.string()))
+    none, nothing = explode_holders(pa.array([], pa.string()))
     assert none.size == nothing.size == 0
     assert none.dtype == np.int64
     with pytest.raises(CorruptError, match="want numbers"):
-        explode_places(pa.array(["1,x"]))
+        explode_holders(pa.array(["1,x"]))
 
 
 def test_new_file_ids_follow_from_the_seed():

@@ -11,7 +11,7 @@ from lakebed.table.config.merge_rule import merge_rule
 from lakebed.table.config.table_config import TableConfig
 from lakebed.write import staging
 from lakebed.write.plan import plan_writes
-from lakebed.write.rows import place_rows
+from lakebed.write.rows import route_rows
 from lakebed.write.staging import LogPolicy, read_segment, stage_runs
 from support.specs import make_spec
 from support.tables import SCHEMA, batch, settle
@@ -108,7 +108,7 @@ def test_many_partitions_and_buckets_are_told_apart():
 
 def test_placed_rows_know_key_partition_and_bucket():
     spec = make_spec(key=("id", "v"), partition_by=("dt", "ts"), buckets=3)
-    placed = place_rows(one(("a", 1, 7, "p"), ("b", 2, 8, "q")), spec)
+    placed = route_rows(one(("a", 1, 7, "p"), ("b", 2, 8, "q")), spec)
     assert placed.rows.column(RECORD_KEY).to_pylist() == ["id:a,v:1", "id:b,v:2"]
     assert placed.partitions.to_pylist() == ["p/7", "q/8"]
     assert set(placed.slots.to_pylist()) <= {0, 1, 2}
@@ -121,7 +121,7 @@ def test_a_null_ordering_value_is_named_with_its_key():
         2, "ts", pa.array([1, None], pa.int64())
     )
     with pytest.raises(KeyValueError, match="ordering column 'ts' is null for key 'b'"):
-        place_rows(rows, spec)
+        route_rows(rows, spec)
 
 
 def test_the_merge_rule_follows_the_mode_and_not_the_fields():

@@ -39,7 +39,7 @@ MAX_HEADER_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class BlockPlace:
+class BlockSpan:
     """One whole block and where its content lies; `offset` to `end` is all of it."""
 
     type: BlockType
@@ -55,7 +55,7 @@ class BlockPlace:
         return LogBlock(self.type, self.headers, b"", self.offset).instant
 
 
-def scan_blocks(read_range: ReadRange, size: int, what: str) -> Iterator[BlockPlace | CorruptSpan]:
+def scan_blocks(read_range: ReadRange, size: int, what: str) -> Iterator[BlockSpan | CorruptSpan]:
     """Yield the blocks of a log file of `size` bytes in order, and the damaged stretches between.
 
     `read_range(offset, length)` is asked for bytes inside the file only, and never for more than
@@ -151,7 +151,7 @@ def _check_frame(window: _Window, offset: int) -> tuple[str, int]:
     return "", end
 
 
-def _parse_place(window: _Window, offset: int, end: int, what: str) -> BlockPlace:
+def _parse_place(window: _Window, offset: int, end: int, what: str) -> BlockSpan:
     name = f"{what}, block at byte {offset}"
     version, code, count = _HEAD.unpack(window.get(offset + _PREFIX.size, _HEAD.size))
     if version != FORMAT_VERSION:
@@ -166,7 +166,7 @@ def _parse_place(window: _Window, offset: int, end: int, what: str) -> BlockPlac
         raise UnsupportedError(f"{name}: {footers} footer entries, want none")
     if cursor.at != cursor.end:
         raise CorruptError(f"{name}: {cursor.end - cursor.at} bytes left over in the block")
-    return BlockPlace(BlockType(code), headers, content_offset, length, offset, end)
+    return BlockSpan(BlockType(code), headers, content_offset, length, offset, end)
 
 
 def _parse_headers(cursor: "_Cursor", count: int) -> dict[HeaderKey, str]:

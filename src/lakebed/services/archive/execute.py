@@ -18,7 +18,7 @@ from lakebed.model.instant import Instant
 from lakebed.services.archive.left_behind import record_archived_files
 from lakebed.services.archive.options import ArchiveOptions
 from lakebed.services.archive.plan import MOVABLE, plan_archive
-from lakebed.services.clean.inventory import (
+from lakebed.services.clean.clean_input import (
     DataFile,
     data_files,
     read_replaced,

@@ -16,7 +16,7 @@ from lakebed.format.names.instant_name import Action, State
 from lakebed.model.executor import TaskId
 from lakebed.model.instant import Instant, format_instant
 from lakebed.model.packing import FILE_BYTES
-from lakebed.services.clean.inventory import read_inventory
+from lakebed.services.clean.clean_input import read_clean_input
 from lakebed.services.clean.options import CleanOptions
 from lakebed.services.clean.plan import CleanPlan, plan_clean
 from lakebed.services.clean.plan_file import encode_clean, encode_clean_plan, parse_clean_plan
@@ -101,7 +101,7 @@ def _begin(target: WriteTarget, options: CleanOptions | None) -> tuple[_Work | N
                 return work, stale
         settled = options or CleanOptions.of(hold.config.properties)
         began_ms = hold.clock.now_ms()
-        plan = plan_clean(read_inventory(hold.snapshot), settled, began_ms, hold.config.zone)
+        plan = plan_clean(read_clean_input(hold.snapshot), settled, began_ms, hold.config.zone)
         if plan is None:
             return None, stale
         hold.lock.check()

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lakebed.model.instant import Instant, format_instant
-from lakebed.services.clean.inventory import DataFile, Inventory
+from lakebed.services.clean.clean_input import CleanInput, DataFile
 from lakebed.services.clean.options import CleanOptions, CleanPolicy
 from lakebed.table.files.file_group import FileGroupId, FileSlice
 from lakebed.timeline.timeline import WRITE_ACTIONS, Timeline
@@ -50,7 +50,7 @@ class Version:
 
 
 def plan_clean(
-    inventory: Inventory, options: CleanOptions, now_ms: int, zone: str
+    inventory: CleanInput, options: CleanOptions, now_ms: int, zone: str
 ) -> CleanPlan | None:
     """Choose the files that go; None if there are none."""
     timeline = inventory.timeline
@@ -145,7 +145,7 @@ def _earliest(timeline: Timeline, wanted: Instant, limit: Instant) -> Instant:
     return max(commits, default="")
 
 
-def _old_versions(inventory: Inventory, earliest: Instant, keep: int) -> Iterator[Version]:
+def _old_versions(inventory: CleanInput, earliest: Instant, keep: int) -> Iterator[Version]:
     """Yield the versions that were superseded before `earliest`, but for the newest `keep`."""
     for group, slices in inventory.groups.items():
         if (group.partition, group.file_id) in inventory.replaced:
@@ -155,7 +155,7 @@ def _old_versions(inventory: Inventory, earliest: Instant, keep: int) -> Iterato
                 yield version
 
 
-def _replaced_versions(inventory: Inventory, earliest: Instant) -> Iterator[Version]:
+def _replaced_versions(inventory: CleanInput, earliest: Instant) -> Iterator[Version]:
     """Yield all versions of file groups that ended before `earliest`."""
     for group, slices in inventory.groups.items():
         ended = inventory.replaced.get((group.partition, group.file_id), _NEVER)
@@ -167,7 +167,7 @@ def _replaced_versions(inventory: Inventory, earliest: Instant) -> Iterator[Vers
                 yield until
 
 
-def _change_data(inventory: Inventory, gone: Iterable[str], earliest: Instant) -> Iterator[str]:
+def _change_data(inventory: CleanInput, gone: Iterable[str], earliest: Instant) -> Iterator[str]:
     """Yield the change data that goes with the base files among `gone`.
 
     Old change data whose base file went without it goes too.
@@ -189,7 +189,7 @@ def _change_data(inventory: Inventory, gone: Iterable[str], earliest: Instant) -
             yield log.path
 
 
-def _is_kept(inventory: Inventory, version: Version) -> bool:
+def _is_kept(inventory: CleanInput, version: Version) -> bool:
     """Return whether a savepoint or a pending plan needs a version, wholly or in part."""
     if any(version.began <= moment < version.superseded for moment in inventory.savepoints):
         return True

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from lakebed.format.names.instant_name import Action
-from lakebed.services.clean.inventory import read_inventory
+from lakebed.services.clean.clean_input import read_clean_input
 from lakebed.services.clean.options import CleanOptions, CleanPolicy
 from lakebed.services.clean.plan import plan_clean
 from lakebed.table.config.table_config import TableType
@@ -27,7 +27,7 @@ def _reason(snapshot: Snapshot, options: CleanOptions, now_ms: int) -> str:
             f"the table has {has}, and the last {options.commits_retained} are kept "
             "(hoodie.clean.commits.retained)"
         )
-    inventory, zone = read_inventory(snapshot), snapshot.config.zone
+    inventory, zone = read_clean_input(snapshot), snapshot.config.zone
     young = plan_clean(inventory, replace(options, min_age_seconds=0), now_ms, zone)
     if young is not None:
         return (

@@ -12,8 +12,8 @@ from lakebed.commit.hold import TableHold, hold_table
 from lakebed.errors import ConflictError, InvalidError, UnsupportedError
 from lakebed.format.logs.cdc import logging_mode
 from lakebed.format.names.instant_name import Action
+from lakebed.services.clean.clean_input import read_clean_input
 from lakebed.services.clean.execute import clean
-from lakebed.services.clean.inventory import read_inventory
 from lakebed.services.clean.options import CleanOptions, CleanPolicy
 from lakebed.services.clean.plan import versions_of
 from lakebed.services.compaction.execute import execute_compaction, pending_compactions
@@ -183,7 +183,7 @@ def _check_savepoints(snapshot: Snapshot, plan: Conversion) -> None:
     native = frozenset(native_logs(snapshot.storage)) if kept else frozenset()
     if not native:
         return
-    for slices in read_inventory(snapshot).groups.values():
+    for slices in read_clean_input(snapshot).groups.values():
         for version in versions_of(slices):
             found = sorted(native.intersection(version.paths))
             for savepoint in kept:

@@ -33,7 +33,7 @@ from lakebed.services.verify.house_checks import (
     check_remains,
 )
 from lakebed.services.verify.inventory import Inventory, read_inventory, read_timeline
-from lakebed.services.verify.key_places import PlacesCheck, check_places
+from lakebed.services.verify.key_holders import HoldersCheck, check_holders
 from lakebed.services.verify.properties_checks import check_properties
 from lakebed.services.verify.slice_checks import Checked, SliceCheck, check_slice
 from lakebed.services.verify.timeline_checks import check_pending, check_plans, check_states
@@ -153,7 +153,7 @@ def _check_contents(
     places, refused = _places(inventory, groups, merger)
     yield from refused
     yield from _counted(
-        executor.run(check_places, places, "verify keys"), "key ranges", len(places), progress
+        executor.run(check_holders, places, "verify keys"), "key ranges", len(places), progress
     )
 
 
@@ -161,7 +161,7 @@ def _places(
     inventory: Inventory,
     groups: Mapping[FileGroupId, tuple[FileSlice, ...]],
     merger: Merger | None,
-) -> tuple[list[PlacesCheck], list[Checked]]:
+) -> tuple[list[HoldersCheck], list[Checked]]:
     """Return between which slices no key may come twice; none where buckets settle it."""
     index = inventory.config.index
     if isinstance(index, BucketIndex) or inventory.schema is None:
@@ -182,7 +182,7 @@ def _places(
         note = f"keys were not compared between file groups: {error}"
         return [], [Checked((Finding(Severity.NOTE, Code.FILE_UNSUPPORTED, note),))]
     return [
-        PlacesCheck(view, tuple(of), f"partition {where}" if where else "the table")
+        HoldersCheck(view, tuple(of), f"partition {where}" if where else "the table")
         for where, of in held.items()
     ], []
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from lakebed.model.instant import resolve_as_of, resolve_since
 from lakebed.model.read_options import ReadOptions
 from lakebed.table.changes.commit_range import RangeCommit, commits_between
-from lakebed.table.location import Place, find_table
+from lakebed.table.location import TableFolder, find_table
 from lakebed.table.snapshot import Snapshot, load_snapshot
 
 log = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ def parsed(given: Mapping[str, str]) -> ReadOptions:
     return options
 
 
-def snapshot_of(options: ReadOptions) -> tuple[Snapshot, Place]:
+def snapshot_of(options: ReadOptions) -> tuple[Snapshot, TableFolder]:
     """Return the table as it is, or as it was at the moment that the options name.
 
     A path of one of its partitions means the rows of that partition, as in Hudi.

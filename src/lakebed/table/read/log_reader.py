@@ -13,7 +13,7 @@ from lakebed.errors import CorruptError, LakebedError, UnsupportedError
 from lakebed.format.files.footer import FOOTER_IS_ORDERED
 from lakebed.format.logs.delete_instants import recorded_instants
 from lakebed.format.logs.log_block import ROLLBACK_COMMAND, BlockType, CorruptSpan, HeaderKey
-from lakebed.format.logs.log_scan import BlockPlace, scan_blocks
+from lakebed.format.logs.log_scan import BlockSpan, scan_blocks
 from lakebed.format.logs.native_footer import FOOTER_KINDS, FooterKind, LogFooter, parse_log_footer
 from lakebed.format.logs.order_mark import is_marked_ordered
 from lakebed.format.names.data_names import NativeLogName, replay_key
@@ -139,7 +139,7 @@ def _read_native(
     yield _Found(instant, source, _instants(times))
 
 
-def _read_block(log: LogFile, place: BlockPlace | CorruptSpan, what: str) -> Iterator[_Found]:
+def _read_block(log: LogFile, place: BlockSpan | CorruptSpan, what: str) -> Iterator[_Found]:
     where = f"{what}, block at byte {place.offset}"
     if isinstance(place, CorruptSpan):
         return
@@ -163,7 +163,7 @@ def _read_block(log: LogFile, place: BlockPlace | CorruptSpan, what: str) -> Ite
         yield _Found(instant, refusal=refusal)
 
 
-def _block_source(log: LogFile, place: BlockPlace, instant: str, where: str) -> RunSource:
+def _block_source(log: LogFile, place: BlockSpan, instant: str, where: str) -> RunSource:
     schema = place.headers.get(HeaderKey.SCHEMA)
     deletes = place.type is BlockType.DELETE
     avro = place.type is BlockType.AVRO_DATA

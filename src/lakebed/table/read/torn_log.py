@@ -15,7 +15,7 @@ from typing import Self
 from lakebed.errors import CorruptError, LakebedError
 from lakebed.format.logs.delete_columns import decode_deletes
 from lakebed.format.logs.log_block import BlockType, CorruptSpan, HeaderKey
-from lakebed.format.logs.log_scan import BlockPlace
+from lakebed.format.logs.log_scan import BlockSpan
 from lakebed.format.names.instant_name import LAYOUT_1
 from lakebed.storage.storage import Storage
 from lakebed.table.config.table_config import TableConfig
@@ -37,14 +37,14 @@ class TornLog:
 
     file: LogFile
     spans: tuple[CorruptSpan, ...]
-    blocks: tuple[BlockPlace, ...]
+    blocks: tuple[BlockSpan, ...]
 
     @classmethod
-    def of(cls, file: LogFile, places: Iterable[BlockPlace | CorruptSpan]) -> Self | None:
+    def of(cls, file: LogFile, places: Iterable[BlockSpan | CorruptSpan]) -> Self | None:
         """Return the log as torn; None if it is whole."""
         places = list(places)
         spans = tuple(place for place in places if isinstance(place, CorruptSpan))
-        blocks = tuple(place for place in places if isinstance(place, BlockPlace))
+        blocks = tuple(place for place in places if isinstance(place, BlockSpan))
         return cls(file, spans, blocks) if spans else None
 
 
@@ -118,7 +118,7 @@ def _whole(storage: Storage, torn: TornLog) -> Counter[str]:
     return found
 
 
-def _rows(storage: Storage, path: str, block: BlockPlace) -> int:
+def _rows(storage: Storage, path: str, block: BlockSpan) -> int:
     what = f"log file {path!r}, block content at byte {block.content_offset}"
     start, length = block.content_offset, block.content_length
     try:

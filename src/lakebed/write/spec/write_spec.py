@@ -9,7 +9,7 @@ from lakebed.commit.fence import Fence
 from lakebed.errors import ConflictError, UnsupportedError
 from lakebed.format.logs.cdc import logging_mode
 from lakebed.format.names.consistent_hashing import HashingMetadata
-from lakebed.index.bucket import BucketPlace, agreed_file_id, derived_file_id
+from lakebed.index.bucket import BucketId, agreed_file_id, derived_file_id
 from lakebed.index.rings import LoadedRings, first_ring
 from lakebed.merge.rule import MergeRule
 from lakebed.storage.storage import Storage
@@ -37,11 +37,11 @@ class WriteSpec:
     schema: pa.Schema
     instant: str
     fence: Fence
-    file_ids: Mapping[BucketPlace, str]
+    file_ids: Mapping[BucketId, str]
     seed: str
     markers: tuple[Marker, ...] = ()
     # Where writers do not wait for each other: the instants that ended file groups of buckets.
-    ended: Mapping[BucketPlace, str] = field(default_factory=dict)
+    ended: Mapping[BucketId, str] = field(default_factory=dict)
     memory_bytes: int = DEFAULT_MEMORY_BYTES
     # With consistent hashing: where on storage each partition's buckets are said.
     hashing: LoadedRings = field(default_factory=LoadedRings)
@@ -61,7 +61,7 @@ class WriteSpec:
         """Return how versions of a key are merged."""
         return self.view.rule
 
-    def file_id(self, place: BucketPlace) -> str:
+    def file_id(self, place: BucketId) -> str:
         """Return the file group of a bucket: the one that exists, or a new one.
 
         Tasks do not talk to each other, so a new id follows from the write's own seed; where
@@ -89,7 +89,7 @@ class WriteSpec:
         held = self.hashing.rings.get(partition)
         return first_ring(partition, self.index.buckets) if held is None else held
 
-    def _node_file_id(self, place: BucketPlace) -> str:
+    def _node_file_id(self, place: BucketId) -> str:
         file_id = self.ring(place.partition).nodes[place.bucket].file_id
         resized = self.hashing.resizing.get(place)
         if resized is not None:

@@ -10,7 +10,7 @@ from lakebed.errors import OptionError
 from lakebed.format.names.data_names import BaseFileName, InlineLogName
 from lakebed.format.names.instant_name import LAYOUT_2, Action, State
 from lakebed.model.instant import format_instant
-from lakebed.services.clean.inventory import Inventory
+from lakebed.services.clean.clean_input import CleanInput
 from lakebed.services.clean.options import CleanOptions, CleanPolicy
 from lakebed.services.clean.plan import plan_clean, versions_of
 from lakebed.table.files.file_group import (
@@ -77,7 +77,7 @@ def needed(writes, completion, seen) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def inventory(writes, **changes) -> Inventory:
+def inventory(writes, **changes) -> CleanInput:
     done = [w for w in writes if w.end is not None]
     completion = {at(w.begin): at(w.end) for w in done}
     replaced = {}
@@ -89,7 +89,7 @@ def inventory(writes, **changes) -> Inventory:
         for group, members in group_files(w.file for w in done if w.file is not None).items()
     }
     timeline = Timeline(tuple(w.instant for w in writes))
-    return Inventory(timeline, groups, replaced, **changes)
+    return CleanInput(timeline, groups, replaced, **changes)
 
 
 def deleted(plan) -> set[str]:

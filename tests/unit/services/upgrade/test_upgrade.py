@@ -59,9 +59,9 @@ def unlocked(storage: Storage) -> dict[str, bytes]:
     return {p: data for p, data in contents(storage).items() if "/.locks/" not in p}
 
 
-PLACES = list(itertools.product((8, 9, 10), ("default", "lsm_tree")))
+HOLDERS = list(itertools.product((8, 9, 10), ("default", "lsm_tree")))
 MOVES = [
-    (start, end) for start, end in itertools.product(PLACES, PLACES) if end[0] >= min(start[0], 9)
+    (start, end) for start, end in itertools.product(HOLDERS, HOLDERS) if end[0] >= min(start[0], 9)
 ]
 
 

@@ -28,7 +28,7 @@ DataFile = BaseFile | LogFile
 
 
 @dataclass(frozen=True, slots=True)
-class Inventory:
+class CleanInput:
     """A table as cleaning sees it.
 
     `groups` are all file groups with their slices, oldest first, those that were replaced
@@ -48,7 +48,7 @@ class Inventory:
     change_data: tuple[LogFile, ...] = ()
 
 
-def read_inventory(snapshot: Snapshot) -> Inventory:
+def read_clean_input(snapshot: Snapshot) -> CleanInput:
     """List the table and read what its timeline says of the files; hold the table's lock."""
     timeline = snapshot.timeline
     visible: list[DataFile] = []
@@ -68,7 +68,7 @@ def read_inventory(snapshot: Snapshot) -> Inventory:
     # Of a file group with two base files of one instant nothing is deleted.
     unresolved = {group for group, _ in resolved.unresolved}
     savepoints = tuple(i.requested for i in timeline.select(Action.SAVEPOINT) if i.is_completed)
-    return Inventory(
+    return CleanInput(
         timeline,
         {
             group: build_slices(

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakebed.errors import LakebedError, UnavailableError, UnsupportedError
 from lakebed.format.names.meta_columns import RECORD_KEY
-from lakebed.index.simple import PLACES_RULE, PLACES_SCHEMA, explode_places
+from lakebed.index.simple import HOLDERS_RULE, HOLDERS_SCHEMA, explode_holders
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.run import Run
 from lakebed.model.executor import TaskId
@@ -27,7 +27,7 @@ from lakebed.table.view import TableView
 
 
 @dataclass(frozen=True, slots=True)
-class PlacesCheck:
+class HoldersCheck:
     """Slices that must have no key in common; it travels to workers."""
 
     view: TableView
@@ -40,7 +40,7 @@ class PlacesCheck:
         return sum(slice_.cost_bytes for slice_ in self.slices)
 
 
-def check_places(check: PlacesCheck, task: TaskId) -> Checked:
+def check_holders(check: HoldersCheck, task: TaskId) -> Checked:
     """Find keys that lie in several of the slices, deleted ones left out."""
     del task
     try:
@@ -56,14 +56,14 @@ def check_places(check: PlacesCheck, task: TaskId) -> Checked:
         return Checked((Finding(Severity.NOTE, kind, message, path=check.where),))
 
 
-def _check(check: PlacesCheck) -> Checked:
+def _check(check: HoldersCheck) -> Checked:
     times, keys = 0, 0
     first: tuple[str, list[FileSlice]] | None = None
     with Spills() as spills:
         runs = [_run(check, slice_, number) for number, slice_ in enumerate(check.slices)]
-        for batch in merge_in_passes(runs, PLACES_RULE, PLACES_SCHEMA, spills.spill):
+        for batch in merge_in_passes(runs, HOLDERS_RULE, HOLDERS_SCHEMA, spills.spill):
             keys += batch.num_rows
-            rows, places = explode_places(batch.column(PLACES_SCHEMA.names[1]))
+            rows, places = explode_holders(batch.column(HOLDERS_SCHEMA.names[1]))
             several = np.flatnonzero(np.bincount(rows, minlength=batch.num_rows) > 1)
             times += int(several.size)
             if several.size and first is None:
@@ -88,17 +88,17 @@ def _check(check: PlacesCheck) -> Checked:
     return Checked((finding,), counts)
 
 
-def _run(check: PlacesCheck, slice_: FileSlice, number: int) -> Run:
+def _run(check: HoldersCheck, slice_: FileSlice, number: int) -> Run:
     def batches() -> Iterator[pa.RecordBatch]:
         place = pa.scalar(str(number))
         for keys in _sorted_keys(check, slice_):
             columns = [keys, pa.repeat(place, len(keys))]
-            yield pa.RecordBatch.from_arrays(columns, schema=PLACES_SCHEMA)
+            yield pa.RecordBatch.from_arrays(columns, schema=HOLDERS_SCHEMA)
 
     return Run(f"file group {slice_.group.file_id}", batches())
 
 
-def _sorted_keys(check: PlacesCheck, slice_: FileSlice) -> Iterator[pa.StringArray]:
+def _sorted_keys(check: HoldersCheck, slice_: FileSlice) -> Iterator[pa.StringArray]:
     view = check.view
     sources = slice_sources(view, slice_)
     if all(source.is_base for source in sources):
