@@ -25,6 +25,7 @@ class ChangesMachine(ServicesMachine):
     def create(self, data: st.DataObject) -> None:
         mode = data.draw(st.sampled_from([None, *LoggingMode]), label="logging")
         self.more = {ENABLED: "true", LOGGING_MODE: mode} if mode else {}
+        self.logs_changes = mode is not None
         super().create(data)
 
     @rule(data=st.data())

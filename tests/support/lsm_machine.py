@@ -105,6 +105,8 @@ class LsmMachine(RuleBasedStateMachine):
     is_sound = False
     # Whether each batch of an input may be a flush of its own.
     flushes = st.booleans()
+    # Where changes are logged, the rows of a write meet each other before they meet the table.
+    logs_changes = False
     shapes: st.SearchStrategy[Shape]
 
     def make(self, shape: Shape) -> Table:
@@ -237,7 +239,8 @@ class LsmMachine(RuleBasedStateMachine):
         with memory_of(1 if tiny else None):
             commit = getattr(self.table, operation)(self._stream(schema, batches), evolve=True)
         self._evolve(schema)
-        flushes = batches if tiny else [[row for rows in batches for row in rows]]
+        apart = tiny and not self.logs_changes
+        flushes = batches if apart else [[row for rows in batches for row in rows]]
         self.model.merge([self._changes(rows, commit.instant, partial) for rows in flushes])
         self._done(commit.instant)
 
