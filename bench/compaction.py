@@ -52,9 +52,7 @@ def floor(table: pathlib.Path, scratch: str, kept_rows: int | None) -> float:
     share = None if kept_rows is None else kept_rows // len(slices)
 
     def rewrite(number: int) -> None:
-        sources = slice_sources(
-            snapshot.storage, slices[number], snapshot.config, snapshot.timeline.is_committed
-        )
+        sources = slice_sources(snapshot.view(), slices[number])
         writer, left = None, share
         for source in sources:
             with pa.memory_map(str(table / source.path)) as file:

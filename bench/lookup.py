@@ -10,6 +10,7 @@ each one log in each of 4 file groups. Files are in the page cache, as they are 
 """
 
 import argparse
+import dataclasses
 import json
 import time
 from bisect import bisect_right
@@ -135,10 +136,9 @@ class Slices:
         """Open each run that can hold the key."""
         buckets = len(self._by_bucket)
         bucket = int(key_buckets(pa.array([text]), KEY, KEY, buckets, composite=True)[0])
-        is_committed = self._snapshot.timeline.is_committed
-        sources = slice_sources(
-            self.storage, self._by_bucket[bucket], self.table.config, is_committed
-        )
+        # The storage counts what is read.
+        view = dataclasses.replace(self._snapshot.view(), storage=self.storage)
+        sources = slice_sources(view, self._by_bucket[bucket])
         count = self.storage.count
         return [
             pq.ParquetFile(
