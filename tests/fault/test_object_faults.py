@@ -284,9 +284,11 @@ class Straggling(LocalExecutor):
         """Give the same work on a storage that is slow."""
         if hasattr(item, "spec"):
             slow = Late(item.spec.storage, self.gate, self._then)
-            return replace(item, spec=replace(item.spec, storage=slow)), slow
-        slow = Late(item.storage, self.gate, self._then)
-        return replace(item, storage=slow), slow
+            view = replace(item.spec.view, storage=slow)
+            return replace(item, spec=replace(item.spec, view=view)), slow
+        slow = Late(item.rewrite.view.storage, self.gate, self._then)
+        view = replace(item.rewrite.view, storage=slow)
+        return replace(item, rewrite=replace(item.rewrite, view=view)), slow
 
     def _lag(self, task: Any, item: Any, number: int) -> None:
         try:
