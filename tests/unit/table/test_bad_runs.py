@@ -2,6 +2,7 @@
 
 import contextlib
 import struct
+from dataclasses import replace
 
 import pytest
 
@@ -50,9 +51,24 @@ def cuts(storage, size, more=()):
     return sorted({*range(0, size, step), *range(size - 12, size), *more})
 
 
-def test_an_inline_log_cut_at_any_byte_is_corrupt_but_for_the_end_of_a_block(storage):
+def test_an_inline_log_cut_at_any_byte_is_corrupt(storage):
     slice_ = Slice(storage)
     name = slice_.inline(1, DATA, DELETES)
+    whole = DATA + DELETES
+    for cut in cuts(storage, len(whole), [0, len(DATA)]):
+        storage.put(name, whole[:cut])
+        # The listing told its size, so the end of a block is no end of the file either.
+        with pytest.raises(CorruptError, match=f"found {cut} bytes, want {len(whole)}") as caught:
+            read(slice_)
+        assert name in str(caught.value)
+    storage.put(name, whole)
+    assert read(slice_) == GOOD
+
+
+def test_a_log_whose_size_is_not_known_is_corrupt_but_for_the_end_of_a_block(storage):
+    slice_ = Slice(storage)
+    name = slice_.inline(1, DATA, DELETES)
+    slice_.logs = [replace(log, size_bytes=0) for log in slice_.logs]  # as a plan names it
     whole = DATA + DELETES
     # What ends with a whole block is a whole log: only its commit could tell that more was there.
     ends = {0: [], len(DATA): [{"id": key, "v": 1} for key in "abc"]}
@@ -66,8 +82,6 @@ def test_an_inline_log_cut_at_any_byte_is_corrupt_but_for_the_end_of_a_block(sto
         offset = 0 if cut < len(DATA) else len(DATA)
         assert name in str(caught.value)
         assert f"byte {offset}:" in str(caught.value)
-    storage.put(name, whole)
-    assert read(slice_) == GOOD
 
 
 @pytest.mark.parametrize("kind", [LogKind.LOG, LogKind.DELETES])

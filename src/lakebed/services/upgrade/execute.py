@@ -133,7 +133,7 @@ def _plan(snapshot: Snapshot, to_version: int | None, layout: str | None) -> Con
             f"{snapshot.storage.url}: it has indexes ({_INDEX_DEFINITIONS}), which only Hudi's own "
             "upgrade to version 9 brings along"
         )
-    if not (plan.drops_native_logs or plan.promises_order):
+    if not (plan.drops_native_logs or plan.promises_order or plan.changes_layout):
         return plan
     facts = read_facts(snapshot, order=plan.promises_order)
     return replace(plan, compact=choose_groups(plan, facts))

@@ -5,8 +5,9 @@
               then on native ones are written
     10 -> 9   native logs must go, for readers of version 9 pass over them without a word:
               every file group that has some is compacted, and old slices are cleaned
-    layout    a property; but in version 10 `lsm_tree` promises that base files and native
-              logs are sorted, so those that nothing says it of are compacted first
+    layout    a property; but logs are resolved by another rule, so file groups with logs are
+              compacted first; and in version 10 `lsm_tree` promises that base files and native
+              logs are sorted
 
 Agrees with Hudi's EightToNineUpgradeHandler, NineToTenUpgradeHandler and
 TenToNineDowngradeHandler, but for two things: `lsm_tree` is not dropped in version 9, where
@@ -67,6 +68,11 @@ class Conversion:
         return self.to_version < NATIVE_VERSION <= self.from_version
 
     @property
+    def changes_layout(self) -> bool:
+        """Return whether versions of a key will be resolved by another rule."""
+        return self.from_layout is not self.to_layout
+
+    @property
     def promises_order(self) -> bool:
         """Return whether readers will take base files and native logs as sorted, and did not."""
         return (
@@ -107,6 +113,9 @@ def choose_groups(conversion: Conversion, facts: Iterable[SliceFacts]) -> tuple[
     found = []
     for fact in sorted(facts, key=lambda fact: fact.group):
         if conversion.drops_native_logs and fact.native_logs:
+            found.append(fact.group)
+        elif conversion.changes_layout and fact.logs:
+            # The rule by which they were written settles them: the other may show another row.
             found.append(fact.group)
         elif conversion.promises_order and fact.unsorted:
             if not fact.logs:

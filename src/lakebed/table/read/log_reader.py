@@ -100,6 +100,12 @@ def _read_log(storage: Storage, log: LogFile, config: TableConfig) -> Iterator[_
         return
     with storage.open_read(log.path) as file:
         size = file.size()
+        if size < log.size_bytes:
+            # Cut at the end of a block it would read as a whole file.
+            raise CorruptError(
+                f"{what}: found {size} bytes, want {log.size_bytes} as listed before: it was cut; "
+                "bring it back from a copy, or see repair(drop_lost=True)"
+            )
         # The RFC's own form of a native log: a Parquet file under the name of an inline one.
         if file.read_at(min(size, len(_PARQUET_MAGIC)), 0) != _PARQUET_MAGIC:
             places = list(scan_blocks(lambda at, length: file.read_at(length, at), size, what))

@@ -137,6 +137,27 @@ def test_a_downgrade_keeps_ordered_deletes_and_changes_in_inline_logs(compacted:
     assert {key for _, key in user_rows(again)} == {"b"}, "the late row comes after its delete"
 
 
+@pytest.mark.parametrize("version", [8, 9, 10])
+@pytest.mark.parametrize(("start", "end"), [("lsm_tree", "default"), ("default", "lsm_tree")])
+def test_another_layout_shows_the_same_rows_after_deletes_and_late_rows(
+    version: int, start: str, end: str
+):
+    table = make(
+        None,
+        clock(),
+        ordering=("ts",),
+        table_type="MERGE_ON_READ",
+        table_version=version,
+        layout=start,
+    )
+    table.upsert(batch(("a", 9, 9, "p"), ("b", 1, 1, "p")))
+    table.delete([{"id": "a", "dt": "p"}])
+    table.upsert(batch(("a", 5, 5, "p")))
+    expected = user_rows(table)
+    table.upgrade(layout=end)
+    assert user_rows(reopen(table._storage, clock())) == expected
+
+
 def test_a_downgrade_by_a_machine_whose_clock_is_days_behind_leaves_no_native_log():
     table = written("MERGE_ON_READ", 10, "lsm_tree")
     behind = ManualClock(table._clock.now_ms() - 3 * 86_400_000, step_ms=1, name="behind")
@@ -285,12 +306,13 @@ def test_only_what_must_be_is_compacted():
     ]
     start = TableConfig.parse(settle(table_version=10, layout="default"), "here")
     assert choose_groups(plan_conversion(start, 9, None), facts) == (one,)
-    assert choose_groups(plan_conversion(start, 10, "lsm_tree"), facts) == (two,)
+    # Under another layout logs would be resolved by another rule.
+    assert choose_groups(plan_conversion(start, 10, "lsm_tree"), facts) == (one, two)
     assert choose_groups(plan_conversion(start, 10, "default"), facts) == ()
     nine = TableConfig.parse(settle(table_version=9, layout="lsm_tree"), "here")
     assert nine.layout is Layout.LSM_TREE
     assert choose_groups(plan_conversion(nine, 10, None), facts) == (two,)
-    assert choose_groups(plan_conversion(nine, 9, "default"), facts) == ()
+    assert choose_groups(plan_conversion(nine, 9, "default"), facts) == (one, two)
     bare = [SliceFacts(two, logs=0, native_logs=0, unsorted=("p/f2.parquet",))]
     with pytest.raises(UnsupportedError, match=r"p/f2\.parquet"):
         choose_groups(plan_conversion(start, 10, "lsm_tree"), bare)
