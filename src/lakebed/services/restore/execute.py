@@ -5,11 +5,12 @@ after one of its commits. From the first deletion on no writer may begin until a
 """
 
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakebed.commit.hold import TableHold, hold_table
 from lakebed.errors import ConflictError, CorruptError, InvalidError
-from lakebed.format.names.instant_name import Action, State
+from lakebed.format.names.instant_name import LAYOUT_1, Action, State
 from lakebed.model.instant import Instant
 from lakebed.services.restore.plan import RestorePlan, encode_restored, plan_restore
 from lakebed.services.rollback.cleaned import before
@@ -17,11 +18,19 @@ from lakebed.services.rollback.execute import finish_pending
 from lakebed.services.rollback.plan import RollbackPlan, by_partition, rollback_values, write_at
 from lakebed.services.rollback.undo import address, files_by_instant, refuse_if_alive, undo
 from lakebed.services.savepoint.execute import Savepoint, find_savepoint
+from lakebed.table.files.damage import describe
+from lakebed.table.files.needed_files import NamedFile, needed_files
+from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.archived import read_archived
 from lakebed.timeline.timeline import COMMIT_ACTIONS, WRITE_ACTIONS, TimelineInstant
 from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
+
+_WAY_OUT = (
+    "Nothing was changed. Bring the file back from a copy, under the same name, and restore again; "
+    "or restore an older savepoint"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +88,42 @@ def _check(hold: TableHold, savepoint: Instant) -> tuple[TimelineInstant, ...]:
     gone = plan_restore(hold.timeline, savepoint)
     for instant in gone:
         refuse_if_alive(hold, instant)
-    before(snapshot, [i for i in gone if i.is_completed])
-    _check_kept(hold, kept)
+    older = before(snapshot, [i for i in gone if i.is_completed])
+    _check_kept(hold, kept, older)
     return gone
 
 
-def _check_kept(hold: TableHold, kept: Savepoint) -> None:
+def _check_kept(hold: TableHold, kept: Savepoint, older: Snapshot) -> None:
+    """Raise CorruptError if a file that the savepoint keeps is lost, or not as it was written."""
     for partition, paths in by_partition(kept.paths).items():
         there = frozenset(hold.storage.names(partition))
         for path in paths:
             if path.rpartition("/")[2] not in there:
                 raise CorruptError(
-                    f"savepoint {kept.instant}: {path}, which it keeps, is not there"
+                    f"savepoint {kept.instant}: {path}, which it keeps, is not there. {_WAY_OUT}"
                 )
+    wanted = frozenset(kept.paths)
+    for lost in (file for files in older.damage.values() for file in files):
+        if lost.path in wanted:
+            raise CorruptError(f"savepoint {kept.instant}: {describe(lost)}. {_WAY_OUT}")
+    for file, found in _grown(older):
+        if file.path in wanted:
+            raise CorruptError(
+                f"savepoint {kept.instant}: {file.path}, of commit {file.instant}: its commit wrote "
+                f"{file.size_bytes} bytes, found {found}; it was changed since. {_WAY_OUT}"
+            )
+
+
+def _grown(snapshot: Snapshot) -> Iterator[tuple[NamedFile, int]]:
+    """Yield the files that are longer than their commit wrote them, with the sizes found."""
+    if snapshot.config.timeline_layout == LAYOUT_1:
+        return  # a later commit may have appended to the log of another
+    sizes = {file.path: file.size_bytes for file in snapshot.files}
+    commits = ((commit, snapshot.commits.read(commit)) for commit in snapshot.timeline.commits)
+    for files in needed_files(commits).values():
+        for file in files:
+            if 0 < file.size_bytes < (found := sizes.get(file.path, 0)):
+                yield file, found
 
 
 def finish_restore(hold: TableHold) -> Restore | None:

@@ -193,6 +193,36 @@ def test_a_savepoint_of_which_a_file_is_lost_is_refused_before_anything_is_touch
     }
 
 
+@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("change", [-3, 3], ids=["cut", "longer"])
+def test_a_savepoint_of_which_a_file_has_another_size_is_refused_before_anything_is_touched(
+    kind: str, change: int
+):
+    table = filled(kind=kind)
+    made = savepoint(target_of(table))
+    table.upsert(batch(("z", 2, 2, "new")))  # nothing takes the place of what the savepoint keeps
+    path = made.paths[0]
+    data = table._storage.read(path)
+    table._storage.put(path, data[:change] if change < 0 else data + bytes(change))
+    before = contents(table._storage)
+    with pytest.raises(CorruptError) as caught:
+        restore(target_of(reopen(table._storage, table._clock)), made.instant)
+    for told in (
+        path,
+        f"commit {made.instant}",
+        f"wrote {len(data)} bytes, found {len(data) + change}",
+        "Nothing was changed. Bring the file back",
+    ):
+        assert told in str(caught.value)
+    after = contents(table._storage)
+    assert {p: d for p, d in after.items() if "/.locks/" not in p} == {
+        p: d for p, d in before.items() if "/.locks/" not in p
+    }
+    table._storage.put(path, data)
+    restore(target_of(reopen(table._storage, table._clock)), made.instant)
+    check_whole(table._storage)
+
+
 def test_a_writer_that_is_alive_is_in_the_way():
     table, made, _ = restored()
     with hold_table(table._storage, table._clock) as hold:
