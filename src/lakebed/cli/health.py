@@ -114,8 +114,5 @@ def _draw_plan(console: Console, plan: RepairPlan) -> None:
 
 
 def _draw_done(console: Console, done: Repaired | None) -> None:
-    if done is None:
-        return
-    for skipped in done.skipped:
-        console.print(str(skipped))
-    console.print(str(done))
+    if done is not None:
+        console.print(str(done))

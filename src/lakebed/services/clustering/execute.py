@@ -7,7 +7,7 @@ whole, for as long as it is pending no writer may touch its file groups.
 import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakebed.commit.claim import Claim
 from lakebed.commit.fence import Fence
@@ -32,6 +32,7 @@ from lakebed.services.clustering.plan import (
     InputGroup,
     encode_clustering,
     find_candidates,
+    find_small,
     plan_groups,
 )
 from lakebed.services.compaction.schedule import busy_groups
@@ -42,6 +43,7 @@ from lakebed.table.config.properties_file import load_config
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.tombstones import compaction_cutoff
 from lakebed.table.config.writer_index import BucketIndex, ConsistentHashingIndex
+from lakebed.table.files.damage import describe_slice
 from lakebed.table.read.base_file import read_footer
 from lakebed.table.snapshot import Snapshot, load_snapshot
 from lakebed.timeline.timeline import TimelineInstant
@@ -94,11 +96,13 @@ def cluster(
     with hold_table(target.storage, target.clock, target.commits) as hold:
         _check_table(hold.config)
         groups = look.at(hold.snapshot)
+        damaged = look.damaged(hold.snapshot)
         if not groups:
             return None
         taken = _begin(hold, groups)
     try:
-        return _carry_out(target, taken, groups, look.settled(taken.config))
+        done = _carry_out(target, taken, groups, look.settled(taken.config))
+        return replace(done, damaged=(*done.damaged, *damaged))
     except BaseException:
         # Also for an interrupt: a plan that stays would keep writers from its file groups.
         taken.heartbeat.stop()
@@ -156,6 +160,15 @@ class _Look:
                 self._facts[path] = facts
         whole = [s for s in candidates if s.base_file is None or s.base_file.path in self._facts]
         return plan_groups(whole, self._facts, options)
+
+    def damaged(self, snapshot: Snapshot) -> tuple[str, ...]:
+        """Return what is wrong with each file group that is left out as damaged; warn of it."""
+        options = self.settled(snapshot.config)
+        small = find_small(snapshot.slices, busy_groups(snapshot), self._partitions, options)
+        found = tuple(describe_slice(slice_) for slice_ in small if slice_.damage)
+        for problem in found:
+            log.warning("a damaged file group is not clustered: %s", problem)
+        return found
 
 
 def _read_facts(place: tuple[Storage, str], task: TaskId) -> tuple[str, FileFacts | None]:

@@ -66,11 +66,20 @@ def find_candidates(
     options: ClusteringOptions,
 ) -> list[FileSlice]:
     """Return the slices of `partitions` (None: of all) that are small, whole and in no pending plan."""
+    return [slice_ for slice_ in find_small(slices, busy, partitions, options) if not slice_.damage]
+
+
+def find_small(
+    slices: Iterable[FileSlice],
+    busy: Collection[FileGroupId],
+    partitions: Collection[str] | None,
+    options: ClusteringOptions,
+) -> list[FileSlice]:
+    """Return the slices of `partitions` that are small and in no pending plan, damaged or whole."""
     return [
         slice_
         for slice_ in slices
         if slice_.group not in busy
-        and not slice_.damage
         and (partitions is None or slice_.group.partition in partitions)
         and (slice_.base_file is None or slice_.base_file.size_bytes < options.small_limit)
     ]

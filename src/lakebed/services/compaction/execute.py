@@ -14,10 +14,13 @@ from lakebed.model.executor import TaskId
 from lakebed.model.instant import Instant
 from lakebed.services.compaction.logs import replays_at_own_instant
 from lakebed.services.compaction.merge import CompactionTask, LogCounts, compact_file_group
+from lakebed.services.compaction.plan import damaged_slices
 from lakebed.services.compaction.plan_file import CompactionOperation, CompactionPlan, Kind
+from lakebed.services.compaction.schedule import busy_groups
 from lakebed.services.rewrite import Rewrite
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.tombstones import compaction_cutoff
+from lakebed.table.files.damage import describe_slice
 from lakebed.table.files.file_group import FileGroupId
 from lakebed.table.files.retained import named_files
 from lakebed.table.snapshot import Snapshot
@@ -35,7 +38,8 @@ class Compaction:
     """What a compaction did.
 
     `full` file groups got a new base file, in `log` of them logs were joined; `skipped` ones are
-    not there any more. `damaged` says of each file group that could not be read what is wrong.
+    not there any more. `damaged` says what is wrong with each file group that was left out, as it
+    was known to be damaged or could not be read.
     """
 
     instant: Instant
@@ -101,7 +105,7 @@ def execute_compaction(
         sum(len(operation.logs) for operation in done),
         sum(stat.num_writes or 0 for stat in metadata.write_stats()),
         sum(stat.file_size_in_bytes or 0 for stat in metadata.write_stats()),
-        tuple(result.problem for result in damaged),
+        (*(result.problem for result in damaged), *_left_out(taken.snapshot, plan)),
     )
 
 
@@ -111,6 +115,13 @@ class _Damaged:
 
     group: FileGroupId
     problem: str
+
+
+def _left_out(snapshot: Snapshot, plan: CompactionPlan) -> Iterator[str]:
+    """Yield what is wrong with the file groups that were not planned, as they are damaged."""
+    planned = {operation.group for operation in plan.operations}
+    for slice_ in damaged_slices(snapshot.slices, planned | busy_groups(snapshot)):
+        yield describe_slice(slice_)
 
 
 def _compact(work: CompactionTask, task: TaskId) -> WriteStatus | _Damaged:

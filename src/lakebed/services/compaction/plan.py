@@ -16,6 +16,7 @@ treated by its own shape. Logs that cannot be joined (changes of different colum
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from lakebed.format.names.data_names import BaseFileName, parse_data_name
 from lakebed.model.instant import Instant
 from lakebed.services.compaction.options import CompactionOptions, Mode
 from lakebed.services.compaction.plan_file import LOG_BYTES, CompactionOperation, Kind
@@ -53,6 +54,20 @@ def choose_slices(
         and _log_bytes(slice_) >= options.log_size_threshold
         and len(slice_.log_files) >= options.log_count_threshold
     ]
+
+
+def damaged_slices(slices: Iterable[FileSlice], busy: Collection[FileGroupId]) -> list[FileSlice]:
+    """Return the slices with logs that no plan may take, as files of them are lost."""
+    return [
+        slice_
+        for slice_ in slices
+        if slice_.damage and slice_.group not in busy and (slice_.needs_merge or _lost_log(slice_))
+    ]
+
+
+def _lost_log(slice_: FileSlice) -> bool:
+    names = (parse_data_name(lost.path.rpartition("/")[2]) for lost in slice_.damage)
+    return any(name is not None and not isinstance(name, BaseFileName) for name in names)
 
 
 def choose_kind(slice_: FileSlice, mode: Mode, options: CompactionOptions) -> Kind | None:

@@ -20,6 +20,7 @@ from lakebed.services.compaction.plan import (
     choose_kind,
     choose_slices,
     count_joinable,
+    damaged_slices,
     full_operation,
     log_operation,
 )
@@ -34,6 +35,7 @@ from lakebed.services.compaction.trigger import is_due
 from lakebed.table.config.merge_mode import MergeMode
 from lakebed.table.config.table_config import TableType
 from lakebed.table.config.tombstones import compaction_cutoff
+from lakebed.table.files.damage import describe_slice
 from lakebed.table.files.file_group import FileGroupId, FileSlice
 from lakebed.table.files.planned import planned_groups
 from lakebed.table.read.log_reader import slice_sources
@@ -51,10 +53,14 @@ _LOOKERS = 16
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """A compaction that is planned: its instant, and what it will do."""
+    """A compaction that is planned: its instant, and what it will do.
+
+    `damaged` says of each file group that is left out as damaged what is wrong.
+    """
 
     instant: TimelineInstant
     plan: CompactionPlan
+    damaged: tuple[str, ...] = ()
 
     @property
     def full(self) -> int:
@@ -67,9 +73,10 @@ class Scheduled:
         return len(self.plan.operations) - self.full
 
     def __str__(self) -> str:
+        damaged = f"; left out as damaged: {'; '.join(self.damaged)}" if self.damaged else ""
         return (
             f"{self.instant.plan_action} {self.instant.requested} is planned: {self.full} file "
-            f"groups get a new base file, {self.log} get their logs joined"
+            f"groups get a new base file, {self.log} get their logs joined{damaged}"
         )
 
 
@@ -104,6 +111,7 @@ def schedule_compaction(
             and config.fill is None
             and config.merge_mode is not MergeMode.CUSTOM
         )
+        damaged = _damaged(hold, groups)
         if groups is None:
             operations = bound_io(_operations(hold, mode, chosen, joins=joins), chosen)
         else:
@@ -117,7 +125,7 @@ def schedule_compaction(
             # Not later than the plan's own instant, and later than what it merges.
             compaction_cutoff(config, hold.next_instant()),
         )
-        return Scheduled(hold.request(plan.action, plan.encode()), plan)
+        return Scheduled(hold.request(plan.action, plan.encode()), plan, damaged)
 
 
 def busy_groups(snapshot: Snapshot) -> frozenset[FileGroupId]:
@@ -144,6 +152,15 @@ def _operations(
             looks.append(_Look(view, slice_, mode, options))
     settled = LocalExecutor(_LOOKERS).run(_settle, looks, "look at logs")
     return [*found, *(operation for operation in settled if operation is not None)]
+
+
+def _damaged(hold: TableHold, groups: Collection[FileGroupId] | None) -> tuple[str, ...]:
+    """Return what is wrong with each file group that is not planned as it is damaged; warn of it."""
+    found = damaged_slices(hold.snapshot.slices, busy_groups(hold.snapshot))
+    told = tuple(describe_slice(s) for s in found if groups is None or s.group in groups)
+    for problem in told:
+        log.warning("a damaged file group is not compacted: %s", problem)
+    return told
 
 
 def _full_operations(

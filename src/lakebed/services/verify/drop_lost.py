@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from lakebed.commit.transaction import Transaction, begin
 from lakebed.errors import CorruptError, NotFoundError
+from lakebed.format.names.instant_name import Action
 from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from lakebed.model.executor import TaskId
 from lakebed.model.instant import Instant
@@ -22,6 +23,7 @@ from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice, Log
 from lakebed.table.files.planned import planned_groups
 from lakebed.table.read.base_file import read_footer
 from lakebed.table.read.log_reader import slice_sources
+from lakebed.timeline.timeline import TimelineInstant
 from lakebed.write.partition import ensure_metadata
 from lakebed.write.pipeline import WriteTarget
 from lakebed.write.spec.status import NOTHING_COMPACTED
@@ -140,8 +142,7 @@ def _tasks(
         if group not in slices:
             left.append((group_path(group), "the file group is not there any more"))
         elif (plan := planned.get(group)) is not None:
-            reason = f"{plan.plan_action} {plan.requested} is pending and reads it; run or drop that plan first"
-            left.append((group_path(group), reason))
+            left.append((group_path(group), _why_planned(plan)))
         else:
             chosen.append(slices[group])
     config, instant = snapshot.config, transaction.instant.requested
@@ -163,6 +164,14 @@ def _tasks(
         for number, slice_ in enumerate(chosen)
     ]
     return tasks, left
+
+
+def _why_planned(plan: TimelineInstant) -> str:
+    run = "" if plan.plan_action is Action.CLUSTERING else "run that plan with t.compact(), or "
+    return (
+        f"{plan.plan_action} {plan.requested} is pending and reads it; {run}drop it with "
+        f"t.rollback({plan.requested!r}, delete_plan=True), then repair again"
+    )
 
 
 def _end(task: _Task, attempt: TaskId) -> _Ended:

@@ -67,7 +67,7 @@ class Repaired:
     dropped: tuple[Dropped, ...] = ()
 
     def __str__(self) -> str:
-        ended = "".join(f"\n{one}" for one in self.dropped)
+        ended = "".join(f"\n{one}" for one in (*self.dropped, *self.skipped))
         return (
             f"{self.url}: {plural(len(self.done), 'step')} done, "
             f"{plural(len(self.skipped), 'step')} left alone{ended}"

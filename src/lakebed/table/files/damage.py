@@ -40,3 +40,8 @@ def describe(file: LostFile) -> str:
     commit = f", of commit {file.commit}" if file.commit else ""
     rows = "" if file.rows is None else f" ({file.rows:,} were written to it)"
     return f"{file.path}{commit}: {file.problem}, and rows are missing{rows}"
+
+
+def describe_slice(slice_: FileSlice) -> str:
+    """Return what is wrong with the files of a damaged slice."""
+    return "; ".join(map(describe, slice_.damage))

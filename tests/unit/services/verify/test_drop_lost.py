@@ -165,11 +165,46 @@ def test_a_slice_that_a_pending_plan_reads_waits_for_it():
     planned = table.schedule_compaction()
     table._storage.delete(newest(table, "A", "L0")["path"])
     hurt = reopen(table._storage, table._clock)
-    [skipped] = hurt.repair(drop_lost=True).done.skipped
-    assert planned.instant.requested in str(skipped)
+    told = str(hurt.repair(drop_lost=True))
+    plan = planned.instant.requested
+    assert "0 steps done, 1 step left alone" in told
+    assert f"compaction {plan} is pending and reads it" in told
+    assert f"t.compact(), or drop it with t.rollback('{plan}', delete_plan=True)" in told
     hurt.compact()
     assert len(hurt.repair(drop_lost=True).done.dropped) == 1
     assert hurt.verify(quick=True).is_sound
+
+
+@pytest.mark.parametrize("level", ["L0", "L1"])
+@pytest.mark.parametrize("mode", ["full", "hybrid"])
+def test_compaction_names_the_file_groups_that_it_leaves_out_as_damaged(mode, level, caplog):
+    table = loaded(buckets=1)
+    path = newest(table, "A", level)["path"]
+    table._storage.delete(path)
+    hurt = reopen(table._storage, table._clock)
+    [done] = hurt.compact(mode)
+    assert done.full == 1
+    [problem] = done.damaged
+    assert path in problem
+    assert f"left out as damaged: {problem}" in str(done)
+    assert [path in text for text in caplog.messages].count(True) == 1
+    # With nothing left to plan, the warning alone says why.
+    caplog.clear()
+    assert hurt.compact(mode) == ()
+    assert path in caplog.text
+
+
+def test_clustering_names_the_file_groups_that_it_leaves_out_as_damaged(caplog):
+    table = loaded(index="simple", table_type="COPY_ON_WRITE")
+    for rows in (A, B):
+        table.bulk_insert(batch(*((f"{row['id']}x", 1, 1, row["dt"]) for row in rows.to_pylist())))
+    path = newest(table, "A", "L1")["path"]
+    table._storage.delete(path)
+    done = reopen(table._storage, table._clock).cluster()
+    [problem] = done.damaged
+    assert path in problem
+    assert f"left out as damaged: {problem}" in str(done)
+    assert path in caplog.text
 
 
 def test_a_plan_of_which_all_is_damaged_ends_without_a_change():
