@@ -1,13 +1,17 @@
 """Keys that a caller gives as Python values."""
 
+import contextlib
 import math
+import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 
 import pyarrow as pa
 
 from lakebed.errors import InvalidError, KeyValueError
+
+_ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 
 
 def keys_to_table(keys: Sequence[object], schema: pa.Schema) -> pa.Table:
@@ -24,13 +28,26 @@ def keys_to_table(keys: Sequence[object], schema: pa.Schema) -> pa.Table:
         for name in names:
             if name not in row:
                 raise InvalidError(f"key {key!r}: column {name!r} is missing")
-        rows.append({name: row[name] for name in names})
+        rows.append({field.name: _as_date(row[field.name], field) for field in schema})
         for field in schema:
             _check_whole(row[field.name], field)
     try:
         return pa.Table.from_pylist(rows, schema=schema)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise KeyValueError(f"keys: want values of {_spelled(schema)}: {error}") from error
+
+
+def _as_date(value: object, field: pa.Field) -> object:
+    """Return the date of an ISO text where the column holds dates; any other value as it is."""
+    if not pa.types.is_date(field.type) or not isinstance(value, str):
+        return value
+    with contextlib.suppress(ValueError):
+        if _ISO_DATE.fullmatch(value):
+            return date.fromisoformat(value)
+    raise KeyValueError(
+        f"key column {field.name!r}: want a datetime.date or an ISO text as '2026-01-31', "
+        f"found {value!r}"
+    )
 
 
 def _check_whole(value: object, field: pa.Field) -> None:

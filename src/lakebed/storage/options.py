@@ -131,11 +131,9 @@ def split_options(
             raise OptionError(f"storage option {given!r}: the URL {root} says it already")
         into = client if short in CLIENT_OPTIONS else store
         if short not in known and short not in CLIENT_OPTIONS and short not in others.values():
-            names = [*known, *CLIENT_OPTIONS]
-            near = difflib.get_close_matches(short, names, 1, cutoff=0.0)
             raise OptionError(
-                f"storage option {given!r} is unknown for {root}; did you mean {near[0]!r}? "
-                "docs/storage.md lists them"
+                f"storage option {given!r} is unknown for {root}; {_hint(short, known)} "
+                "docs/storage.md lists all"
             )
         if short in into:
             raise OptionError(
@@ -143,3 +141,14 @@ def split_options(
             )
         into[short] = value
     return store, client
+
+
+def _hint(short: str, known: Mapping[str, str]) -> str:
+    """Return what may be meant by a name that a store does not know: one of its own options."""
+    near = difflib.get_close_matches(short, [*known, *CLIENT_OPTIONS], 1)
+    foreign = [kind for kind, (prefix, _, _) in STORE_OPTIONS.items() if short.startswith(prefix)]
+    if foreign:
+        return f"names that begin so are those of {foreign[0]}:// stores."
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"the options of this store are {', '.join(known)}."

@@ -36,6 +36,21 @@ def test_a_key_that_would_be_cut_to_another_is_refused(key):
     assert len(user_rows(table)) == 1
 
 
+def test_a_date_may_be_given_as_iso_text():
+    schema = pa.schema([("id", pa.date32()), ("dt", pa.date32())])
+    days = [dt.date(2024, 1, 1), dt.date(2024, 1, 2)]
+    table = make(schema=schema)
+    table.upsert(pa.table([days, days], schema=schema))
+    key = {"id": "2024-01-01", "dt": "2024-01-01"}
+    assert table.lookup([key]).to_pylist() == [{"id": days[0], "dt": days[0]}]
+    for other in ("20240101", "2024-02-30", "today", "２024-01-01"):
+        with pytest.raises(KeyValueError, match="key column 'dt': want a datetime"):
+            table.delete_partitions([{"dt": other}])
+    table.delete([key])
+    table.delete_partitions([{"dt": "2024-01-02"}])
+    assert user_rows(table) == {}
+
+
 def test_a_moment_is_no_date():
     schema = pa.schema([("id", pa.date32()), ("dt", pa.string())])
     table = make(schema=schema)

@@ -56,6 +56,8 @@ def test_a_small_first_load_gets_few_buckets_and_its_commit_says_so(partition_by
     assert "as many as fit the first write" in str(table.describe())
     first = table.insert(rows(100, 3))
     assert first.buckets == settled(table) == wanted
+    each = "1 bucket per partition" if partition_by else "4 buckets"
+    assert str(first).endswith(f"; the table has {each} from now on")
     assert f"the table has {wanted} bucket" in str(first)
     second = table.upsert(rows(100, 3, first=50))
     assert second.buckets is None

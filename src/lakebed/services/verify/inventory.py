@@ -257,11 +257,12 @@ def _read_commits(
                 Finding(
                     Severity.ERROR,
                     Code.INSTANT_UNREADABLE,
-                    str(error),
+                    # Without the advice for readers, which follows.
+                    str(error.__cause__ if isinstance(error.__cause__, CorruptError) else error),
                     path=commit.file_name,
                     instant=commit.requested,
                     advice="bring the file back from a copy, roll the commit back if it is the newest "
-                    "(lakebed rollback), or restore a savepoint before it",
+                    f"(lakebed rollback {commit.requested}), or restore a savepoint before it",
                 )
             )
     return found, findings

@@ -30,7 +30,14 @@ class CommitCache:
         if found is None:
             name = instant.name_of(State.COMPLETED).encode()
             data = self._read(instant)
-            found = CommitMetadata.parse(data, f"instant {name}", instant.layout)
+            try:
+                found = CommitMetadata.parse(data, f"instant {name}", instant.layout)
+            except CorruptError as error:
+                raise CorruptError(
+                    f"{error}. Bring the file back from a copy; or take the commit back with "
+                    f"rollback({instant.requested!r}), if it is the newest; or restore a savepoint "
+                    "before it"
+                ) from error
             self._held[instant.requested] = found
         return found
 

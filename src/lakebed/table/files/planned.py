@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
+from lakebed.errors import CorruptError
 from lakebed.format.names.instant_name import Action, State
 from lakebed.format.timeline.ocf import Record
 from lakebed.format.timeline.plans import PlanKind, parse_plan
@@ -47,7 +48,13 @@ def planned_groups(
         if not data and instant.plan_action is Action.REPLACECOMMIT:
             continue
         name = instant.name_of(State.REQUESTED).encode()
-        plan = parse_plan(_KINDS[instant.plan_action], data, f"instant {name}")
+        try:
+            plan = parse_plan(_KINDS[instant.plan_action], data, f"instant {name}")
+        except CorruptError as error:
+            raise CorruptError(
+                f"{error}. Bring the file back from a copy, or drop the plan with "
+                f"rollback({instant.requested!r}, delete_plan=True); no row is lost with it"
+            ) from error
         yield from groups_of_plan(instant, plan)
 
 

@@ -72,9 +72,9 @@ def settle_columns(
         staged = table
     _check_spelling(config, known, table)
     if known.names:
-        _check_evolution(config, known, table, intake)
         if not operation.replaces_all:
             _check_not_dropped(config, known, table)
+        _check_evolution(config, known, table, intake)
     return Columns(staged, table, arrow_to_avro(table, config.name), markers)
 
 

@@ -54,7 +54,8 @@ class Commit:
         if self.replaced_file_groups:
             files += f", {_plural(self.replaced_file_groups, 'file group')} replaced"
         if self.buckets is not None:
-            files += f"; the table has {_plural(self.buckets, 'bucket')} per partition from now on"
+            each = " per partition" if any(stat.partition_path for stat in self.write_stats) else ""
+            files += f"; the table has {_plural(self.buckets, 'bucket')}{each} from now on"
         return f"{self.operation.lower()} {self.instant}: {', '.join(parts)}; {files}"
 
 

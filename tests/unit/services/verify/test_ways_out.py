@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakebed.errors import CorruptError
 from lakebed.format.names.data_names import parse_data_name
 from lakebed.format.names.instant_name import Action
 from lakebed.format.timeline.commit_metadata import CommitMetadata
@@ -404,3 +405,33 @@ def test_the_advice_leads_to_a_healthy_table(code, spoil, walk, word, kind):
 
 def test_every_code_of_a_finding_has_a_way_out():
     assert {way[0] for way in WAYS} == set(Code) - NO_WAY
+
+
+@pytest.mark.parametrize("cut", [0, 1000])
+def test_the_error_of_a_commit_that_cannot_be_read_leads_out(cut):
+    world = World()
+    before = user_rows(world.table)
+    last = world.table.upsert(batch(("new", 1, 1, "p0"))).instant
+    name = next(n for n in world.storage.names(TIMELINE) if n.startswith(f"{last}_"))
+    world.spoil(f"{TIMELINE}/{name}", lambda data: data[:cut])
+    hurt = world.opened()
+    with pytest.raises(CorruptError, match=rf"{name}: .*rollback\('{last}'\)"):
+        user_rows(hurt)
+    [finding] = [f for f in hurt.verify(quick=True) if f.code is Code.INSTANT_UNREADABLE]
+    assert f"lakebed rollback {last}" in finding.advice
+    assert "rollback" not in finding.message
+    hurt.rollback(last)
+    assert user_rows(hurt) == before
+
+
+@pytest.mark.parametrize("data", [b"", b"garbage"])
+def test_the_error_of_a_plan_that_cannot_be_read_leads_out(data):
+    world = World(table_type="MERGE_ON_READ")
+    before = user_rows(world.table)
+    plan = world.table.schedule_compaction().instant.requested
+    world.spoil(f"{TIMELINE}/{plan}.compaction.requested", data)
+    hurt = world.opened()
+    with pytest.raises(CorruptError, match=rf"{plan}.*rollback\('{plan}', delete_plan=True\)"):
+        user_rows(hurt)
+    hurt.rollback(plan, delete_plan=True)
+    assert user_rows(hurt) == before
