@@ -1,5 +1,8 @@
 """A lost file shows also when the commit that wrote it is archived, and nothing else ever does."""
 
+import io
+
+import pyarrow.parquet as pq
 import pytest
 
 from lakebed.errors import CorruptError
@@ -174,7 +177,13 @@ def test_bytes_that_archiving_did_not_write_are_ignored_and_noted():
     archive(table._target(), OPTIONS)
     rows = user_rows(table)
     whole = table._storage.read(ARCHIVED_FILES_PATH)
-    for data in (b"", b"x" * 99, whole[:-5], whole[:40] + b"\xff" + whole[41:]):
+    metadata = pq.ParquetFile(io.BytesIO(whole)).metadata
+    chunks = [metadata.row_group(0).column(n) for n in range(metadata.num_columns)]
+    passed_over = bytearray(whole)  # every page of data is a page of an index, by its header
+    for chunk in chunks:
+        passed_over[chunk.data_page_offset + 1] ^= 2
+    torn = whole[:40] + b"\xff" + whole[41:]
+    for data in (b"", b"x" * 99, whole[:-5], torn, bytes(passed_over)):
         storage = copy_of({**contents(table._storage), ARCHIVED_FILES_PATH: data})
         assert user_rows(reopen(storage)) == rows
         report = verify(storage, ManualClock(1_700_000_100_000), LocalExecutor(1), quick=True)

@@ -122,6 +122,17 @@ def test_completion_times_of_archived_commits_can_be_looked_up(hudi_table):
     }
 
 
+def test_a_page_that_pyarrow_passes_over_is_corrupt_in_every_column(archive):
+    data = archive.add(row(1), row(2), row(3))
+    [name] = [file["fileName"] for file in archive.files]
+    metadata = pq.ParquetFile(pa.BufferReader(data)).metadata
+    for number in range(metadata.num_columns):
+        at_byte = metadata.row_group(0).column(number).data_page_offset + 1
+        archive.put(name, data[:at_byte] + bytes([data[at_byte] ^ 2]) + data[at_byte + 1 :])
+        with pytest.raises(CorruptError, match=name):
+            archive.read(columns=["metadata", "plan"])
+
+
 def test_a_table_without_an_archive_has_no_archived_instants(tmp_path):
     storage = LocalStorage(str(tmp_path))
     assert list(read_archived(storage)) == []

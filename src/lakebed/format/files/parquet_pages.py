@@ -33,6 +33,7 @@ _HEADER_BYTES: Final = 512
 _MAX_HEADER_BYTES: Final = 1 << 20
 _BYTE_ARRAY: Final = 6
 _DICTIONARY_PAGE: Final = 2
+_DATA_PAGES: Final = (0, 3)
 _DELTA_BYTE_ARRAY: Final = 7
 _UNCOMPRESSED: Final = 0
 _IN_DICTIONARY: Final = (2, 8)
@@ -147,13 +148,17 @@ def measure_pages(read_at: ReadAt, size: int, chunk: ColumnChunk, what: str) -> 
         raise CorruptError(f"{where}: a chunk of {chunk.compressed_bytes} bytes at byte {at}")
     row_bytes, long_dictionary, left = 0.0, 0, chunk.values
     for _ in range(_MAX_PAGES):
-        if at >= end or left <= 0:
+        if at >= end and left > 0:
+            raise CorruptError(
+                f"{where}: want {chunk.values} values in its data pages, found {chunk.values - left}"
+            )
+        if left <= 0:
             return PageSizes(row_bytes, long_dictionary)
         page = _read_header(read_at, at, end, where)
         _check_page(page, chunk, where)
         if page.is_dictionary:
             long_dictionary = page.plain_bytes if _is_long(page, chunk) else 0
-        else:
+        elif page.is_data:  # readers pass over any other page
             left -= page.values
             row_bytes = max(row_bytes, _row_bytes(page, chunk))
         at += page.header_bytes + page.packed_bytes
@@ -168,6 +173,7 @@ class _Page:
     values: int
     encoding: int
     is_dictionary: bool
+    is_data: bool
 
 
 def _read_header(read_at: ReadAt, at: int, end: int, where: str) -> _Page:
@@ -186,6 +192,7 @@ def _read_header(read_at: ReadAt, at: int, end: int, where: str) -> _Page:
                 as_number(held.get(1, 0)),
                 as_number(held.get(4 if 8 in fields else 2, 0)),
                 as_number(fields[1]) == _DICTIONARY_PAGE,
+                as_number(fields[1]) in _DATA_PAGES,
             )
         except MALFORMED as error:
             # Bounds of long texts may be in it.

@@ -72,7 +72,7 @@ def read_archived_files(storage: Storage) -> ArchivedFiles | None:
     except NotFoundError:
         return None
     try:
-        table = pq.read_table(io.BytesIO(data), page_checksum_verification=True)
+        table = _read_whole(data)
         marks = table.schema.metadata or {}
         columns = [table.column(field.name).cast(field.type).to_pylist() for field in _SCHEMA]
         through, next_commit = marks[_THROUGH].decode(), marks[_NEXT].decode()
@@ -83,6 +83,15 @@ def read_archived_files(storage: Storage) -> ArchivedFiles | None:
         for path, size, rows, instant, completion in zip(*columns, strict=True)
     )
     return ArchivedFiles(through, next_commit, files)
+
+
+def _read_whole(data: bytes) -> pa.Table:
+    """Read a Parquet file; pyarrow passes over pages of a type that it does not know."""
+    file = pq.ParquetFile(io.BytesIO(data), page_checksum_verification=True)
+    table = file.read()
+    if table.num_rows != file.metadata.num_rows:
+        raise ValueError(f"{file.metadata.num_rows} rows in its footer, found {table.num_rows}")
+    return table
 
 
 def write_archived_files(storage: Storage, found: ArchivedFiles) -> None:

@@ -173,6 +173,7 @@ class ParquetSource:
         def read() -> pa.ChunkedArray:
             file = self._open(self._remote, 0)
             table = file.read_row_group(group, columns=[column], use_threads=False)
+            self._check_rows(table.num_rows, [group], [column])
             return table.combine_chunks().column(column)
 
         held = self.footer.columns
@@ -229,14 +230,35 @@ class ParquetSource:
         first, rest = groups[:1], groups[1:]
         row_bytes = 1.0
         rows = min(rows, max_rows, _SAMPLE_ROWS, self._limits.most_rows(first[0], columns))
-        for batch in file.iter_batches(rows, row_groups=first, columns=columns):
+        for batch in self._iterate(file, rows, first, columns):
             row_bytes = max(row_bytes, batch.nbytes / max(1, batch.num_rows))
             yield batch
         sizes = {g: max(sizes[g], self._footer.row_group(g).num_rows * row_bytes) for g in rest}
         rows = batch_rows or min(max_rows, _batch_rows(buffer_bytes, row_bytes))
         for window in _windows(rest, sizes, window_bytes):
             most = min(self._limits.most_rows(group, columns) for group in window)
-            yield from file.iter_batches(min(rows, most), row_groups=window, columns=columns)
+            yield from self._iterate(file, min(rows, most), window, columns)
+
+    def _iterate(
+        self, file: pq.ParquetFile, batch_rows: int, groups: list[int], columns: list[str]
+    ) -> Iterator[pa.RecordBatch]:
+        found = 0
+        for batch in file.iter_batches(batch_rows, row_groups=groups, columns=columns):
+            found += batch.num_rows
+            yield batch
+        self._check_rows(found, groups, columns)
+
+    def _check_rows(self, found: int, groups: Sequence[int], columns: Sequence[str]) -> None:
+        """Raise CorruptError unless all rows of the row groups came.
+
+        pyarrow passes over a page whose type it does not know, and its rows with it.
+        """
+        wanted = sum(self._footer.row_group(group).num_rows for group in groups)
+        if found != wanted:
+            raise CorruptError(
+                f"{self._what}: want {wanted} rows in row groups {groups[0]} to {groups[-1]}, as its "
+                f"footer says, found {found} in columns {', '.join(columns)}: a page is damaged"
+            )
 
     def _read_counts(self, groups: list[int], batch_rows: int) -> Iterator[pa.RecordBatch]:
         # Without columns pyarrow gives no rows at all; their number is still an answer.
