@@ -15,6 +15,7 @@ rest: which thing, what was wanted, what was found.
     + FileNameError      a name that no Hudi writer makes
     + ChecksumError      a checksum that does not fit
   x UnsupportedError     valid Hudi, but a version or feature we do not handle
+    + UnknownFormatError a newer release wrote the file, or it is damaged: the bytes cannot tell
   x InvalidError         the caller's argument, schema, data or option is wrong
     + NotFoundError      the table or object does not exist
     + OptionError        an option that we do not know, or a value that it cannot take
@@ -77,6 +78,13 @@ class UnsupportedError(LakebedError):
     """Valid Hudi, but a version or feature that we do not handle."""
 
 
+class UnknownFormatError(UnsupportedError):
+    """A version, type or key that no release we know writes: a newer one, or damage."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}; a newer release wrote it, or it is damaged"
+
+
 class InvalidError(LakebedError):
     """The caller's argument, schema, data or option is wrong."""
 
@@ -95,3 +103,7 @@ class SchemaError(InvalidError):
 
 class KeyValueError(InvalidError):
     """A record key, partition or ordering value that no table can hold."""
+
+
+DAMAGE_ERRORS = (CorruptError, NotFoundError, UnknownFormatError)
+"""What a file slice raises that is damaged, or may be: who is asked to leaves it out, or ends it."""

@@ -7,7 +7,7 @@ its first rows would be out by then, so every slice is read once to its end befo
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lakebed.errors import CorruptError, NotFoundError
+from lakebed.errors import DAMAGE_ERRORS
 from lakebed.model.executor import Executor, TaskId
 from lakebed.scan.scan import Scan
 from lakebed.table.files.damage import describe
@@ -64,6 +64,6 @@ def _look_at(look: _Look, task: TaskId) -> tuple[int, str | None]:
     try:
         for _ in look.scan.read(look.slice_, look.scan.full_schema.names, None):
             pass
-    except (CorruptError, NotFoundError) as error:
+    except DAMAGE_ERRORS as error:
         return look.number, str(error)
     return look.number, None

@@ -21,7 +21,7 @@ from decimal import Context, Decimal
 from enum import IntEnum
 from typing import Final
 
-from lakebed.errors import CorruptError, InvalidError, UnsupportedError
+from lakebed.errors import CorruptError, InvalidError, UnknownFormatError
 from lakebed.format.avro.avro_binary import AvroReader, encode_bytes, encode_long
 
 CONTENT_VERSION: Final = 3
@@ -94,7 +94,7 @@ def parse_delete_block(content: bytes, what: str) -> list[DeleteRecord]:
         raise CorruptError(f"{what}: want a delete block of 8 bytes or more, found {len(content)}")
     version, length = struct.unpack_from(">ii", content)
     if version != CONTENT_VERSION:
-        raise UnsupportedError(f"{what}: delete block version {version}, want {CONTENT_VERSION}")
+        raise UnknownFormatError(f"{what}: delete block version {version}, want {CONTENT_VERSION}")
     if length != len(content) - 8:
         raise CorruptError(f"{what}: want {length} bytes of deletes, found {len(content) - 8}")
     reader = AvroReader(content, 8, what)

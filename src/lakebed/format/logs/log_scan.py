@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from lakebed.errors import CorruptError, UnsupportedError
+from lakebed.errors import CorruptError, UnknownFormatError
 from lakebed.format.logs.log_block import (
     FORMAT_VERSION,
     MAGIC,
@@ -155,15 +155,15 @@ def _parse_place(window: _Window, offset: int, end: int, what: str) -> BlockSpan
     name = f"{what}, block at byte {offset}"
     version, code, count = _HEAD.unpack(window.get(offset + _PREFIX.size, _HEAD.size))
     if version != FORMAT_VERSION:
-        raise UnsupportedError(f"{name}: log format version {version}, want {FORMAT_VERSION}")
+        raise UnknownFormatError(f"{name}: log format version {version}, want {FORMAT_VERSION}")
     if code not in BlockType.__members__.values() or code == BlockType.CORRUPT:
-        raise UnsupportedError(f"{name}: unknown block type {code}")
+        raise UnknownFormatError(f"{name}: unknown block type {code}")
     cursor = _Cursor(window, offset + _PREFIX.size + _HEAD.size, end - _LONG.size, name)
     headers = _parse_headers(cursor, count)
     length = cursor.int64()
     content_offset = cursor.skip(length)
     if (footers := cursor.int32()) != 0:
-        raise UnsupportedError(f"{name}: {footers} footer entries, want none")
+        raise UnknownFormatError(f"{name}: {footers} footer entries, want none")
     if cursor.at != cursor.end:
         raise CorruptError(f"{name}: {cursor.end - cursor.at} bytes left over in the block")
     return BlockSpan(BlockType(code), headers, content_offset, length, offset, end)
@@ -177,9 +177,9 @@ def _parse_headers(cursor: "_Cursor", count: int) -> dict[HeaderKey, str]:
         key = cursor.int32()
         length = cursor.int32()
         if key not in HeaderKey.__members__.values():
-            raise UnsupportedError(f"{cursor.name}: unknown header key {key}")
+            raise UnknownFormatError(f"{cursor.name}: unknown header key {key}")
         if length > MAX_HEADER_BYTES and length <= cursor.end - cursor.at:
-            raise UnsupportedError(
+            raise UnknownFormatError(
                 f"{cursor.name}: header {HeaderKey(key).name} of {length} bytes, want at most "
                 f"{MAX_HEADER_BYTES}"
             )

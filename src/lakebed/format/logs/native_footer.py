@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from lakebed.errors import CorruptError, InvalidError, UnsupportedError
+from lakebed.errors import CorruptError, InvalidError, UnknownFormatError
 from lakebed.format.files.footer import FOOTER_IS_ORDERED
 from lakebed.format.logs.log_block import HeaderKey
 from lakebed.format.names.data_names import LogKind
@@ -186,7 +186,9 @@ def _parse_version(text: str | None, what: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise CorruptError(f"{what}: want a number as log format version, found {text[:40]!r}")
     if int(text) > NATIVE_VERSION:
-        raise UnsupportedError(f"{what}: log format version {text}, want at most {NATIVE_VERSION}")
+        raise UnknownFormatError(
+            f"{what}: log format version {text}, want at most {NATIVE_VERSION}"
+        )
     return int(text)
 
 
@@ -201,7 +203,7 @@ def _parse_kind(
         return FooterKind(word)
     except ValueError:
         wanted = ", ".join(FooterKind)
-        raise UnsupportedError(
+        raise UnknownFormatError(
             f"{what}: footer {_SEED_KIND}: want one of {wanted}, found {word[:40]!r}"
         ) from None
 

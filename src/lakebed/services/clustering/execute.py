@@ -15,10 +15,10 @@ from lakebed.commit.heartbeat import Heartbeat
 from lakebed.commit.hold import END_WAIT_SECONDS, TableHold, hold_table
 from lakebed.commit.rollback import roll_back
 from lakebed.errors import (
+    DAMAGE_ERRORS,
     CorruptError,
     InvalidError,
     LakebedError,
-    NotFoundError,
     UnsupportedError,
 )
 from lakebed.format.names.instant_name import Action
@@ -176,7 +176,7 @@ def _read_facts(place: tuple[Storage, str], task: TaskId) -> tuple[str, FileFact
     storage, path = place
     try:
         footer = read_footer(storage, path)
-    except (CorruptError, NotFoundError) as error:
+    except DAMAGE_ERRORS as error:
         log.warning("a damaged file group is not clustered: %s", error)
         return path, None
     facts = FileFacts(footer.num_rows, footer.min_key, footer.max_key, footer.is_ordered)
@@ -240,7 +240,7 @@ def _cluster(work: ClusteringTask, task: TaskId) -> tuple[int, Sequence[WriteSta
     """Cluster an input group; one that is damaged stays as it is, and the others go on."""
     try:
         return work.number, cluster_input_group(work, task), ""
-    except (CorruptError, NotFoundError) as error:
+    except DAMAGE_ERRORS as error:
         work.rewrite.fence.check()  # who takes us for dead deletes what we write
         return work.number, (), str(error)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from lakebed.commit.claim import Claim, claim
-from lakebed.errors import ConflictError, CorruptError, InvalidError, NotFoundError
+from lakebed.errors import DAMAGE_ERRORS, ConflictError, InvalidError
 from lakebed.format.names.instant_name import Action, State
 from lakebed.format.timeline.commit_metadata import KEEPS_COMMIT_TIMES, CommitMetadata, WriteStat
 from lakebed.merge.rule import Merger
@@ -131,7 +131,7 @@ def _compact(work: CompactionTask, task: TaskId) -> WriteStatus | _Damaged:
     """
     try:
         return compact_file_group(work, task)
-    except (CorruptError, NotFoundError) as error:
+    except DAMAGE_ERRORS as error:
         work.rewrite.fence.check()  # who takes us for dead deletes what we write
         return _Damaged(work.operation.group, str(error))
 

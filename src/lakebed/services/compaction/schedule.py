@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from lakebed.commit.hold import TableHold, hold_table
-from lakebed.errors import CorruptError, InvalidError, NotFoundError
+from lakebed.errors import DAMAGE_ERRORS, InvalidError
 from lakebed.format.names.instant_name import Action
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.services.compaction.logs import (
@@ -184,7 +184,7 @@ def _settle(look: _Look, task: TaskId) -> CompactionOperation | None:
     del task
     try:
         return _settle_whole(look)
-    except (CorruptError, NotFoundError) as error:
+    except DAMAGE_ERRORS as error:
         log.warning("a damaged file group is not compacted: %s", error)
         return None
 

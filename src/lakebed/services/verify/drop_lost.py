@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from lakebed.commit.transaction import Transaction, begin
-from lakebed.errors import CorruptError, NotFoundError
+from lakebed.errors import DAMAGE_ERRORS, CorruptError
 from lakebed.format.names.instant_name import Action
 from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from lakebed.model.executor import TaskId
@@ -206,7 +206,7 @@ def _readable(task: _Task) -> tuple[FileSlice, list[str]]:
             files.append(file)
             if isinstance(file, BaseFile) and (problem := _count_problem(task, file)):
                 problems.append(problem)
-        except (CorruptError, NotFoundError) as error:
+        except DAMAGE_ERRORS as error:
             problems.append(str(error))
     kept = frozenset(file.path for file in files)
     base = slice_.base_file

@@ -9,6 +9,7 @@ ADVICE_LOST = (
     "bring the file back from a copy, restore a savepoint (lakebed restore), write the partition "
     "again (insert_overwrite), or end the damaged slice: lakebed repair --drop-lost"
 )
+ADVICE_UNKNOWN = f"if a newer release writes to the table, use that one; if not, {ADVICE_LOST}"
 ADVICE_REWRITE = (
     "read the rows and write them again (insert_overwrite of the partition), or end the slice: "
     "lakebed repair --drop-lost"

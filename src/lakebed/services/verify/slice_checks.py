@@ -16,6 +16,7 @@ from lakebed.errors import (
     NotFoundError,
     SchemaError,
     UnavailableError,
+    UnknownFormatError,
     UnsupportedError,
 )
 from lakebed.format.names.meta_columns import FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
@@ -27,7 +28,14 @@ from lakebed.services.verify.bloom import (
     BloomFilter,
     parse_bloom,
 )
-from lakebed.services.verify.findings import ADVICE_LOST, ADVICE_REWRITE, Code, Finding, Severity
+from lakebed.services.verify.findings import (
+    ADVICE_LOST,
+    ADVICE_REWRITE,
+    ADVICE_UNKNOWN,
+    Code,
+    Finding,
+    Severity,
+)
 from lakebed.services.verify.key_columns import KeyStream, check_footer_keys
 from lakebed.storage.storage import Storage
 from lakebed.table.config.merge_mode import MergeMode
@@ -166,6 +174,10 @@ def _no_key(source: RunSource, rows: int) -> Finding:
 
 def unreadable(error: LakebedError, path: str) -> Finding:
     """Return the finding that a file cannot be read, or not by this release."""
+    if isinstance(error, UnknownFormatError):
+        return Finding(
+            Severity.ERROR, Code.FILE_UNREADABLE, str(error), path=path, advice=ADVICE_UNKNOWN
+        )
     if isinstance(error, UnsupportedError):
         return Finding(Severity.NOTE, Code.FILE_UNSUPPORTED, f"{error}; not checked", path=path)
     missing = isinstance(error, NotFoundError)

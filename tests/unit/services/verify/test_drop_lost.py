@@ -3,10 +3,10 @@
 import pyarrow as pa
 import pytest
 
-from lakebed.errors import CorruptError, InvalidError
+from lakebed.errors import CorruptError, DamageWarning, InvalidError, UnsupportedError
 from lakebed.format.names.data_names import BaseFileName, parse_data_name
 from lakebed.model.clock import ManualClock
-from lakebed.services.verify.findings import Mend
+from lakebed.services.verify.findings import Mend, Severity
 from lakebed.storage.objects import memory_storage
 from support.tables import batch, contents, make, reopen, user_rows
 
@@ -239,3 +239,35 @@ def test_two_base_files_of_which_nobody_knows_which_counts_are_ended():
     assert len(hurt.repair(drop_lost=True).done.dropped) == 1
     hurt.upsert(A)
     assert len(user_rows(hurt)) == 40
+
+
+FLIPS = {16: 32, 17: 32, 18: 32, 21: 32, 27: 32, 54: 32}  # version, block type, header keys
+
+
+@pytest.mark.parametrize("at", FLIPS)
+def test_a_log_of_a_newer_release_or_damaged_has_a_way_out(at):
+    table = loaded(buckets=1)
+    storage = table._storage
+    path = newest(table, "A", "L0")["path"]
+    data = bytearray(storage.read(path))
+    data[at] ^= FLIPS[at]
+    storage.put(path, bytes(data))
+    hurt = reopen(storage, table._clock)
+    with pytest.raises(UnsupportedError, match="a newer release wrote it, or it is damaged"):
+        hurt.read().read_all()
+    with pytest.warns(DamageWarning, match="leaves out 1 damaged file slice"):
+        rows = hurt.read(on_damage="skip").read_all()
+    assert set(rows.column("dt").to_pylist()) == {"B"}
+    [finding] = [f for f in hurt.verify() if f.severity is Severity.ERROR]
+    assert finding.path == path
+    assert "a newer release wrote it, or it is damaged" in finding.message
+    assert "newer release" in finding.advice
+    assert "repair --drop-lost" in finding.advice
+    assert hurt.repair(dry_run=True).plan.steps == ()
+    [done] = hurt.compact("full")
+    assert (done.full, len(done.damaged)) == (1, 1)
+    assert hurt.compact("log") == ()
+    [dropped] = hurt.repair(drop_lost=True, keep_readable=at == 21).done.dropped
+    assert dropped.rows_kept == (20 if at == 21 else 0)
+    assert {row["dt"] for row in user_rows(hurt).values()} == ({"A", "B"} if at == 21 else {"B"})
+    assert hurt.verify().errors == 0

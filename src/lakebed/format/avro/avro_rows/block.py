@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from lakebed.errors import CorruptError, UnsupportedError
+from lakebed.errors import CorruptError, UnknownFormatError, UnsupportedError
 from lakebed.format.avro.avro_rows import kernel
 from lakebed.format.avro.avro_rows.columns import BadEntryError, Builder
 from lakebed.format.avro.avro_rows.kernel import Ints
@@ -137,7 +137,7 @@ class _Stream:
         self._data = self._read(0, min(self._length, self._buffer_bytes + _HEAD.size))
         version, records = _HEAD.unpack_from(self._data)
         if version != BLOCK_VERSION:
-            raise UnsupportedError(f"{self._what}: version {version}, want {BLOCK_VERSION}")
+            raise UnknownFormatError(f"{self._what}: version {version}, want {BLOCK_VERSION}")
         room = (self._length - _HEAD.size) // (4 + self._program.least)
         if not 0 <= records <= room:
             raise CorruptError(
