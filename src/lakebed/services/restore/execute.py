@@ -7,6 +7,7 @@ after one of its commits. From the first deletion on no writer may begin until a
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from lakebed.commit.hold import TableHold, hold_table
 from lakebed.errors import ConflictError, CorruptError, InvalidError
@@ -120,10 +121,11 @@ def _grown(snapshot: Snapshot) -> Iterator[tuple[NamedFile, int]]:
         return  # a later commit may have appended to the log of another
     sizes = {file.path: file.size_bytes for file in snapshot.files}
     commits = ((commit, snapshot.commits.read(commit)) for commit in snapshot.timeline.commits)
-    for files in needed_files(commits).values():
-        for file in files:
-            if 0 < file.size_bytes < (found := sizes.get(file.path, 0)):
-                yield file, found
+    # In a table that Hudi upgraded several commits may name one log, each with its size by then.
+    named = sorted(chain(*needed_files(commits).values()), key=lambda file: file.size_bytes)
+    for path, file in {file.path: file for file in named}.items():
+        if 0 < file.size_bytes < (found := sizes.get(path, 0)):
+            yield file, found
 
 
 def finish_restore(hold: TableHold) -> Restore | None:
