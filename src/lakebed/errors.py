@@ -9,7 +9,7 @@ rest: which thing, what was wanted, what was found.
     + ChangedError       the object is not the version that was read
     + LockedError        another writer holds the table
       - TakenError       another process is carrying this plan out
-    + UnfinishedError    a rollback or restore of somebody who died must be finished first
+    + UnfinishedError    a rollback or restore of a dead process must be finished first
   x UnavailableError     storage did not answer; retry the same call
   x CorruptError         bytes on storage break the format; stop and look
     + FileNameError      a name that no Hudi writer makes

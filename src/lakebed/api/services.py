@@ -84,7 +84,7 @@ class TableServices(ABC):
         """Spell a partition that a caller named."""
 
     def _act(self, work: Callable[[WriteTarget], Result]) -> Result:
-        """Change the table; a rollback or restore that somebody left half done is finished first."""
+        """Change the table; a rollback or restore that was left half done is finished first."""
         target = watched_target(self._target())
         try:
             return work(target)

@@ -53,7 +53,7 @@ class Answer:
             self.out.print(nothing if result is None else str(result))
 
     def working(self, what: str, work: Callable[[], Result]) -> Result:
-        """Do long work, with a sign of life where somebody looks."""
+        """Do long work, with progress on a terminal."""
         with showing(what):
             return work()
 

@@ -38,7 +38,7 @@ def replace_table(storage: Storage, clock: Clock, properties: Mapping[str, str])
 
 
 def finish_drop(storage: Storage, clock: Clock, properties: Mapping[str, str]) -> bool:
-    """Make a table where somebody died who dropped one; False where nobody did.
+    """Make a table where a process died that was dropping one; False if there was none.
 
     Who is still at it holds the lock. ExistsError if a table has been made meanwhile.
     """

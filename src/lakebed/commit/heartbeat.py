@@ -123,7 +123,7 @@ def read_beat(storage: Storage, path: str) -> Beat | None:
 
 
 def is_alive(storage: Storage, clock: Clock, instant: str, pulse: Pulse) -> bool:
-    """Return whether somebody may still be working on a pending instant.
+    """Return whether a process may still be working on a pending instant.
 
     The caller holds the lock, so a writer that said it would hold it all along is dead.
     """

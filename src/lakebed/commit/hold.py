@@ -43,13 +43,13 @@ LOCK_WAIT_SECONDS = 60.0
 END_WAIT_SECONDS = 600.0
 """How long one waits whose work would be lost."""
 OUR_CLUSTERING = ("lakebed", "1")
-"""What marks a clustering plan as ours, in its extra metadata: nobody else will carry it out."""
+"""What marks a clustering plan as ours, in its extra metadata: no other engine carries it out."""
 _BLOCKING = frozenset({Action.ROLLBACK, Action.RESTORE})
 
 
 @dataclass(slots=True)
 class TableHold:
-    """A table that nobody else changes: its properties and timeline as they are now."""
+    """A table that no other process changes: its properties and timeline as they are now."""
 
     storage: Storage
     clock: Clock
@@ -141,7 +141,7 @@ class TableHold:
         self.snapshot = Snapshot(self.storage, self.config, self.timeline, self.snapshot.commits)
 
     def is_alive(self, instant: TimelineInstant) -> bool:
-        """Return whether somebody may still be working on a pending instant."""
+        """Return whether another process may still be working on a pending instant."""
         return is_alive(self.storage, self.clock, instant.requested, self.pulse)
 
 
@@ -159,7 +159,7 @@ def hold_table(
     """Hold the table's lock; with `clear`, what dead writers left is taken back first.
 
     Hudi's metadata table is retired first, unless the caller does it later (`retires`). One that
-    holds an index that somebody asked for is refused, unless its loss is wanted.
+    holds an index that was asked for is refused, unless its loss is wanted.
     """
     config = load_config(storage)
     check_writable(config, gives_up_indexes=gives_up_indexes)
@@ -178,7 +178,7 @@ def hold_table(
 
 
 def _clear_the_way(hold: TableHold) -> None:
-    """Roll back what dead writers left, and refuse where somebody else's work is in the way."""
+    """Roll back what dead writers left, and refuse where the work of another process is in the way."""
     several = hold.config.concurrency is not ConcurrencyMode.SINGLE_WRITER
     live, dead = set(), []
     for instant in hold.timeline.pending():

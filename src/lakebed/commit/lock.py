@@ -55,7 +55,7 @@ class KeptLock:
     """Held for as long as this process lives."""
 
     def check(self) -> None:
-        """Do nothing: nobody can take it."""
+        """Do nothing: it cannot be taken."""
 
 
 @dataclass(frozen=True, slots=True)

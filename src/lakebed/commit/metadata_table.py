@@ -21,7 +21,7 @@ from lakebed.timeline.timeline import Timeline
 log = logging.getLogger(__name__)
 
 METADATA_FOLDER = ".hoodie/metadata"
-# As long as it is there, somebody still has to delete the rest: it goes last.
+# As long as it is there, the rest must still be deleted: it goes last.
 _PROPERTIES = f"{METADATA_FOLDER}/.hoodie/hoodie.properties"
 
 
@@ -48,7 +48,7 @@ def refuse_writer(url: str, action: str, instant: str) -> LockedError:
 
 
 def must_retire(storage: Storage, config: TableConfig) -> bool:
-    """Return whether there is a metadata table, or what is left of one that somebody retired."""
+    """Return whether there is a metadata table, or what is left of one that was retired."""
     if metadata_partitions(config) or metadata_partitions(config, BEING_BUILT):
         return True
     # Only a table that once had one is worth a look; tables of ours never name it.

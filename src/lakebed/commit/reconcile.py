@@ -1,4 +1,4 @@
-"""What an instant wrote and nobody counts: files of attempts that failed or ran twice."""
+"""What an instant wrote and its commit does not name: files of attempts that failed or ran twice."""
 
 import logging
 from collections.abc import Iterable, Set

@@ -126,7 +126,7 @@ class HeldStorageLock:
     def renew(self) -> None:
         """Keep the table for a whole validity from now; ConflictError if it is not ours any more.
 
-        A lock that ran out and that nobody took is ours again.
+        A lock that ran out and was not taken is ours again.
         """
         with self._guard:
             self._write(expired=False)

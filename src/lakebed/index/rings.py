@@ -160,9 +160,9 @@ def _is_settled(choice: _Choice, instant: str, chosen: str) -> bool:
 
 
 def _check_forgotten(choice: _Choice, at: int) -> None:
-    """Reject a ring of which nobody knows whether it counts.
+    """Reject a ring of which it is not known whether it counts.
 
-    Its clustering is not on the timeline: archived before anybody marked the ring, or rolled
+    Its clustering is not on the timeline: archived before the ring was marked, or rolled
     back. Hudi then takes any file group of the ring for a proof, also one that was there before.
     """
     rings = choice.folder.rings

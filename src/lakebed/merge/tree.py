@@ -1,7 +1,7 @@
 """Order the keys of a window and fold their versions, compiled or in plain Python.
 
 Importing numba costs as much as merging a million rows in plain Python, so the first rows of a
-process go through the twin, unless somebody has imported numba already.
+process go through the twin, unless numba is imported already.
 """
 
 from collections.abc import Sequence

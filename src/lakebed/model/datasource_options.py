@@ -271,7 +271,7 @@ _TABLE: Final = {option.name: option for option in TABLE_OPTIONS}
 
 
 def _check(given: Mapping[str, str], own: tuple[Option, ...]) -> list[str]:
-    """Check options: those of the other side are known, and nobody looks at them."""
+    """Check options: those of the other side are known and have no effect."""
     names = {option.name for option in own}
     mine = {
         name: value

@@ -1,7 +1,7 @@
 """Hudi's options that a table here neither stores nor obeys: accepted, or refused by name.
 
 Most only make Hudi faster (how many tasks, how much memory, where it looks first). Those that
-would change rows or guarantees, or call somebody else, are refused, so that a job which counts
+would change rows or guarantees, or call another service, are refused, so that a job which counts
 on them learns it at its first write.
 """
 

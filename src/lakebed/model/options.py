@@ -1,7 +1,7 @@
 """Hudi's option names that we know, and what becomes of each.
 
 An option that changes rows, keys, layout or guarantees is honoured or refused; one that
-changes only speed is accepted with a line of information; one that nobody knows is
+changes only speed is accepted with a line of information; an unknown one is
 refused with the nearest name, because a typing error must not pass for a setting.
 """
 

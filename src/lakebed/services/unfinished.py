@@ -1,4 +1,4 @@
-"""Finish what somebody began and died over: every other change waits for it."""
+"""Finish what a dead process began: every other change waits for it."""
 
 from lakebed.commit.hold import hold_table
 from lakebed.services.restore.execute import finish_restore

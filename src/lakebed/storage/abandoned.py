@@ -8,7 +8,7 @@ from lakebed.storage.storage import Storage
 
 
 def delete_abandoned(storage: Storage, before_ms: int) -> int:
-    """Delete hidden files that nobody has written to since `before_ms`; give how many.
+    """Delete hidden files that were not written to since `before_ms`; return how many.
 
     On an object store there are none: an upload that was not completed is no object.
     """

@@ -69,7 +69,7 @@ def folder_lock(folder: str, *, create: bool) -> Iterator[None]:
     """Hold the lock of `folder` against every thread and process of this machine.
 
     The lock is an flock on the file `.lakebed-lock` in the folder itself, which no
-    listing shows and nobody deletes (a deleted lock file would let two holders in).
+    listing shows and that is never deleted (a deleted lock file would let two holders in).
     Without `create`, a folder that has no lock file is not locked: only conditional
     replacement makes one, so folders of data files never get it.
     """

@@ -47,7 +47,7 @@ _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 class LocalStorage:
     """Objects as files below the folder `root`, which is made by the first write.
 
-    A write is durable when its call returns. Nobody sees half an object, and a process
+    A write is durable when its call returns. Half an object is never visible, and a process
     that dies leaves at most hidden files. Racing writers may be threads or processes.
     Rights that are missing are InvalidError; a full or broken disk is UnavailableError.
     Symbolic links may lead to files below the root, never out of it.

@@ -188,7 +188,7 @@ class _Upload:
         except Exception as error:  # noqa: BLE001 - handed to the writing thread as it is
             self.error = error
             with contextlib.suppress(_AbortedError):
-                for _ in source:  # the writer must not wait for a queue that nobody empties
+                for _ in source:  # the writer must not wait for a queue that is not emptied
                     pass
 
     def _pull(self) -> Iterator[bytes]:

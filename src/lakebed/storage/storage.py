@@ -26,7 +26,7 @@ Names: TypeAlias = tuple[list[str], list[Entry]]
 
 
 class WriteStream(Protocol):
-    """A new object that nobody sees before `close`, and of which `abort` leaves nothing.
+    """A new object that is not visible before `close`, and of which `abort` leaves nothing.
 
     As a context manager it closes on success and aborts on an exception; one that is
     forgotten aborts too. It is a binary file for pyarrow (`write`, `tell`, `closed`,

@@ -140,7 +140,7 @@ class Snapshot:
 
     @property
     def was_damaged(self) -> bool:
-        """Return whether damage was found; False also where nobody has looked yet."""
+        """Return whether damage was found; False also where it was not looked for yet."""
         return bool(self.__dict__.get("damage"))
 
     @cached_property

@@ -6,7 +6,7 @@
     _version_                   the number of the current manifest
 
 `archived` reads it and says what is in the files. Every change is a new file, then a new
-manifest, then `_version_`: whoever dies in between leaves files that nobody reads and the next
+manifest, then `_version_`: whoever dies in between leaves files that are never read and the next
 change replaces or removes. Agrees with Hudi's LSMTimelineWriter. All functions want the
 table's lock to be held.
 """

@@ -35,7 +35,7 @@ from lakebed.write.spec.write_spec import WriteSpec
 def settle_index(transaction: Transaction, named: WriterIndex | None) -> WriterIndex:
     """Return the writer's index: the stored one, or the one named at the first write.
 
-    One that nobody named is not stored: Hudi's writers refuse options that contradict it.
+    One that was not named is not stored: Hudi's writers refuse options that contradict it.
     """
     stored = transaction.config.index
     if isinstance(stored, AutoBuckets):

@@ -143,7 +143,7 @@ def _fits_one(rows: NewRows) -> bool:
 def cut_new_rows(rows: NewRows, task: TaskId) -> list[Segment]:
     """Merge the new rows of a partition into one temporary run and share it out.
 
-    Deletes among them are of keys that nobody holds, and are dropped.
+    Deletes among them are of keys that no file group holds, and are dropped.
     """
     spec = rows.spec
     passes = count(1)

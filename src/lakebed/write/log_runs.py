@@ -60,7 +60,7 @@ def _stat(
     named = below if spec.logs_changes else None
     base = named.base_file.name.encode() if named is not None and named.base_file else ""
     older = () if named is None else tuple(log.name.encode() for log in named.log_files)
-    # Nobody looked up which keys the file group holds, so all count as updates, as in Hudi.
+    # Which keys the file group holds was not looked up, so all count as updates, as in Hudi.
     return replace(
         NOTHING_COMPACTED,
         file_id=file_id,

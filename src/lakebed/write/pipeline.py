@@ -280,7 +280,7 @@ def _check_whole(
     """Raise CorruptError if rows go to a damaged file group, or its keys had to be looked up.
 
     Rows on top of what is lost would go with it when the damage is ended. Of two file groups of one
-    bucket nobody knows which holds a key.
+    bucket it is not known which holds a key.
     """
     damaged = [slice_ for slice_ in snapshot.slices if slice_.damage]
     doubled = {}

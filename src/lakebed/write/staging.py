@@ -47,7 +47,7 @@ class Segment:
     """The rows of one file group in one temporary run: a range of its batches.
 
     `arrival` orders the runs of a write: the task's number, then its flushes. An empty
-    `file_id` holds keys of which nobody knows yet whether the table has them.
+    `file_id` holds keys of which it is not known yet whether the table has them.
     """
 
     path: str

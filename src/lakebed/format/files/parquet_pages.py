@@ -1,4 +1,4 @@
-"""How large the pages of a Parquet file are, from their headers, before anybody unpacks them.
+"""How large the pages of a Parquet file are, from their headers, before they are unpacked.
 
     column chunk:  page header (Thrift's compact protocol), page, page header, page, ...
     footer:        of each chunk where it begins, how long it is, how it is compressed

@@ -59,7 +59,7 @@ def parse_statistics(
 
 
 def _statistics(metadata: Struct, columns: frozenset[str]) -> list[Mapping[str, ChunkStatistics]]:
-    # Without these nobody knows by which order the bounds were found.
+    # Without these the order by which the bounds were found is unknown.
     orders = as_list(metadata.get(7, []))
     found: list[Mapping[str, ChunkStatistics]] = []
     for group in as_list(metadata[4]):

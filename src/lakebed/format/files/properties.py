@@ -34,7 +34,7 @@ _SPECIAL: Final = str.maketrans({
 def parse_properties(data: bytes, what: str = "properties") -> dict[str, str]:
     r"""Parse properties text; of a key that stands twice the last value counts.
 
-    Bytes over 0x7F are taken as ISO-8859-1, as Java does, also where somebody wrote UTF-8.
+    Bytes over 0x7F are taken as ISO-8859-1, as Java does, also where UTF-8 was written.
 
     >>> parse_properties(b"# note\na.b = x\\:y\nc")
     {'a.b': 'x:y', 'c': ''}

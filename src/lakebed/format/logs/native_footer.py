@@ -8,8 +8,8 @@
     hudi.log.block_type         parquet_data, delete, cdc or command
     hudi.log.is_ordered         `true`: sorted by record key, each key once
 
-The first and the third are written. Of several forms the first one here is read. Names that nobody knows are ignored, as in Hudi
-(NativeLogFooterMetadata); a version that nobody knows is refused.
+The first and the third are written. Of several forms the first one here is read. Unknown names are ignored, as in Hudi
+(NativeLogFooterMetadata); an unknown version is refused.
 """
 
 import json

@@ -7,7 +7,7 @@ r"""Partition paths: the folder of a row, as Hudi's key generators spell it.
 
 Percent-encoding touches control characters (with NUL and DEL) and `" # % ' * / : = ? [ \ ] ^ {`
 only; a space, `}` and everything beyond ASCII stay. Agrees with `KeyGenUtils.getPartitionPath`
-and `PartitionPathEncodeUtils` of Hudi 1.2.0. What Hudi would write and nobody could read back,
+and `PartitionPathEncodeUtils` of Hudi 1.2.0. What Hudi would write and no reader could read back,
 or no file system could hold, is refused. Partitions are few: the work is per distinct value.
 """
 

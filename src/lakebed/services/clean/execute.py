@@ -70,7 +70,7 @@ class _Work:
 def clean(target: WriteTarget, options: CleanOptions | None = None) -> Clean | None:
     """Delete the files that no retained moment needs; None if there are none.
 
-    A clean that somebody left pending is finished first; None while another engine may be at
+    A clean that was left pending is finished first; None while another engine may be at
     one. Whatever fails leaves the plan pending, so that the next clean finishes it.
     """
     done: Clean | None = None
@@ -122,7 +122,7 @@ def _may_be_under_way(hold: TableHold, pending: TimelineInstant) -> bool:
 
 
 def _resume(hold: TableHold, pending: TimelineInstant) -> _Work | None:
-    """Take up a clean that somebody planned; None if the plan was never written."""
+    """Take up a clean that was planned; None if the plan was never written."""
     data = hold.active.read(pending, State.REQUESTED)
     if not data:
         log.warning("clean %s has no plan; it is dropped", pending.requested)
@@ -190,7 +190,7 @@ def _complete(target: WriteTarget, work: _Work) -> Clean:
 def _drop_empty(hold: TableHold, plan: CleanPlan) -> list[str]:
     """Make folders that hold no more files no partitions any more; give their paths.
 
-    Only while nobody writes: a task that has seen the partition's metadata counts on it.
+    Only while there is no writer: a task that has seen the partition's metadata counts on it.
     """
     if hold.timeline.pending(*WRITE_ACTIONS):
         return []

@@ -91,7 +91,7 @@ def plan_clean(
 def by_policy(timeline: Timeline, options: CleanOptions, now_ms: int, zone: str) -> Instant:
     """Return the first commit that the policy retains; nothing where it retains all.
 
-    By hours, a table that nobody wrote to for so long retains its last commit.
+    By hours, a table that was not written to for so long retains its last commit.
     """
     requested = [commit.requested for commit in timeline.commits]
     if options.policy is CleanPolicy.KEEP_LATEST_COMMITS:
@@ -126,7 +126,7 @@ def versions_of(slices: tuple[FileSlice, ...]) -> tuple[Version, ...]:
 
 
 def safe_limit(timeline: Timeline, options: CleanOptions, now_ms: int, zone: str) -> Instant:
-    """Return the instant before which a version must have been superseded for anybody to lose it.
+    """Return the instant before which a version must have been superseded before it may be deleted.
 
     Queries of the last `min_age_seconds` and writes that are under way may read what was the
     newest version when they began, so all that completed since then supersedes nothing yet.

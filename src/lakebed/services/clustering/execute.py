@@ -184,7 +184,7 @@ def _read_facts(place: tuple[Storage, str], task: TaskId) -> tuple[str, FileFact
 
 
 def _begin(hold: TableHold, groups: Sequence[InputGroup]) -> Claim:
-    """Put the plan on the timeline, and show that somebody is at it before the lock is given back."""
+    """Put the plan on the timeline, and start its heartbeat before the lock is given back."""
     plan = encode_clustering(
         groups, hold.config.record_key_fields, lambda path: address(hold.storage, path)
     )

@@ -73,7 +73,7 @@ def execute_compaction(
 
     Tombstones and change data beside the new base files are written as in a table of version
     `log_version`, by default the table's own: a downgrade may not leave native logs.
-    If it fails the plan stays, and can be carried out again. LockedError if somebody else is
+    If it fails the plan stays, and can be carried out again. LockedError if another process is
     at it; ConflictError if there is nothing left to do.
     """
     planned = _find(target, instant)

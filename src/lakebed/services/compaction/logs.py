@@ -41,5 +41,5 @@ def folds_logs_first(config: TableConfig) -> bool:
 
 
 def first_pending_write(timeline: Timeline) -> Instant | None:
-    """Return the least instant of a write that is under way: nobody knows yet where it goes."""
+    """Return the least instant of a write that is under way: its file groups are not known yet."""
     return min((i.requested for i in timeline.pending(*COMMIT_ACTIONS)), default=None)

@@ -132,7 +132,7 @@ def _cdc_target(work: CompactionTask, task: TaskId) -> CdcTarget:
 
 
 def _base_stat(work: CompactionTask, stats: DataFileStats) -> WriteStat:
-    """Count as far as files and commits tell: which rows were updates nobody looked up."""
+    """Count as far as files and commits tell: which rows were updates was not looked up."""
     base = work.operation.slice_.base_file
     before = 0 if base is None else read_footer(work.rewrite.view.storage, base.path).num_rows
     inserts = max(0, stats.rows - before)

@@ -137,7 +137,7 @@ def busy_groups(snapshot: Snapshot) -> frozenset[FileGroupId]:
 def _operations(
     hold: TableHold, mode: Mode, options: CompactionOptions, *, joins: bool
 ) -> list[CompactionOperation]:
-    """Choose per file group. Nobody says that a user's own merger may join logs by themselves."""
+    """Choose per file group. A user's own merger is not known to be able to join logs alone."""
     slices = choose_slices(hold.snapshot.slices, busy_groups(hold.snapshot), options)
     view = hold.snapshot.view()
     found: list[CompactionOperation] = []

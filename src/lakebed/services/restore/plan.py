@@ -43,7 +43,7 @@ def plan_restore(timeline: Timeline, savepoint: Instant) -> tuple[TimelineInstan
     """Return the instants to roll back: all writes after the savepoint, the newest first.
 
     Later means requested later, which is what a reader as of the savepoint does not see. Plans
-    that nobody finished go too, and writes that never completed whenever they were requested.
+    that were not finished go too, and writes that never completed whenever they were requested.
     As in Hudi a pending clustering goes before all else, for it claims file groups.
     """
     gone = [

@@ -30,7 +30,7 @@ def files_by_instant(storage: Storage, instants: Set[Instant]) -> dict[Instant, 
 
 
 def refuse_if_alive(hold: TableHold, instant: TimelineInstant) -> None:
-    """Raise LockedError if somebody may still be working on a pending instant."""
+    """Raise LockedError if another process may still be working on a pending instant."""
     if not instant.is_completed and hold.is_alive(instant):
         raise LockedError(
             f"{hold.storage.url}: {instant.action} {instant.requested} is pending with a heartbeat: "

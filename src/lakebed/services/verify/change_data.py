@@ -1,4 +1,4 @@
-"""Change data against commits: `.cdc` logs that are missing, cut, or of nobody.
+"""Change data against commits: `.cdc` logs that are missing, cut, or named by no commit.
 
 No row depends on them, but who follows the changes of a table reads them.
 """

@@ -22,7 +22,7 @@ class Severity(StrEnum):
     ERROR = "error"
     """Rows are wrong, lost or cannot be read, by us or by Apache Hudi."""
     WARNING = "warning"
-    """Nothing is wrong yet that a reader sees, but somebody should look."""
+    """Nothing is wrong yet that a reader sees, but it should be looked at."""
     NOTE = "note"
     """Good to know."""
 
@@ -148,7 +148,7 @@ class Report:
 
     @property
     def warnings(self) -> int:
-        """Count the findings that somebody should look at."""
+        """Count the findings that should be looked at."""
         return self._count(Severity.WARNING)
 
     @property

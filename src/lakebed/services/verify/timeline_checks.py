@@ -1,4 +1,4 @@
-"""What is wrong with the instants themselves: states, plans, and work that nobody ends."""
+"""What is wrong with the instants themselves: states, plans, and work that is never ended."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final

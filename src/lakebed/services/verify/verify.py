@@ -206,4 +206,4 @@ def _counted(
 
 
 def _silent(what: str, done: int, total: int) -> None:
-    """Tell nobody."""
+    """Show no progress."""

@@ -1,7 +1,7 @@
 """The changes between the rows of an old base file and those of the one that takes its place.
 
 Both come in ascending order of key, each key once, so a window of each is compared at a time. A
-row that nobody touched has the commit time and the sequence number that it had: those decide. So
+row that was not touched has the commit time and the sequence number that it had: those decide. So
 an update that changes no value is a change, as for Hudi. Only where a row that loses can give
 the one that stands a value are columns compared as well.
 """
@@ -26,7 +26,7 @@ _STAMP = (COMMIT_TIME, COMMIT_SEQNO)
 class Changes:
     """Some changes in key order: what happened to each key, its row before and after.
 
-    Rows are structs, null where there is none; None where nobody wants them.
+    Rows are structs, null where there is none; None where they are not wanted.
     """
 
     keys: pa.StringArray

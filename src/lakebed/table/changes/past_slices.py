@@ -155,7 +155,7 @@ class GroupHistory:
         return {} if first is None else self._read_archive(first)
 
     def _completion_of(self, instant: Instant) -> Instant:
-        """Return when a commit was completed; one of which nobody knows was before all others."""
+        """Return when a commit was completed; an unknown one was completed before all others."""
         active = self.snapshot.timeline.completion_of(instant)
         return active or self._completions.get(instant, "")
 

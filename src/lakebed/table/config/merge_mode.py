@@ -1,7 +1,7 @@
 """Which version of a key survives, as `hoodie.properties` says it.
 
     hoodie.record.merge.mode           the mode; absent in version 6
-    hoodie.compaction.payload.class    a class of Hudi's or somebody's own; up to version 8
+    hoodie.compaction.payload.class    a class of Hudi's or the user's own; up to version 8
     hoodie.record.merge.strategy.id    a UUID of zeros: the payload class decides
     hoodie.table.partial.update.mode   from version 9: which columns of the winner give way
     hoodie.record.merge.property.*     from version 9: what the payload classes had built in
@@ -37,7 +37,7 @@ class MergeMode(StrEnum):
 
     COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
     EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
-    # A merger or payload class of somebody's own: rows that need no merge are still read.
+    # A merger or payload class of the user's own: rows that need no merge are still read.
     CUSTOM = "CUSTOM"
 
 

@@ -6,7 +6,7 @@ from lakebed.table.config.table_config import TableConfig
 LIVE = "hoodie.table.metadata.partitions"
 BEING_BUILT = "hoodie.table.metadata.partitions.inflight"
 # What Hudi derives from the files by itself and builds anew without being asked. Anything else
-# (record_index, secondary_index_*, expr_index_*, and what is yet to come) somebody asked for.
+# (record_index, secondary_index_*, expr_index_*, and what is yet to come) were asked for.
 _DERIVED = frozenset({"files", "column_stats", "partition_stats", "bloom_filters"})
 
 
@@ -16,5 +16,5 @@ def metadata_partitions(config: TableConfig, key: str = LIVE) -> tuple[str, ...]
 
 
 def asked_indexes(config: TableConfig) -> tuple[str, ...]:
-    """Return the indexes that somebody asked for, and would miss."""
+    """Return the indexes that were asked for and would be missed."""
     return tuple(name for name in metadata_partitions(config) if name not in _DERIVED)

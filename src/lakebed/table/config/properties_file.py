@@ -47,7 +47,7 @@ def load_config(storage: Storage) -> TableConfig:
 
 
 def update_properties(storage: Storage, changes: Mapping[str, str]) -> TableConfig:
-    """Change properties of an existing table; ChangedError if somebody else just did."""
+    """Change properties of an existing table; ChangedError if another process just did."""
     etag = storage.head(PROPERTIES_PATH).etag
     merged = {**_read(storage, PROPERTIES_PATH).properties, **changes}
     updated = TableConfig.parse(merged, f"{storage.url}: changed properties")

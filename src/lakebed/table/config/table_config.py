@@ -1,7 +1,7 @@
 """What `hoodie.properties` says of a table, checked and typed.
 
 Everything that changes which rows a reader sees is either understood here or refused
-by name; the raw properties stay available for what nobody interprets.
+by name; the raw properties stay available for what is not interpreted.
 """
 
 import json

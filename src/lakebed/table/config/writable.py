@@ -20,7 +20,7 @@ _OLD_INDEXES = "hoodie.table.secondary.indexes.metadata"
 def check_writable(config: TableConfig, *, gives_up_indexes: bool = False) -> None:
     """Raise an error where a commit of ours would leave the table wrong for others.
 
-    Hudi's metadata table goes with our first change; the indexes in it that somebody asked for
+    Hudi's metadata table goes with our first change; the indexes in it that were asked for
     only if the caller `gives_up_indexes`.
     """
     properties = config.properties
@@ -67,5 +67,5 @@ def check_writable(config: TableConfig, *, gives_up_indexes: bool = False) -> No
     for reason, refused in refusals.items():
         if refused:
             raise UnsupportedError(f"table {config.name!r} can be read but not written: {reason}")
-    # It refuses by name a mode that nobody knows.
+    # It refuses by name an unknown mode.
     logging_mode(properties)

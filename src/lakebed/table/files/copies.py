@@ -23,7 +23,7 @@ NamesOf = Callable[[Instant], Set[str] | None]
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Files without `copies`; `unresolved` are file groups of which nobody knows which file counts."""
+    """Files without `copies`; `unresolved` are file groups of which it is not known which file counts."""
 
     files: list[BaseFile | LogFile]
     copies: tuple[BaseFile, ...] = ()

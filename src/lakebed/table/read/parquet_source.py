@@ -82,7 +82,7 @@ class ParquetFooter:
     """A parsed footer: files never change, so it may be kept for the next read.
 
     `key_values` are its entries without Arrow's own schema. `columns` keeps chunks that are looked
-    at again and again, where somebody has a place for them.
+    at again and again, where the caller keeps them.
     """
 
     metadata: pq.FileMetaData

@@ -1,7 +1,7 @@
 """The rows of one run, as batches that a merge takes: key, ordering, flags and columns.
 
 Rows of a log that say of themselves that they are deleted become deletes here. A run that
-nobody has sorted is sorted, within a budget of memory.
+is not sorted is sorted, within a budget of memory.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
 """One run of a file slice: what it holds and where its bytes lie.
 
 A base file, a native log file and a block of an inline log, Parquet or Avro, are spellings of
-the same thing; nobody above tells them apart.
+the same thing; no caller tells them apart.
 """
 
 from dataclasses import dataclass, field

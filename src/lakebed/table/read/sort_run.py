@@ -1,4 +1,4 @@
-"""Sort rows that nobody has sorted, in bounded memory: chunks are sorted, spilled and merged.
+"""Sort rows in bounded memory: chunks are sorted, spilled and merged.
 
 All versions of a key stay, in the order in which they came: only the merge knows what each of
 them does to the others. So the rows of several logs that follow one another can be sorted as

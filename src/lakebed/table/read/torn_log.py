@@ -64,7 +64,7 @@ def check_torn(storage: Storage, config: TableConfig, torn: TornLog) -> None:
     timeline = commits.active.load()
     first = timeline.first_active if config.timeline_layout == LAYOUT_1 else None
     wanted = _written(commits, timeline, torn.file)
-    if not wanted and _is_of_nobody(torn.file, first):
+    if not wanted and _was_never_committed(torn.file, first):
         log.warning("%s; its writer never completed, so the file is passed over", where)
         return
     if not wanted:
@@ -83,7 +83,7 @@ def check_torn(storage: Storage, config: TableConfig, torn: TornLog) -> None:
     log.warning("%s; the blocks beside it hold all that was committed, so it is passed over", where)
 
 
-def _is_of_nobody(file: LogFile, first: str | None) -> bool:
+def _was_never_committed(file: LogFile, first: str | None) -> bool:
     """Whether no commit can have written to a file that none on the timeline names.
 
     Up to table version 6 a log is named after its slice, so its name counts although its writer

@@ -1,7 +1,7 @@
 """Who looks at the bytes: the compiled kernel or its plain twin.
 
 Importing numba costs as much as many megabytes in plain Python, so the first bytes of a process
-go through the twin, unless somebody has imported numba already.
+go through the twin, unless numba is imported already.
 """
 
 from dataclasses import dataclass
