@@ -45,7 +45,7 @@ def opened_storage(path: str, settings: Sequence[str] | None) -> Storage:
 
 
 def executor(*, spark: bool) -> Executor:
-    """Return who runs the tasks."""
+    """Return the executor of the tasks."""
     return Engines(lakebed.local_session() if spark else None).main.executor
 
 

@@ -8,7 +8,7 @@ from lakebed.merge.tree import Order
 
 
 def set_apart(order: Order, parts: Sequence[tuple[int, bool]]) -> Order:
-    """Return each row of a key that a part repeats the other versions of the key for itself.
+    """Repeat the other versions of a key for each row of it that is a part.
 
     `parts` says how many rows each part has, and whether it repeats. The key then comes as
     often as there are such rows, in their order.

@@ -50,7 +50,7 @@ class Standing:
 
 
 def to_part(batch: pa.RecordBatch, schema: pa.Schema, run: Run) -> Part:
-    """Return `batch` the columns of `schema`, null for what it lacks."""
+    """Return `batch` with the columns of `schema`, null for what it lacks."""
     what = run.name
     columns = []
     lacks = []

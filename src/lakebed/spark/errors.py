@@ -88,7 +88,7 @@ def pack_error(error: LakebedError) -> bytes:
 
 
 def unpack_error(data: bytes) -> LakebedError:
-    """Return back what `pack_error` packed."""
+    """Return the error that `pack_error` packed."""
     error = pickle.loads(data)  # noqa: S301 - written by our own task
     assert isinstance(error, LakebedError)
     return error

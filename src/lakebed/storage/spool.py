@@ -45,7 +45,7 @@ class Spool(NewObject):
             raise self._failure(error) from error
 
     def release(self) -> None:
-        """Return memory and file back."""
+        """Release memory and file."""
         self._file.close()
 
     def _failure(self, error: OSError) -> UnavailableError:

@@ -79,7 +79,7 @@ def settled_spec(
 
 
 def place_segments(segments: Iterable[Segment], spec: WriteSpec) -> list[Segment]:
-    """Return staged runs the file groups of the settled buckets; one of several buckets goes to each."""
+    """Assign staged runs to the file groups of the settled buckets; a run of several goes to each."""
     assert isinstance(spec.index, BucketIndex), spec.index
     settled = spec.index.buckets
     placed: list[Segment] = []

@@ -152,7 +152,7 @@ def find_abandoned(storage: Storage, now_ms: int) -> list[str]:
 
 
 def _facts(spec: WriteSpec, index: object) -> tuple[object, ...]:
-    """Return all that the staged runs follow from."""
+    """Return all that determines the staged runs."""
     config = spec.config
     return (
         spec.schema,

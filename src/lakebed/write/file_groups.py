@@ -210,7 +210,7 @@ def _old_run(write: FileGroupWrite, footer: BaseFileFooter) -> Run:
 
 
 def _with_carried(run: Run) -> Run:
-    """Return new rows the columns that old rows bring, as nulls.
+    """Add to new rows the columns that old rows bring, as nulls.
 
     Without them a partial update would keep the commit time of the row that it changes.
     """
@@ -225,7 +225,7 @@ def _with_carried(run: Run) -> Run:
 
 
 def _with_filled(run: Run, told: Callable[[pa.RecordBatch], pa.StringArray]) -> Run:
-    """Return rows a column that says whether a value of theirs gives way."""
+    """Add a column that says whether a value of the row gives way."""
     field = pa.field(_FILLED, pa.string())
     return replace(run, batches=(rows.append_column(field, told(rows)) for rows in run.batches))
 

@@ -76,7 +76,7 @@ def fill_groups(
     spec: WriteSpec,
     executor: Executor,
 ) -> tuple[list[Segment], frozenset[Group]]:
-    """Return every segment a file group, and the groups that are filled up with new keys.
+    """Assign a file group to every segment; return them, and the groups filled up with new keys.
 
     `slices` are those that the write may add to.
     """

@@ -188,7 +188,7 @@ def _stage(
 def _route(
     rows: pa.RecordBatch, places: pa.StringArray, slices: Sequence[FileSlice], partition: str
 ) -> RoutedRows:
-    """Return each row to every file group that holds its key; a delete of no key is dropped."""
+    """Route each row to every file group that holds its key; a delete of no key is dropped."""
     at, numbers = explode_holders(places)
     if FLAGS in rows.schema.names:
         flags = rows.column(FLAGS).to_numpy()

@@ -107,7 +107,7 @@ def _by_number(texts: list[str], numbers: Numbers) -> pa.StringArray:
 def route_globally(
     rows: pa.RecordBatch, spec: WriteSpec, slices: Sequence[FileSlice]
 ) -> RoutedRows:
-    """Return each row its partition and file group, and leave a delete where it moves away.
+    """Route each row to its partition and file group, and leave a delete where it moves away.
 
     `rows` carry flags and HOLDERS. A delete goes to every file group that holds its key.
     """

@@ -26,7 +26,7 @@ def makes_keys(config: TableConfig) -> bool:
 def with_keys(
     batches: Iterable[pa.RecordBatch], spec: WriteSpec, task: TaskId
 ) -> Iterator[pa.RecordBatch]:
-    """Yield every row a record key: the one that it brings, or a new one."""
+    """Yield rows with a record key each: the one that it brings, or a new one."""
     start = 0
     for batch in batches:
         numbers = np.arange(start, start + batch.num_rows, dtype=np.int64)

@@ -76,7 +76,7 @@ def compact_file_group(work: CompactionTask, task: TaskId) -> WriteStatus:
 
 
 def _write_token(work: CompactionTask, task: TaskId) -> str:
-    """Return names that no other process has which carries out the same plan.
+    """Return a write token that no other process has which carries out the same plan.
 
     One that was taken for dead closes its files late and then deletes them: they must be its own.
     """

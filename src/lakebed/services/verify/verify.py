@@ -162,7 +162,7 @@ def _places(
     groups: Mapping[FileGroupId, tuple[FileSlice, ...]],
     merger: Merger | None,
 ) -> tuple[list[HoldersCheck], list[Checked]]:
-    """Return between which slices no key may come twice; none where buckets settle it."""
+    """Return the slices between which no key may come twice; none where buckets settle it."""
     index = inventory.config.index
     if isinstance(index, BucketIndex) or inventory.schema is None:
         return [], []

@@ -124,7 +124,7 @@ class ChangeReader:
     def _completed(
         self, step: ChangeStep, file: CdcFile
     ) -> Iterator[tuple[pa.Array, pa.Array | None, pa.Array | None]]:
-        """Yield logged rows before a change their rows after it, a batch of keys at a time."""
+        """Yield logged rows before a change with their rows after it, a batch of keys at a time."""
         for records in file.read(self.view.storage, self._images, self.view.buffer_bytes):
             assert records.keys is not None, "this mode logs keys"
             keys = KeyFilter.of(keys=records.keys.to_pylist())

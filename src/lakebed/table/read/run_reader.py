@@ -52,7 +52,7 @@ class VirtualKey:
     composite: bool
 
     def put(self, rows: pa.RecordBatch, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return `rows` the keys that the columns of `batch` spell."""
+        """Return `rows` with the keys that the columns of `batch` spell."""
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         keys = record_keys(columns, self.fields, self.composite)
         return rows.set_column(rows.schema.get_field_index(RECORD_KEY), KEY_FIELD, keys)

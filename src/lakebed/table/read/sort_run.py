@@ -77,7 +77,7 @@ def _chunks(
 
 
 def _alike(batches: list[pa.RecordBatch], schema: pa.Schema) -> list[pa.RecordBatch]:
-    """Return all batches the same columns, where they are not so already."""
+    """Project all batches to the same columns, where they differ."""
     first = batches[0].schema
     if all(batch.schema.equals(first) for batch in batches):
         return batches
