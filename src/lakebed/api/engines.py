@@ -77,7 +77,7 @@ class Engines:
         self._spark = None
         if spark is not None:
             # The one lazy import of pyspark: without a session nothing pays for it.
-            from lakebed.spark.engine import SparkEngine  # noqa: PLC0415
+            from lakebed.spark.engine import SparkEngine  # noqa: PLC0415 - heavy
 
             if not hasattr(spark, "createDataFrame"):
                 raise InvalidError(

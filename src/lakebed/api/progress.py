@@ -59,7 +59,7 @@ class Display:
                 if self._console is None and not (sys.stderr is not None and sys.stderr.isatty()):
                     return None
                 # Loads rich, which only a terminal needs.
-                from lakebed.api.progress_bar import make_progress  # noqa: PLC0415
+                from lakebed.api.progress_bar import make_progress  # noqa: PLC0415 - rich is slow
 
                 self._progress = make_progress(self._console)
                 if self._progress is None:
