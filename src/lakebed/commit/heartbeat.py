@@ -79,12 +79,17 @@ class Heartbeat:
             self._thread.join()
             self._thread = None
 
-    def close(self) -> None:
-        """End it: from now on tasks of this attempt are refused. The caller holds the lock."""
+    def close(self) -> bool:
+        """End it: from now on tasks of this attempt are refused. The caller holds the lock.
+
+        Return whether the attempt was still ours.
+        """
         self.stop()
         beat = read_beat(self._storage, self._path)
-        if beat is not None and beat.owner == self._owner:
-            self._storage.delete(self._path)
+        if beat is None or beat.owner != self._owner:
+            return False
+        self._storage.delete(self._path)
+        return True
 
     def _renew(self, beat: Beat, seconds: float) -> None:
         while not self._over.wait(seconds):

@@ -8,12 +8,14 @@ from collections.abc import Set
 
 from lakebed.format.names.data_names import parse_data_name
 from lakebed.format.timeline.heartbeat import heartbeat_path
+from lakebed.model.instant import Instant
 from lakebed.storage.storage import Storage
 from lakebed.table.snapshot import table_files
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import TimelineInstant
 
 TEMP_FOLDER = ".hoodie/.temp/lakebed"
+SIDE_FOLDER = ".hoodie/lakebed"
 
 
 def temp_path(instant: str, name: str) -> str:
@@ -29,7 +31,7 @@ def delete_temp(storage: Storage, instant: str = "", *, keep: Set[str] = frozens
 
 
 def roll_back(storage: Storage, active: ActiveTimeline, instant: TimelineInstant) -> None:
-    """Delete every data file that carries the pending `instant`, then the instant itself.
+    """Delete every file that carries the pending `instant`, then the instant itself.
 
     The heartbeat goes first, so that its tasks close no file any more; and the files are looked
     for once more, since a task that was about to close one saw the write alive.
@@ -42,11 +44,31 @@ def roll_back(storage: Storage, active: ActiveTimeline, instant: TimelineInstant
 
 
 def delete_files_of(storage: Storage, instant: str) -> list[str]:
-    """Delete every data file whose name carries `instant`; give their paths."""
-    gone = []
-    for entry in list(table_files(storage)):
-        name = parse_data_name(entry.path.rpartition("/")[2])
-        if name is not None and name.instant == instant:
-            storage.delete(entry.path)
-            gone.append(entry.path)
+    """Delete every file whose name carries `instant`; return the paths of data files."""
+    gone = files_by_instant(storage, {instant})[instant]
+    for path in gone:
+        storage.delete(path)
+    delete_side_files(storage, instant)
     return gone
+
+
+def files_by_instant(storage: Storage, instants: Set[Instant]) -> dict[Instant, list[str]]:
+    """Return the paths of all data files whose names carry one of `instants`, by one listing."""
+    found: dict[Instant, list[str]] = {instant: [] for instant in instants}
+    for entry in table_files(storage):
+        name = parse_data_name(entry.path.rpartition("/")[2])
+        if name is not None and name.instant in found:
+            found[name.instant].append(entry.path)
+    return found
+
+
+def side_path(folder: str, instant: str, name: str) -> str:
+    """Name a file beside the data files that belongs to an instant, in a folder of `.hoodie/lakebed`."""
+    return f"{SIDE_FOLDER}/{folder}/{instant}_{name}"
+
+
+def delete_side_files(storage: Storage, instant: str) -> None:
+    """Delete the files that `side_path` named for an instant."""
+    for entry in list(storage.list(SIDE_FOLDER)):
+        if entry.path.rpartition("/")[2].startswith(f"{instant}_"):
+            storage.delete(entry.path)

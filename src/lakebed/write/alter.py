@@ -28,7 +28,7 @@ def execute_drop_column(target: WriteTarget, name: str) -> tuple[Commit, TableCo
         )
         # First: a column must never be gone whose name another could take unnoticed.
         _note_dropped(transaction, name)
-        completion = transaction.complete(metadata, ())
+        completion = transaction.commit(metadata, ())
     instant = transaction.instant
     action, name = str(instant.action), ALTER_SCHEMA.name
     commit = Commit(

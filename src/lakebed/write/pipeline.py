@@ -135,7 +135,7 @@ def execute_write(
             with transaction.locked():
                 transaction.config = update_properties(transaction.storage, properties)
         metadata = _metadata(operation, spec.view.avro_schema, written, replaced)
-        completion = transaction.complete(
+        completion = transaction.commit(
             metadata,
             {status.partition for status in written},
             looked=_looked(operation, spec, touched),
@@ -164,7 +164,7 @@ def execute_delete_partitions(
             return None, transaction.config  # which takes the instant back
         replaced = _groups_of(snapshot, gone)
         text = snapshot.schema_text or ""
-        completion = transaction.complete(_metadata(operation, text, [], replaced), ())
+        completion = transaction.commit(_metadata(operation, text, [], replaced), ())
     counts = RowCounts(inserted=0, updated=0)
     return _commit(transaction, operation, completion, [], replaced, counts), transaction.config
 

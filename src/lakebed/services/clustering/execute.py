@@ -9,16 +9,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from lakebed.commit.claim import Claim
-from lakebed.commit.fence import Fence
-from lakebed.commit.heartbeat import Heartbeat
-from lakebed.commit.hold import END_WAIT_SECONDS, TableHold, hold_table
-from lakebed.commit.rollback import roll_back
+from lakebed.commit.attempt import Attempt, finishing
+from lakebed.commit.hold import TableHold, hold_table
 from lakebed.errors import (
     DAMAGE_ERRORS,
     CorruptError,
     InvalidError,
-    LakebedError,
     UnsupportedError,
 )
 from lakebed.format.names.instant_name import Action
@@ -46,7 +42,6 @@ from lakebed.table.config.writer_index import BucketIndex, ConsistentHashingInde
 from lakebed.table.files.damage import describe_slice
 from lakebed.table.read.base_file import read_footer
 from lakebed.table.snapshot import Snapshot, load_snapshot
-from lakebed.timeline.timeline import TimelineInstant
 from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
@@ -100,15 +95,9 @@ def cluster(
         if not groups:
             return None
         taken = _begin(hold, groups)
-    try:
+    with finishing(taken):
         done = _carry_out(target, taken, groups, look.settled(taken.config))
         return replace(done, damaged=(*done.damaged, *damaged))
-    except BaseException:
-        # Also for an interrupt: a plan that stays would keep writers from its file groups.
-        taken.heartbeat.stop()
-        if taken.completion is None and not taken.in_doubt:
-            _take_back(taken)
-        raise
 
 
 def _check_table(config: TableConfig) -> None:
@@ -183,30 +172,17 @@ def _read_facts(place: tuple[Storage, str], task: TaskId) -> tuple[str, FileFact
     return path, facts
 
 
-def _begin(hold: TableHold, groups: Sequence[InputGroup]) -> Claim:
+def _begin(hold: TableHold, groups: Sequence[InputGroup]) -> Attempt:
     """Put the plan on the timeline, and start its heartbeat before the lock is given back."""
     plan = encode_clustering(
         groups, hold.config.record_key_fields, lambda path: address(hold.storage, path)
     )
     snapshot = hold.snapshot
-    instant = hold.request(Action.CLUSTERING, plan)
-    owner = hold.clock.new_uuid()
-    heartbeat = Heartbeat(hold.storage, hold.clock, instant.requested, owner)
-    try:
-        heartbeat.start(hold.pulse, holds_lock=False)
-        started = hold.start(instant)
-    except BaseException:
-        heartbeat.stop()
-        _roll_back(hold, instant)
-        raise
-    fence = Fence(hold.storage, instant.requested, owner)
-    return Claim(
-        hold.storage, hold.clock, hold.config, snapshot, started, fence, heartbeat, END_WAIT_SECONDS
-    )
+    return Attempt.start(hold, snapshot, hold.request(Action.CLUSTERING, plan))
 
 
 def _carry_out(
-    target: WriteTarget, taken: Claim, groups: Sequence[InputGroup], options: ClusteringOptions
+    target: WriteTarget, taken: Attempt, groups: Sequence[InputGroup], options: ClusteringOptions
 ) -> Clustering:
     works = _tasks(target, taken, groups, options)
     stats: list[WriteStat] = []
@@ -221,8 +197,7 @@ def _carry_out(
     groups = [work.group for work in works if work.number not in damaged]
     metadata = _metadata(taken.snapshot, groups, stats)
     partitions = {group.partition for group in groups}
-    named = [stat.path for stat in stats if stat.path]
-    completion = taken.complete(metadata.encode(), named, {work.group.partition for work in works})
+    completion = taken.complete(metadata, {work.group.partition for work in works})
     return Clustering(
         taken.instant.requested,
         completion,
@@ -246,7 +221,7 @@ def _cluster(work: ClusteringTask, task: TaskId) -> tuple[int, Sequence[WriteSta
 
 
 def _tasks(
-    target: WriteTarget, taken: Claim, groups: Sequence[InputGroup], options: ClusteringOptions
+    target: WriteTarget, taken: Attempt, groups: Sequence[InputGroup], options: ClusteringOptions
 ) -> list[ClusteringTask]:
     """Return a task for each input group, the largest first."""
     snapshot, config = taken.snapshot, taken.config
@@ -283,22 +258,3 @@ def _metadata(
         operation_type="CLUSTER",
         partition_to_replace_file_ids={p: tuple(ids) for p, ids in sorted(replaced.items())},
     )
-
-
-def _take_back(taken: Claim) -> None:
-    try:
-        with taken.locked() as hold:
-            found = hold.timeline.find(taken.instant.requested, Action.CLUSTERING)
-            # Another engine may have carried the plan out, or dropped it.
-            if found is not None and not found.is_completed:
-                _roll_back(hold, found)
-    except LakebedError:
-        log.exception("could not take back clustering %s", taken.instant.requested)
-
-
-def _roll_back(hold: TableHold, instant: TimelineInstant) -> None:
-    try:
-        roll_back(hold.storage, hold.active, instant)
-    except LakebedError:
-        # The first error matters more; whoever takes the table next rolls it back again.
-        log.exception("could not roll back clustering %s; the next writer will", instant.requested)

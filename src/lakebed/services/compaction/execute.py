@@ -4,8 +4,11 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
-from lakebed.commit.claim import Claim, claim
+from lakebed.commit.attempt import Attempt
+from lakebed.commit.claim import claim
+from lakebed.commit.hold import TableHold
 from lakebed.errors import DAMAGE_ERRORS, ConflictError, InvalidError
 from lakebed.format.names.instant_name import Action, State
 from lakebed.format.timeline.commit_metadata import KEEPS_COMMIT_TIMES, CommitMetadata, WriteStat
@@ -22,7 +25,6 @@ from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.tombstones import compaction_cutoff
 from lakebed.table.files.damage import describe_slice
 from lakebed.table.files.file_group import FileGroupId
-from lakebed.table.files.retained import named_files
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 from lakebed.write.pipeline import WriteTarget
@@ -83,12 +85,11 @@ def execute_compaction(
         results = list(target.executor.run(_compact, works, "compact"))
         statuses = [result for result in results if isinstance(result, WriteStatus)]
         damaged = [result for result in results if not isinstance(result, WriteStatus)]
-        _check_place(plan, taken)
         metadata = _metadata(taken, plan, statuses)
         completion = taken.complete(
-            metadata.encode(),
-            list(named_files(metadata)),
+            metadata,
             {work.operation.group.partition for work in works},
+            partial(_check_place, plan, taken),
         )
     left = {result.group for result in damaged}
     done = [work.operation for work in works if work.operation.group not in left]
@@ -148,14 +149,14 @@ def _find(target: WriteTarget, instant: TimelineInstant | Instant) -> TimelineIn
     raise InvalidError(f"compaction {instant}: there is no such plan; pending are: {pending}")
 
 
-def _read_plan(taken: Claim) -> CompactionPlan:
+def _read_plan(taken: Attempt) -> CompactionPlan:
     name = taken.instant.name_of(State.REQUESTED).encode()
     data = taken.snapshot.commits.active.read(taken.instant, State.REQUESTED)
     return CompactionPlan.parse(data, taken.instant.plan_action, f"instant {name}")
 
 
 def _tasks(
-    taken: Claim, plan: CompactionPlan, merger: Merger | None, log_version: int
+    taken: Attempt, plan: CompactionPlan, merger: Merger | None, log_version: int
 ) -> list[CompactionTask]:
     """Return a task for each file group that is still there, the largest first."""
     snapshot, config = taken.snapshot, taken.config
@@ -218,7 +219,7 @@ def _log_counts(snapshot: Snapshot, plan: CompactionPlan) -> list[LogCounts]:
     return found
 
 
-def _check_place(plan: CompactionPlan, taken: Claim) -> None:
+def _check_place(plan: CompactionPlan, taken: Attempt, hold: TableHold) -> None:
     """Reject joined logs where a log has come since that must replay between them.
 
     Writers that take the table's lock cannot bring one: their instants are greater.
@@ -227,7 +228,7 @@ def _check_place(plan: CompactionPlan, taken: Claim) -> None:
     if not joined:
         return
     requested = taken.instant.requested
-    late = sorted(_late_writes(taken.snapshot.commits.active.load(), requested))
+    late = sorted(_late_writes(hold.timeline, requested))
     if not late:
         return
     newest = max(log.name.instant for operation in joined for log in operation.logs)
@@ -247,7 +248,7 @@ def _late_writes(timeline: Timeline, planned: Instant) -> Iterator[Instant]:
             yield instant.requested
 
 
-def _metadata(taken: Claim, plan: CompactionPlan, statuses: list[WriteStatus]) -> CommitMetadata:
+def _metadata(taken: Attempt, plan: CompactionPlan, statuses: list[WriteStatus]) -> CommitMetadata:
     by_partition: dict[str, tuple[WriteStat, ...]] = defaultdict(tuple)
     for status in statuses:
         if status.stats:

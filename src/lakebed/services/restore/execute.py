@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from lakebed.commit.hold import TableHold, hold_table
+from lakebed.commit.rollback import files_by_instant
 from lakebed.errors import ConflictError, CorruptError, InvalidError
 from lakebed.format.names.instant_name import LAYOUT_1, Action, State
 from lakebed.model.instant import Instant
@@ -17,7 +18,7 @@ from lakebed.services.restore.plan import RestorePlan, encode_restored, plan_res
 from lakebed.services.rollback.cleaned import before
 from lakebed.services.rollback.execute import finish_pending
 from lakebed.services.rollback.plan import RollbackPlan, by_partition, rollback_values, write_at
-from lakebed.services.rollback.undo import address, files_by_instant, refuse_if_alive, undo
+from lakebed.services.rollback.undo import address, refuse_if_alive, undo
 from lakebed.services.savepoint.execute import Savepoint, find_savepoint
 from lakebed.table.files.damage import describe
 from lakebed.table.files.needed_files import NamedFile, needed_files

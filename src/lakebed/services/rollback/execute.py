@@ -4,7 +4,7 @@ import logging
 from dataclasses import dataclass
 
 from lakebed.commit.hold import TableHold, hold_table
-from lakebed.commit.rollback import delete_files_of
+from lakebed.commit.rollback import delete_files_of, files_by_instant
 from lakebed.errors import InvalidError, UnsupportedError
 from lakebed.format.names.instant_name import Action, State
 from lakebed.format.timeline.plans import PlanKind, encode_plan
@@ -20,7 +20,7 @@ from lakebed.services.rollback.plan import (
     write_at,
 )
 from lakebed.services.rollback.planned_order import check_order_is_kept
-from lakebed.services.rollback.undo import address, files_by_instant, refuse_if_alive, undo
+from lakebed.services.rollback.undo import address, refuse_if_alive, undo
 from lakebed.timeline.timeline import TimelineInstant
 from lakebed.write.pipeline import WriteTarget
 

@@ -5,28 +5,15 @@ still there. Then its data files, and last its pending files, which tell whoever
 crash that files of it may be left.
 """
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 
 from lakebed.commit.hold import TableHold
-from lakebed.commit.rollback import delete_temp
+from lakebed.commit.rollback import delete_side_files, delete_temp
 from lakebed.errors import LockedError
-from lakebed.format.names.data_names import parse_data_name
 from lakebed.format.names.instant_name import State
 from lakebed.format.timeline.heartbeat import heartbeat_path
-from lakebed.model.instant import Instant
 from lakebed.storage.storage import Storage
-from lakebed.table.snapshot import table_files
 from lakebed.timeline.timeline import TimelineInstant
-
-
-def files_by_instant(storage: Storage, instants: Set[Instant]) -> dict[Instant, list[str]]:
-    """Return the paths of all data files whose names carry one of `instants`, by one listing."""
-    found: dict[Instant, list[str]] = {instant: [] for instant in instants}
-    for entry in table_files(storage):
-        name = parse_data_name(entry.path.rpartition("/")[2])
-        if name is not None and name.instant in found:
-            found[name.instant].append(entry.path)
-    return found
 
 
 def refuse_if_alive(hold: TableHold, instant: TimelineInstant) -> None:
@@ -34,7 +21,7 @@ def refuse_if_alive(hold: TableHold, instant: TimelineInstant) -> None:
     if not instant.is_completed and hold.is_alive(instant):
         raise LockedError(
             f"{hold.storage.url}: {instant.action} {instant.requested} is pending with a heartbeat: "
-            "somebody may still be working on it"
+            "a process may still be working on it"
         )
 
 
@@ -54,6 +41,7 @@ def undo(
     hold.storage.delete(heartbeat_path(instant.requested))
     for path in paths:
         hold.storage.delete(path)
+    delete_side_files(hold.storage, instant.requested)
     delete_temp(hold.storage, instant.requested)
     if keep_plan:
         hold.storage.delete(_path(hold, instant, State.INFLIGHT))

@@ -97,7 +97,7 @@ def drop_lost(
         for partition in {stat.partition_path or "" for stat in stats}:
             ensure_metadata(target.storage, partition, transaction.instant.requested)
         metadata = _metadata(transaction, stats, keep_readable=keep_readable)
-        transaction.complete(metadata, {stat.partition_path or "" for stat in stats})
+        transaction.commit(metadata, {stat.partition_path or "" for stat in stats})
     dropped = tuple(
         Dropped(
             group_path(tasks[one.number].slice_.group),

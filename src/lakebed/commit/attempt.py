@@ -1,0 +1,262 @@
+"""One attempt at an instant, from its heartbeat to its completed file: a write or a planned service.
+
+Nothing is visible before `complete`, which ends in one atomic put; what fails before it is undone.
+A heartbeat shows that the attempt is alive, and a fence keeps its tasks from leaving files behind
+when it is over.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Protocol, Self
+
+from lakebed.commit.fence import Fence
+from lakebed.commit.heartbeat import Heartbeat
+from lakebed.commit.hold import END_WAIT_SECONDS, LOCK_WAIT_SECONDS, TableHold, hold_table
+from lakebed.commit.reconcile import delete_unnamed
+from lakebed.commit.rollback import delete_files_of, delete_temp, roll_back
+from lakebed.errors import ConflictError, LakebedError, NotFoundError
+from lakebed.format.timeline.commit_metadata import CommitMetadata
+from lakebed.model.clock import Clock
+from lakebed.model.instant import Instant
+from lakebed.storage.storage import Storage
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.files.retained import named_files
+from lakebed.table.snapshot import Snapshot
+from lakebed.timeline.active import ActiveTimeline
+from lakebed.timeline.timeline import TimelineInstant
+
+log = logging.getLogger(__name__)
+
+Check = Callable[[TableHold], None]
+"""Raises an error if the instant must not complete, given the table as it is by now."""
+
+
+class Participant(Protocol):
+    """Something that becomes visible with an instant, besides its data files: runs of an index, say.
+
+    It writes its files with `side_path`, so that rolling the instant back deletes them by name:
+    after a crash there is nothing else to go by.
+    """
+
+    def prepare(
+        self, hold: TableHold, instant: Instant, metadata: CommitMetadata
+    ) -> Mapping[str, str]:
+        """Write what must be there before the instant completes.
+
+        Return what the commit's extra metadata says about it.
+        """
+
+    def publish(self, hold: TableHold, instant: Instant, completion: Instant) -> None:
+        """Do what can only be done once the instant counts; it counts even if this fails."""
+
+
+@dataclass(slots=True)
+class Attempt:
+    """An instant that this process carries out, and the table as it was when it began.
+
+    An attempt that fails takes its instant off the timeline, unless it `keeps_plan`: then only
+    its files go.
+    """
+
+    storage: Storage
+    clock: Clock
+    config: TableConfig
+    snapshot: Snapshot
+    instant: TimelineInstant
+    fence: Fence
+    heartbeat: Heartbeat = field(repr=False)
+    wait_seconds: float = LOCK_WAIT_SECONDS
+    keeps_plan: bool = False
+    # While the lock is held all along.
+    hold: TableHold | None = field(default=None, repr=False)
+    participants: list[Participant] = field(default_factory=list)
+    completion: Instant | None = field(default=None, init=False)
+    # True while the completed file may or may not exist: then nothing must be undone.
+    in_doubt: bool = field(default=False, init=False)
+
+    @classmethod
+    def start(
+        cls,
+        hold: TableHold,
+        snapshot: Snapshot,
+        instant: TimelineInstant,
+        *,
+        wait_seconds: float = LOCK_WAIT_SECONDS,
+        keeps_plan: bool = False,
+        holds_lock: bool = False,
+    ) -> Self:
+        """Mark a requested instant as under way; with an error, it is as if it never had been.
+
+        `snapshot` is the table without the instant. The heartbeat starts while the lock is held.
+        """
+        owner = hold.clock.new_uuid()
+        heartbeat = Heartbeat(hold.storage, hold.clock, instant.requested, owner)
+        try:
+            heartbeat.start(hold.pulse, holds_lock=holds_lock)
+            if keeps_plan:
+                # An attempt before this one may have died; its tasks can close no file any more.
+                delete_files_of(hold.storage, instant.requested)
+                delete_temp(hold.storage, instant.requested)
+            started = hold.start(instant)
+        except BaseException:
+            _end(hold, heartbeat, instant, keeps_plan=keeps_plan)
+            raise
+        return cls(
+            hold.storage,
+            hold.clock,
+            hold.config,
+            snapshot,
+            started,
+            Fence(hold.storage, instant.requested, owner),
+            heartbeat,
+            wait_seconds,
+            keeps_plan,
+            hold if holds_lock else None,
+        )
+
+    @property
+    def active(self) -> ActiveTimeline:
+        """Return the timeline that the instant is on."""
+        return self.snapshot.commits.active
+
+    def complete(
+        self, metadata: CommitMetadata, touched: Iterable[str], check: Check | None = None
+    ) -> Instant:
+        """Make the result visible; return its completion time.
+
+        `touched` are the partitions that tasks wrote to: files of this instant there that
+        `metadata` does not name were left by attempts that failed or ran twice.
+        """
+        with self.locked() as hold:
+            if not self.heartbeat.close():
+                raise ConflictError(
+                    f"{self.storage.url}: another process rolled back our instant "
+                    f"{self.instant.requested} or took it over; retry"
+                )
+            delete_unnamed(
+                self.storage, self.instant.requested, frozenset(named_files(metadata)), touched
+            )
+            metadata = self._prepare(hold, metadata)
+            if check is not None:
+                # As late as can be: a writer without our lock may be at work.
+                hold.refresh()
+                check(hold)
+            # Not before: an attempt that is refused or undone leaves it as it was.
+            hold.retire_metadata_table()
+            self.config = hold.config
+            self.in_doubt = True
+            try:
+                self.completion = hold.complete(self.instant, metadata.encode())
+            except LakebedError:
+                self.in_doubt = _is_completed(hold, self.instant)
+                raise
+            self._publish(hold, self.completion)
+        return self.completion
+
+    def _prepare(self, hold: TableHold, metadata: CommitMetadata) -> CommitMetadata:
+        told: dict[str, str] = {}
+        for participant in self.participants:
+            told |= participant.prepare(hold, self.instant.requested, metadata)
+        extra = {**(metadata.extra_metadata or {}), **told}
+        return replace(metadata, extra_metadata=extra) if told else metadata
+
+    def _publish(self, hold: TableHold, completion: Instant) -> None:
+        for participant in self.participants:
+            try:
+                participant.publish(hold, self.instant.requested, completion)
+            except LakebedError:
+                log.exception("%s is complete; work after it failed", self.instant.requested)
+
+    @contextmanager
+    def locked(self) -> Iterator[TableHold]:
+        """Hold the table's lock, with the table as it is by now."""
+        if self.hold is not None:
+            yield self.hold
+            return
+        with hold_table(
+            self.storage,
+            self.clock,
+            self.snapshot.commits,
+            # All the work would be for nothing.
+            wait_seconds=max(self.wait_seconds, END_WAIT_SECONDS),
+            clear=False,
+            retires=False,
+        ) as hold:
+            yield hold
+
+
+@contextmanager
+def finishing(attempt: Attempt) -> Iterator[None]:
+    """Undo an attempt unless it completes, also where it is interrupted."""
+    try:
+        yield
+    except NotFoundError as error:
+        # Another process that takes us for dead deletes our files while we work.
+        if not attempt.in_doubt and (conflict := _overtaken(attempt)) is not None:
+            raise conflict from error
+        raise
+    finally:
+        attempt.heartbeat.stop()
+        if attempt.completion is None and not attempt.in_doubt:
+            _undo(attempt)
+        else:
+            _sweep(attempt)
+
+
+def _overtaken(attempt: Attempt) -> ConflictError | None:
+    try:
+        attempt.fence.check()
+    except ConflictError as conflict:
+        return conflict
+    except LakebedError:
+        return None
+    return None
+
+
+def _undo(attempt: Attempt) -> None:
+    try:
+        with attempt.locked() as hold:
+            _end(hold, attempt.heartbeat, attempt.instant, keeps_plan=attempt.keeps_plan)
+    except LakebedError:
+        # The first error matters more; the next writer does it again.
+        log.exception("could not undo %s; the next writer will", attempt.instant.requested)
+
+
+def _end(
+    hold: TableHold, heartbeat: Heartbeat, instant: TimelineInstant, *, keeps_plan: bool
+) -> None:
+    """Delete what an attempt left; under the lock, for another may take the instant over."""
+    heartbeat.stop()
+    try:
+        if keeps_plan:
+            if heartbeat.close():
+                delete_files_of(hold.storage, instant.requested)
+                delete_temp(hold.storage, instant.requested)
+            return
+        found = hold.timeline.find(instant.requested, instant.plan_action)
+        # Another engine may have carried a plan out.
+        over = hold.timeline.is_archived(instant.requested) if not found else found.is_completed
+        if not over:
+            roll_back(hold.storage, hold.active, instant)
+    except LakebedError:
+        # The first error matters more; the next writer does it again.
+        log.exception("could not undo %s; the next writer will", instant.requested)
+
+
+def _sweep(attempt: Attempt) -> None:
+    try:
+        delete_temp(attempt.storage, attempt.instant.requested)
+    except LakebedError:
+        # Temporary runs that stay are swept by the next writer.
+        log.exception("could not delete temporary runs of %s", attempt.instant.requested)
+
+
+def _is_completed(hold: TableHold, instant: TimelineInstant) -> bool:
+    """Return whether an instant may have completed; True where storage does not answer."""
+    try:
+        found = hold.active.load().find(instant.requested, instant.plan_action)
+    except LakebedError:
+        return True
+    return found is not None and found.is_completed
