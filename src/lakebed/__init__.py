@@ -1,7 +1,7 @@
 """Lakebed: LSM tables of sorted Parquet runs for PySpark, on Apache Hudi's table format.
 
-What is behind a name is loaded when the name is first used: importing the package takes
-milliseconds, and a script that only catches errors or asks for help never pays for the rest.
+Names are loaded on first use, so importing the package takes milliseconds: a script that only
+catches errors or prints help does not load pyarrow or Spark.
 """
 
 from importlib import import_module
@@ -74,7 +74,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load what a name of the package stands for."""
+    """Load a public name on first use."""
     if name == "__version__":
         value: Any = _version()
     elif name in _MODULES:
@@ -105,10 +105,12 @@ def local_session(
     *,
     warm_up: bool = True,
 ) -> Any:
-    """Start (or find) a Spark session on this machine, set up for Lakebed.
+    """Start a Spark session on this machine, configured for Lakebed, or return the active one.
 
-    `conf` adds to or overrides the defaults. `warm_up=False` returns before the Python workers
-    are started: quicker for a session that only reads tables without logs.
+    Args: cores: The number of local cores; `"*"` means all. app: The name of the application. conf:
+    Spark settings that add to or override the defaults. warm_up: Start the Python workers before
+    returning. With False the call returns earlier, and the first task that needs a worker waits for
+    it.
     """
     from lakebed.spark.session import local_session as start  # noqa: PLC0415 - pyspark is heavy
 

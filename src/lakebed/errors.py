@@ -1,33 +1,33 @@
 """Every error that Lakebed raises on purpose.
 
-Branch on the five kinds: each says what the caller can do. The message says the
-rest: which thing, what was wanted, what was found.
+Catch one of the five kinds: each tells the caller what to do next. The message names the table,
+file, key or option, what was expected and what was found.
 
 * LakebedError
   x ConflictError        another writer won; read the timeline again and retry
-    + ExistsError        the object is there already
-    + ChangedError       the object is not the version that was read
-    + LockedError        another writer holds the table
-      - TakenError       another process is carrying this plan out
-    + UnfinishedError    a rollback or restore of a dead process must be finished first
+    + ExistsError        the table or object already exists
+    + ChangedError       the object changed since it was read
+    + LockedError        another writer holds the lock of the table
+      - TakenError       another process is executing this plan
+    + UnfinishedError    an interrupted rollback or restore must be completed first
   x UnavailableError     storage did not answer; retry the same call
-  x CorruptError         bytes on storage break the format; stop and look
-    + FileNameError      a name that no Hudi writer makes
-    + ChecksumError      a checksum that does not fit
-  x UnsupportedError     valid Hudi, but a version or feature we do not handle
-    + UnknownFormatError a newer release wrote the file, or it is damaged: the bytes cannot tell
-  x InvalidError         the caller's argument, schema, data or option is wrong
+  x CorruptError         bytes on storage violate the format; stop and investigate
+    + FileNameError      a file name that no Hudi writer produces
+    + ChecksumError      a checksum does not match
+  x UnsupportedError     valid Hudi, but a version or feature that Lakebed does not handle
+    + UnknownFormatError the file was written by a newer release, or is damaged
+  x InvalidError         an argument, schema, option or row of the caller is wrong
     + NotFoundError      the table or object does not exist
-    + OptionError        an option that we do not know, or a value that it cannot take
-    + SchemaError        columns or types that do not fit the table
-    + KeyValueError      a record key, partition or ordering value that no table can hold
+    + OptionError        an option is unknown, or has a wrong value
+    + SchemaError        columns or types do not match the table
+    + KeyValueError      a record key, partition or ordering value that cannot be stored
 
-A DamageWarning, which is no error, says what a read left out because its caller asked for that.
+DamageWarning is not an error: it lists what a read with `on_damage="skip"` left out.
 """
 
 
 class LakebedError(Exception):
-    """The root of all errors of this package."""
+    """The base class of all errors that Lakebed raises."""
 
 
 class ConflictError(LakebedError):
@@ -35,23 +35,23 @@ class ConflictError(LakebedError):
 
 
 class ExistsError(ConflictError):
-    """The object is there already."""
+    """The table or object already exists."""
 
 
 class ChangedError(ConflictError):
-    """The object is not the version that was read."""
+    """The object changed since it was read."""
 
 
 class LockedError(ConflictError):
-    """Another writer holds the table."""
+    """Another writer holds the lock of the table."""
 
 
 class TakenError(LockedError):
-    """Another process is carrying this plan out; leave it to that one."""
+    """Another process is executing this plan; leave it to that process."""
 
 
 class UnfinishedError(ConflictError):
-    """A rollback or restore is half done; it must be finished first."""
+    """An interrupted rollback or restore must be completed first."""
 
 
 class UnavailableError(LakebedError):
@@ -59,34 +59,34 @@ class UnavailableError(LakebedError):
 
 
 class CorruptError(LakebedError):
-    """Bytes on storage break the format; stop and look."""
+    """Bytes on storage violate the format; stop and investigate."""
 
 
 class DamageWarning(UserWarning):
-    """A read left out file slices that are damaged, as its caller asked."""
+    """A read with `on_damage="skip"` left out damaged file slices."""
 
 
 class FileNameError(CorruptError):
-    """A file name that no Hudi writer makes."""
+    """A file name that no Hudi writer produces."""
 
 
 class ChecksumError(CorruptError):
-    """A checksum that does not fit the bytes or names it covers."""
+    """A checksum does not match the bytes or names that it covers."""
 
 
 class UnsupportedError(LakebedError):
-    """Valid Hudi, but a version or feature that we do not handle."""
+    """Valid Hudi, but a version or feature that Lakebed does not handle."""
 
 
 class UnknownFormatError(UnsupportedError):
-    """A version, type or key that no release we know writes: a newer one, or damage."""
+    """A version, type or key that no known release writes: a newer release, or damage."""
 
     def __str__(self) -> str:
         return f"{super().__str__()}; a newer release wrote it, or it is damaged"
 
 
 class InvalidError(LakebedError):
-    """The caller's argument, schema, data or option is wrong."""
+    """An argument, schema, option or row of the caller is wrong."""
 
 
 class NotFoundError(InvalidError):
@@ -94,16 +94,16 @@ class NotFoundError(InvalidError):
 
 
 class OptionError(InvalidError):
-    """An option that we do not know, or a value that it cannot take."""
+    """An option is unknown, or has a wrong value."""
 
 
 class SchemaError(InvalidError):
-    """Columns or types that do not fit the table."""
+    """Columns or types do not match the table."""
 
 
 class KeyValueError(InvalidError):
-    """A record key, partition or ordering value that no table can hold."""
+    """A record key, partition or ordering value that cannot be stored."""
 
 
 DAMAGE_ERRORS = (CorruptError, NotFoundError, UnknownFormatError)
-"""What a file slice raises that is damaged, or may be: who is asked to leaves it out, or ends it."""
+"""The errors that a damaged file slice raises, or one that may be damaged."""

@@ -95,10 +95,22 @@ def test_every_make_target_of_the_documents_exists():
             assert target in known, (page.name, target)
 
 
-def test_every_decision_and_format_page_is_in_the_navigation():
-    listed = (ROOT / "mkdocs.yml").read_text()
-    for page in (ROOT / "docs").rglob("*.md"):
-        assert str(page.relative_to(ROOT / "docs")) in listed
+def test_every_page_is_in_the_navigation_and_in_the_index():
+    docs = ROOT / "docs"
+    pages = {str(page.relative_to(docs)) for page in docs.rglob("*.md")} - {"index.md"}
+    nav = re.findall(r"^ +- (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert set(nav) == pages | {"index.md"}
+    index = re.findall(
+        r"^- \[.+\]\((\S+\.md)\): \S+ .*\.$", (docs / "index.md").read_text(), re.MULTILINE
+    )
+    assert sorted(index) == sorted(pages)
+
+
+def test_the_reference_names_everything_that_the_package_offers():
+    text = (ROOT / "docs" / "api.md").read_text()
+    named = {name.rpartition(".")[2] for name in re.findall(r"^::: (\S+)$", text, re.MULTILINE)}
+    named |= set(vars(errors))
+    assert set(lakebed.__all__) - {"__version__"} <= named
 
 
 def test_the_options_page_is_what_the_code_says():
@@ -129,7 +141,7 @@ def test_a_missing_or_old_java_is_said_in_a_sentence(tmp_path):
 
 
 def loaded_by(statement: str) -> set[str]:
-    """Give the packages that a fresh process has loaded after a statement."""
+    """Return the packages that a fresh process has loaded after a statement."""
     code = f"{statement}; import sys; print(*sorted(m.partition('.')[0] for m in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(done.stdout.split())

@@ -1,4 +1,4 @@
-"""One table, opened: where it lies, what it says of itself, and its newest snapshot."""
+"""One open table: its location, its configuration and its latest snapshot."""
 
 from collections.abc import Callable
 from datetime import date, datetime
@@ -28,7 +28,7 @@ Moment = str | date | datetime
 
 
 class TableHandle(TableServices):
-    """What reads, writes and services of a table share."""
+    """What the reads, writes and services of a table share."""
 
     def __init__(
         self,
@@ -67,17 +67,17 @@ class TableHandle(TableServices):
 
     @property
     def path(self) -> str:
-        """Return where the table lies."""
+        """Return the table's path or URL."""
         return self._storage.url
 
     @property
     def config(self) -> TableConfig:
-        """Return what the table's properties say."""
+        """Return the table's configuration, parsed from its properties."""
         return self._config
 
     @property
     def schema(self) -> pa.Schema:
-        """Return the columns as of the last commit, without the meta columns."""
+        """Return the columns as of the latest commit, without the meta columns."""
         return self._snapshot(None).schema
 
     def _snapshot(self, as_of: Moment | None) -> Snapshot:
@@ -87,20 +87,20 @@ class TableHandle(TableServices):
         if instant is not None and not snapshot.timeline.commits:
             self._check_begun(instant)
         held = self._held
-        # What a snapshot holds follows from these two: files are never changed, and none
-        # comes or goes without an instant.
+        # These two determine a snapshot: files never change, and none is added or removed without
+        # an instant.
         same = held is not None and (held.config, held.timeline) == (
             snapshot.config,
             snapshot.timeline,
         )
-        # A file that was lost may have been brought back from a copy.
+        # A lost file may have been restored from a copy.
         if held is not None and same and not held.was_damaged:
             return held
         self._held, self._sources = snapshot, SourceCache()
         return snapshot
 
     def _check_begun(self, as_of: str) -> None:
-        """Raise InvalidError for a time before the first commit; an empty table has none."""
+        """Raise InvalidError if `as_of` is before the first commit; an empty table has none."""
         commits = self._commits.active.load().commits
         if commits:
             raise InvalidError(
@@ -126,7 +126,7 @@ class TableHandle(TableServices):
         check_writable(self._config)
 
     def _give_up_indexes(self) -> None:
-        """Drop the indexes that Hudi keeps in its metadata table, if the caller said so."""
+        """Drop the indexes in Hudi's metadata table, if the caller allowed it."""
         if not self._gives_up_indexes or not metadata_partitions(load_config(self._storage)):
             return
         with hold_table(

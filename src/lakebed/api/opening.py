@@ -1,4 +1,4 @@
-"""Make a table, or open one that is there."""
+"""Create a table, or open an existing one."""
 
 import logging
 import os
@@ -47,24 +47,38 @@ def create_table(
     merger: Merger | None = None,
     expected_rows: int | None = None,
 ) -> Table:
-    """Make an empty table at `path` and open it.
+    """Create an empty table at `path` and return a handle on it.
 
-    `schema` is a DDL string (`"id BIGINT, v STRING"`), a pyarrow Schema, or rows that have the
-    columns: a pyarrow Table, a pandas or Polars frame, with a session also a DataFrame (or a
-    StructType). A record key is unique within its partition. `buckets` are those of each partition
-    for an index that hashes keys: a number, or "auto", which the first write settles for good from
-    the size and the number of partitions of its rows (of `expected_rows`, where that is given). `properties` takes Hudi's own option names; an
-    unknown one is refused with the nearest name. `storage_options` go to the object store
-    (endpoint, region, keys); `spark` may be None. `merger` is a function of two Arrow batches, the
-    older and the newer version of the same keys, that gives the merged rows; it is not stored,
-    so whoever opens the table brings it along.
+    Args: spark: A Spark session, or None to work in this process on Arrow data. path: An empty or
+    missing folder, as a path or URL (`"s3://bucket/table"`). schema: A DDL string (`"id BIGINT, v
+    STRING"`), a pyarrow Schema, or rows with these columns: a pyarrow Table, a pandas or Polars
+    frame or, with a session, a DataFrame. key: The record key column or columns. A key is unique
+    within its partition. ordering: The columns that decide which of two rows with the same key
+    wins: the greater value, and on a tie the later write. Without ordering the later write wins.
+    partition_by: The partition columns. name: The table's name; by default the last part of `path`.
+    table_type: `"MERGE_ON_READ"` appends upserts as logs, `"COPY_ON_WRITE"` rewrites base files.
+    index: How writes find a key: `"bucket"`, `"consistent_hashing"`, `"simple"` or
+    `"global_simple"`. buckets: The number of buckets per partition for an index that hashes keys.
+    With `"auto"` the first write sets it for good, from the size of its rows. layout: `"lsm_tree"`
+    or `"default"`. table_version: Hudi's table version: 8, 9 or 10. column_groups: Not supported in
+    this release. properties: Hudi options to store with the table; see [Options](options.md).
+    storage_options: Options for the object store, such as endpoint, region and credentials; see
+    [Object stores](storage.md). merger: A function that merges rows: it takes two Arrow batches,
+    the older and the newer version of the same keys, and returns the merged rows. It is not stored:
+    pass it to `open_table` too. expected_rows: The number of rows to size `buckets="auto"` for,
+    instead of the rows of the first write.
 
-    >>> import pyarrow as pa, lakebed
-    >>> schema = pa.schema([("id", pa.int64()), ("city", pa.string())])
-    >>> t = lakebed.create_table(None, "memory://doc/create", schema, key="id")
-    >>> commit = t.insert(pa.table({"id": [2, 1], "city": ["Kyiv", "Oslo"]}))
-    >>> t.read().read_all().to_pydict()
-    {'id': [1, 2], 'city': ['Oslo', 'Kyiv']}
+    Raises: ExistsError: There already is a table at `path`. InvalidError: An argument is wrong, or
+    the folder is not empty. OptionError: A property is unknown (the message names the closest one),
+    or contradicts an argument.
+
+    Example:
+        >>> import pyarrow as pa, lakebed
+        >>> schema = pa.schema([("id", pa.int64()), ("city", pa.string())])
+        >>> t = lakebed.create_table(None, "memory://doc/create", schema, key="id")
+        >>> commit = t.insert(pa.table({"id": [2, 1], "city": ["Kyiv", "Oslo"]}))
+        >>> t.read().read_all().to_pydict()
+        {'id': [1, 2], 'city': ['Oslo', 'Kyiv']}
     """
     engines = Engines(spark)
     if not isinstance(properties or {}, Mapping):
@@ -104,7 +118,7 @@ def make_table(
     clock: Clock,
     merger: Merger | None = None,
 ) -> Table:
-    """Make an empty table of settled properties on an open storage."""
+    """Create an empty table from complete properties on an open storage."""
     _check_empty(storage)
     return Table(storage, create_properties(storage, properties), engines, clock, merger)
 
@@ -116,12 +130,26 @@ def open_table(
     merger: Merger | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> Table:
-    """Open the table at `path`, made by Lakebed or by Apache Hudi.
+    """Open the table at `path`, created by Lakebed or by Apache Hudi.
 
-    `open_table(path)` works in this process, on Arrow; `open_table(spark, path)` on a Spark
-    session. A table whose merge mode is CUSTOM needs its `merger` wherever rows are merged.
-    `properties` count for this handle only: with `hoodie.metadata.enable=false` its first change
-    also drops a record or secondary index that Hudi keeps, on account of which it would be refused.
+    Call it as `open_table(path)` to work in this process on Arrow data, or as `open_table(spark,
+    path)` to work on a Spark session.
+
+    Args: spark: A Spark session, or None; or the path, if that is the only positional argument.
+    path: A path or URL. storage_options: Options for the object store; see [Object
+    stores](storage.md). merger: The custom merge function of a table that was created with one.
+    properties: Options for this handle only. `hoodie.metadata.enable=false` lets writes drop a
+    record or secondary index of Hudi's metadata table, which Lakebed does not maintain; without it
+    such a table cannot be written.
+
+    Raises: NotFoundError: There is no table at `path`. UnsupportedError: The table uses a version
+    or feature that Lakebed does not read.
+
+    Example:
+        >>> import lakebed
+        >>> t = lakebed.create_table(None, "memory://doc/open", "id BIGINT, v STRING", key="id")
+        >>> lakebed.open_table("memory://doc/open").schema.names
+        ['id', 'v']
     """
     if isinstance(spark, (str, os.PathLike)):
         if path is not None:
@@ -143,7 +171,7 @@ def open_as(
     properties: Mapping[str, str] | None = None,
     merger: Merger | None = None,
 ) -> Kind:
-    """Open the table at `path` as a handle of `kind`."""
+    """Open the table at `path` as a handle of class `kind`."""
     engines = Engines(spark)
     gives_up_indexes = _gives_up_indexes(properties)
     place = find_table(_checked_path(path), storage_options)
@@ -196,10 +224,10 @@ def _names(given: str | Sequence[str] | None, what: str) -> tuple[str, ...]:
 
 
 def _check_empty(storage: Storage) -> None:
-    """Reject a folder that holds a table, or anything that a reader could take for data."""
+    """Raise an error if the folder holds a table, or files that a reader could take for data."""
     folders, entries = storage.list_names("")
     held = {entry.path for entry in storage.list(".hoodie")} if ".hoodie" in folders else set()
-    # A creation that failed half-way leaves empty folders, which are no reason to refuse.
+    # A failed creation leaves empty folders, which are harmless.
     folders = [folder for folder in folders if folder != ".hoodie" or held]
     found = [*folders, *(entry.path for entry in entries)]
     if not found:

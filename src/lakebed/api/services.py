@@ -1,4 +1,4 @@
-"""What keeps a table in shape: compaction, clustering, cleaning, archiving, going back, checking, mending."""
+"""The table services that users call: compaction, cleaning, savepoints, verify, repair."""
 
 import logging
 from abc import ABC, abstractmethod
@@ -55,36 +55,36 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What can be mended, and what was; None if nothing was done."""
+    """The repairs that were planned, and what was done; `done` is None if nothing was."""
 
     plan: RepairPlan
     done: Repaired | None
 
     def __str__(self) -> str:
-        """Return a sentence or two."""
+        """Return what was done, or else the plan."""
         return str(self.plan) if self.done is None else str(self.done)
 
 
 class TableServices(ABC):
-    """The services of a table; `Table` says where it lies.
+    """The table services; subclasses supply the table that they work on.
 
-    `options` of a call are Hudi's, and count for that call instead of the table's own.
+    `options` of a call are Hudi options that override the table's own for that call.
     """
 
     @abstractmethod
     def _target(self) -> WriteTarget:
-        """Return the table and who does the work."""
+        """Return the table and the executor that runs the tasks."""
 
     @abstractmethod
     def _now(self) -> Snapshot:
-        """Return the table as it is now."""
+        """Return the current snapshot."""
 
     @abstractmethod
     def _partition_path(self, given: str | Mapping[str, object]) -> str:
-        """Spell a partition that a caller named."""
+        """Return the path of a partition given as a path or as column values."""
 
     def _act(self, work: Callable[[WriteTarget], Result]) -> Result:
-        """Change the table; a rollback or restore that was left half done is finished first."""
+        """Run `work` on the table, after completing an interrupted rollback or restore."""
         target = watched_target(self._target())
         try:
             return work(target)
@@ -100,11 +100,14 @@ class TableServices(ABC):
         force: bool = True,
         options: Mapping[str, str] | None = None,
     ) -> Scheduled | None:
-        """Plan a compaction for `compact` of this or another process; None if nothing needs one.
+        """Plan a compaction for `compact` to execute, here or in another process.
 
-        `mode` is `full` (logs and base file become a new base file), `log` (logs become one
-        log) or `hybrid` (per file group what pays more). Without `force` only if it is due by
-        the table's trigger.
+        Args: mode: `"full"` merges logs and base file into a new base file, `"log"` merges the logs
+        into one log, and `"hybrid"` chooses per file group whichever costs less. force: Plan now.
+        With False, plan only if the table's compaction trigger is due. options: Hudi options for
+        this call.
+
+        Returns: The plan and its instant, or None if no file group needs a compaction.
         """
 
         def work(target: WriteTarget) -> Scheduled | None:
@@ -120,9 +123,14 @@ class TableServices(ABC):
         *,
         options: Mapping[str, str] | None = None,
     ) -> tuple[Compaction, ...]:
-        """Compact: carry out the plan `instant`, or plan anew and carry out all that is planned.
+        """Execute the compaction plan `instant`, or plan one and execute all pending plans.
 
-        Readers and writers go on meanwhile. A plan that another process is at is left to it.
+        Readers and writers are not blocked. A plan that another process is executing is skipped.
+
+        Args: mode: As for `schedule_compaction`. instant: The plan to execute, as
+        `schedule_compaction` returned it. options: Hudi options for this call.
+
+        Returns: One result for each plan that was executed; empty if nothing needed compaction.
         """
         with showing("compact"):
             if instant is not None:
@@ -139,7 +147,7 @@ class TableServices(ABC):
             except LockedError:
                 raise
             except ConflictError:
-                # Another process was faster, unless the plan is there still.
+                # Another process completed the plan, unless it is still pending.
                 if pending in pending_compactions(self._now()):
                     raise
 
@@ -149,12 +157,16 @@ class TableServices(ABC):
         partitions: Sequence[str | Mapping[str, object]] | None = None,
         options: Mapping[str, str] | None = None,
     ) -> Clustering | None:
-        """Merge small file groups into large ones, each with a range of keys of its own.
+        """Merge small file groups into larger ones with disjoint key ranges.
 
-        `partitions` are paths or dicts of column values, None is all. Tables with a bucket index
-        are refused: they are sorted already. One call does up to
-        `hoodie.clustering.plan.strategy.max.num.groups` portions, None says that nothing is left.
-        A writer that changes rows of these file groups meanwhile is refused and may try again.
+        For tables with a simple index; tables with a bucket index are already sorted, and rejected.
+        A writer that changes rows in the same file groups meanwhile gets a ConflictError.
+
+        Args: partitions: Paths or dicts of column values; None means all partitions. options: Hudi
+        options for this call. `hoodie.clustering.plan.strategy.max.num.groups` bounds the work of
+        one call.
+
+        Returns: What was clustered, or None if nothing is left to do.
         """
         if isinstance(partitions, (str, Mapping)):
             partitions = [partitions]
@@ -167,9 +179,11 @@ class TableServices(ABC):
             return self._act(work)
 
     def clean(self, *, options: Mapping[str, str] | None = None) -> Clean | None:
-        """Delete file versions that no retained instant and no savepoint needs.
+        """Delete file versions that no retained commit and no savepoint needs.
 
-        None says that there are none; the log says why.
+        Args: options: Hudi options for this call, such as `hoodie.clean.commits.retained`.
+
+        Returns: What was deleted, or None if there was nothing to delete; the log says why.
         """
 
         def work(target: WriteTarget) -> Clean | None:
@@ -183,22 +197,35 @@ class TableServices(ABC):
             return self._act(work)
 
     def archive(self, *, options: Mapping[str, str] | None = None) -> Archive | None:
-        """Move old instants from the active timeline to the archived one."""
+        """Move old instants from the active timeline to the archived timeline.
+
+        Args: options: Hudi options for this call, such as `hoodie.keep.min.commits`.
+
+        Returns: What was moved, or None if nothing was due.
+        """
         return self._act(lambda target: archive(target, ArchiveOptions.of(_with(target, options))))
 
     def run_services(self) -> tuple[Done, ...]:
-        """Do everything that is due: compaction, cleaning, archiving."""
+        """Run the services that are due: compaction, cleaning and archiving."""
         return self._act(run_due)
 
     def rollback(self, instant: str, *, delete_plan: bool = False) -> Rollback:
-        """Take an instant back, pending or the last completed one, with all that it wrote."""
+        """Roll back a pending instant or the latest commit, and delete the files it wrote.
+
+        Args: instant: The instant to roll back. delete_plan: For a pending compaction or
+        clustering, delete its plan as well; otherwise the plan stays, to be executed again.
+        """
         name = _checked(instant)
         return self._act(lambda target: rollback(target, name, delete_plan=delete_plan))
 
     def savepoint(
         self, instant: str | None = None, *, user: str = "", comment: str = ""
     ) -> Savepoint:
-        """Keep a commit, by default the last, from being cleaned, until the savepoint is deleted."""
+        """Protect a commit from cleaning until its savepoint is deleted.
+
+        Args: instant: The commit; None means the latest. user: Recorded with the savepoint.
+        comment: Recorded with the savepoint.
+        """
         return self._act(lambda target: savepoint(target, instant, user, comment))
 
     def savepoints(self) -> tuple[Savepoint, ...]:
@@ -206,14 +233,16 @@ class TableServices(ABC):
         return savepoints(self._now())
 
     def delete_savepoint(self, instant: str) -> None:
-        """Let a savepoint go; the table is not changed by that."""
+        """Delete a savepoint; its files may then be cleaned. The table's rows do not change."""
         name = _checked(instant)
         self._act(lambda target: delete_savepoint(target, name))
 
     def verify(self, *, quick: bool = False) -> Report:
-        """Check all that can be checked and say in words what is wrong; nothing is changed.
+        """Check the table and report every problem found, without changing anything.
 
-        `quick` looks at names, sizes and footers; otherwise every key is read, too.
+        Args: quick: Check names, sizes and footers only. Otherwise every key is read as well.
+
+        Returns: The findings; `print` the report to read them.
         """
         target = self._target()
         with showing("verify"):
@@ -233,12 +262,15 @@ class TableServices(ABC):
         drop_lost: bool = False,
         keep_readable: bool = False,
     ) -> Repair:
-        """Mend what can be mended: what `verify` found now, or a plan that was shown before.
+        """Repair what can be repaired: what `verify` finds now, or a plan made earlier.
 
-        With `dry_run` the plan is made and nothing is done. Nothing that a commit names is ever
-        deleted. With `drop_lost` each file slice that lacks a file, or whose files cannot be
-        read, is ended by a commit of its own: its rows are given up, or with `keep_readable`
-        those that can still be read are kept, which may be stale. Every page is read for that.
+        A file that a commit refers to is never deleted.
+
+        Args: plan: A plan that an earlier call with `dry_run=True` returned. dry_run: Return the
+        plan without executing it. drop_lost: Also remove each file slice that misses a file or
+        cannot be read, in a commit of its own. Its rows are lost. This reads every page of every
+        file. keep_readable: With `drop_lost`, keep those rows of such a slice that can still be
+        read; they may be stale.
         """
         if keep_readable and not drop_lost:
             raise InvalidError("keep_readable: say drop_lost=True, too; it ends damaged slices")
@@ -261,10 +293,12 @@ class TableServices(ABC):
         return Repair(chosen, done)
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
-        """Change what a table does by itself, or how its writers share it; see docs/options.md.
+        """Change table options that steer services, locks, concurrency and file sizes.
 
-        Only what steers services, locks and concurrency, and file sizes: what rows, keys and
-        files are is settled when a table is created (or by `upgrade`).
+        Options that define rows, keys or files are fixed when the table is created, or changed by
+        `upgrade`; see [Options](options.md).
+
+        Raises: OptionError: An option is unknown, fixed, or has a wrong value.
         """
         check_options(properties)
         for name in properties:
@@ -282,17 +316,25 @@ class TableServices(ABC):
     def upgrade(
         self, to: int | None = None, layout: str | None = None, *, dry_run: bool = False
     ) -> Upgrade:
-        """Move to a newer table version or another layout; `dry_run` only says what it rewrites."""
+        """Move the table to a newer table version or to another layout.
+
+        Args: to: The table version; None keeps it. layout: `"lsm_tree"` or `"default"`; None keeps
+        the layout. dry_run: Return what would be rewritten, and change nothing.
+        """
         return self._act(lambda target: upgrade(target, to, layout, dry_run=dry_run))
 
     def downgrade(
         self, to: int | None = None, layout: str | None = None, *, dry_run: bool = False
     ) -> Upgrade:
-        """Move to an older table version or another layout; `dry_run` only says what it rewrites."""
+        """Move the table to an older table version or to another layout.
+
+        Args: to: The table version; None keeps it. layout: `"lsm_tree"` or `"default"`; None keeps
+        the layout. dry_run: Return what would be rewritten, and change nothing.
+        """
         return self._act(lambda target: downgrade(target, to, layout, dry_run=dry_run))
 
     def restore(self, savepoint: str) -> Restore:
-        """Go back to a savepoint for good: everything after it is taken back."""
+        """Restore the table to a savepoint: all later commits are rolled back for good."""
         return restore(self._target(), _checked(savepoint))
 
 

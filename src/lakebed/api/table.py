@@ -1,4 +1,4 @@
-"""A table, opened: what users call."""
+"""`Table`: the handle on which users call reads."""
 
 import warnings
 from collections.abc import Sequence
@@ -27,7 +27,11 @@ _READ_MODES = ("snapshot", "read_optimized", "cdc")
 
 
 class Table(TableWrites):
-    """One table. Every call looks at storage anew, so it sees what others committed."""
+    """A handle on one table. Each call looks at storage again, so it sees new commits at once.
+
+    Do not construct it: `create_table` and `open_table` return one. With a Spark session, reads
+    return DataFrames; without one, Arrow streams.
+    """
 
     def read(
         self,
@@ -39,23 +43,38 @@ class Table(TableWrites):
         mode: str = "snapshot",
         on_damage: str = "fail",
     ) -> Any:
-        """Return the rows: a DataFrame, or without a session a pyarrow RecordBatchReader.
+        """Return the rows as a DataFrame, or without a Spark session as a RecordBatchReader.
 
-        `columns` may name meta columns (`_hoodie_commit_time`, ...); None means all columns of
-        the table. `where` is a SQL predicate. `as_of` is an instant, a date or timestamp text
-        (to the end of its second) or a datetime, in the table's time zone (UTC for tables that
-        we make) unless it carries its own, or seconds or milliseconds since 1970 as text: the
-        commits that had begun by then.
+        A snapshot read by default: one row per key, as of the latest commit. Rows come in no
+        particular order.
 
-        With `since` or `until`, moments in the same forms, only rows that the commits wrote
-        which were completed after `since` and not after `until`; "earliest" begins with the
-        first. With mode="cdc" what these commits changed: `op` (i, u or d), `ts_ms` (the
-        instant of the commit), `before` and `after`, structs of `columns` or null. Rows come in
-        no given order, but the changes of one key in one partition as they happened.
+        Args: columns: Columns to return, meta columns (`_hoodie_commit_time`, ...) included. None
+        returns all columns of the table. where: A SQL predicate, such as `"amount > 10 AND city =
+        'Oslo'"`; see [Predicates](where.md). as_of: Read the table as it was: only commits that had
+        started by then count. An instant, a date or timestamp string, a datetime, or seconds or
+        milliseconds since 1970 as a string. Values without a time zone are in the table's time
+        zone, UTC by default. since: Return only rows written by commits completed after this time,
+        in the same forms as `as_of`. `"earliest"` starts with the first commit. until: Return only
+        rows written by commits completed up to this time. mode: `"snapshot"`; `"read_optimized"`
+        for base files without their logs; or `"cdc"` for the changes themselves: `op` (i, u or d),
+        `ts_ms` (the commit's instant), `before` and `after` (structs of `columns`, or null). The
+        changes of one key arrive in the order in which they happened. on_damage: `"fail"` raises if
+        a file the read needs is missing or damaged. `"skip"` leaves out damaged file slices and
+        issues a DamageWarning that lists them; this reads every slice twice.
 
-        A file that is lost or damaged fails the read if its rows may be wanted. With
-        on_damage="skip" the file slices that are damaged are left out whole, and a DamageWarning
-        says which; every slice is read twice for that.
+        Raises: InvalidError: An argument is wrong, or arguments exclude each other.
+        UnsupportedError: The predicate uses SQL that Lakebed does not evaluate. CorruptError: A
+        file is damaged. A file that is missing raises NotFoundError.
+
+        Example:
+            >>> import pyarrow as pa, lakebed
+            >>> t = lakebed.create_table(None, "memory://doc/read", "id BIGINT, v STRING", key="id")
+            >>> first = t.insert(pa.table({"id": [1, 2], "v": ["a", "b"]}))
+            >>> second = t.upsert(pa.table({"id": [2], "v": ["c"]}))
+            >>> t.read(where="id = 2").read_all().to_pylist()
+            [{'id': 2, 'v': 'c'}]
+            >>> t.read(as_of=first.instant).read_all().num_rows
+            2
         """
         if mode not in _READ_MODES:
             raise UnsupportedError(f"mode={mode!r}: want one of {', '.join(_READ_MODES)}")
@@ -83,8 +102,12 @@ class Table(TableWrites):
         return self._engines.read(scan)
 
     def count(self, where: str | None = None, as_of: Moment | None = None) -> int:
-        """Return the number of rows, of those that fulfil `where`."""
-        # Where no column is needed, the narrowest way is one that every row has anyway.
+        """Return the number of rows, or of those that match `where`.
+
+        Args: where: A SQL predicate, as for `read`. as_of: Count the rows of the table as it was
+        then, as for `read`.
+        """
+        # Read the first column only: counting needs no particular one, and every row has it.
         first = self._snapshot(as_of).schema.names[:1]
         return self._engines.main.count(self.read(first, where, as_of))
 
@@ -97,7 +120,7 @@ class Table(TableWrites):
         until: Moment | None = None,
         mode: str = "snapshot",
     ) -> pa.Table:
-        """Return the rows as a pyarrow Table in memory; the arguments are those of `read`."""
+        """Return the rows as a pyarrow Table in memory; takes the arguments of `read`."""
         return self._engines.main.collected(self.read(columns, where, as_of, since, until, mode))
 
     def to_pandas(
@@ -109,7 +132,7 @@ class Table(TableWrites):
         until: Moment | None = None,
         mode: str = "snapshot",
     ) -> Any:
-        """Return the rows as a pandas DataFrame in memory; the arguments are those of `read`."""
+        """Return the rows as a pandas DataFrame in memory; takes the arguments of `read`."""
         return self.to_arrow(columns, where, as_of, since, until, mode).to_pandas()
 
     def lookup(
@@ -118,11 +141,22 @@ class Table(TableWrites):
         columns: Sequence[str] | None = None,
         as_of: Moment | None = None,
     ) -> pa.Table:
-        """Return the rows with these keys, without a Spark job: dicts of the key columns.
+        """Return the rows with the given keys as a pyarrow Table, without starting a Spark job.
 
-        Keys of a partitioned table are found fastest with the partition columns in the dict;
-        without them every partition is searched. Thousands of keys at once are one sorted pass
-        over each file group. A key that is not there gives no row; rows come in no given order.
+        A key that the table does not hold yields no row. Rows come in no particular order.
+        Thousands of keys at once cost one sorted pass over each file group.
+
+        Args: keys: Dicts of the key columns, or plain values where the key is one column. In a
+        partitioned table, add the partition columns to the dicts: otherwise every partition is
+        searched. columns: Columns to return; None returns all. as_of: Look keys up in the table as
+        it was then, as for `read`.
+
+        Example:
+            >>> import pyarrow as pa, lakebed
+            >>> t = lakebed.create_table(None, "memory://doc/lookup", "id BIGINT, v STRING", key="id")
+            >>> commit = t.insert(pa.table({"id": [1, 2], "v": ["a", "b"]}))
+            >>> t.lookup([{"id": 2}, {"id": 3}]).to_pylist()
+            [{'id': 2, 'v': 'b'}]
         """
         snapshot = self._snapshot(as_of)
         names = checked_columns(columns, snapshot.schema)
@@ -139,19 +173,19 @@ class Table(TableWrites):
         return pa.concat_tables(found) if found else scan.empty()
 
     def history(self) -> pa.Table:
-        """Return every instant of the timeline, newest first, with what it wrote."""
+        """Return every instant of the timeline, newest first, and what it wrote."""
         return history_table(self._snapshot(None))
 
     def files(self, as_of: Moment | None = None) -> pa.Table:
-        """Return every data file that a read at this moment uses."""
+        """Return the data files that a read uses: partition, level, size and path."""
         return files_table(self._snapshot(as_of))
 
     def describe(self) -> Description:
-        """Return what the table is and holds; `print` the result to read it."""
+        """Return the table's settings and size; `print` the result to read it."""
         return describe(self._snapshot(None))
 
     def layers(self, as_of: Moment | None = None) -> Layers:
-        """Return the layers of each file group; `print` the result to see them drawn."""
+        """Return the files of each file group by level; `print` the result to see them drawn."""
         return layers_of(self._snapshot(as_of).slices)
 
     def _read_range(
@@ -162,7 +196,7 @@ class Table(TableWrites):
         until: Moment | None,
         mode: str,
     ) -> Any:
-        """Return the rows that the commits of a range wrote, or what they changed."""
+        """Return the rows that a range of commits wrote, or with mode="cdc" what they changed."""
         if mode == "read_optimized":
             raise InvalidError(
                 "mode='read_optimized' reads base files alone, which do not hold all that was "

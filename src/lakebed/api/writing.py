@@ -1,4 +1,4 @@
-"""What changes the rows of a table."""
+"""The writes of a table: each call is one commit."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -59,15 +59,25 @@ class TableWrites(TableHandle):
         index: str | None = None,
         buckets: int | None = None,
     ) -> Commit:
-        """Load `rows`, a DataFrame or any Arrow stream, as base files sorted by record key.
+        """Load `rows` as base files sorted by record key: the fastest way to fill a table.
 
-        A key that comes several times, or is in the file group already, is resolved by the
-        table's merge mode.
+        Rows with the same key, in `rows` or in the file group they go to, are merged by the table's
+        merge mode.
 
-        With `evolve` new columns and wider types become the table's, else they are refused. With
-        `fill_missing` a column that `rows` do not bring is null, where it may be, else that is
-        refused. `index` and `buckets` are only needed at the first write to a table that another
-        engine made and that does not say how its writer finds a key.
+        Args: rows: A Spark DataFrame, or anything that exports an Arrow stream (pyarrow, pandas,
+        Polars). evolve: Add new columns and widen types of the table to match `rows`. Otherwise
+        such rows are rejected. fill_missing: Write nulls into columns of the table that `rows` do
+        not have. Otherwise such rows are rejected. index: How writes find a key: `"bucket"`,
+        `"consistent_hashing"`, `"simple"` or `"global_simple"`. Only needed for the first write to
+        a table that another engine created and whose properties name no index. buckets: The number
+        of buckets for such an index that hashes keys.
+
+        Returns: What the write did: `print` it for a sentence. `instant` names the commit for
+        `as_of`.
+
+        Raises: SchemaError: Columns or types do not match the table. KeyValueError: A key,
+        partition or ordering value is missing or cannot be stored. ConflictError: Another writer
+        changed the same file groups; nothing was written.
         """
         return self._write(
             BULK_INSERT, rows, Intake(evolve, fill_missing), self._named_index(index, buckets)
@@ -82,9 +92,10 @@ class TableWrites(TableHandle):
         index: str | None = None,
         buckets: int | None = None,
     ) -> Commit:
-        """Add `rows`; no key is looked up outside the file group that it belongs to.
+        """Add `rows`; a key is only compared with rows of the file group that it maps to.
 
-        `evolve`, `fill_missing`, `index` and `buckets` are those of `bulk_insert`.
+        The arguments, result and errors are those of `bulk_insert`. Use `upsert` if the rows may
+        replace rows that an index other than `"bucket"` must look up.
         """
         return self._write(
             INSERT, rows, Intake(evolve, fill_missing), self._named_index(index, buckets)
@@ -99,23 +110,34 @@ class TableWrites(TableHandle):
         index: str | None = None,
         buckets: int | None = None,
     ) -> Commit:
-        """Add `rows`, or replace those with the same key where the merge mode says so.
+        """Add `rows`; where the table already holds a key, the merge mode decides which row wins.
 
-        On a merge-on-read table this appends a sorted run to each file group that it touches; on a
+        On a merge-on-read table this appends a sorted log to each file group that it touches; on a
         copy-on-write table it rewrites their base files. A row with `_hoodie_is_deleted` true, or
-        with the table's delete marker, deletes its key. `evolve`, `fill_missing`, `index` and
-        `buckets` are those of `bulk_insert`.
+        with the table's own delete marker, deletes its key. The arguments, result and errors are
+        those of `bulk_insert`.
+
+        Example:
+            >>> import pyarrow as pa, lakebed
+            >>> t = lakebed.create_table(None, "memory://doc/upsert", "id BIGINT, v STRING", key="id")
+            >>> first = t.upsert(pa.table({"id": [1, 2], "v": ["a", "b"]}))
+            >>> second = t.upsert(pa.table({"id": [2, 3], "v": ["B", "c"]}))
+            >>> sorted(row["v"] for row in t.to_arrow().to_pylist())
+            ['B', 'a', 'c']
         """
         return self._write(
             UPSERT, rows, Intake(evolve, fill_missing), self._named_index(index, buckets)
         )
 
     def update_columns(self, rows: object, *, evolve: bool = False) -> Commit:
-        """Change some columns: `rows` bring the key (partition, ordering) and the columns to set.
+        """Set some columns of existing rows; all other columns keep their values.
 
-        All other columns keep their values. A key that the table does not hold becomes a row
-        with nulls in the columns that did not come. With `evolve` new columns and wider types
-        become the table's.
+        A key that the table does not hold is added, with nulls in the columns that `rows` lack.
+
+        Args: rows: The key columns, the partition and ordering columns if the table has them, and
+        the columns to set. evolve: Add new columns and widen types of the table to match `rows`.
+
+        Raises: UnsupportedError: The table has a custom merger, which merges whole rows only.
         """
         if self._merger is not None:
             raise UnsupportedError(
@@ -124,11 +146,20 @@ class TableWrites(TableHandle):
         return self._write(UPDATE_COLUMNS, rows, Intake(evolve))
 
     def delete(self, keys: object | None = None, *, where: str | None = None) -> Commit:
-        """Delete rows by key, or all that fulfil a predicate.
+        """Delete rows by key, or all rows that match a predicate.
 
-        `keys` are dicts of the key columns, a DataFrame or an Arrow stream that has them; other
-        columns do not matter. A dict without the partition columns names the rows of all
-        partitions, as for `lookup`. A key that is not there is no error, and is not counted.
+        Args: keys: Dicts of the key columns, or a DataFrame or Arrow stream that has those columns;
+        other columns are ignored. A dict without the partition columns deletes the key in every
+        partition. A key that the table does not hold is ignored. where: A SQL predicate, as for
+        `read`. Give either `keys` or `where`.
+
+        Example:
+            >>> import pyarrow as pa, lakebed
+            >>> t = lakebed.create_table(None, "memory://doc/delete", "id BIGINT, v STRING", key="id")
+            >>> first = t.insert(pa.table({"id": [1, 2, 3], "v": ["a", "b", "c"]}))
+            >>> by_key, by_predicate = t.delete([{"id": 1}]), t.delete(where="v = 'c'")
+            >>> t.to_arrow().to_pylist()
+            [{'id': 2, 'v': 'b'}]
         """
         if (keys is None) == (where is None):
             raise InvalidError("delete: want either keys or where=<predicate>")
@@ -152,18 +183,21 @@ class TableWrites(TableHandle):
         evolve: bool = False,
         fill_missing: bool = False,
     ) -> Commit:
-        """Replace the partitions that `rows` touch, or the whole table, by `rows`.
+        """Replace the partitions that `rows` fall into, or the whole table, with `rows`.
 
-        A table without partitions is one partition. `evolve` and `fill_missing` are those of
-        `bulk_insert`.
+        Args: rows: The new rows. whole_table: Replace all partitions, including those that `rows`
+        do not fall into. A table without partition columns is always replaced as a whole. evolve:
+        As for `bulk_insert`. fill_missing: As for `bulk_insert`.
         """
         operation = INSERT_OVERWRITE_TABLE if whole_table else INSERT_OVERWRITE
         return self._write(operation, rows, Intake(evolve, fill_missing))
 
     def delete_partitions(self, partitions: Sequence[str | Mapping[str, object]]) -> Commit:
-        """Delete whole partitions, each given by its path or as a dict of column values.
+        """Delete whole partitions.
 
-        One that is not there is refused, and nothing is deleted.
+        Args: partitions: Each one a path (`"2026-11-15"`) or a dict of partition column values.
+
+        Raises: NotFoundError: One of them does not exist; nothing is deleted.
         """
         paths = self._partition_paths(partitions)
 
@@ -201,18 +235,18 @@ class TableWrites(TableHandle):
         return commit
 
     def drop_column(self, name: str) -> Commit:
-        """Take a column out of the table, in a commit that writes no file.
+        """Remove a column from the table, in a commit that writes no data file.
 
-        Files keep its values until they are rewritten, and reads before this commit show them. So
-        a dropped name cannot be taken by a new column, except by an insert_overwrite of the
-        whole table. Columns of the key, the partition or the ordering stay.
+        Files keep the values until they are rewritten, and reads as of an earlier commit still show
+        them. A new column can take the name only after an `insert_overwrite` of the whole table.
+        Key, partition and ordering columns cannot be dropped.
         """
         self._check_writable()
         commit, self._config = self._act(lambda target: execute_drop_column(target, name))
         return commit
 
     def rename_column(self, old: str, new: str) -> Commit:
-        """Raise UnsupportedError: the files of a Hudi table hold columns by name."""
+        """Raise UnsupportedError: files of a Hudi table identify columns by name."""
         raise UnsupportedError(
             f"rename_column({old!r}, {new!r}): Hudi's format finds the columns of a file by name, so the "
             "rows of older files would lose their values; Hudi's own renaming needs the column ids of "
@@ -251,7 +285,7 @@ class TableWrites(TableHandle):
                 return commit
 
     def _matching(self, where: str) -> Source:
-        """Return the keys of the rows that match `where` when the write begins, under its lock."""
+        """Return the keys of the rows that match `where` when the write starts, under its lock."""
         snapshot = self._snapshot(None)
         names = dict.fromkeys((*self._config.record_key_fields, *self._config.partition_fields))
         schema = key_schema(snapshot.schema, names)
@@ -259,7 +293,7 @@ class TableWrites(TableHandle):
         def scan(snapshot: Snapshot) -> Scan:
             return plan_scan(snapshot, list(names), where, self._merger)
 
-        # A predicate that is wrong shows before the write begins.
+        # Reject a wrong predicate before the write starts.
         present = scan(snapshot)
         self._engines.main.check(present)
         return replace(self._engines.scanned(schema, scan, present), where=where)
@@ -276,7 +310,7 @@ class TableWrites(TableHandle):
                 f"partition {dict(given)!r}: want a value for each of {', '.join(fields) or 'none'}"
             )
         if not fields:
-            return ""  # a table without partitions is one
+            return ""  # a table without partition columns is one partition
         row = keys_to_table([given], key_schema(schema, fields))
         batch = row.combine_chunks().to_batches()[0]
         return str(partition_column(batch, self._config)[0])
@@ -288,7 +322,7 @@ class TableWrites(TableHandle):
 
 
 def _some(partitions: Sequence[str]) -> str:
-    """Name a few partitions."""
+    """Return the first few partitions as a string."""
     shown = ", ".join(map(repr, partitions[:_SHOWN]))
     left = len(partitions) - _SHOWN
     return f"{shown} and {left} more" if left > 0 else shown or "none"
