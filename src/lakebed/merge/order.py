@@ -4,7 +4,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.merge import tree
 from lakebed.merge.arrays import Ints, int64_array, to_bools, to_numpy
 from lakebed.merge.rule import Merger, MergeRule
@@ -29,11 +28,11 @@ def sort_rows(
         rows = rows.take(int64_array(subset))
     schema = pa.schema([field for field in rows.schema if field.name != FLAGS])
     check_rule(rule, schema)
-    part = to_part(rows, schema, Run("rows", ()))
+    part = to_part(rows, schema, Run("rows", ()), rule.key)
     flagged = FLAGS in rows.schema.names
     merged = resolve(
         [part],
-        _order(rows.column(RECORD_KEY)),
+        _order(rows.column(rule.key)),
         rule,
         keep_deletes=flagged,
         kernel=tree.use_kernel(0),
@@ -52,14 +51,14 @@ def sort_positions(
     both.
     """
     check_rule(rule, rows.schema)
-    names = [RECORD_KEY, *rule.ordering_fields]
+    names = [rule.key, *rule.ordering_fields]
     picked = rows.select([*names, FLAGS] if FLAGS in rows.schema.names else names)
     if subset is not None:
         picked = picked.take(int64_array(subset))
-    order = _order(picked.column(RECORD_KEY))
+    order = _order(picked.column(rule.key))
     found = order.positions
     if rule.is_associative:
-        part = to_part(picked, picked.select(names).schema, Run("rows", ()))
+        part = to_part(picked, picked.select(names).schema, Run("rows", ()), rule.key)
         found = choose([part], order, rule, kernel=tree.use_kernel(0)).winners
     return found if subset is None else subset[found]
 

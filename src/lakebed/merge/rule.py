@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakebed.format.names.meta_columns import RECORD_KEY
+
 # A user's own merge: (older, newer), aligned by key and of one schema, to the merged rows.
 Merger = Callable[[pa.RecordBatch, pa.RecordBatch], pa.RecordBatch]
 
@@ -47,6 +49,9 @@ class MergeRule:
     `logs_first` they are resolved as Apache Hudi 1.2 does it: the logs of a slice are folded among
     themselves before they meet the base file, a row that loses gives what a partial winner lacks,
     and a delete without an ordering value outlasts one that has it.
+
+    `key` names the column by whose bytes, of strings their UTF-8, rows are ordered; rows that have
+    it in common are versions of one another.
     """
 
     ordering_fields: tuple[str, ...] = ()
@@ -54,6 +59,7 @@ class MergeRule:
     fill: Fill | None = None
     natural_deletes: bool = False
     logs_first: bool = False
+    key: str = RECORD_KEY
 
     @property
     def loser_gives(self) -> bool:

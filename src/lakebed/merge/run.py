@@ -22,7 +22,7 @@ COMMIT_TIME_DELETE = DELETED | BARRIER | OPEN
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Batches in ascending order of the bytes of `_hoodie_record_key`.
+    """Batches in ascending order of the bytes of their key column, see `MergeRule.key`.
 
     A key may come more than once, oldest version first, also across two batches. `name` is
     what errors call the run: a file, and the offset of a block in it. In a partial run a column

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakebed.errors import CorruptError, InvalidError, UnsupportedError
-from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
+from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME
 from lakebed.merge.arrays import Bytes, Ints, int64_array, to_numpy, uint8_array
 from lakebed.merge.custom import Repeated, merge_rounds
 from lakebed.merge.fill import fill_classes, stand_in
@@ -49,8 +49,8 @@ class Standing:
     flags: Bytes | None
 
 
-def to_part(batch: pa.RecordBatch, schema: pa.Schema, run: Run) -> Part:
-    """Return `batch` with the columns of `schema`, null for what it lacks."""
+def to_part(batch: pa.RecordBatch, schema: pa.Schema, run: Run, key: str) -> Part:
+    """Return `batch` with the columns of `schema`, null for what it lacks; `key` must be there."""
     what = run.name
     columns = []
     lacks = []
@@ -66,10 +66,10 @@ def to_part(batch: pa.RecordBatch, schema: pa.Schema, run: Run) -> Part:
                 f"{what}: column {field.name!r}: want {field.type}, found {column.type}"
             )
         columns.append(column)
-    if RECORD_KEY in lacks:
-        raise InvalidError(f"{what}: column {RECORD_KEY!r} is missing; have {', '.join(names)}")
-    if nulls := batch.column(RECORD_KEY).null_count:
-        raise CorruptError(f"{what}: want a record key in every row, found {nulls} rows with none")
+    if key in lacks:
+        raise InvalidError(f"{what}: column {key!r} is missing; have {', '.join(names)}")
+    if nulls := batch.column(key).null_count:
+        raise CorruptError(f"{what}: want a {key!r} in every row, found {nulls} rows with none")
     rows = pa.RecordBatch.from_arrays(columns, schema=schema)
     lacking = frozenset(lacks) if run.partial else frozenset()
     return Part(rows, _flags(batch, what), lacking, run.yields, run.repeats)
@@ -77,7 +77,7 @@ def to_part(batch: pa.RecordBatch, schema: pa.Schema, run: Run) -> Part:
 
 def check_rule(rule: MergeRule, schema: pa.Schema) -> None:
     """Reject a schema that lacks the key or an ordering field: no version could be chosen."""
-    for name in (RECORD_KEY, *rule.ordering_fields):
+    for name in (rule.key, *rule.ordering_fields):
         if name not in schema.names:
             raise InvalidError(f"merge: column {name!r} is missing; have {', '.join(schema.names)}")
 
@@ -215,7 +215,7 @@ def _take(
         if deleted is not None and kept:
             columns |= _columns(table, kept, np.where(deleted, winners, rows))
     if deleted is not None:
-        columns |= _columns(table, [RECORD_KEY], winners)
+        columns |= _columns(table, [rule.key], winners)
     batch = pa.RecordBatch.from_arrays(
         [columns[name] for name in table.column_names], schema=table.schema
     )

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import CorruptError
-from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.merge import tree
 from lakebed.merge.arrays import int64_array, key_bytes
 from lakebed.merge.repeated import set_apart
@@ -80,11 +79,11 @@ def _merge(
 ) -> Iterator[pa.RecordBatch]:
     schema = pa.schema([field for field in schema if field.name != FLAGS])
     check_rule(rule, schema)
-    cursors = [cursor for run in runs if (cursor := _Cursor(run, schema)).advance()]
+    cursors = [cursor for run in runs if (cursor := _Cursor(run, schema, rule.key)).advance()]
     while cursors:
         bound = min(cursor.last_key for cursor in cursors)
         window = [(cursor, taken) for cursor in cursors if (taken := cursor.take_upto(bound))]
-        passed = _pass_through(window, keep_deletes=keep_deletes)
+        passed = _pass_through(window, rule.key, keep_deletes=keep_deletes)
         if passed is None:
             yield _merge_window(window, rule, fold=fold, keep_deletes=keep_deletes)
         else:
@@ -98,10 +97,21 @@ _Taken = list[tuple[Keys, Part]]
 class _Cursor:
     """A place in one run: the current batch, of which the first rows are given out."""
 
-    __slots__ = ("_batches", "_first", "_keys", "_part", "_schema", "is_done", "last_key", "run")
+    __slots__ = (
+        "_batches",
+        "_first",
+        "_key",
+        "_keys",
+        "_part",
+        "_schema",
+        "is_done",
+        "last_key",
+        "run",
+    )
 
-    def __init__(self, run: Run, schema: pa.Schema) -> None:
+    def __init__(self, run: Run, schema: pa.Schema, key: str) -> None:
         self.run = run
+        self._key = key
         self.is_done = False
         self.last_key = b""
         self._schema = schema
@@ -133,8 +143,8 @@ class _Cursor:
             self.is_done = True
             return False
         before, started = self.last_key, self._part is not None
-        self._part = to_part(batch, self._schema, self.run)
-        self._keys = Keys(*key_bytes(batch.column(RECORD_KEY), self.run.name))
+        self._part = to_part(batch, self._schema, self.run, self._key)
+        self._keys = Keys(*key_bytes(batch.column(self._key), self.run.name))
         self._first = 0
         if started and self._keys.key(0) < before:
             raise _descends(self.run, before, self._keys.key(0))
@@ -159,7 +169,7 @@ class _Cursor:
 
 
 def _pass_through(
-    window: Sequence[tuple[_Cursor, _Taken]], *, keep_deletes: bool
+    window: Sequence[tuple[_Cursor, _Taken]], key: str, *, keep_deletes: bool
 ) -> pa.RecordBatch | None:
     """Return a window of one run as it is, if nothing needs folding; None if something does."""
     if len(window) != 1 or len(window[0][1]) != 1:
@@ -168,7 +178,7 @@ def _pass_through(
     deleted = None if part.flags is None else np.flatnonzero(part.flags & DELETED)
     if keep_deletes and deleted is not None and len(deleted):
         return None
-    keys = part.rows.column(RECORD_KEY)
+    keys = part.rows.column(key)
     ascends = pc.all(pc.less(keys.slice(0, len(keys) - 1), keys.slice(1)))
     if ascends.is_valid and not ascends.as_py():
         return None

@@ -282,8 +282,9 @@ def _wanted_buckets(
     constraints: Constraints,
     keys: KeyFilter | None,
 ) -> frozenset[int] | None:
+    texts: list[str] | None
     if keys is not None and keys.keys is not None:
-        texts: Sequence[str] | None = keys.keys
+        texts = [key.decode() for key in keys.keys]
     else:
         texts = _stand_in_keys(config, index, schema, constraints)
     if texts is None:

@@ -226,7 +226,9 @@ def test_a_run_that_goes_back_is_named_with_its_keys(cuts, others):
 
 
 def test_a_row_without_a_key_is_corrupt():
-    with pytest.raises(CorruptError, match=r"^f: want a record key in every row, found 1 rows"):
+    with pytest.raises(
+        CorruptError, match=r"^f: want a '_hoodie_record_key' in every row, found 1 rows"
+    ):
         merged(Run("f", [batch((None, 1, "x"))]))
 
 
@@ -309,7 +311,7 @@ def test_keys_may_be_bytes_or_large(kind):
 
 def test_keys_of_another_type_are_refused():
     schema = pa.schema([(RECORD_KEY, pa.int64())])
-    with pytest.raises(InvalidError, match="f: want record keys as texts or bytes, found int64"):
+    with pytest.raises(InvalidError, match="f: want keys as strings or bytes, found int64"):
         list(merge_runs([Run("f", [batch((1,), schema=schema)])], MergeRule(), schema))
 
 

@@ -5,18 +5,28 @@ hoodie_min_record_key     first and last record key, where Java orders keys as w
 hoodie_max_record_key
 hudi.log.is_ordered       `true`: sorted by record key, each key once
 lakebed.row_group_keys    JSON list: the first record key of each row group, ascending
+lakebed.key_column        of a run that is not keyed by the record key: the column that it is
+                          sorted by, as bytes, each key once
+lakebed.row_group_key_bytes   of such a run, JSON list of base64: the first key of each row group
+                          and, unless there is none, the last key of the file
 org.apache.spark.version  which calendar dates and timestamps are in
 org.apache.hudi.bloomfilter   of base files: a Bloom filter that may hold any key
 """
 
+import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from lakebed.errors import CorruptError
+from lakebed.format.names.meta_columns import RECORD_KEY
 
 FOOTER_AVRO_SCHEMA = "parquet.avro.schema"
 FOOTER_MIN_KEY = "hoodie_min_record_key"
 FOOTER_MAX_KEY = "hoodie_max_record_key"
 FOOTER_IS_ORDERED = "hudi.log.is_ordered"
 FOOTER_ROW_GROUP_KEYS = "lakebed.row_group_keys"
+FOOTER_KEY_COLUMN = "lakebed.key_column"
+FOOTER_ROW_GROUP_KEY_BYTES = "lakebed.row_group_key_bytes"
 # Without it Spark, and so Hudi, takes the file's calendar as unknown and refuses dates
 # before 1582 and timestamps before 1900. From 3.1 on Spark writes the calendar that we do.
 FOOTER_CALENDAR = {"org.apache.spark.version": "4.0.0"}
@@ -49,3 +59,49 @@ def encode_row_group_keys(keys: Sequence[str]) -> str | None:
         return None
     text = json.dumps(list(keys), separators=(",", ":"))
     return text if len(text) <= MAX_ROW_GROUP_KEYS_CHARS else None
+
+
+def encode_row_group_key_bytes(keys: Sequence[bytes]) -> str | None:
+    """Write the first key of each row group, and the last of the file; None as above.
+
+    >>> encode_row_group_key_bytes([b"a", bytes([255, 0])])
+    '["YQ==","/wA="]'
+    """
+    if sum(len(key) * 4 // 3 + 3 for key in keys) > MAX_ROW_GROUP_KEYS_CHARS:
+        return None
+    text = json.dumps([base64.b64encode(key).decode() for key in keys], separators=(",", ":"))
+    return text if len(text) <= MAX_ROW_GROUP_KEYS_CHARS else None
+
+
+def parse_row_group_keys(text: str, what: str) -> list[str]:
+    """Parse what `encode_row_group_keys` wrote; errors name `what`."""
+    return _parse_keys(text, FOOTER_ROW_GROUP_KEYS, what)
+
+
+def parse_row_group_key_bytes(text: str, what: str) -> list[bytes]:
+    """Parse what `encode_row_group_key_bytes` wrote; errors name `what`."""
+    keys = _parse_keys(text, FOOTER_ROW_GROUP_KEY_BYTES, what)
+    try:
+        return [base64.b64decode(key, validate=True) for key in keys]
+    except ValueError as error:
+        raise CorruptError(
+            f"{what}: {FOOTER_ROW_GROUP_KEY_BYTES} is no base64 ({error})"
+        ) from error
+
+
+def sorted_by(key_values: Mapping[str, str]) -> str | None:
+    """Return the column by which a file says that it is sorted; None if it does not say."""
+    if key_values.get(FOOTER_IS_ORDERED) == "true":
+        return RECORD_KEY
+    return key_values.get(FOOTER_KEY_COLUMN)
+
+
+def _parse_keys(text: str, entry: str, what: str) -> list[str]:
+    try:
+        keys = json.loads(text)
+        if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+            raise CorruptError(f"{what}: {entry} is no list of keys")
+        "".join(keys).encode()  # half a character, which JSON can spell and UTF-8 cannot
+    except (ValueError, RecursionError) as error:
+        raise CorruptError(f"{what}: {entry} is no JSON ({error})") from error
+    return keys

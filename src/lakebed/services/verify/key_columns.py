@@ -1,6 +1,5 @@
 """The keys of one run as they stream by: order, range, bucket and meta columns."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -8,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebed.errors import CorruptError
 from lakebed.format.files.footer import (
     FOOTER_MAX_KEY,
     FOOTER_MIN_KEY,
     FOOTER_ROW_GROUP_KEYS,
+    parse_row_group_keys,
     same_order_in_java,
 )
 from lakebed.format.names.bucket import bucket_of_file_id, key_buckets
@@ -204,7 +203,7 @@ def check_footer_keys(
     text = values.get(FOOTER_ROW_GROUP_KEYS)
     if text is None or not source.ordered:
         return
-    wanted = _first_keys(text, source.name)
+    wanted = parse_row_group_keys(text, source.name)
     found = list(_read_first_keys(storage, source, footer))
     if wanted != found:
         at = next(
@@ -226,16 +225,6 @@ def _range_finding(source: RunSource, what: str) -> Finding:
         instant=source.instant,
         advice=ADVICE_REWRITE,
     )
-
-
-def _first_keys(text: str, what: str) -> list[str]:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise CorruptError(f"{what}: {FOOTER_ROW_GROUP_KEYS} is no JSON ({error})") from error
-    if not isinstance(found, list):
-        raise CorruptError(f"{what}: {FOOTER_ROW_GROUP_KEYS} is no list of keys")
-    return found
 
 
 def _read_first_keys(storage: Storage, source: RunSource, footer: ParquetFooter) -> Iterator[str]:

@@ -4,9 +4,8 @@ Applied to every run of a slice alike, so that all versions of a key stay togeth
 merge decides between them as ever.
 """
 
-import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import pairwise
@@ -16,59 +15,80 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import CorruptError
-from lakebed.format.files.footer import FOOTER_IS_ORDERED, FOOTER_MAX_KEY, FOOTER_ROW_GROUP_KEYS
+from lakebed.format.files.footer import (
+    FOOTER_MAX_KEY,
+    FOOTER_ROW_GROUP_KEY_BYTES,
+    FOOTER_ROW_GROUP_KEYS,
+    parse_row_group_key_bytes,
+    parse_row_group_keys,
+    sorted_by,
+)
 from lakebed.format.files.parquet_statistics import ChunkStatistics
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.table.read.parquet_source import ParquetSource
 
-_LAST_CHARACTER = "\U0010ffff"
-_SURROGATES = range(0xD800, 0xE000)
 # With fewer, reading the keys first and then all is no less work.
 _MIN_COLUMNS_TO_LOOK = 8
 _MAX_FEW = 32
 
+Key = str | bytes
+Range = tuple[bytes, bytes | None]
+
 
 @dataclass(frozen=True, slots=True)
 class KeyFilter:
-    """The record keys to read: these `keys`, and all that begin with one of `prefixes`.
+    """The keys to read: these `keys`, and all within one of `ranges`.
 
-    Both are sorted by their UTF-8 bytes, which is the order of Python's own text.
+    A range begins with its first key and ends before its second, or nowhere if that is None. Both
+    are sorted, and bytes: of a string its UTF-8. `column` is the one that holds the keys.
     """
 
-    keys: tuple[str, ...] | None = None
-    prefixes: tuple[str, ...] | None = None
+    keys: tuple[bytes, ...] | None = None
+    ranges: tuple[Range, ...] = ()
+    column: str = RECORD_KEY
 
     @classmethod
-    def of(cls, keys: Sequence[str] | None = None, prefixes: Sequence[str] | None = None) -> Self:
-        """Sort `keys` and `prefixes` and drop what comes twice."""
+    def of(
+        cls,
+        keys: Iterable[Key] | None = None,
+        prefixes: Iterable[Key] = (),
+        ranges: Iterable[tuple[Key, Key | None]] = (),
+        column: str = RECORD_KEY,
+    ) -> Self:
+        """Ask for `keys`, for all that begin with one of `prefixes`, and for all within `ranges`."""
+        spans = {_prefix_range(_to_bytes(prefix)) for prefix in prefixes}
+        spans |= {(_to_bytes(low), None if end is None else _to_bytes(end)) for low, end in ranges}
+        filled = [(low, end) for low, end in spans if end is None or low < end]
         return cls(
-            None if keys is None else tuple(sorted(set(keys))),
-            None if prefixes is None else tuple(sorted(set(prefixes))),
+            None if keys is None else tuple(sorted(set(map(_to_bytes, keys)))),
+            tuple(sorted(filled, key=lambda span: (span[0], span[1] is None, span[1] or b""))),
+            column,
         )
 
     @property
     def is_few(self) -> bool:
-        """Return whether it asks for a few keys, and for no prefix."""
-        return not self.prefixes and len(self.keys or ()) <= _MAX_FEW
+        """Return whether it asks for a few keys, and for no range."""
+        return not self.ranges and len(self.keys or ()) <= _MAX_FEW
 
-    def is_behind(self, key: str | None) -> bool:
-        """Return whether no key that is asked for comes after `key`; only without prefixes."""
-        return key is not None and (not self.keys or key > self.keys[-1])
+    def is_behind(self, key: pa.Scalar) -> bool:
+        """Return whether no key that is asked for comes after `key`; only without ranges."""
+        return key.is_valid and (not self.keys or _as_bytes(key).as_py() > self.keys[-1])
 
     def mask(self, keys: pa.Array) -> pa.Array:
         """Return for each of `keys`, a column without nulls, whether it is asked for."""
         if not len(keys):
             return pa.array([], pa.bool_())
+        keys = _as_bytes(keys)
         ends = pc.min_max(keys)
         low, high = ends["min"].as_py(), ends["max"].as_py()
         # Of thousands of keys a sorted batch can hold a few: do not hash the others each time.
         wanted = self.keys or ()
         wanted = wanted[bisect_left(wanted, low) : bisect_right(wanted, high)]
-        masks = [pc.is_in(keys, value_set=pa.array(wanted, pa.string()))]
+        masks = [pc.is_in(keys, value_set=pa.array(wanted, pa.binary()))]
         masks += [
-            pc.starts_with(keys, prefix)
-            for prefix in self.prefixes or ()
-            if prefix <= high and (low < prefix or low.startswith(prefix))
+            _is_between(keys, start, end)
+            for start, end in self.ranges
+            if start <= high and (end is None or low < end)
         ]
         return reduce(pc.or_, masks)
 
@@ -79,40 +99,40 @@ class KeyFilter:
         the key column serve. Keys are then looked for in that column alone: most runs of a
         slice hold few of its keys, and the other columns are the larger part of them.
         """
-        if RECORD_KEY not in file.schema.names:
+        if self.column not in file.schema.names:
             return None
         groups = self._groups_in_range(file, what)
-        if self.prefixes or len(file.schema) < _MIN_COLUMNS_TO_LOOK:
+        if self.ranges or len(file.schema) < _MIN_COLUMNS_TO_LOOK:
             return groups
-        ordered = file.key_values.get(FOOTER_IS_ORDERED) == "true"
-        if ordered and self.is_few:
-            return file.row_groups_with(RECORD_KEY, groups, partial(self._is_found, what))
-        return file.row_groups_with(RECORD_KEY, groups, self._is_in)
+        if self.is_few and sorted_by(file.key_values) == self.column:
+            return file.row_groups_with(self.column, groups, partial(self._is_found, what))
+        return file.row_groups_with(self.column, groups, self._is_in)
 
     def _is_in(self, keys: pa.ChunkedArray) -> bool:
-        wanted = pa.array(self.keys or (), pa.string())
-        return bool(pc.any(pc.is_in(keys, value_set=wanted), min_count=0).as_py())
+        wanted = pa.array(self.keys or (), pa.binary())
+        return bool(pc.any(pc.is_in(_as_bytes(keys), value_set=wanted), min_count=0).as_py())
 
     def _is_found(self, what: str, keys: pa.ChunkedArray) -> bool:
         """Look for the keys in a column that ascends; hashing all of it would take longer."""
         # Where it does not, as the file says, a search would miss keys without a word.
         check_ascending(keys, what)
+        held = _as_bytes(keys)
         for key in self.keys or ():
-            at = bisect_left(range(len(keys)), key, key=lambda row: keys[row].as_py())
-            if at < len(keys) and keys[at].as_py() == key:
+            at = bisect_left(range(len(held)), key, key=lambda row: held[row].as_py())
+            if at < len(held) and held[at].as_py() == key:
                 return True
         return False
 
     def _groups_in_range(self, file: ParquetSource, what: str) -> list[int]:
-        text = file.key_values.get(FOOTER_ROW_GROUP_KEYS)
-        if text is not None and file.key_values.get(FOOTER_IS_ORDERED) == "true":
-            firsts = _parse_first_keys(text, file.num_row_groups, what)
-            return self._groups_between(firsts, file.key_values.get(FOOTER_MAX_KEY))
-        return self._groups_by_statistics(file) if self.keys or self.prefixes else []
+        known = _first_keys(file, self.column, what)
+        if known is not None:
+            return self._groups_between(*known)
+        return self._groups_by_statistics(file) if self.keys or self.ranges else []
 
-    def _groups_between(self, firsts: list[str], last: str | None) -> list[int]:
+    def _groups_between(self, firsts: list[bytes], last: bytes | None) -> list[int]:
         found: set[int] = set()
-        for low, end in self._ranges():
+        # A range that ends where it begins is that key alone.
+        for low, end in [*((key, key) for key in self.keys or ()), *self.ranges]:
             if last is not None and low > last:
                 continue
             # A key may end one row group and begin the next, so the one before counts too.
@@ -125,9 +145,7 @@ class KeyFilter:
         return sorted(found)
 
     def _groups_by_statistics(self, file: ParquetSource) -> list[int]:
-        # As bytes: a bound that a writer cut short need not be text.
-        keys = [key.encode() for key in self.keys or ()]
-        ranges = [(prefix.encode(), _after(prefix)) for prefix in self.prefixes or ()]
+        keys = self.keys or ()
 
         def may_hold(chunk: ChunkStatistics | None) -> bool:
             if chunk is None or chunk.lower is None or chunk.upper is None:
@@ -135,16 +153,11 @@ class KeyFilter:
             lower, upper = chunk.lower, chunk.upper
             at = bisect_left(keys, lower)
             return (at < len(keys) and keys[at] <= upper) or any(
-                low <= upper and (end is None or lower < end.encode()) for low, end in ranges
+                low <= upper and (end is None or lower < end) for low, end in self.ranges
             )
 
-        groups = file.statistics([RECORD_KEY])
-        return [at for at, chunks in enumerate(groups) if may_hold(chunks.get(RECORD_KEY))]
-
-    def _ranges(self) -> list[tuple[str, str | None]]:
-        """Return ranges of keys; one that ends where it begins is that key alone."""
-        single: list[tuple[str, str | None]] = [(key, key) for key in self.keys or ()]
-        return single + [(prefix, _after(prefix)) for prefix in self.prefixes or ()]
+        groups = file.statistics([self.column])
+        return [at for at, chunks in enumerate(groups) if may_hold(chunks.get(self.column))]
 
 
 def check_ascending(keys: pa.Array | pa.ChunkedArray, what: str) -> None:
@@ -160,28 +173,54 @@ def check_ascending(keys: pa.Array | pa.ChunkedArray, what: str) -> None:
         )
 
 
-def _after(prefix: str) -> str | None:
-    """Return the least text above everything that begins with `prefix`; None if there is none."""
-    stem = prefix.rstrip(_LAST_CHARACTER)
-    if not stem:
+def _to_bytes(key: Key) -> bytes:
+    return key.encode() if isinstance(key, str) else key
+
+
+def _as_bytes(
+    keys: pa.Array | pa.ChunkedArray | pa.Scalar,
+) -> pa.Array | pa.ChunkedArray | pa.Scalar:
+    """See strings as their bytes, without a copy."""
+    return keys.cast(pa.binary())
+
+
+def _is_between(keys: pa.Array, low: bytes, end: bytes | None) -> pa.BooleanArray:
+    begun = pc.greater_equal(keys, pa.scalar(low, pa.binary()))
+    return begun if end is None else pc.and_(begun, pc.less(keys, pa.scalar(end, pa.binary())))
+
+
+def _prefix_range(prefix: bytes) -> Range:
+    """Return the range of everything that begins with `prefix`."""
+    stem = prefix.rstrip(b"\xff")
+    return prefix, stem[:-1] + bytes([stem[-1] + 1]) if stem else None
+
+
+def _first_keys(
+    file: ParquetSource, column: str, what: str
+) -> tuple[list[bytes], bytes | None] | None:
+    """Return where row groups begin, and the last key, of a file sorted by `column`.
+
+    None where it is not, or says nothing of them; the last key is None where it does not say it.
+    """
+    if sorted_by(file.key_values) != column:
         return None
-    code = ord(stem[-1]) + 1
-    # Half a surrogate pair is no text; the next character stands behind all of them.
-    return stem[:-1] + chr(_SURROGATES.stop if code in _SURROGATES else code)
-
-
-def _parse_first_keys(text: str, count: int, what: str) -> list[str]:
-    try:
-        firsts = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise CorruptError(f"{what}: {FOOTER_ROW_GROUP_KEYS} is no JSON ({error})") from error
-    if not isinstance(firsts, list) or not all(isinstance(key, str) for key in firsts):
-        raise CorruptError(f"{what}: {FOOTER_ROW_GROUP_KEYS} is no list of keys")
-    if len(firsts) != count:
-        raise CorruptError(
-            f"{what}: {FOOTER_ROW_GROUP_KEYS} has {len(firsts)} keys for {count} row groups"
-        )
-    for low, high in pairwise(firsts):
+    entry = FOOTER_ROW_GROUP_KEYS if column == RECORD_KEY else FOOTER_ROW_GROUP_KEY_BYTES
+    text = file.key_values.get(entry)
+    if text is None:
+        return None
+    last: bytes | None
+    if column == RECORD_KEY:
+        listed = firsts = [key.encode() for key in parse_row_group_keys(text, what)]
+        told = file.key_values.get(FOOTER_MAX_KEY)
+        last = None if told is None else told.encode()
+    else:
+        listed = parse_row_group_key_bytes(text, what)
+        *firsts, last = listed or [b""]
+    for low, high in pairwise(listed):
         if low > high:
-            raise CorruptError(f"{what}: {FOOTER_ROW_GROUP_KEYS} has {high!r} after {low!r}")
-    return firsts
+            raise CorruptError(f"{what}: {entry} has {high!r} after {low!r}")
+    if len(firsts) != file.num_row_groups:
+        raise CorruptError(
+            f"{what}: {entry} has {len(firsts)} keys for {file.num_row_groups} row groups"
+        )
+    return firsts, last

@@ -64,7 +64,8 @@ class Needs:
 
     `fields` are the columns wanted, `ordering` those that decide (none in commit-time mode);
     `delete_marker` is the column and the text by which a row of a log says that it is gone.
-    `virtual_key` is there for a table without meta columns, whose keys its rows spell.
+    `virtual_key` is there for a table without meta columns, whose keys its rows spell. `key` is
+    the column by which the runs are sorted, of strings or bytes.
     """
 
     fields: tuple[pa.Field, ...]
@@ -75,6 +76,7 @@ class Needs:
     max_rows: int = READ_ROWS
     sort_bytes: int = SORT_BYTES
     virtual_key: "VirtualKey | None" = None
+    key: pa.Field = KEY_FIELD
 
     @property
     def commit_times(self) -> bool:
@@ -84,7 +86,7 @@ class Needs:
     @property
     def all_fields(self) -> list[pa.Field]:
         """Return the columns of a data run, the key first, each once."""
-        named = {field.name: field for field in (KEY_FIELD, *self.ordering, *self.fields)}
+        named = {field.name: field for field in (self.key, *self.ordering, *self.fields)}
         return list(named.values())
 
 
@@ -92,7 +94,9 @@ def open_run(storage: Storage, source: RunSource, needs: Needs) -> Run:
     """Return a run for the merge; its file is opened when the first batch is taken."""
     batches = read_run(storage, source, needs)
     if not source.ordered:
-        batches = sort_batches(batches, None, source.name, sort_bytes=needs.sort_bytes)
+        batches = sort_batches(
+            batches, None, source.name, sort_bytes=needs.sort_bytes, key=needs.key.name
+        )
     return Run(source.name, batches, source.partial, repeats=source.is_base)
 
 
@@ -113,7 +117,9 @@ def open_runs(
             what = f"{held[0].name} and {len(held) - 1} more without order"
             rows = chain.from_iterable([read_run(storage, source, needs) for source in held])
             schema = pa.schema(needs.all_fields)
-            batches = sort_batches(rows, schema, what, sort_bytes=needs.sort_bytes)
+            batches = sort_batches(
+                rows, schema, what, sort_bytes=needs.sort_bytes, key=needs.key.name
+            )
             opened.append((held[0], Run(what, batches)))
         held.clear()
 
@@ -163,7 +169,7 @@ def read_run(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa.R
         if needs.key_filter is None:
             kept = batch
         else:
-            kept = batch.filter(needs.key_filter.mask(batch.column(RECORD_KEY)))
+            kept = batch.filter(needs.key_filter.mask(batch.column(needs.key.name)))
         if kept.num_rows:
             yield kept
 
@@ -177,7 +183,7 @@ def _read_data(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa
             fields = [
                 field
                 for field in fields
-                if field.name == RECORD_KEY or find_field(present, field.name) is not None
+                if field.name == needs.key.name or find_field(present, field.name) is not None
             ]
         target = pa.schema(fields)
         # Hudi takes no row of a base file for a delete, whatever its columns say.
@@ -189,7 +195,7 @@ def _read_data(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa
                 rows = shape(batch, target)
                 if needs.virtual_key is not None:
                     rows = needs.virtual_key.put(rows, batch)
-                check_keys(rows, source.name)
+                check_keys(rows, source.name, needs.key.name)
                 if markers:
                     rows = rows.append_column(FLAGS, _deleted_flags(batch, markers, needs))
                     if needs.commit_times and needs.virtual_key is not None:
@@ -208,7 +214,8 @@ def _read_batches(
         return
     known = keys is not None and needs.virtual_key is None
     groups = keys.row_groups(file, source.name) if keys is not None and known else None
-    if keys is None or not keys.is_few or not source.ordered or RECORD_KEY not in columns:
+    key = needs.key.name
+    if keys is None or not keys.is_few or not source.ordered or key not in columns:
         yield from file.read(
             columns, buffer_bytes=needs.buffer_bytes, max_rows=needs.max_rows, row_groups=groups
         )
@@ -216,9 +223,9 @@ def _read_batches(
     # Small batches, and none behind the last key: the rest of its row group is not decoded.
     for batch in file.read(columns, batch_rows=_FEW_ROWS, row_groups=groups):
         with reading(source.name):
-            check_ascending(batch.column(RECORD_KEY), source.name)
+            check_ascending(batch.column(key), source.name)
         yield batch
-        if batch.num_rows and keys.is_behind(batch.column(RECORD_KEY)[-1].as_py()):
+        if batch.num_rows and keys.is_behind(batch.column(key)[-1]):
             return
 
 
@@ -249,14 +256,14 @@ def _read_delete_file(
     storage: Storage, source: RunSource, needs: Needs
 ) -> Iterator[pa.RecordBatch]:
     with open_parquet(storage, source.path, source.name, footer=source.footer) as file:
-        fields = [KEY_FIELD, *(field.with_nullable(True) for field in needs.ordering)]
+        fields = [needs.key, *(field.with_nullable(True) for field in needs.ordering)]
         if needs.commit_times and COMMIT_TIME in file.schema.names:
             fields.append(_COMMIT_TIME_FIELD)
         target = pa.schema(fields)
         for batch in _read_batches(file, find_columns(file.schema, fields), source, needs):
             with reading(source.name):
                 rows = shape(batch, target)
-                check_keys(rows, source.name)
+                check_keys(rows, source.name, needs.key.name)
                 if needs.commit_times and COMMIT_TIME not in target.names:
                     rows = rows.append_column(_COMMIT_TIME_FIELD, _repeated(source, rows))
                 nulls = [pc.is_null(rows.column(field.name)) for field in needs.ordering]
@@ -293,22 +300,22 @@ def _read_delete_block(
             *(deletes.ordering if types else ()),
             pc.if_else(bare, _flag(COMMIT_TIME_DELETE), _flag(DELETED)),
         ],
-        names=[RECORD_KEY, *(field.name for field in needs.ordering), FLAGS],
+        names=[needs.key.name, *(field.name for field in needs.ordering), FLAGS],
     )
     if needs.commit_times:
         own = source.delete_instants
         times = _repeated(source, rows) if own is None else own.column(rows.num_rows, source.name)
         rows = rows.append_column(_COMMIT_TIME_FIELD, times)
-    check_keys(rows, source.name)
+    check_keys(rows, source.name, needs.key.name)
     for start in range(0, rows.num_rows, MAX_BATCH_ROWS):
         yield rows.slice(start, MAX_BATCH_ROWS)
 
 
-def check_keys(rows: pa.RecordBatch, what: str) -> None:
-    """Reject rows without a record key: they can neither be merged nor found."""
-    if rows.column(RECORD_KEY).null_count:
+def check_keys(rows: pa.RecordBatch, what: str, key: str = RECORD_KEY) -> None:
+    """Reject rows without a key: they can neither be merged nor found."""
+    if rows.column(key).null_count:
         raise UnsupportedError(
-            f"{what}: rows without a record key ({RECORD_KEY}) cannot be merged or looked up"
+            f"{what}: rows without a record key ({key}) cannot be merged or looked up"
         )
 
 

@@ -30,8 +30,9 @@ def sort_batches(
     *,
     sort_bytes: int = SORT_BYTES,
     max_fan_in: int = MAX_FAN_IN,
+    key: str = RECORD_KEY,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of `batches` by ascending record key; equal keys stay as they came.
+    """Yield the rows of `batches` by ascending `key`; equal keys stay as they came.
 
     A batch may lack columns of `schema`, which are null then, and may have flags. Without a
     schema all batches have the columns of the first. Up to about three times `sort_bytes` is in
@@ -44,20 +45,21 @@ def sort_batches(
     if schema is None:
         schema = pa.schema([field for field in first.schema if field.name != FLAGS])
     batches = chain([first], batches)
+    rule = MergeRule(key=key)
     with Spills() as spills:
         runs: list[Run] = []
         for chunk, is_last in _chunks(batches, schema, sort_bytes):
-            rows = _sorted(chunk)
+            rows = _sorted(chunk, key)
             if is_last and not runs:
                 yield from _pieces(rows)
                 return
             runs.append(spills.spill(_pieces(rows)))
         while len(runs) > max_fan_in:
             runs = [
-                spills.spill(order_runs(runs[at : at + max_fan_in], MergeRule(), schema))
+                spills.spill(order_runs(runs[at : at + max_fan_in], rule, schema))
                 for at in range(0, len(runs), max_fan_in)
             ]
-        yield from order_runs([_named(run, what) for run in runs], MergeRule(), schema)
+        yield from order_runs([_named(run, what) for run in runs], rule, schema)
 
 
 def _chunks(
@@ -100,11 +102,11 @@ def _with_fields(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
-def _sorted(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _sorted(batches: list[pa.RecordBatch], key: str) -> pa.RecordBatch:
     """Make one sorted batch; Arrow's sort is stable."""
     rows = pa.concat_batches(batches)
     batches.clear()
-    keys = rows.column(RECORD_KEY)
+    keys = rows.column(key)
     ascends = pc.all(pc.less_equal(keys.slice(0, max(0, len(keys) - 1)), keys.slice(1)))
     if ascends.as_py() is not False:
         return rows

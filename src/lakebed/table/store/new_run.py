@@ -68,28 +68,28 @@ class NewFile:
 class KeyOrder:
     """The keys of a run so far; each must be above the one before it.
 
-    With `may_repeat` it may be the same again.
+    With `may_repeat` it may be the same again. `min_key` and `max_key` are the first and the last
+    one, None before there is one.
     """
 
     def __init__(self, name: str, *, may_repeat: bool = False) -> None:
         self._name = name
         self._rises = pc.greater_equal if may_repeat else pc.greater
-        self._may_repeat = may_repeat
-        self.min_key: str | None = None
-        self.max_key: str | None = None
+        self.min_key: pa.Scalar | None = None
+        self.max_key: pa.Scalar | None = None
 
-    def check(self, keys: pa.StringArray) -> None:
-        """Take the next keys, one or more; InvalidError names the first that is out of order."""
+    def check(self, keys: pa.Array) -> None:
+        """Take the next keys, one or more; InvalidError names the first that is out of order.
+
+        Arrow compares strings by their bytes, which is the order that the file promises.
+        """
         if keys.null_count:
             raise KeyValueError(f"{self._name}: want a record key in each row, got null")
-        first = keys[0].as_py()
-        if self.max_key is not None and (
-            first < self.max_key or (first == self.max_key and not self._may_repeat)
-        ):
+        first = keys[0]
+        if self.max_key is not None and not self._rises(first, self.max_key).as_py():
             raise InvalidError(
-                f"{self._name}: want record keys above {self.max_key!r}, got {first!r}"
+                f"{self._name}: want record keys above {self.max_key.as_py()!r}, got {first.as_py()!r}"
             )
-        # Arrow compares strings by their bytes, which is the order that the file promises.
         rising = self._rises(keys.slice(1), keys.slice(0, len(keys) - 1))
         if pc.all(rising, min_count=0).as_py() is False:
             at = pc.index(rising, pa.scalar(False)).as_py() + 1
@@ -97,14 +97,17 @@ class KeyOrder:
             raise InvalidError(f"{self._name}: want record keys above {before!r}, got {found!r}")
         if self.min_key is None:
             self.min_key = first
-        self.max_key = keys[-1].as_py()
+        self.max_key = keys[-1]
 
 
 class NewRun(NewFile, ABC):
-    """A file of rows in ascending order of key, each once unless keys `may_repeat`."""
+    """A file of rows in ascending order of the column `key`, each once unless keys `may_repeat`."""
 
-    def __init__(self, stream: WriteStream, path: str, *, may_repeat: bool = False) -> None:
+    def __init__(
+        self, stream: WriteStream, path: str, *, may_repeat: bool = False, key: str = RECORD_KEY
+    ) -> None:
         super().__init__(stream, path)
+        self._key = key
         self._order = KeyOrder(path, may_repeat=may_repeat)
         self._rows = 0
 
@@ -118,17 +121,20 @@ class NewRun(NewFile, ABC):
 
     @property
     def min_key(self) -> str | None:
-        """The first key taken; None before it."""
-        return self._order.min_key
+        """The first record key taken; None before it, and in a run with another key."""
+        return self._text(self._order.min_key)
 
     @property
     def max_key(self) -> str | None:
-        """The last key taken so far; None before the first."""
-        return self._order.max_key
+        """The last record key taken so far; None as above."""
+        return self._text(self._order.max_key)
+
+    def _text(self, key: pa.Scalar | None) -> str | None:
+        return None if key is None or self._key != RECORD_KEY else str(key.as_py())
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows of exactly the run's schema, with keys above those before."""
         if batch.num_rows:
-            self._order.check(batch.column(RECORD_KEY))
+            self._order.check(batch.column(self._key))
             self._rows += batch.num_rows
             self._append(batch)

@@ -1,7 +1,7 @@
 """Write one sorted run as a Parquet file: a base file, a log, or the content of a log block.
 
-Rows are sorted by record key in UTF-8 byte order, each key once. `docs/format/base-files.md`
-describes footer, encodings and the choices behind them.
+Rows are sorted by the bytes of a key column, the record key unless told otherwise, each key once.
+`docs/format/base-files.md` describes footer, encodings and the choices behind them.
 """
 
 from collections import deque
@@ -15,9 +15,12 @@ import pyarrow.parquet as pq
 from lakebed.format.files.footer import (
     FOOTER_CALENDAR,
     FOOTER_IS_ORDERED,
+    FOOTER_KEY_COLUMN,
     FOOTER_MAX_KEY,
     FOOTER_MIN_KEY,
+    FOOTER_ROW_GROUP_KEY_BYTES,
     FOOTER_ROW_GROUP_KEYS,
+    encode_row_group_key_bytes,
     encode_row_group_keys,
     same_order_in_java,
 )
@@ -30,7 +33,6 @@ ROW_GROUP_BYTES = 8 * 1024 * 1024
 
 # Beyond this share of distinct values a dictionary costs more than it saves.
 _DICTIONARY_RATIO = 0.4
-_SORTED_TEXT_COLUMNS = (RECORD_KEY, COMMIT_SEQNO)
 _ROW_GROUPS_AHEAD = 1
 
 
@@ -65,7 +67,7 @@ class ParquetSink:
 class RunWriter(NewRun):
     """Writes one run as Parquet.
 
-    `schema` holds a column `_hoodie_record_key`; a dictionary column is one whose values
+    `schema` holds the column `key`, of strings or bytes; a dictionary column is one whose values
     are known to repeat. A thread encodes row groups while the caller reads and merges the next;
     memory is bounded by a few row groups, whatever the size of the file. A row group that
     could not be encoded is the error of a later `write`, or of `close`.
@@ -81,8 +83,9 @@ class RunWriter(NewRun):
         row_group_rows: int = ROW_GROUP_ROWS,
         row_group_bytes: int = ROW_GROUP_BYTES,
         may_repeat: bool = False,
+        key: str = RECORD_KEY,
     ) -> None:
-        super().__init__(stream, path, may_repeat=may_repeat)
+        super().__init__(stream, path, may_repeat=may_repeat, key=key)
         self._schema = schema
         self._metadata = metadata
         self._max_rows = row_group_rows
@@ -90,7 +93,7 @@ class RunWriter(NewRun):
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
         self._pending_bytes = 0
-        self._first_keys: list[str] = []
+        self._first_keys: list[bytes] = []
         self._sink = ParquetSink(stream)
         self._writer: pq.ParquetWriter | None = None
         self._encoder = ThreadPoolExecutor(1, thread_name_prefix="lakebed-encode")
@@ -117,7 +120,7 @@ class RunWriter(NewRun):
     def _flush(self) -> None:
         group, self._pending = self._pending, []
         self._pending_rows = self._pending_bytes = 0
-        self._first_keys.append(group[0].column(RECORD_KEY)[0].as_py())
+        self._first_keys.append(_bytes(group[0].column(self._key)[0]))
         while len(self._encoding) >= _ROW_GROUPS_AHEAD:
             self._encoding.popleft().result()
         self._encoding.append(self._encoder.submit(self._encode, group))
@@ -126,19 +129,19 @@ class RunWriter(NewRun):
         # Within a row group Parquet takes one dictionary per column only.
         table = pa.Table.from_batches(group).unify_dictionaries()
         if self._writer is None:
-            self._writer = self._open(_repeating_leaves(table))
+            self._writer = self._open(_repeating_leaves(table.drop_columns([self._key])))
         self._writer.write_table(table, row_group_size=table.num_rows)
 
     def _open(self, repeating: list[str]) -> pq.ParquetWriter:
         dictionaries = [f.name for f in self._schema if pa.types.is_dictionary(f.type)]
-        sorted_texts = [name for name in _SORTED_TEXT_COLUMNS if name in self._schema.names]
+        sorted_columns = [n for n in (self._key, COMMIT_SEQNO) if n in self._schema.names]
         return pq.ParquetWriter(
             self._sink,
             self._schema,
             compression="zstd",
             compression_level=1,
             use_dictionary=[*dictionaries, *repeating],
-            column_encoding=dict.fromkeys(sorted_texts, "DELTA_BYTE_ARRAY"),
+            column_encoding=dict.fromkeys(sorted_columns, "DELTA_BYTE_ARRAY"),
             write_page_checksum=True,
             # Arrow's own schema would bring the dictionaries of constant columns back.
             store_schema=False,
@@ -157,12 +160,23 @@ class RunWriter(NewRun):
         pa.default_memory_pool().release_unused()
 
     def _footer(self) -> dict[str, str]:
+        if self._key != RECORD_KEY:
+            return self._other_footer()
         footer = {FOOTER_IS_ORDERED: "true", **FOOTER_CALENDAR, **self._metadata}
         low, high = self.min_key, self.max_key
         if low is not None and high is not None and same_order_in_java(low + high):
             footer |= {FOOTER_MIN_KEY: low, FOOTER_MAX_KEY: high}
-        if (keys := encode_row_group_keys(self._first_keys)) is not None:
+        if (keys := encode_row_group_keys([k.decode() for k in self._first_keys])) is not None:
             footer[FOOTER_ROW_GROUP_KEYS] = keys
+        return footer
+
+    def _other_footer(self) -> dict[str, str]:
+        """Return the footer of a run with another key; Hudi's entries speak of record keys."""
+        footer = {FOOTER_KEY_COLUMN: self._key, **FOOTER_CALENDAR, **self._metadata}
+        last = self._order.max_key
+        keys = [] if last is None else [*self._first_keys, _bytes(last)]
+        if (text := encode_row_group_key_bytes(keys)) is not None:
+            footer[FOOTER_ROW_GROUP_KEY_BYTES] = text
         return footer
 
     def _drop(self) -> None:
@@ -171,6 +185,10 @@ class RunWriter(NewRun):
         self._encoder.shutdown(cancel_futures=True)
         if self._writer is not None:
             self._writer.close()
+
+
+def _bytes(key: pa.Scalar) -> bytes:
+    return bytes(key.cast(pa.binary()).as_py())
 
 
 def _repeating_leaves(table: pa.Table) -> list[str]:
