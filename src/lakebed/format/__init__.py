@@ -1,5 +1,5 @@
-"""Hudi's bytes and names: parse and encode, inverse to each other.
+"""Hudi's bytes and names: each module parses and encodes one of them.
 
-Owns file names, properties, commit metadata, key and partition spelling, bucket
-hashes and log blocks. Must not do I/O and must not know storage, tables or Spark.
+Owns file names, properties, commit metadata, record keys, partition paths, bucket hashes and log
+blocks. Must not do I/O and must not know storage, tables or Spark.
 """

@@ -1,11 +1,11 @@
-"""Where the machine code of the kernels is kept.
+"""The on-disk cache for the machine code of the kernels.
 
-numba costs 1.8 s in a fresh process even with a full cache, so kernels are compiled on first
-use and only for large inputs; nothing here imports numba before.
+numba costs 1.8 s in a fresh process even with a full cache, so kernels are compiled on first use
+and only for large inputs; nothing here imports numba earlier.
 
-The cache is a pickle: whoever can write it runs code as us. It goes, in this order, where
-NUMBA_CACHE_DIR says, beside the kernel's source, into a folder of the user that nobody else may
-write, or nowhere. A damaged cache is deleted and built again; numba itself would fail for ever.
+The cache is a pickle: anyone who can write it can run code as this user. It is kept, in this order,
+in NUMBA_CACHE_DIR, beside the kernel's source, in a folder of the user that other users cannot
+write, or nowhere. A damaged cache is deleted and rebuilt; numba itself would fail every time.
 """
 
 import contextlib
@@ -21,18 +21,18 @@ _Kernel = TypeVar("_Kernel")
 
 
 def is_numba_imported() -> bool:
-    """Return whether this process has paid for numba already, here or elsewhere."""
+    """Return whether numba is already imported in this process, by Lakebed or otherwise."""
     return "numba" in sys.modules
 
 
 class PlainFirst:
-    """Keeps the first work of a process in plain Python: importing numba costs as much as `most`."""
+    """Keeps the first `most` units of work in plain Python: importing numba costs as much."""
 
     def __init__(self, most: int) -> None:
         self._left = most
 
     def use_kernel(self, amount: int) -> bool:
-        """Return whether so much more work is worth the kernel, and count it if not."""
+        """Return whether this much more work is worth the kernel; count it if not."""
         if is_numba_imported():
             return True
         self._left -= amount
@@ -40,17 +40,17 @@ class PlainFirst:
 
 
 def load_compiled(source: str, compile_: Callable[[bool], _Kernel]) -> _Kernel:
-    """Return what `compile_(cached)` gives, from the cache if it can be used.
+    """Return the result of `compile_(cached)`, using the cache if possible.
 
-    `source` is the `__file__` of the module whose functions are compiled: the cache lies beside
-    it and is named after it.
+    `source` is the `__file__` of the module whose functions are compiled: the cache is beside it
+    and named after it.
     """
     with _cache_folder(source) as folder:
         if folder is None:
             return compile_(False)
         try:
             return compile_(True)
-        except Exception:  # noqa: BLE001 - a damaged pickle raises whatever it likes
+        except Exception:  # noqa: BLE001 - a damaged pickle can raise anything
             _drop_cache(folder, source)
         try:
             return compile_(True)
@@ -59,7 +59,7 @@ def load_compiled(source: str, compile_: Callable[[bool], _Kernel]) -> _Kernel:
 
 
 def private_folder() -> str | None:
-    """Return a folder that only this user can write, made if need be; None if there is none."""
+    """Return a folder that only this user can write, created if needed; None if there is none."""
     user = os.getuid()
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     for parent, name in ((home, "lakebed"), (tempfile.gettempdir(), f"lakebed-{user}")):
@@ -69,7 +69,7 @@ def private_folder() -> str | None:
             found = os.lstat(folder)
         except OSError:
             continue
-        # Another user may have made the folder in /tmp before us, or a link in its place.
+        # Another user may have created the folder, or a link in its place, in /tmp.
         ours = stat.S_ISDIR(found.st_mode) and found.st_uid == user
         if ours and not found.st_mode & 0o022 and _is_writable(folder):
             return folder
@@ -78,7 +78,7 @@ def private_folder() -> str | None:
 
 @contextlib.contextmanager
 def _cache_folder(source: str) -> Iterator[str | None]:
-    """Point numba to a cache folder while it decorates; give the folder, None for no cache."""
+    """Set numba's cache folder while it decorates; return the folder, or None for no cache."""
     import numba as nb  # noqa: PLC0415 - see the module's docstring
 
     given: str = nb.config.CACHE_DIR
@@ -95,7 +95,7 @@ def _cache_folder(source: str) -> Iterator[str | None]:
 
 
 def _is_writable(folder: str) -> bool:
-    """Try it: permission bits say nothing about a read-only mount."""
+    """Return whether a file can be created; permission bits do not show a read-only mount."""
     try:
         os.makedirs(folder, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -105,7 +105,7 @@ def _is_writable(folder: str) -> bool:
 
 
 def has_cache(source: str) -> bool:
-    """Return, without loading numba, whether the kernels of `source` were compiled before."""
+    """Return, without loading numba, whether the kernels of `source` are in the cache."""
     given = os.environ.get("NUMBA_CACHE_DIR")
     folders = [given] if given else [_beside(source), private_folder()]
     return any(_cached_files(folder, source) for folder in folders if folder is not None)
@@ -116,7 +116,7 @@ def _beside(source: str) -> str:
 
 
 def _cached_files(folder: str, source: str) -> list[str]:
-    # numba puts a user-given folder's files one level down, named after the source's place.
+    # In a folder that the user chose, numba adds a subfolder named after the path of the source.
     module = os.path.splitext(os.path.basename(source))[0]
     return [
         path

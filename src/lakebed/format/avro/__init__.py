@@ -1,1 +1,1 @@
-"""Avro: schemas, binary forms, rows as columns."""
+"""Avro: schemas, the binary encoding, and records as columns."""

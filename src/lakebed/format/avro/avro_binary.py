@@ -1,7 +1,7 @@
-"""Avro's binary forms of numbers, text and lists, for what is decoded by hand.
+"""Avro's binary encoding of numbers, strings and lists, for records that are decoded by hand.
 
 long    zigzag, then 7 bits per byte, least significant first, at most 10 bytes
-bytes   long length, then the bytes; text is UTF-8
+bytes   long length, then the bytes; strings are UTF-8
 list    { long count | items } 0; a negative count is followed by the size of the items
 """
 
@@ -11,7 +11,7 @@ from lakebed.errors import CorruptError
 
 
 def encode_long(value: int) -> bytes:
-    """Write a number of 64 bits or fewer.
+    """Encode an integer of at most 64 bits.
 
     >>> encode_long(300).hex()
     'd804'
@@ -26,12 +26,12 @@ def encode_long(value: int) -> bytes:
 
 
 def encode_bytes(data: bytes) -> bytes:
-    """Write bytes behind their length."""
+    """Encode bytes with a length prefix."""
     return encode_long(len(data)) + data
 
 
 class AvroReader:
-    """Reads the forms one after another; never past the end of the data (CorruptError)."""
+    """Decodes one value after another; raises CorruptError instead of reading past the end."""
 
     def __init__(self, data: bytes, at: int, what: str) -> None:
         self._data = data
@@ -40,7 +40,7 @@ class AvroReader:
 
     @property
     def at_end(self) -> bool:
-        """Whether all is read."""
+        """Return whether all data has been read."""
         return self._at == len(self._data)
 
     def take(self, size: int) -> bytes:
@@ -53,7 +53,7 @@ class AvroReader:
         return self._data[self._at - size : self._at]
 
     def long(self) -> int:
-        """Read a number of at most 64 bits."""
+        """Read an integer of at most 64 bits."""
         value = 0
         for shift in range(0, 70, 7):
             byte = self.take(1)[0]
@@ -65,20 +65,20 @@ class AvroReader:
         return (value >> 1) ^ -(value & 1)
 
     def sized(self) -> bytes:
-        """Read bytes behind their length."""
+        """Read length-prefixed bytes."""
         return self.take(self.long())
 
     def text(self) -> str:
-        """Read text behind its length."""
+        """Read a length-prefixed string."""
         try:
             return self.sized().decode()
         except UnicodeDecodeError as error:
             raise CorruptError(f"{self.what}: no UTF-8 before byte {self._at}") from error
 
     def items(self) -> Iterator[None]:
-        """Step once for each item of a list; the caller reads the item in between.
+        """Yield once for each item of a list; the caller reads the item in between.
 
-        An item must take bytes: only then does a false count run into the end of the data.
+        Items must not be empty: only then does a wrong count run into the end of the data.
         """
         while count := self.long():
             if count < 0:

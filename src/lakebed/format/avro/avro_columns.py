@@ -1,7 +1,7 @@
-"""Avro's binary forms of whole columns: what `avro_binary` does for one value, at once.
+"""Avro's binary encoding for whole columns: what `avro_binary` does for one value.
 
-Positions are int64 arrays of places in one uint8 array. Nothing is read past its end: a form
-that would reach there is not `ok`, and its numbers mean nothing.
+Positions are int64 arrays of offsets into one uint8 array. Nothing is read past its end: a value
+that would extend beyond it is not `ok`, and its number is undefined.
 """
 
 from typing import Final
@@ -19,7 +19,7 @@ _MAX_BYTES: Final = 10
 
 
 def encode_longs(values: Longs) -> pa.LargeBinaryArray:
-    """Write numbers.
+    """Encode integers.
 
     >>> [value.hex() for value in encode_longs(np.array([0, -1, 300])).to_pylist()]
     ['00', '01', 'd804']
@@ -39,20 +39,20 @@ def encode_longs(values: Longs) -> pa.LargeBinaryArray:
 
 
 def encode_sized(values: pa.Array) -> pa.Array:
-    """Write texts or bytes behind their lengths."""
+    """Encode strings or bytes with a length prefix."""
     data = values.cast(pa.large_binary())
     lengths = pc.binary_length(data).to_numpy(zero_copy_only=False)
     return join([encode_longs(lengths.astype(np.int64)), data])
 
 
 def fixed(values: npt.NDArray[np.generic]) -> pa.LargeBinaryArray:
-    """Return the bytes of each number, as they lie in memory."""
+    """Return the bytes of each number as they are in memory."""
     matrix = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
     return ragged(matrix, np.ones(matrix.shape, dtype=bool))
 
 
 def ragged(matrix: Bytes, kept: Flags) -> pa.LargeBinaryArray:
-    """Return one value per row of `matrix`: those of its bytes that are kept."""
+    """Return one value per row of `matrix`: the bytes of the row that are kept."""
     offsets = np.zeros(len(matrix) + 1, dtype=np.int64)
     np.cumsum(kept.sum(axis=1), out=offsets[1:])
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(matrix[kept])]
@@ -60,13 +60,13 @@ def ragged(matrix: Bytes, kept: Flags) -> pa.LargeBinaryArray:
 
 
 def join(parts: list[pa.Array | bytes]) -> pa.Array:
-    """Put the values of the parts behind one another, row by row."""
+    """Concatenate the values of the parts row by row."""
     columns = [pa.scalar(p, pa.large_binary()) if isinstance(p, bytes) else p for p in parts]
     return pc.binary_join_element_wise(*columns, pa.scalar(b"", pa.large_binary()))
 
 
 def read_longs(data: Bytes, at: Longs) -> tuple[Longs, Longs, Flags]:
-    """Read a number at each place: the numbers, the places behind them, and which are ok."""
+    """Read an integer at each position: the numbers, the positions after them, and which are ok."""
     value = np.zeros(len(at), dtype=np.uint64)
     after = at.copy()
     going = np.ones(len(at), dtype=bool)
@@ -75,7 +75,7 @@ def read_longs(data: Bytes, at: Longs) -> tuple[Longs, Longs, Flags]:
         ok &= ~going | (after < len(data))
         byte = np.where(going, data.take(after, mode="clip"), 0).astype(np.uint64)
         if place == _MAX_BYTES - 1:
-            ok &= byte < 2  # more than 64 bits, or no end
+            ok &= byte < 2  # more than 64 bits, or unterminated
         value |= (byte & 0x7F) << np.uint64(7 * place)
         after += going
         going = going & (byte >= 0x80)
@@ -86,11 +86,12 @@ def read_longs(data: Bytes, at: Longs) -> tuple[Longs, Longs, Flags]:
 
 
 def read_slices(data: pa.Buffer, starts: Longs, ends: Longs) -> pa.Array:
-    """Return the bytes from each start to its end; they must rise, stay inside, not overlap.
+    """Return the bytes from each start to its end; the slices must ascend and not overlap.
 
     The data must be shorter than 2 GiB.
     """
-    # As one array in which every second value is what lies between two slices: Arrow copies.
+    # Build one array in which every second value is the gap between two slices: Arrow does the
+    # copying.
     offsets = np.empty(2 * len(starts), dtype=np.int32)
     offsets[0::2] = starts
     offsets[1::2] = ends

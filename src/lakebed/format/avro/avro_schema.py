@@ -71,12 +71,12 @@ _LOGICAL: dict[tuple[str, str], pa.DataType] = {
 
 _NARROW = {"byte": pa.int8(), "short": pa.int16()}
 
-# A reader that took these for plain numbers or bytes would give other values than meant.
+# Reading these as plain numbers or bytes would return different values than were meant.
 _UNREADABLE = frozenset({"timestamp-nanos", "local-timestamp-nanos", "duration", "big-decimal"})
 
 
 def sanitize_name(name: str) -> str:
-    """Replace what an Avro name cannot hold by `__`, as Hudi does with table names.
+    """Replace characters that an Avro name cannot hold with `__`, as Hudi does with table names.
 
     >>> sanitize_name("sales-2024"), sanitize_name("1st")
     ('sales__2024', '__st')
@@ -86,7 +86,7 @@ def sanitize_name(name: str) -> str:
 
 
 def check_name(name: str, path: str) -> None:
-    """Reject a column name that no Avro schema can hold."""
+    """Raise SchemaError for a column name that no Avro schema can hold."""
     if not _NAME.fullmatch(name):
         raise SchemaError(
             f"column {path!r}: the name must be letters A-Z a-z, digits and _, not beginning with"
@@ -95,7 +95,7 @@ def check_name(name: str, path: str) -> None:
 
 
 def decimal_bytes(precision: int) -> int:
-    """Return the fewest bytes that hold every decimal of `precision` digits."""
+    """Return the fewest bytes that can hold every decimal of `precision` digits."""
     largest: int = 10**precision - 1
     return (largest.bit_length() + 8) // 8
 
@@ -165,7 +165,7 @@ def _nested_to_avro(field: pa.Field, name: str, namespace: str, path: str, depth
 
 
 def with_meta_fields(text: str) -> str:
-    """Put the five meta fields in front of a record schema, dropping those it has."""
+    """Prepend the five meta fields to a record schema, replacing any that it already has."""
     record = load_record(text)
     meta = [
         {"name": name, "type": ["null", "string"], "doc": "", "default": None}
@@ -178,7 +178,7 @@ def with_meta_fields(text: str) -> str:
 
 
 def load_record(text: str) -> dict[str, object]:
-    """Parse the JSON of a record schema; its fields are a list, nothing else is looked at."""
+    """Parse the JSON of a record schema; only checks that its fields are a list."""
     if len(text) > MAX_TEXT_CHARS:
         raise CorruptError(
             f"Avro schema: want at most {MAX_TEXT_CHARS} characters, got {len(text)}"
@@ -186,7 +186,9 @@ def load_record(text: str) -> dict[str, object]:
     try:
         loaded = json.loads(text)
         if "\\u" in text:
-            json.dumps(loaded, ensure_ascii=False).encode()  # an escape may be half of a pair
+            json.dumps(
+                loaded, ensure_ascii=False
+            ).encode()  # an escape may be one half of a surrogate pair
     except (ValueError, RecursionError) as error:
         raise CorruptError(f"Avro schema {text[:80]!r}: want JSON, got {error}") from error
     if not isinstance(loaded, dict) or loaded.get("type") != "record":
@@ -199,9 +201,9 @@ def load_record(text: str) -> dict[str, object]:
 def avro_to_arrow(text: str) -> pa.Schema:
     """Parse any table schema that Hudi writes; the inverse of `arrow_to_avro`.
 
-    Millisecond times become microseconds and an enum becomes a string, as Spark shows
-    them. Raises UnsupportedError naming the field for what no column of ours can hold,
-    and CorruptError for text that is no Avro schema.
+    Millisecond times become microseconds and an enum becomes a string, as Spark shows them. Raises
+    UnsupportedError naming the field for a type that no column can hold, and CorruptError for text
+    that is not an Avro schema.
     """
     record = load_record(text)
     parsed = _Parser().parse(record, "", "", 0)[0]
@@ -209,7 +211,7 @@ def avro_to_arrow(text: str) -> pa.Schema:
 
 
 class _Parser:
-    """One walk over an Avro schema: named types so far, and how many fields were met."""
+    """One walk over an Avro schema: the named types so far, and the number of fields."""
 
     def __init__(self) -> None:
         self._named: dict[str, pa.DataType | None] = {}
@@ -218,7 +220,7 @@ class _Parser:
     def parse(
         self, avro: object, namespace: str, path: str, depth: int
     ) -> tuple[pa.DataType, bool]:
-        """Return the Arrow type of `avro` and whether it may be null."""
+        """Return the Arrow type of `avro` and whether it is nullable."""
         if depth > MAX_DEPTH:
             raise UnsupportedError(f"Avro field {path!r}: nested deeper than {MAX_DEPTH} levels")
         self._fields += 1
@@ -307,7 +309,7 @@ def _count(t: pa.DataType) -> int:
 
 
 def full_name(avro: Mapping[str, object], namespace: str, path: str) -> str:
-    """Return the name of a record, enum or fixed with its namespace, its own or the one around."""
+    """Return the name of a record, enum or fixed with its own namespace, or the enclosing one."""
     name, own = avro.get("name"), avro.get("namespace", namespace)
     if not isinstance(name, str) or not isinstance(own, str):
         raise CorruptError(f"Avro field {path!r}: want a type name, got {str(name)[:80]}")
@@ -315,7 +317,7 @@ def full_name(avro: Mapping[str, object], namespace: str, path: str) -> str:
 
 
 def logical_type(avro: Mapping[str, object]) -> str | None:
-    """Return the logical type; one that is no text means nothing, like every unknown one."""
+    """Return the logical type; one that is not a string is ignored, like any unknown one."""
     logical = avro.get("logicalType")
     return logical if isinstance(logical, str) else None
 

@@ -1,1 +1,1 @@
-"""Parquet footers, pages and statistics; Java properties."""
+"""Parquet footers, pages and statistics; Java properties files."""

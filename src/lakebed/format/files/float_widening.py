@@ -1,10 +1,10 @@
-"""From 32 to 64 bit floats as Hudi widens them: by the text of the number.
+"""Conversion of 32-bit to 64-bit floats as Hudi does it: through the decimal string.
 
-Hudi reads a float column as double by `Double.parseDouble(Float.toString(value))`, so 0.1 stays 0.1,
-where a numeric cast gives 0.10000000149011612. The text is that of JDK 8 to 18, which
-`java_text.float_text` spells one value at a time; here its digits are made for a whole column, in
-integers of 64 bits. Numbers that need more (magnitudes below about 1e-12 or above 4.6e18, except
-zero) go through the text, each distinct one once.
+Hudi reads a float column as double by `Double.parseDouble(Float.toString(value))`, so 0.1 stays
+0.1, where a numeric cast returns 0.10000000149011612. The string is that of JDK 8 to 18, which
+`java_text.float_text` produces one value at a time; here the digits are computed for a whole column
+in 64-bit integers. Numbers that need more bits (magnitudes below about 1e-12 or above 4.6e18,
+except zero) go through the string, once per distinct value.
 """
 
 import numpy as np
@@ -20,9 +20,9 @@ _Doubles = npt.NDArray[np.float64]
 _TENS = np.array([10**power for power in range(23)], dtype=np.float64)
 _WHOLE_TENS = np.array([10**power for power in range(19)], dtype=np.int64)
 _FIVES = np.array([5**power for power in range(27)], dtype=np.int64)
-# Bits of 5**i as the JDK counts them: none for 5**0.
+# The number of bits of 5**i as the JDK counts them: none for 5**0.
 _FIVE_BITS = np.array([0, *((5**power).bit_length() for power in range(1, 28))], dtype=np.int64)
-# The power of ten in 2**i, which is how many digits of a whole number a float does not tell.
+# The power of ten in 2**i: how many trailing digits of a whole number a float cannot represent.
 _SPARE_DIGITS = np.array([len(str(1 << power)) - 1 for power in range(40)], dtype=np.int64)
 _SIGNIFICANT = 24
 
@@ -37,14 +37,14 @@ def widen_floats(values: npt.NDArray[np.float32]) -> _Doubles:
         widened = values.astype(np.float64)
     bits = values.view(np.int32)
     exponents = ((bits >> 23) & 0xFF).astype(np.int64)
-    # Zero, infinity and NaN are themselves; so are whole numbers that a float holds exactly.
+    # Zero, infinity and NaN keep their value; so do whole numbers that a float holds exactly.
     plain = (widened == np.trunc(widened)) & (np.abs(widened) < 2.0**_SIGNIFICANT)
     rest = np.flatnonzero(~plain & (exponents != 0xFF))
     if not rest.size:
         return widened
     exponent = exponents[rest] - 127
     fraction = (bits[rest] & 0x7FFFFF).astype(np.int64) | 1 << 23
-    # The place of the lowest bit that is set; a float of it alone has that as its exponent.
+    # The position of the lowest set bit; a float of that bit alone has it as its exponent.
     zeros = np.frexp((fraction & -fraction).astype(np.float64))[1].astype(np.int64) - 1
     used = _SIGNIFICANT - zeros
     whole = used - exponent - 1 <= 0
@@ -67,7 +67,7 @@ def widen_floats(values: npt.NDArray[np.float32]) -> _Doubles:
 
 def widen_column(column: pa.FloatArray) -> pa.DoubleArray:
     """Return a column of floats as doubles; null stays null."""
-    # A value behind a null is of no row.
+    # The value behind a null belongs to no row.
     values = column.fill_null(0.0) if column.null_count else column
     widened = widen_floats(values.to_numpy(zero_copy_only=False))
     nulls = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
@@ -75,7 +75,7 @@ def widen_column(column: pa.FloatArray) -> pa.DoubleArray:
 
 
 def _whole_numbers(exponent: _Ints, fraction: _Ints, used: _Ints) -> _Doubles:
-    """Round away the digits that a float of 24 bits cannot tell."""
+    """Round to the digits that a float of 24 bits can represent."""
     del used
     value = fraction << np.maximum(exponent - 23, 0)
     spare = np.maximum(exponent - _SIGNIFICANT - 1, 0)
@@ -87,7 +87,7 @@ def _whole_numbers(exponent: _Ints, fraction: _Ints, used: _Ints) -> _Doubles:
 
 
 def _fractions(exponent: _Ints, fraction: _Ints, used: _Ints) -> _Doubles:
-    """Generate digits until the rest is within the margin; NaN where 64 bits do not hold it."""
+    """Generate digits until the remainder is within the margin; NaN where 64 bits are too few."""
     tiny = used - exponent - 1
     unit = fraction / (1 << 23)
     estimate = (unit - 1.5) * 0.289529654 + 0.176091259 + exponent * 0.301029995663981
@@ -121,7 +121,7 @@ def _fractions(exponent: _Ints, fraction: _Ints, used: _Ints) -> _Doubles:
 def _generate(
     b: _Ints, s: _Ints, m: _Ints, decimal: _Ints, short: npt.NDArray[np.bool_]
 ) -> _Doubles:
-    """Divide `b` by `s` digit by digit; `short` are those for which the JDK takes 32 bits."""
+    """Divide `b` by `s` digit by digit; `short` marks those that the JDK computes in 32 bits."""
     tens = 10 * s
     q, rest = np.divmod(b, s)
     b, m = 10 * rest, _wrapped(10 * m, short)
@@ -139,7 +139,7 @@ def _generate(
         count[going] += 1
         b[going] = 10 * rest
         m[going] = _wrapped(10 * m[going], short[going])
-        # A margin that overflowed is greater than anything left.
+        # A margin that overflowed is greater than any remainder.
         over = m[going] <= 0
         low[going] = over | (b[going] < m[going])
         high[going] = over | (_wrapped(b[going] + m[going], short[going]) > tens[going])
@@ -154,5 +154,5 @@ def _generate(
 
 
 def _wrapped(values: _Ints, short: npt.NDArray[np.bool_]) -> _Ints:
-    """Overflow as a signed integer of 32 bits does, where `short`; 64 bits do so by themselves."""
+    """Overflow like a signed 32-bit integer where `short` is set; int64 wraps by itself."""
     return np.where(short, values.astype(np.int32).astype(np.int64), values)

@@ -1,7 +1,7 @@
-"""Footer keys of the Parquet files that we write, and what may be said there.
+"""Footer keys of the Parquet files that Lakebed writes.
 
 parquet.avro.schema       the schema with meta fields, as Avro
-hoodie_min_record_key     first and last record key, where Java orders keys as we do
+hoodie_min_record_key     first and last record key, if Java orders keys the same way
 hoodie_max_record_key
 hudi.log.is_ordered       `true`: sorted by record key, each key once
 lakebed.row_group_keys    JSON list: the first record key of each row group, ascending
@@ -9,8 +9,8 @@ lakebed.key_column        of a run that is not keyed by the record key: the colu
                           sorted by, as bytes, each key once
 lakebed.row_group_key_bytes   of such a run, JSON list of base64: the first key of each row group
                           and, unless there is none, the last key of the file
-org.apache.spark.version  which calendar dates and timestamps are in
-org.apache.hudi.bloomfilter   of base files: a Bloom filter that may hold any key
+org.apache.spark.version  the calendar of dates and timestamps
+org.apache.hudi.bloomfilter   in base files: a Bloom filter that may hold any key
 """
 
 import base64
@@ -27,11 +27,12 @@ FOOTER_IS_ORDERED = "hudi.log.is_ordered"
 FOOTER_ROW_GROUP_KEYS = "lakebed.row_group_keys"
 FOOTER_KEY_COLUMN = "lakebed.key_column"
 FOOTER_ROW_GROUP_KEY_BYTES = "lakebed.row_group_key_bytes"
-# Without it Spark, and so Hudi, takes the file's calendar as unknown and refuses dates
-# before 1582 and timestamps before 1900. From 3.1 on Spark writes the calendar that we do.
+# Without it Spark, and so Hudi, treats the file's calendar as unknown and rejects dates before 1582
+# and timestamps before 1900. Since 3.1 Spark writes the same calendar as Lakebed.
 FOOTER_CALENDAR = {"org.apache.spark.version": "4.0.0"}
 # Hudi's Bloom index fails on a base file without a filter (1.2.0: NullPointerException). This one,
-# of version -1 with 1 murmur hash over 8 bits, has all bits set: the index then asks the file itself.
+# of version -1 with 1 murmur hash over 8 bits, has all bits set: the index then reads the file
+# itself.
 FOOTER_OPEN_BLOOM = {"org.apache.hudi.bloomfilter": "/////wAAAAEBAAAACP8="}
 
 MAX_ROW_GROUP_KEYS_CHARS = 1024 * 1024
@@ -40,21 +41,21 @@ MAX_ROW_GROUP_KEYS_CHARS = 1024 * 1024
 def same_order_in_java(key: str) -> bool:
     """Return whether comparing with `key` by UTF-8 and by UTF-16 always agrees.
 
-    The two orders differ only between two characters from U+E000 on. Hudi prunes files by
-    UTF-16 order, so a range whose ends hold such a character would hide rows from it.
+    The two orders differ only between two characters from U+E000 on. Hudi prunes files by UTF-16
+    order, so a range with such a character in its bounds would hide rows from Hudi.
     """
     return all(character < "\ue000" for character in key)
 
 
 def encode_row_group_keys(keys: Sequence[str]) -> str | None:
-    """Write the first key of each row group; None if that would make the footer heavy.
+    """Encode the first key of each row group; return None if that would make the footer too large.
 
-    In plain ASCII, so that its characters are its bytes.
+    The result is ASCII, so its number of characters is its number of bytes.
 
     >>> encode_row_group_keys(["a", "b c"])
     '["a","b c"]'
     """
-    # A key takes as many characters or more, so a list that is too long is not even spelled.
+    # Encoding never makes a key shorter, so a list that is too long need not be encoded.
     if sum(len(key) + 3 for key in keys) > MAX_ROW_GROUP_KEYS_CHARS:
         return None
     text = json.dumps(list(keys), separators=(",", ":"))

@@ -1,11 +1,11 @@
-"""How large the pages of a Parquet file are, from their headers, before they are unpacked.
+"""The sizes of the pages of a Parquet file, from their headers, before they are decompressed.
 
     column chunk:  page header (Thrift's compact protocol), page, page header, page, ...
-    footer:        of each chunk where it begins, how long it is, how it is compressed
+    footer:        for each chunk its offset, length and compression
 
-A few kilobytes can be a page of gigabytes, and one long text in a dictionary the value of every
-row. pyarrow makes room for what a header says, so it is looked at first. Field numbers are those
-of `parquet.thrift`.
+A few kilobytes can be a page of gigabytes, and one long string in a dictionary can be the value of
+every row. pyarrow allocates what a header states, so the headers are checked first. Field numbers
+are those of `parquet.thrift`.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -27,7 +27,7 @@ ReadAt = Callable[[int, int], bytes]
 
 MAX_PAGE_BYTES: Final = 256 << 20
 MAX_NESTED_VALUES: Final = 16 << 20
-"""How many values a page of lists may hold: runs of nulls take no bytes, and one row has them all."""
+"""The most values in a page of lists: runs of nulls take no bytes, and one row may have them all."""
 _MAX_PAGES: Final = 100_000
 _HEADER_BYTES: Final = 512
 _MAX_HEADER_BYTES: Final = 1 << 20
@@ -48,7 +48,7 @@ _TRUST: Final = 16
 class ColumnChunk:
     """One column chunk as the footer describes it; `path` joins the names with dots.
 
-    `told_bytes` is what its values take without any encoding, where the writer says so.
+    `told_bytes` is the size of its values without any encoding, if the writer stored it.
     """
 
     path: str
@@ -61,26 +61,26 @@ class ColumnChunk:
 
     @property
     def column(self) -> str:
-        """Return the column of the table to which it belongs."""
+        """Return the column of the table that it belongs to."""
         return self.path.partition(".")[0]
 
     @property
     def is_nested(self) -> bool:
-        """Return whether it is a part of a column."""
+        """Return whether it is a part of a nested column."""
         return "." in self.path
 
     @property
     def may_burst(self) -> bool:
-        """Return whether a page may be much larger than the chunk, or a value repeat itself."""
+        """Return whether a page may be much larger than the chunk, or one value repeated many times."""
         return self.codec != _UNCOMPRESSED or self.compressed_bytes > _LONG_DICTIONARY
 
 
 @dataclass(frozen=True, slots=True)
 class PageSizes:
-    """What the page headers of a chunk say: what a row takes on average in its worst page.
+    """What the page headers of a chunk state: the average size of a row in its worst page.
 
-    `long_dictionary` is the size of a dictionary that may hold a long value, which then may be that
-    of every row; 0 for any other.
+    `long_dictionary` is the size of a dictionary that may hold a long value, which every row may
+    then refer to; 0 for any other.
     """
 
     row_bytes: float
@@ -88,7 +88,7 @@ class PageSizes:
 
 
 def read_footer_bytes(read_at: ReadAt, size: int, what: str) -> bytes:
-    """Read the footer of a Parquet file of `size` bytes as it lies there."""
+    """Read the raw footer of a Parquet file of `size` bytes."""
     length = int.from_bytes(read_at(size - 8, 8)[:4], "little") if size > 8 else size
     if length > size - 8:
         raise CorruptError(f"{what}: a footer of {length} bytes in {size}")
@@ -123,13 +123,13 @@ def _parse_chunk(chunk: Struct) -> ColumnChunk:
 
 
 def chunks_of(chunks: Collection[ColumnChunk], columns: Collection[str]) -> Iterator[ColumnChunk]:
-    """Return those of the `columns` whose pages are worth a look."""
+    """Return the chunks of `columns` whose page headers must be checked."""
     wanted = frozenset(columns)
     return (chunk for chunk in chunks if chunk.column in wanted and chunk.may_burst)
 
 
 def check_pages(read_at: ReadAt, size: int, columns: Collection[str], what: str) -> None:
-    """Reject a file of `size` bytes with pages of these columns that are too large to unpack."""
+    """Raise UnsupportedError if pages of these columns are too large to decompress."""
     for group in parse_chunks(read_footer_bytes(read_at, size, what), what):
         for chunk in chunks_of(group, columns):
             measure_pages(read_at, size, chunk, what)
@@ -138,8 +138,8 @@ def check_pages(read_at: ReadAt, size: int, columns: Collection[str], what: str)
 def measure_pages(read_at: ReadAt, size: int, chunk: ColumnChunk, what: str) -> PageSizes:
     """Walk over the page headers of a chunk in a file of `size` bytes.
 
-    `read_at(offset, length)` gives bytes of the file. Raises UnsupportedError for a page that is
-    too large to be unpacked, CorruptError for headers that are none.
+    `read_at(offset, length)` returns bytes of the file. Raises UnsupportedError for a page that is
+    too large to decompress, CorruptError for invalid headers.
     """
     where = f"{what}, column {chunk.path!r}"
     at = chunk.offset
@@ -158,7 +158,7 @@ def measure_pages(read_at: ReadAt, size: int, chunk: ColumnChunk, what: str) -> 
         _check_page(page, chunk, where)
         if page.is_dictionary:
             long_dictionary = page.plain_bytes if _is_long(page, chunk) else 0
-        elif page.is_data:  # readers pass over any other page
+        elif page.is_data:  # readers skip any other page
             left -= page.values
             row_bytes = max(row_bytes, _row_bytes(page, chunk))
         at += page.header_bytes + page.packed_bytes
@@ -183,7 +183,7 @@ def _read_header(read_at: ReadAt, at: int, end: int, where: str) -> _Page:
         reader = CompactReader(data)
         try:
             fields = reader.struct()
-            # Data, dictionary, data of the second version.
+            # Data, dictionary, and data of version 2.
             held = as_fields(fields.get(5) or fields.get(7) or fields.get(8) or {})
             return _Page(
                 reader.at,
@@ -195,7 +195,7 @@ def _read_header(read_at: ReadAt, at: int, end: int, where: str) -> _Page:
                 as_number(fields[1]) in _DATA_PAGES,
             )
         except MALFORMED as error:
-            # Bounds of long texts may be in it.
+            # It may hold the bounds of long strings.
             if wanted >= min(end - at, _MAX_HEADER_BYTES):
                 raise CorruptError(f"{where}: no page header at byte {at} ({error!r})") from error
             wanted *= 8
@@ -220,8 +220,8 @@ def _row_bytes(page: _Page, chunk: ColumnChunk) -> float:
     if page.encoding in _IN_DICTIONARY or chunk.physical != _BYTE_ARRAY:
         return 0.0
     if page.encoding == _DELTA_BYTE_ARRAY:
-        # Each value may repeat what is before it. A footer that says otherwise is believed so far
-        # that a lie costs a few times what a batch may take; our keys would else come in batches
+        # Each value may repeat what is before it. A footer that states a size is trusted as far as
+        # a wrong one costs a few times the batch limit; otherwise record keys would come in batches
         # of hundreds.
         is_small = chunk.told_bytes is not None and 0 <= chunk.told_bytes <= _SMALL_CHUNK
         return page.plain_bytes / (_TRUST if is_small else 1)

@@ -1,10 +1,10 @@
-"""The statistics of column chunks, straight from a Parquet footer.
+"""The statistics of column chunks, parsed from a Parquet footer.
 
     footer:  FileMetaData in Thrift's compact protocol, its length (4 bytes, little-endian), PAR1
 
-Field numbers are those of `parquet.thrift`. Read here because pyarrow's own way to them ends the
-process where a footer is corrupt, instead of raising. The bounds that old writers put into
-`min` and `max` are left alone: their order is not defined.
+Field numbers are those of `parquet.thrift`. Parsed here because pyarrow's own accessor aborts the
+process on a corrupt footer instead of raising. The bounds that old writers put into `min` and `max`
+are ignored: their order is not defined.
 """
 
 from collections.abc import Collection, Mapping
@@ -25,7 +25,7 @@ from lakebed.format.files.thrift import (
 
 
 class Physical(IntEnum):
-    """How a column's values lie in the file (parquet.thrift `Type`); do not change."""
+    """The physical type of a column (parquet.thrift `Type`). The values are on disk: do not change."""
 
     BOOLEAN = 0
     INT32 = 1
@@ -39,7 +39,7 @@ class Physical(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChunkStatistics:
-    """What a footer says of one column chunk: bounds as bytes, None for what it does not say."""
+    """The statistics of one column chunk: bounds as bytes, None for what is not stored."""
 
     physical: Physical
     num_values: int
@@ -51,7 +51,7 @@ class ChunkStatistics:
 def parse_statistics(
     footer: bytes, columns: Collection[str], what: str
 ) -> list[Mapping[str, ChunkStatistics]]:
-    """Return for each row group the chunks of `columns`, by name; nested columns are left out."""
+    """Return the chunks of `columns` of each row group, by name; nested columns are left out."""
     try:
         return _statistics(CompactReader(footer).struct(), frozenset(columns))
     except MALFORMED as error:
@@ -59,7 +59,7 @@ def parse_statistics(
 
 
 def _statistics(metadata: Struct, columns: frozenset[str]) -> list[Mapping[str, ChunkStatistics]]:
-    # Without these the order by which the bounds were found is unknown.
+    # Without these, the order of the bounds is unknown.
     orders = as_list(metadata.get(7, []))
     found: list[Mapping[str, ChunkStatistics]] = []
     for group in as_list(metadata[4]):

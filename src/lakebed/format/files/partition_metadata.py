@@ -21,14 +21,14 @@ _DEPTH: Final = "partitionDepth"
 
 
 def is_partition_metadata_name(name: str) -> bool:
-    """Return whether a file marks its folder as a partition, in text or in the base file format."""
+    """Return whether a file marks its folder as a partition, as text or in the base file format."""
     stem, _, extension = name.removeprefix(".").partition(".")
     return f".{stem}" == PARTITION_METADATA_NAME and extension in {"", "parquet", "orc"}
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetadata:
-    """Who wrote a partition first, and how deep below the table it lies."""
+    """The instant of the first write to a partition, and its depth below the table."""
 
     commit_time: str
     depth: int
@@ -58,6 +58,6 @@ class PartitionMetadata:
         return cls(commit_time, int(depth))
 
     def encode(self) -> bytes:
-        """Write the text form."""
+        """Encode the text form."""
         values = {_COMMIT_TIME: self.commit_time, _DEPTH: str(self.depth)}
         return encode_properties(values, ["partition metadata"])

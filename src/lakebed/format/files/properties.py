@@ -1,15 +1,15 @@
-r"""Java Properties text, the form of `hoodie.properties` and of partition metadata.
+r"""Java properties files: the form of `hoodie.properties` and of partition metadata.
 
     file     = { line }                  lines end in \n, \r or \r\n
     line     = blank | comment | entry   leading white space does not count
     comment  = ("#" | "!") text
-    entry    = key separator value       a line ending in an odd number of \ goes on in the
+    entry    = key separator value       a line ending in an odd number of \ continues in the
                                          next, whose leading white space does not count
     separator= white space, or white space ("=" | ":") white space
     escape   = \t \n \r \f | \uXXXX | \ any other character, standing for itself
 
-Bytes are ISO-8859-1. A character outside the basic plane is two \u escapes (UTF-16).
-Agrees with java.util.Properties, load and store.
+Bytes are ISO-8859-1. A character outside the basic plane is two \u escapes (UTF-16). Agrees with
+java.util.Properties, load and store.
 """
 
 import re
@@ -32,9 +32,9 @@ _SPECIAL: Final = str.maketrans({
 
 
 def parse_properties(data: bytes, what: str = "properties") -> dict[str, str]:
-    r"""Parse properties text; of a key that stands twice the last value counts.
+    r"""Parse a properties file; if a key occurs twice, the last value counts.
 
-    Bytes over 0x7F are taken as ISO-8859-1, as Java does, also where UTF-8 was written.
+    Bytes over 0x7F are read as ISO-8859-1, as in Java, even if UTF-8 was written.
 
     >>> parse_properties(b"# note\na.b = x\\:y\nc")
     {'a.b': 'x:y', 'c': ''}
@@ -42,7 +42,7 @@ def parse_properties(data: bytes, what: str = "properties") -> dict[str, str]:
     found: dict[str, str] = {}
     for line in _logical_lines(data.decode("latin-1")):
         key = _KEY_END.match(line)
-        assert key is not None  # the pattern matches the empty text
+        assert key is not None  # the pattern matches the empty string
         gap = _SEPARATOR.match(line, key.end())
         assert gap is not None
         found[_unescape(key[0], what)] = _unescape(line[gap.end() :], what)
@@ -50,7 +50,7 @@ def parse_properties(data: bytes, what: str = "properties") -> dict[str, str]:
 
 
 def encode_properties(properties: Mapping[str, str], comment_lines: Iterable[str] = ()) -> bytes:
-    r"""Write properties text, sorted by key, so that the same content gives the same bytes.
+    r"""Encode a properties file, sorted by key, so that the same content has the same bytes.
 
     >>> encode_properties({"b": "x:y", "a": ""}, ["note"])
     b'#note\na=\nb=x\\:y\n'
@@ -103,7 +103,7 @@ def _unescape(text: str, what: str) -> str:
 
     units = _ESCAPE.sub(plain, text)
     try:
-        # Two escapes make one character outside the basic plane.
+        # Two escapes form one character outside the basic plane.
         return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except UnicodeDecodeError as error:
         raise CorruptError(f"{what}: half of a surrogate pair in {text[:80]!r}") from error

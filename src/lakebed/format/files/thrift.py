@@ -1,10 +1,10 @@
-"""Thrift's compact protocol, of which the headers and footers of Parquet are made.
+"""Thrift's compact protocol, the encoding of Parquet's headers and footers.
 
     field:   (delta << 4 | type), value; a delta of 0 is followed by the field's number, zigzag
     list:    (size << 4 | type), a size of 15 is followed by the size as a varint
 
-A value that is not what was wanted is IndexError, TypeError or ValueError (MALFORMED with what a
-missing field raises); who reads names the file.
+A value of the wrong kind raises IndexError, TypeError or ValueError (MALFORMED adds what a missing
+field raises); the caller turns that into an error that names the file.
 """
 
 from collections.abc import Sequence
@@ -40,21 +40,21 @@ def as_bytes(value: "Value") -> bytes:
 
 
 def as_text(value: "Value") -> str:
-    """Return text."""
+    """Return a string."""
     return as_bytes(value).decode()
 
 
 def as_number(value: "Value") -> int:
-    """Return a whole number."""
+    """Return an integer."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"want a number, found {type(value).__name__}")
     return value
 
 
 class CompactReader:
-    """A reader of Thrift's compact protocol; every loop step takes a byte, so it ends.
+    """Reads Thrift's compact protocol; every step consumes a byte, so it terminates.
 
-    Reading many small files is largely this, so the common kinds are read in one loop.
+    Most of the time to read many small files is spent here, so the common types share one loop.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -63,7 +63,7 @@ class CompactReader:
 
     @property
     def at(self) -> int:
-        """Return how many bytes were read."""
+        """Return the number of bytes read so far."""
         return self._at
 
     def struct(self) -> "Struct":
@@ -73,7 +73,7 @@ class CompactReader:
 
 
 def _struct(data: bytes, at: int, depth: int) -> "tuple[Struct, int]":
-    """Read a struct at `at`; return its fields and where it ends, as all of these do."""
+    """Read a struct at `at`; like all these methods, return the value and where it ends."""
     if depth > _MAX_DEPTH:
         raise ValueError("nested too deeply")
     fields: Struct = {}
@@ -98,7 +98,7 @@ def _struct(data: bytes, at: int, depth: int) -> "tuple[Struct, int]":
         elif kind == _BINARY:
             fields[number], at = _binary(data, at)
         elif kind <= _FALSE:
-            # Here a truth value is its own type; no type is 0.
+            # In a struct, a boolean is encoded as its own type; there is no type 0.
             if not kind:
                 raise ValueError(f"type 0 at byte {at}")
             fields[number] = kind == _TRUE

@@ -31,7 +31,7 @@ _KEY_ONLY_SCHEMA: Final = (
 
 
 class ChangeOp(StrEnum):
-    """What happened to a row. The values are on disk: do not change."""
+    """The kind of change to a row. The values are on disk: do not change."""
 
     INSERT = "i"
     UPDATE = "u"
@@ -39,7 +39,7 @@ class ChangeOp(StrEnum):
 
 
 class LoggingMode(StrEnum):
-    """How much a `.cdc` log says of each change. The values are in `hoodie.properties`."""
+    """How much of each change a `.cdc` log stores. The values are in `hoodie.properties`."""
 
     OP_KEY_ONLY = "OP_KEY_ONLY"
     DATA_BEFORE = "DATA_BEFORE"
@@ -47,7 +47,7 @@ class LoggingMode(StrEnum):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a mode in upper or lower case, as Hudi does; any other is UnsupportedError."""
+        """Parse a mode in upper or lower case, as Hudi does; raise UnsupportedError for any other."""
         try:
             return cls(text.strip().upper())
         except ValueError:
@@ -68,17 +68,17 @@ class LoggingMode(StrEnum):
 
     @property
     def has_before(self) -> bool:
-        """Return whether a record holds the row as it was."""
+        """Return whether a record holds the row before the change."""
         return BEFORE in self.fields
 
     @property
     def has_after(self) -> bool:
-        """Return whether a record holds the row as it became."""
+        """Return whether a record holds the row after the change."""
         return AFTER in self.fields
 
 
 def logging_mode(properties: Mapping[str, str]) -> LoggingMode | None:
-    """Return how a table of these properties logs changes; None where it does not."""
+    """Return the logging mode in a table's properties, or None if it does not log changes."""
     if properties.get(ENABLED, "false").strip().lower() != "true":
         return None
     text = properties.get(LOGGING_MODE, "").strip()
@@ -86,12 +86,12 @@ def logging_mode(properties: Mapping[str, str]) -> LoggingMode | None:
 
 
 def cdc_schema(mode: LoggingMode, table_schema: str) -> str:
-    """Return the Avro schema of a table's change records; `table_schema` is without meta fields."""
+    """Return the Avro schema of a table's change records; `table_schema` has no meta fields."""
     if mode is LoggingMode.OP_KEY_ONLY:
         return _KEY_ONLY_SCHEMA
     row = _parse(table_schema)
     namespace = row.get("namespace") or str(row["name"]).rpartition(".")[0]
-    # The first field that holds a row defines it, the next one names it.
+    # The first field that holds a row defines the record type, the next one refers to it by name.
     types: dict[str, object] = dict.fromkeys((OP, TS_MS, KEY), "string")
     types[BEFORE] = {name: value for name, value in row.items() if name != "namespace"}
     types[AFTER] = row["name"]

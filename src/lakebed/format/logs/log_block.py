@@ -1,18 +1,18 @@
 """Blocks of an inline log file, log format version 1.
 
-A file is blocks one after another, without a header of its own. Integers are big-endian.
+A file is a sequence of blocks, without a header of its own. Integers are big-endian.
 
     6   magic "#HUDI#"
     8   length: bytes from the next field to the end of the block
     4   log format version (1)
     4   block type
-    4   number of header entries, each: int32 key, int32 length, UTF-8 text
+    4   number of header entries, each: int32 key, int32 length, UTF-8 string
     8   content length
     n   content
     4   number of footer entries (0)
     8   total length: length + 6
 
-Agrees with Hudi's HoodieLogFormatWriter; `log_scan` reads.
+Agrees with Hudi's HoodieLogFormatWriter; `log_scan` is the reader.
 """
 
 import struct
@@ -33,11 +33,11 @@ _FRAME_SIZE: Final = 4 + 4 + 4 + 8 + 4 + 8
 
 
 class BlockType(IntEnum):
-    """What a block holds. The values are on disk: do not change."""
+    """The kind of content of a block. The values are on disk: do not change."""
 
     COMMAND = 0
     DELETE = 1
-    CORRUPT = 2  # never on disk; Hudi's readers use it for a damaged stretch
+    CORRUPT = 2  # never on disk; Hudi's readers use it for a damaged span
     AVRO_DATA = 3
     HFILE_DATA = 4
     PARQUET_DATA = 5
@@ -62,12 +62,12 @@ class HeaderKey(IntEnum):
 
 
 ROLLBACK_COMMAND: Final = "0"
-"""COMMAND_BLOCK_TYPE of a block that takes back the blocks of TARGET_INSTANT_TIME before it."""
+"""COMMAND_BLOCK_TYPE of a block that rolls back the earlier blocks of TARGET_INSTANT_TIME."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogBlock:
-    """One block; `offset` is where it was found in its file."""
+    """One block; `offset` is its position in the file."""
 
     type: BlockType
     headers: Mapping[HeaderKey, str]
@@ -76,7 +76,7 @@ class LogBlock:
 
     @property
     def instant(self) -> str:
-        """The instant that wrote the block; CorruptError where it has none."""
+        """Return the instant that wrote the block; raise CorruptError if there is none."""
         try:
             return self.headers[HeaderKey.INSTANT_TIME]
         except KeyError:
@@ -87,7 +87,7 @@ class LogBlock:
 
 @dataclass(frozen=True, slots=True)
 class CorruptSpan:
-    """A stretch of a log file that is no whole block, as a torn write leaves it."""
+    """A part of a log file that is not a whole block, as a torn write leaves it."""
 
     offset: int
     size_bytes: int
@@ -95,7 +95,7 @@ class CorruptSpan:
 
 
 def encode_block(block: LogBlock) -> bytes:
-    """Write a block. Headers go in the order of their keys."""
+    """Encode a block, with headers in the order of their keys."""
     head, tail = encode_frame(block.type, block.headers, len(block.content))
     return b"".join((head, block.content, tail))
 
@@ -103,7 +103,7 @@ def encode_block(block: LogBlock) -> bytes:
 def encode_frame(
     kind: BlockType, headers: Mapping[HeaderKey, str], content_length: int
 ) -> tuple[bytes, bytes]:
-    """Write what stands before and after the content of a block, for content that is long."""
+    """Encode what precedes and follows the content of a block, for content that is long."""
     if kind is BlockType.CORRUPT:
         raise InvalidError("log block: the type CORRUPT is never written")
     entries = b"".join(

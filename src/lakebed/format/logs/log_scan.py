@@ -1,10 +1,10 @@
-"""The blocks of an inline log file, found without reading what they hold.
+"""Finds the blocks of an inline log file without reading their content.
 
-Two short reads a block: its headers, and the length at its end together with what follows,
-which is the next block's headers. `log_block` shows the bytes. Agrees with Hudi's
-HoodieLogFileReader: a stretch is damaged where the magic is missing, a length reaches past the
-end, the two lengths differ, or neither a magic nor the end follows; it ends at the next magic. A
-block that is whole but cannot be understood is an error.
+Two short reads per block: its headers, and the length at its end together with what follows, which
+is the next block's headers. `log_block` documents the bytes. Agrees with Hudi's
+HoodieLogFileReader: a span is damaged where the magic is missing, a length extends past the end,
+the two lengths differ, or neither a magic nor the end follows; it ends at the next magic. A block
+that is whole but not understood is an error.
 """
 
 import struct
@@ -32,15 +32,15 @@ _TAIL: Final = struct.Struct(">iq")
 _FRAME_SIZE: Final = 4 + 4 + 4 + 8 + 4 + 8
 """The smallest `length`: no headers, no content."""
 _READ_AHEAD: Final = 32 << 10
-"""Most schemas fit; a small file comes in one read."""
+"""Holds most schemas; a small file needs only one read."""
 _SEARCH_STEP: Final = 1 << 20
 MAX_HEADER_BYTES: Final = 64 << 20
-"""How long the text of a header may be: schemas and record positions are far shorter."""
+"""The longest header value: schemas and record positions are far shorter."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockSpan:
-    """One whole block and where its content lies; `offset` to `end` is all of it."""
+    """One whole block and the location of its content; `offset` to `end` covers all of it."""
 
     type: BlockType
     headers: Mapping[HeaderKey, str]
@@ -51,16 +51,16 @@ class BlockSpan:
 
     @property
     def instant(self) -> str:
-        """The instant that wrote the block; CorruptError where it has none."""
+        """Return the instant that wrote the block; raise CorruptError if there is none."""
         return LogBlock(self.type, self.headers, b"", self.offset).instant
 
 
 def scan_blocks(read_range: ReadRange, size: int, what: str) -> Iterator[BlockSpan | CorruptSpan]:
-    """Yield the blocks of a log file of `size` bytes in order, and the damaged stretches between.
+    """Yield the blocks of a log file of `size` bytes in order, and the damaged spans between them.
 
-    `read_range(offset, length)` is asked for bytes inside the file only, and never for more than
-    a header holds and 32 KiB (1 MiB in search of the next block). One that gives fewer bytes than
-    asked means that the file is no longer what it was: CorruptError.
+    `read_range(offset, length)` is only called for bytes inside the file, and never for more than a
+    header and 32 KiB (1 MiB when searching for the next block). If it returns fewer bytes than
+    requested, the file has changed: CorruptError.
     """
     window = _Window(read_range, size, what)
     offset = 0
@@ -85,9 +85,9 @@ def iter_blocks(data: bytes, what: str) -> Iterator[LogBlock | CorruptSpan]:
 
 
 class _Window:
-    """Bytes of the file by their place, out of the last two reads where they are in them.
+    """Bytes of the file by offset, served from the last two reads if possible.
 
-    Two: the headers of a block are parsed after the look at its end.
+    Two, because the headers of a block are parsed after its end was checked.
     """
 
     def __init__(self, read_range: ReadRange, size: int, what: str) -> None:
@@ -103,7 +103,7 @@ class _Window:
         return data[at - start : at - start + length]
 
     def find_magic(self, at: int) -> int:
-        """Find the next magic from `at` on, or the end of the file."""
+        """Return the offset of the next magic from `at` on, or the end of the file."""
         while self.size - at >= len(MAGIC):
             start, data = self._holding(at, len(MAGIC), _SEARCH_STEP)
             found = data.find(MAGIC, at - start)
@@ -113,7 +113,7 @@ class _Window:
         return self.size
 
     def _holding(self, at: int, length: int, ahead: int) -> tuple[int, bytes]:
-        """Return a read that holds `length` bytes at `at`, and its place; a new one takes `ahead`."""
+        """Return a read that holds `length` bytes at `at`, and its offset; a new one reads `ahead`."""
         for index, (start, data) in enumerate(self._reads):
             if start <= at and at + length <= start + len(data):
                 self._reads.append(self._reads.pop(index))
@@ -129,7 +129,7 @@ class _Window:
 
 
 def _check_frame(window: _Window, offset: int) -> tuple[str, int]:
-    """Return why no whole block stands at `offset`, or give the empty text and its end."""
+    """Return why there is no whole block at `offset`, or an empty string and where the block ends."""
     prefix = window.get(offset, _PREFIX.size)
     left = window.size - offset
     if not prefix.startswith(MAGIC):
@@ -140,12 +140,12 @@ def _check_frame(window: _Window, offset: int) -> tuple[str, int]:
     if not _FRAME_SIZE <= length <= left - _PREFIX.size:
         return f"length {length} does not fit the {left} bytes left", 0
     end = offset + _PREFIX.size + length
-    # The number of footer entries stands before the length, and is asked for later.
+    # The number of footer entries precedes the length, and is read later.
     tail = window.get(end - _TAIL.size, _TAIL.size + len(MAGIC))
     _, total = _TAIL.unpack_from(tail)
     if total - len(MAGIC) != length:
         return f"length {length} at the start, {total - len(MAGIC)} at the end", 0
-    # A rest shorter than a magic is a torn next block, and says nothing about this one.
+    # A remainder shorter than a magic is a torn next block, and does not affect this one.
     if window.size - end >= len(MAGIC) and not tail.endswith(MAGIC):
         return "no magic follows the block", 0
     return "", end
@@ -203,7 +203,7 @@ class _Cursor:
         self.name = name
 
     def skip(self, size: int) -> int:
-        """Pass `size` bytes by and give where they begin."""
+        """Skip `size` bytes and return where they start."""
         if not 0 <= size <= self.end - self.at:
             raise CorruptError(
                 f"{self.name}: want {size} bytes, the block has {self.end - self.at} left"

@@ -1,15 +1,16 @@
-"""What a native log file (log format version 2) says of itself in its Parquet footer.
+"""The Parquet footer entries of a native log file (log format version 2).
 
-    hudi.log.format.metadata    JSON of text: {"VERSION": "2", "INSTANT_TIME": ..., "SCHEMA": ...},
-                                names as in HeaderKey; what Hudi's code reads
-    hudi.log.format.<NAME>      one entry per name; a form that Hudi tried and left
-    hudi.log.format_version     the RFC's own: lower case, without the schema
+    hudi.log.format.metadata    JSON of strings: {"VERSION": "2", "INSTANT_TIME": ..., "SCHEMA": ...},
+                                names as in HeaderKey; read by Hudi's code
+    hudi.log.format.<NAME>      one entry per name; a form that Hudi tried and abandoned
+    hudi.log.format_version     the form of the RFC: lower case, without the schema
     hudi.log.instant_time ...
     hudi.log.block_type         parquet_data, delete, cdc or command
     hudi.log.is_ordered         `true`: sorted by record key, each key once
 
-The first and the third are written. Of several forms the first one here is read. Unknown names are ignored, as in Hudi
-(NativeLogFooterMetadata); an unknown version is refused.
+The first and the third form are written. If a file has several forms, the first in this list is
+read. Unknown names are ignored, as in Hudi (NativeLogFooterMetadata); an unknown version is
+rejected.
 """
 
 import json
@@ -44,7 +45,7 @@ _COMMAND: Final = (HeaderKey.COMMAND_BLOCK_TYPE, HeaderKey.TARGET_INSTANT_TIME)
 
 
 class FooterKind(StrEnum):
-    """What a native log file holds, by its footer. The values are on disk: do not change."""
+    """The kind of content of a native log file, from its footer. On disk: do not change."""
 
     PARQUET_DATA = "parquet_data"
     DELETE = "delete"
@@ -57,16 +58,16 @@ FOOTER_KINDS: Final[Mapping[LogKind, FooterKind]] = {
     LogKind.DELETES: FooterKind.DELETE,
     LogKind.CDC: FooterKind.CDC,
 }
-"""The kind that goes with a native file's name; a command has no name of its own."""
+"""The kind that matches a native file's name; a command has no name of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogFooter:
     """The footer of one native log file.
 
-    `headers` hold what is neither the instant nor the schema. `kind` is None where only the
-    file's name says it, as in Hudi's own files; `instant` is None where the name has to do;
-    `is_ordered` is None where nothing is said. On a delete file the schema is the table's.
+    `headers` hold everything but the instant and the schema. `kind` is None if only the file's name
+    states it, as in Hudi's own files; `instant` is None if only the name has it; `is_ordered` is
+    None if the footer does not say. On a delete file the schema is the table's.
     """
 
     kind: FooterKind | None
@@ -78,7 +79,7 @@ class LogFooter:
 
     @property
     def is_partial(self) -> bool:
-        """Whether the rows hold the changed columns only."""
+        """Return whether the rows hold only the columns that changed."""
         return self.headers.get(HeaderKey.IS_PARTIAL, "").lower() == "true"
 
 
@@ -114,14 +115,14 @@ def encode_log_footer(footer: LogFooter) -> dict[str, str]:
 
 
 def parse_log_footer(metadata: Mapping[str, str], what: str) -> LogFooter | None:
-    """Parse the key-value metadata of a Parquet file; None where it holds no log footer at all.
+    """Parse the key-value metadata of a Parquet file; return None if it holds no log footer.
 
-    A kind that is not written follows from a command's header, or is None.
+    A kind that is not stored follows from a command's header, or is None.
     """
     forms = [form for form in (_json(metadata, what), _entries(metadata), _seed(metadata)) if form]
     if not forms:
         return None
-    # Of every form: a newer writer may have kept an older form for older readers.
+    # Check every form: a newer writer may have kept an older form for older readers.
     versions = [_parse_version(form.get(_VERSION), what) for form in forms]
     named = forms[0]
     headers = {key: named[key.name] for key in HeaderKey if key.name in named}
@@ -142,7 +143,7 @@ def parse_log_footer(metadata: Mapping[str, str], what: str) -> LogFooter | None
 
 
 def _json(metadata: Mapping[str, str], what: str) -> dict[str, str]:
-    """Return the entries of the JSON form; scalars become text, as Jackson makes them for Hudi."""
+    """Return the entries of the JSON form; scalars become strings, as Jackson reads them for Hudi."""
     text = metadata.get(FOOTER_JSON)
     if text is None:
         return {}
@@ -152,7 +153,7 @@ def _json(metadata: Mapping[str, str], what: str) -> dict[str, str]:
         raise CorruptError(f"{what}: footer {FOOTER_JSON}: want a JSON object: {error}") from error
     if not isinstance(found, dict):
         raise CorruptError(f"{what}: footer {FOOTER_JSON}: want a JSON object, found {text[:40]!r}")
-    # A form that is there but empty still makes the file a log.
+    # A form that is present but empty still makes the file a log.
     named = {_VERSION: str(NATIVE_VERSION)}
     for name, value in found.items():
         if isinstance(value, bool):
@@ -197,7 +198,7 @@ def _parse_kind(
 ) -> FooterKind | None:
     word = metadata.get(_SEED_KIND)
     if word is None:
-        # Taken for a data file without rows, a rollback would be lost.
+        # Read as a data file without rows, a rollback would be lost.
         return FooterKind.COMMAND if HeaderKey.COMMAND_BLOCK_TYPE in headers else None
     try:
         return FooterKind(word)
@@ -215,7 +216,7 @@ def _missing_of_command(kind: FooterKind | None, headers: Mapping[HeaderKey, str
 
 
 def _check_text(text: str, name: str, what: str) -> str:
-    """Reject half a character, which JSON can spell and UTF-8 cannot."""
+    """Raise CorruptError for an unpaired surrogate, which JSON can express and UTF-8 cannot."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -1,8 +1,8 @@
-"""The mark of a sorted block: `"hudi.is_ordered": true` on the top record of its schema.
+"""The marker of a sorted block: `"hudi.is_ordered": true` on the top record of its schema.
 
-An inline block has no header number for it that other readers would survive, but Avro lets a
-schema carry properties, and Hudi and hudi-rs read past this one. Parquet files say the same in
-their footer (`footer.FOOTER_IS_ORDERED`).
+An unknown header in an inline block would make other readers fail, but Avro lets a schema carry
+properties, and Hudi and hudi-rs ignore this one. Parquet files have the marker in their footer
+(`footer.FOOTER_IS_ORDERED`).
 """
 
 import json
@@ -14,7 +14,7 @@ ORDER_PROPERTY: Final = "hudi.is_ordered"
 
 
 def mark_ordered(schema_text: str, what: str = "schema") -> str:
-    """Add the mark to the Avro schema of a record; all else stays as it is, byte for byte.
+    """Add the marker to the Avro schema of a record; everything else stays byte for byte.
 
     >>> mark_ordered('{"type": "record", "name": "r", "fields": []}')
     '{"type": "record", "name": "r", "fields": [],"hudi.is_ordered":true}'
@@ -28,7 +28,7 @@ def mark_ordered(schema_text: str, what: str = "schema") -> str:
 
 
 def is_marked_ordered(schema_text: str, what: str = "schema") -> bool:
-    """Return whether the schema carries the mark; anything but JSON's `true` is none."""
+    """Return whether the schema carries the marker; only JSON's `true` counts."""
     return _parse(schema_text, what).get(ORDER_PROPERTY) is True
 
 

@@ -1,17 +1,17 @@
-"""The simple bucket index: which bucket a record key falls into, and the file ids of buckets.
+"""The simple bucket index: the bucket of a record key, and the file ids of buckets.
 
     h(s)    x = 31*x + c over the UTF-16 units c of s, from 0        Java String.hashCode
     H(vs)   x = 31*x + h(v) over the values v, from 1                Java List.hashCode
     bucket  (H(vs) & 0x7fffffff) % n                                 all in 32 bits
 
-The values `vs` come out of the record key's TEXT, as `KeyGenUtils.extractRecordKeysByFields`
-of Hudi 1.2.0 cuts it. A key without both `,` and `:` counts whole; so a COMPLEX key of one
-field hashes `id:k0` with its name, but `id:a,b` hashes `a,b`. Otherwise the values of the hash
-fields count, in the order of the KEY's fields; `__null__` and `__empty__` hash as 0. Values
-that hold a `,` and later a `:` are cut in the wrong place, and so they are here.
+The values `vs` are cut out of the record key's STRING, as `KeyGenUtils.extractRecordKeysByFields`
+of Hudi 1.2.0 does it. A key without both `,` and `:` is hashed whole; so a COMPLEX key of one field
+hashes `id:k0` with its name, but `id:a,b` hashes `a,b`. Otherwise the values of the hash fields are
+hashed, in the order of the KEY's fields; `__null__` and `__empty__` hash as 0. Values that hold a
+`,` and later a `:` are cut in the wrong place by Hudi, and so they are here.
 
-Hudi 1.2.0 never returns from some keys, such as `id:1,ts:10:30` hashed by `id`; for those we
-take what the key says.
+Hudi 1.2.0 loops forever on some keys, such as `id:1,ts:10:30` hashed by `id`; for those the correct
+values are hashed.
 """
 
 import re
@@ -29,8 +29,8 @@ from lakebed.format.compiled import is_numba_imported
 from lakebed.format.names import kernel
 from lakebed.format.names.record_key import EMPTY_PART, NULL_PART
 
-# The kernel saves about 3 ns a byte. Below this many bytes numpy is done before numba is imported,
-# which takes 1.8 s; once it is imported for whatever reason, only tiny inputs stay with numpy.
+# The kernel saves about 3 ns per byte. Below this many bytes numpy finishes before numba is
+# imported, which takes 1.8 s; once numba is imported, only tiny inputs stay with numpy.
 KERNEL_MIN_BYTES = 1 << 29
 WARM_KERNEL_MIN_BYTES = 1 << 20
 MAX_BUCKETS = 100_000_000  # eight digits of a file id
@@ -59,10 +59,10 @@ def key_buckets(
     composite: bool,
     texts: Mapping[str, pa.StringArray] | None = None,
 ) -> Hashes:
-    """Return the bucket of every record key, exactly as Hudi finds it from the key's text.
+    """Return the bucket of every record key, exactly as Hudi computes it from the key's string.
 
-    `texts` are the key's parts by field, if the caller has them; else they are cut out of the
-    keys again. Keys that Hudi cuts in a surprising place cost Python per distinct key.
+    `texts` are the key's parts by field, if the caller has them; otherwise they are cut out of the
+    keys again. Keys that Hudi cuts in an unexpected place cost Python time per distinct key.
     """
     parts = texts
     if composite and len(fields) > 1 and texts is None:
@@ -91,9 +91,9 @@ def hash_field_texts(
     composite: bool,
     texts: Mapping[str, pa.StringArray] | None = None,
 ) -> list[pa.StringArray]:
-    """Return the texts that feed the hash, for keys that Hudi cuts where they were joined.
+    """Return the strings to hash, for keys that Hudi cuts where they were joined.
 
-    `key_buckets` sees to the others.
+    `key_buckets` handles the others.
     """
     wanted = [field for field in fields if _is_hashed(field, hash_fields)]
     if not composite or not wanted:
@@ -107,10 +107,10 @@ def hash_field_texts(
 
 
 def split_composite_keys(keys: pa.StringArray, fields: Sequence[str]) -> dict[str, pa.StringArray]:
-    """Cut composite keys into their parts; null where a key has not these fields.
+    """Cut composite keys into their parts; null for a key that does not have these fields.
 
-    The parts are as written: `__null__` and `__empty__` stay. Values that contain `,field:` of
-    the next field are cut too early: the text does not tell.
+    The parts are as written: `__null__` and `__empty__` stay. Values that contain `,field:` of the
+    next field are cut too early: the string is ambiguous.
     """
     pattern = ",".join(f"{re.escape(field)}:(?P<p{i}>.*?)" for i, field in enumerate(fields))
     parts = pc.extract_regex(keys, f"(?s)^{pattern}$")
@@ -120,8 +120,8 @@ def split_composite_keys(keys: pa.StringArray, fields: Sequence[str]) -> dict[st
 def extract_key_values(key: str, hash_fields: Sequence[str]) -> list[str | None]:
     """Cut one key as `KeyGenUtils.extractRecordKeysByFields` does.
 
-    A value runs to the last `,` before the first `:` that has a `,` between it and the value's
-    own `:`. No value found means the whole key.
+    A value extends to the last `,` before the first `:` that has a `,` between it and the value's
+    own `:`. If no value is found, the result is the whole key.
     """
     if "," not in key or ":" not in key:
         return [key]
@@ -155,10 +155,10 @@ def list_hashes(texts: Sequence[Texts]) -> Hashes:
 
 
 def fold_numpy(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], hashes: Hashes) -> None:
-    """Do what the kernel does, in numpy: the twin for small inputs.
+    """Do what the kernel does in numpy: the twin for small inputs.
 
-    31 is odd, so it has an inverse modulo 2**32: with P the running sum of `unit * 31**-i`,
-    the hash of the units [a, b) is `(P[b] - P[a]) * 31**(b - 1)`.
+    31 is odd, so it has an inverse modulo 2**32: with P the running sum of `unit * 31**-i`, the
+    hash of the units [a, b) is `(P[b] - P[a]) * 31**(b - 1)`.
     """
     rows = len(hashes)
     first = 0
@@ -178,7 +178,7 @@ def fold_numpy(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], hash
 
 
 def new_bucket_file_id(bucket: int, uuid: str) -> str:
-    """Make the id of a new file group of `bucket`: its number replaces the head of a UUID.
+    """Return the id of a new file group of `bucket`: its number replaces the start of a UUID.
 
     >>> new_bucket_file_id(3, "01234567-ddab-4ae2-99e3-d6143d5759e1")
     '00000003-ddab-4ae2-99e3-d6143d5759e1-0'
@@ -189,12 +189,12 @@ def new_bucket_file_id(bucket: int, uuid: str) -> str:
 
 
 def fixed_bucket_file_id(bucket: int) -> str:
-    """Make the id that every writer gives `bucket` under non-blocking concurrency control."""
+    """Return the file id that all writers use for `bucket` under non-blocking concurrency control."""
     return f"{_bucket_prefix(bucket)}-0000-0000-0000-000000000000-0"
 
 
 def bucket_of_file_id(file_id: str) -> int | None:
-    """Return the bucket that a file id names, None if it names none.
+    """Return the bucket number in a file id, or None if it has none.
 
     >>> bucket_of_file_id("00000003-ddab-4ae2-99e3-d6143d5759e1-0")
     3
@@ -203,7 +203,7 @@ def bucket_of_file_id(file_id: str) -> int | None:
 
 
 def warm_up() -> None:
-    """Load the kernel and call it once, before a process is forked into workers."""
+    """Load the kernel and call it once, before a process forks into workers."""
     kernel.load_fold()(*_flatten(pa.array(["é"])), np.ones(1, dtype=np.int32))
 
 
@@ -225,7 +225,7 @@ def _is_hashed(field: str, hash_fields: Sequence[str]) -> bool:
 
 
 def _blank(text: pa.StringArray) -> pa.StringArray:
-    """Turn the placeholders into empty text, which hashes as 0 like a null."""
+    """Replace the placeholders with empty strings, which hash as 0 like a null."""
     placeholder = pc.is_in(text, pa.array([NULL_PART, EMPTY_PART], pa.string()))
     return pc.if_else(placeholder, "", text)
 
@@ -237,7 +237,7 @@ def _odd_keys(
     composite: bool,
     texts: Mapping[str, pa.StringArray] | None,
 ) -> pa.BooleanArray:
-    """Mark the keys that may not be cut where they were joined, or joined where they are cut."""
+    """Return which keys may be cut elsewhere than where they were joined."""
     wanted = [field for field in fields if _is_hashed(field, hash_fields)]
     strange = any("," in field or ":" in field for field in fields)
     if strange or not composite or not wanted:
@@ -260,7 +260,7 @@ def _odd_keys(
 
 
 def _holds_comma(texts: pa.StringArray) -> bool:
-    """Return whether any text holds a comma: one pass over the bytes, which most columns end at."""
+    """Return whether any string holds a comma: one pass over the bytes, enough for most columns."""
     data, _ = _flatten(texts)
     return bool((data == ord(",")).any())
 
@@ -270,7 +270,7 @@ def _all_false(rows: int) -> pa.BooleanArray:
 
 
 def _last_comma_before_next_field(key: str, own: int) -> int | None:
-    """Find the `,` that ends the value whose `:` is at `own`, None at the end of the key."""
+    """Return the position of the `,` that ends the value whose `:` is at `own`; None for the last value."""
     colon = key.find(":", own + 1)
     while colon >= 0:
         comma = key.rfind(",", own, colon)
@@ -292,7 +292,7 @@ def _python_hash(values: Sequence[str | None]) -> int:
 
 
 def _flatten(text: Texts) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Return the bytes and len + 1 offsets of a column, nulls as empty texts."""
+    """Return the bytes and len + 1 offsets of a column, nulls as empty strings."""
     if not (pa.types.is_string(text.type) or pa.types.is_large_string(text.type)):
         raise InvalidError(f"bucket hash: want texts, found {text.type}")
     if text.null_count:
@@ -315,7 +315,7 @@ def _utf16(
         units = np.frombuffer(data.tobytes().decode().encode("utf-16-le"), dtype="<u2")
     except UnicodeDecodeError as error:
         raise InvalidError(f"bucket hash: want UTF-8 texts, found {error}") from error
-    # A character has one unit, and a second one if its UTF-8 form has four bytes.
+    # A character is one unit, or two if its UTF-8 form has four bytes.
     count = ((data & 0xC0) != 0x80).astype(np.int64) + (data >= 0xF0)
     before = np.concatenate([np.zeros(1, np.int64), np.cumsum(count)])
     return before[ends], units.astype(np.uint32)

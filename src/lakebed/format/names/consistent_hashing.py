@@ -1,14 +1,14 @@
-"""The consistent-hashing bucket index: where on a ring of hashes a record key falls.
+"""The consistent-hashing bucket index: the position of a record key on a ring of hashes.
 
     ring     := node*              by value; a node owns the hashes above the one before it, up to
                                    its own, and the first node those above the last
-    hash     := XXH32(UTF-8 of the hashed values, one after the other, seed 0) & 0x7fffffff
+    hash     := XXH32(UTF-8 of the hashed values, concatenated, seed 0) & 0x7fffffff
     file id  := <fileIdPrefix>-0   one file group for each node
 
-A partition keeps its ring as JSON in `<instant>.hashing_meta`, first under an instant of 14
-zeros. Its first nodes follow from the partition's name and the number of buckets, so that two
-writers who begin together make the same ones. A null among several hashed values counts as the
-text `null`, an empty one as nothing. Agrees with `ConsistentBucketIdentifier` and
+A partition keeps its ring as JSON in `<instant>.hashing_meta`, first under an instant of 14 zeros.
+Its first nodes follow from the partition's name and the number of buckets, so that two writers that
+start at the same time create the same ones. A null among several hashed values is hashed as the
+string `null`, an empty one as nothing. Agrees with `ConsistentBucketIdentifier` and
 `HoodieConsistentHashingMetadata` of Hudi 1.2.0.
 """
 
@@ -44,7 +44,7 @@ Values = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class HashingNode:
-    """One bucket: the largest hash that it owns, and the head of its file id."""
+    """One bucket: the largest hash that it owns, and the prefix of its file id."""
 
     value: int
     file_id_prefix: str
@@ -59,7 +59,7 @@ class HashingNode:
 class HashingMetadata:
     """The ring of one partition as of one instant.
 
-    `num_buckets` is the count that the ring began with, whatever has become of it.
+    `num_buckets` is the number of buckets that the ring started with, even after it was resized.
     """
 
     partition: str
@@ -70,7 +70,7 @@ class HashingMetadata:
 
     @classmethod
     def first(cls, partition: str, buckets: int) -> Self:
-        """Make the ring with which every writer begins a partition of `buckets` buckets.
+        """Return the ring with which every writer starts a partition of `buckets` buckets.
 
         >>> HashingMetadata.first("p0", 4).nodes[0].file_id
         'a1ba364b-fbde-3906-b865-53e4c35f3556-0'
@@ -115,7 +115,7 @@ class HashingMetadata:
         )
 
     def encode(self) -> bytes:
-        """Spell the ring as Hudi does."""
+        """Encode the ring as Hudi does."""
         nodes = [
             {"value": node.value, "fileIdPrefix": node.file_id_prefix, "tag": "NORMAL"}
             for node in self.nodes
@@ -144,10 +144,10 @@ def key_hashes(
     composite: bool,
     texts: Mapping[str, pa.StringArray] | None = None,
 ) -> npt.NDArray[np.int32]:
-    """Return the place of every record key on the ring, as Hudi finds it from the key's text.
+    """Return the position of every record key on the ring, as Hudi computes it from the key's string.
 
-    `texts` are the key's parts by field, if the caller has them; else they are cut out of the
-    keys again. Keys that Hudi may cut in another place cost Python per distinct key.
+    `texts` are the key's parts by field, if the caller has them; otherwise they are cut out of the
+    keys again. Keys that Hudi may cut elsewhere cost Python time per distinct key.
     """
     hashed, odd = _hashed_texts(keys, fields, hash_fields, composite, texts)
     hashes = xxh32(hashed)
@@ -165,22 +165,22 @@ def key_hashes(
 
 
 def xxh32(texts: pa.StringArray) -> npt.NDArray[np.uint32]:
-    """Return XXH32, seed 0, of the UTF-8 of every text; a null counts as empty.
+    """Return XXH32, seed 0, of the UTF-8 of every string; a null counts as empty.
 
     >>> f"{xxh32(pa.array(['']))[0]:08x}"
     '02cc5d05'
     """
-    # In pieces that the processor's cache holds.
+    # In pieces that fit into the processor's cache.
     pieces = [_xxh32(texts.slice(at, _PIECE)) for at in range(0, len(texts), _PIECE)]
     return np.concatenate(pieces) if pieces else np.empty(0, np.uint32)
 
 
 def _xxh32(texts: pa.StringArray) -> npt.NDArray[np.uint32]:
-    """Go by position in the texts, for all of them at once."""
+    """Hash all strings at once, position by position."""
     data, starts, sizes = _flatten(texts)
     words: npt.NDArray[np.uint32] = np.ndarray((len(data) - 3,), "<u4", data, strides=(1,))
     hashes = np.full(len(sizes), _P5, np.uint32)
-    # The long texts first, so that those which go on are always the first ones.
+    # The long strings first, so that those that continue are always at the front.
     order = np.argsort(-sizes, kind="stable")
     stripes = sizes[order] >> 4
     longest = int(stripes[0])
@@ -217,7 +217,7 @@ def _xxh32(texts: pa.StringArray) -> npt.NDArray[np.uint32]:
 
 
 _PRIMES = np.array([0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1], np.uint32)
-# Arrays of one, because numpy warns when scalars wrap around.
+# Arrays of one element, because numpy warns when scalars wrap around.
 _P1, _P2, _P3, _P4, _P5 = _PRIMES[:1], _PRIMES[1:2], _PRIMES[2:3], _PRIMES[3:4], _PRIMES[4:]
 
 
@@ -226,7 +226,7 @@ def _rotated(values: npt.NDArray[np.uint32], by: int) -> npt.NDArray[np.uint32]:
 
 
 def _flatten(texts: pa.StringArray) -> tuple[npt.NDArray[np.uint8], Values, Values]:
-    """Return the bytes, with some behind the end to read past it, and starts and sizes in them."""
+    """Return the bytes, padded to allow reads past the end, and the starts and sizes in them."""
     text = texts.fill_null("").cast(pa.large_string())
     _, offset_bytes, data_bytes = text.buffers()
     offsets = np.frombuffer(offset_bytes, np.int64)[text.offset : text.offset + len(text) + 1]
@@ -243,7 +243,7 @@ def _hashed_texts(
     composite: bool,
     texts: Mapping[str, pa.StringArray] | None,
 ) -> tuple[pa.StringArray, pa.BooleanArray]:
-    """Return what is hashed, and which keys Hudi may cut elsewhere than they were joined."""
+    """Return the strings to hash, and which keys Hudi may cut elsewhere than where they were joined."""
     strange = any("," in field or ":" in field for field in fields)
     if strange or not composite or len(fields) == 1:
         cut = pc.match_substring(keys, ",")
@@ -253,7 +253,7 @@ def _hashed_texts(
     wanted = [field for field in fields if every or field in hash_fields]
     odd = pc.is_null(keys)
     for field in fields:
-        # Of parts that were cut again a null is no part at all: the key is not of these fields.
+        # Among parts that were cut again, a null means that the key does not have these fields.
         odd = pc.or_(
             odd, pc.fill_null(pc.match_substring_regex(parts[field], "(?s),.*:"), texts is None)
         )

@@ -29,11 +29,11 @@ _VERSION_SHAPE: Final = r"0|[1-9][0-9]{0,8}"
 _EXTENSION_SHAPE: Final = r"[a-z0-9]+"
 
 BASE_EXTENSIONS: Final = frozenset({"parquet", "orc", "hfile", "lance"})
-"""What a base file may end in; Hudi takes any other ending for a file that is not data."""
+"""The extensions of base files; Hudi ignores files with any other."""
 
 
 class LogKind(StrEnum):
-    """What a native log file holds. The values are on disk: do not change."""
+    """The kind of content of a native log file. The values are on disk: do not change."""
 
     LOG = "log"
     DELETES = "deletes"
@@ -43,7 +43,8 @@ class LogKind(StrEnum):
 TOMBSTONES: Final = 0
 """The version of a log that keeps deletes beside a base file, in `lsm_tree` tables.
 
-Versions of other logs begin at 1, Hudi's too, so that it is the first of its instant to replay.
+Versions of other logs start at 1, Hudi's too, so this one is the first of its instant to be
+replayed.
 """
 
 _KIND_ORDER: Final = {LogKind.LOG: 0, LogKind.DELETES: 1, LogKind.CDC: 2}
@@ -53,7 +54,7 @@ _KIND_ORDER: Final = {LogKind.LOG: 0, LogKind.DELETES: 1, LogKind.CDC: 2}
 class WriteToken:
     """The task that wrote a file: `<partition>-<stage>-<attempt>`.
 
-    Names keep a token as text: Hudi orders log files by that text and never by the numbers.
+    Names keep a token as a string: Hudi orders log files by that string, never by the numbers.
 
     >>> WriteToken(2, 61, 78).encode()
     '2-61-78'
@@ -75,7 +76,7 @@ class WriteToken:
         return cls(*map(int, text.split("-")))
 
     def encode(self) -> str:
-        """Write the token as it stands in a file name."""
+        """Return the token as it is in a file name."""
         return f"{self.partition}-{self.stage}-{self.attempt}"
 
 
@@ -100,7 +101,7 @@ class BaseFileName:
 
     @classmethod
     def parse(cls, name: str) -> Self:
-        """Parse `name`, or raise FileNameError with the shape it should have."""
+        """Parse `name`, or raise FileNameError with the expected form."""
         match = _BASE.fullmatch(name)
         if match is None:
             raise FileNameError(
@@ -110,7 +111,7 @@ class BaseFileName:
         return cls(match["id"], match["token"], match["instant"], match["ext"], _group(match))
 
     def encode(self) -> str:
-        """Write the name."""
+        """Return the name as a string."""
         group = f"_{self.column_group}" if self.column_group else ""
         return f"{self.file_id}_{self.write_token}_{self.instant}{group}.{self.extension}"
 
@@ -142,7 +143,7 @@ class InlineLogName:
 
     @classmethod
     def parse(cls, name: str) -> Self:
-        """Parse `name`, or raise FileNameError with the shape it should have."""
+        """Parse `name`, or raise FileNameError with the expected form."""
         match = _INLINE.fullmatch(name)
         if match is None:
             raise FileNameError(
@@ -159,7 +160,7 @@ class InlineLogName:
         )
 
     def encode(self) -> str:
-        """Write the name."""
+        """Return the name as a string."""
         group = f"_{self.column_group}" if self.column_group else ""
         token = f"_{self.write_token}" if self.write_token else ""
         cdc = ".cdc" if self.cdc else ""
@@ -168,10 +169,10 @@ class InlineLogName:
 
 @dataclass(frozen=True, slots=True)
 class NativeLogName:
-    """Name of a log file of its own: `<file_id>_<token>_<instant>[_<group>]_<version>.<kind>.<ext>`.
+    """Name of a native log file: `<file_id>_<token>_<instant>[_<group>]_<version>.<kind>.<ext>`.
 
-    Any extension parses: Hudi takes such a file for a log by its name, so one that cannot
-    be opened must be refused there and not be missed here.
+    Any extension parses: Hudi treats such a file as a log because of its name, so one that cannot
+    be read must be rejected when it is opened, and not be ignored here.
 
     >>> NativeLogName.parse("f1-0_0-1-2_20261115060920861_1.deletes.parquet").kind
     <LogKind.DELETES: 'deletes'>
@@ -194,7 +195,7 @@ class NativeLogName:
 
     @classmethod
     def parse(cls, name: str) -> Self:
-        """Parse `name`, or raise FileNameError with the shape it should have."""
+        """Parse `name`, or raise FileNameError with the expected form."""
         match = _NATIVE.fullmatch(name)
         if match is None:
             raise FileNameError(
@@ -212,7 +213,7 @@ class NativeLogName:
         )
 
     def encode(self) -> str:
-        """Write the name."""
+        """Return the name as a string."""
         group = f"_{self.column_group}" if self.column_group else ""
         stem = f"{self.file_id}_{self.write_token}_{self.instant}{group}_{self.version}"
         return f"{stem}.{self.kind}.{self.extension}"
@@ -223,10 +224,10 @@ DataName = BaseFileName | InlineLogName | NativeLogName
 
 
 def parse_data_name(name: str) -> DataName | None:
-    """Return what data file `name` is; None for every other file in a partition folder.
+    """Parse the name of a data file; return None for any other file in a partition folder.
 
-    None are: partition metadata, `.crc` sidecars, temporary files, and names that Hudi
-    too takes for no data file of its own.
+    Not data files: partition metadata, `.crc` sidecars, temporary files, and names that Hudi does
+    not treat as data files either.
     """
     if _NATIVE.fullmatch(name):
         return NativeLogName.parse(name)
@@ -238,10 +239,10 @@ def parse_data_name(name: str) -> DataName | None:
 
 
 def replay_key(name: LogName) -> tuple[str, int, str, int]:
-    """Return what orders the log files of a file slice: instant, version, token, kind.
+    """Return the sort key of the log files of a file slice: instant, version, token, kind.
 
-    Deletes come after the data of the same flush. Agrees with Hudi's LogFileComparator:
-    the requested instant counts, not the completion time.
+    Deletes come after the data of the same write. Agrees with Hudi's LogFileComparator: the
+    requested instant counts, not the completion time.
     """
     if isinstance(name, NativeLogName):
         return name.instant, name.version, name.write_token, _KIND_ORDER[name.kind]
@@ -268,7 +269,7 @@ def _group(match: re.Match[str]) -> str:
 
 
 def _check_parts(name: DataName, file_id: str, token: str, instant: str, group: str) -> None:
-    """Reject parts that would not come back from the encoded name."""
+    """Raise FileNameError for parts that would not be parsed back from the encoded name."""
     if not re.fullmatch(_WORD_SHAPE, file_id):
         raise InvalidError(f"{name}: want a file id without '_', '.' or '/'")
     if not re.fullmatch(_TOKEN_SHAPE, token):

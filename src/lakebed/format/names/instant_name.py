@@ -4,10 +4,10 @@
     in flight   <T>.<action>.inflight, but <T>.inflight for the action commit
     completed   <T>_<C>.<action>, in layout 1 <T>.<action>
 
-T is the instant at which the action was requested, C that at which it completed; layout 1
-(table versions up to 6) does not know it, and T stands for it. Three actions change their
-word when they complete: compaction becomes commit, logcompaction deltacommit, and clustering
-replacecommit. Agrees with Hudi's InstantFileNameGeneratorV1 and V2.
+T is the time at which the action was requested, C the time at which it completed; layout 1 (table
+versions up to 6) does not store C, and T is used instead. Three actions have another name once they
+are completed: compaction becomes commit, logcompaction deltacommit, and clustering replacecommit.
+Agrees with Hudi's InstantFileNameGeneratorV1 and V2.
 """
 
 import re
@@ -24,7 +24,7 @@ LAYOUT_2: Final = 2
 
 
 class Action(StrEnum):
-    """What an instant does. The values are on disk: do not change."""
+    """The action of an instant. The values are on disk: do not change."""
 
     COMMIT = "commit"
     DELTACOMMIT = "deltacommit"
@@ -40,12 +40,12 @@ class Action(StrEnum):
 
     @property
     def completed(self) -> "Action":
-        """The word that this action has once it is completed."""
+        """Return the name of this action once it is completed."""
         return _COMPLETED_WORD.get(self, self)
 
 
 class State(StrEnum):
-    """How far an instant is. The values are on disk, in cleaner plans: do not change."""
+    """The state of an instant. The values are on disk, in cleaner plans: do not change."""
 
     REQUESTED = "REQUESTED"
     INFLIGHT = "INFLIGHT"
@@ -61,7 +61,7 @@ _INSTANT: Final = re.compile(r"[0-9]{14,20}")
 _LOOKS_LIKE: Final = re.compile(
     r"(?P<requested>[0-9]{14,20})(?:_(?P<completion>[^.]*))?\.(?P<rest>.*)"
 )
-# Hudi writes an instant under its name and a random UUID first, and renames it.
+# Hudi first writes an instant under its name and a random UUID, then renames it.
 _UNFINISHED = re.compile(r".+\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TEMPORARY: Final = ".tmp"
 _SHAPE: Final = "want <T>.<action>.requested, <T>.<action>.inflight or "
@@ -70,13 +70,12 @@ _COMPLETED_SHAPE: Final = {LAYOUT_1: "<T>.<action>", LAYOUT_2: "<T>_<C>.<action>
 
 @dataclass(frozen=True, slots=True)
 class InstantName:
-    """Name of one file of the timeline; `completion` is there exactly when it is completed.
+    """Name of one file of the timeline; `completion` is set exactly if it is completed.
 
-    In layout 1 the completion time is the requested one.
+    In layout 1 the completion time is the requested time.
 
     >>> InstantName.parse("20240101000000001.inflight")
-    InstantName(requested='20240101000000001', action=<Action.COMMIT: 'commit'>, \
-state=<State.INFLIGHT: 'INFLIGHT'>, completion=None, layout=2)
+    InstantName(requested='20240101000000001', action=<Action.COMMIT: 'commit'>, state=<State.INFLIGHT: 'INFLIGHT'>, completion=None, layout=2)
     """
 
     requested: str
@@ -100,10 +99,10 @@ state=<State.INFLIGHT: 'INFLIGHT'>, completion=None, layout=2)
 
     @classmethod
     def parse(cls, name: str, layout: int = LAYOUT_2) -> Self | None:
-        """Parse `name`; None for a file that is no instant (hidden, `history`, temporary).
+        """Parse `name`; return None for a file that is not an instant (hidden, `history`, temporary).
 
-        A name that begins as an instant does but goes on otherwise is refused: a timeline
-        that is read without it could show rows that are not there, or hide some.
+        A name that starts like an instant but continues differently raises FileNameError: a
+        timeline read without it could show rows that do not exist, or hide some.
         """
         match = _LOOKS_LIKE.fullmatch(name)
         if match is None or name.endswith(_TEMPORARY) or _UNFINISHED.fullmatch(name):
@@ -112,7 +111,7 @@ state=<State.INFLIGHT: 'INFLIGHT'>, completion=None, layout=2)
             return cls._parse_completed(name, match, layout)
         word, _, suffix = match["rest"].rpartition(".")
         if suffix == "inflight":
-            # Hudi's oldest pending files had no action word, and commit kept that.
+            # Hudi's oldest pending files had no action in their name, and commit kept that.
             action = _parse_action(name, word, layout) if word else Action.COMMIT
             if word == Action.COMMIT:
                 raise FileNameError(
@@ -145,7 +144,7 @@ state=<State.INFLIGHT: 'INFLIGHT'>, completion=None, layout=2)
         return cls(requested, action, State.COMPLETED, completion or requested, layout)
 
     def encode(self) -> str:
-        """Write the name."""
+        """Return the name as a string."""
         if self.state is State.COMPLETED and self.layout == LAYOUT_1:
             return f"{self.requested}.{self.action}"
         if self.state is State.COMPLETED:

@@ -1,25 +1,25 @@
-"""Java's text of column values, for keys and folders that a JVM must spell the same way.
+"""Column values as Java strings, for keys and folders that must match what a JVM writes.
 
-`column_text` spells a column as Hudi's upsert does (`HoodieAvroUtils.getNestedFieldValAsString`
-on the Avro form of a row):
+`column_text` formats a column as Hudi's upsert does (`HoodieAvroUtils.getNestedFieldValAsString` on
+the Avro form of a row):
 
-    integers, timestamps   decimal text; a timestamp is its microseconds since 1970
+    integers, timestamps   decimal; a timestamp is its microseconds since 1970
     float, double          Float.toString, Double.toString
     decimal                BigDecimal.toString: scale kept, an exponent below 1E-6
     date                   LocalDate.toString: 2024-01-02, +10000-01-01, -0001-12-31
     boolean, string        true or false, the string itself
-    binary                 two lower-case hex digits a byte
+    binary                 two lower-case hex digits per byte
 
-The floats are those of JDK 8 to 18, which are not the shortest text that reads back (JDK 19
-changed that): 4.9E-324 where 5E-324 would do, 6.1098727269992094E-151 where 16 digits would.
-The digits come from the algorithm of Steele and White, with three habits of the JDK's
-`FloatingDecimal` that are kept here:
+Floats are formatted as by JDK 8 to 18, which is not the shortest string that reads back (JDK 19
+changed that): 4.9E-324 where 5E-324 would do, 6.1098727269992094E-151 where 16 digits would. The
+digits come from the algorithm of Steele and White, with three quirks of the JDK's `FloatingDecimal`
+that are reproduced here:
 
 * the distance to the neighbour below a power of two counts as half, on both sides;
-* an exponent form has two digits generated before the stop rule is asked;
-* small values run in 32 or 64 bit integers, whose margin may overflow.
+* in exponent form two digits are generated before the stop rule is applied;
+* small values are computed in 32 or 64 bit integers, whose margin may overflow.
 
-Floats cost Python per distinct value; everything else is Arrow or numpy.
+Floats cost Python time per distinct value; everything else is Arrow or numpy.
 """
 
 import math
@@ -32,14 +32,15 @@ import pyarrow.compute as pc
 
 from lakebed.errors import KeyValueError, SchemaError
 
-# Bits of 5**i as the JDK counts them: none for 5**0. Beyond the table it takes three per power.
+# The number of bits of 5**i as the JDK counts them: none for 5**0. Beyond the table it assumes
+# three per power.
 _FIVE_BITS = [0] + [(5**i).bit_length() for i in range(1, 27)]
 _FRACTION_BITS = 52
 _SMALL_EXPONENTS = range(-21, 63)
 
 
 def double_text(value: float) -> str:
-    """Spell a 64 bit float as `Double.toString`.
+    """Format a 64-bit float like `Double.toString`.
 
     >>> [double_text(v) for v in (1.5, 1e10, 100.0, 1e-3, 2e-323, -0.0)]
     ['1.5', '1.0E10', '100.0', '0.001', '2.0E-323', '-0.0']
@@ -50,7 +51,7 @@ def double_text(value: float) -> str:
 
 
 def float_text(value: float) -> str:
-    """Spell a 32 bit float as `Float.toString`; `value` must be exact in 32 bits.
+    """Format a 32-bit float like `Float.toString`; `value` must be exact in 32 bits.
 
     >>> float_text(0.10000000149011612)
     '0.1'
@@ -61,7 +62,7 @@ def float_text(value: float) -> str:
 
 
 def spell_distinct(column: pa.Array, spell: Callable[..., str | None]) -> pa.StringArray:
-    """Return the text of every row, asking `spell` once for each distinct value; null stays null."""
+    """Return the string of every row, calling `spell` once per distinct value; null stays null."""
     encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
     values = encoded.dictionary.to_pylist()
     texts = [None if value is None else spell(value) for value in values]
@@ -69,16 +70,16 @@ def spell_distinct(column: pa.Array, spell: Callable[..., str | None]) -> pa.Str
 
 
 def column_text(column: pa.Array, field: str) -> pa.StringArray:
-    """Spell every value of the column `field` as Hudi's upsert does; null stays null.
+    """Format every value of the column `field` as Hudi's upsert does; null stays null.
 
-    SchemaError for a type that Hudi takes for neither key nor partition: lists, structs, maps,
-    times, durations.
+    Raises SchemaError for a type that Hudi accepts neither as key nor as partition: lists, structs,
+    maps, times, durations.
     """
     kind = column.type
     if pa.types.is_dictionary(kind):
         return column_text(column.dictionary, field).take(column.indices)
     if pa.types.is_float64(kind):
-        # By bits: -0.0 and 0.0 are two keys, whatever Arrow takes for equal.
+        # By bits: -0.0 and 0.0 are two keys, although Arrow considers them equal.
         return spell_distinct(column.view(pa.int64()), _double_bits_text)
     if pa.types.is_float32(kind):
         return spell_distinct(column.view(pa.int32()), _float_bits_text)
@@ -132,9 +133,9 @@ def _date_text(column: pa.Array) -> pa.StringArray:
     encoded = pc.dictionary_encode(column.cast(pa.date32()).view(pa.int32()))
     days = np.asarray(encoded.dictionary.to_pylist(), dtype=np.int64)
     if not len(days):
-        return pa.nulls(len(column), pa.string())  # numpy cannot pad the texts of no dates
+        return pa.nulls(len(column), pa.string())  # numpy cannot pad an empty array
     dates = np.datetime_as_string(days.astype("datetime64[D]"), unit="D")
-    # 10000-01-01: ISO asks for a sign beyond four digits. numpy counts a minus as a digit.
+    # 10000-01-01: ISO requires a sign beyond four digits. numpy counts a minus as a digit.
     texts = np.where(days >= 2_932_897, np.char.add("+", dates), dates)
     unsigned = np.char.zfill(np.char.lstrip(dates, "-"), 10)
     texts = np.where(days < -719_528, np.char.add("-", unsigned), texts)
@@ -159,7 +160,7 @@ def _hex_text(column: pa.LargeBinaryArray) -> pa.StringArray:
 
 
 def _float_text(value: float, fraction: int, exponent: int, width: int) -> str:
-    """Spell a float whose fraction has `width` bits; `exponent` is the biased one."""
+    """Format a float whose fraction has `width` bits; `exponent` is the biased one."""
     if math.isnan(value):
         return "NaN"
     minus = "-" if math.copysign(1.0, value) < 0 else ""
@@ -181,7 +182,7 @@ def _float_text(value: float, fraction: int, exponent: int, width: int) -> str:
 
 
 def _place_point(digits: str, point: int) -> str:
-    """Write `0.digits * 10**point` plainly between 1e-3 and 1e7, else with an exponent."""
+    """Format `0.digits * 10**point` plainly between 1e-3 and 1e7, otherwise with an exponent."""
     if 0 < point < 8:
         return f"{digits[:point].ljust(point, '0')}.{digits[point:] or '0'}"
     if -3 < point <= 0:
@@ -190,14 +191,14 @@ def _place_point(digits: str, point: int) -> str:
 
 
 def _digits(exponent: int, fraction: int, significant: int) -> tuple[str, int]:
-    """Return the JDK's digits and the place of the point, for `fraction * 2**(exponent - 52)`.
+    """Return the JDK's digits and the position of the point, for `fraction * 2**(exponent - 52)`.
 
-    `fraction` has its leading bit at 52; `significant` is how many of its bits are real.
+    `fraction` has its leading bit at 52; `significant` is how many of its bits are stored.
     """
     tail_zeros = (fraction & -fraction).bit_length() - 1
     used = _FRACTION_BITS + 1 - tail_zeros
     tiny = max(0, used - exponent - 1)
-    # The JDK also asks whether the bits fit a long: with no tiny bits they always do.
+    # The JDK also checks that the bits fit a long: without tiny bits they always do.
     if tiny == 0 and exponent in _SMALL_EXPONENTS:
         return _integer_digits(exponent, fraction, significant)
 
@@ -220,9 +221,9 @@ def _digits(exponent: int, fraction: int, significant: int) -> tuple[str, int]:
 
 
 def _generate(b: int, s: int, m: int, decimal: int, width: int) -> tuple[str, int]:
-    """Divide `b` by `s` digit by digit until the rest is within the margin `m`.
+    """Divide `b` by `s` digit by digit until the remainder is within the margin `m`.
 
-    `width` is that of the JDK's integers, 0 for its big ones, which also stop on equality.
+    `width` is that of the JDK's integers, 0 for its BigIntegers, which also stop on equality.
     """
     tens = 10 * s
     q, rest = divmod(b, s)
@@ -238,7 +239,7 @@ def _generate(b: int, s: int, m: int, decimal: int, width: int) -> tuple[str, in
     while not low and not high:
         q, rest = divmod(b, s)
         b, m = 10 * rest, _wrap(10 * m, width)
-        # A margin that overflowed is greater than anything left.
+        # A margin that overflowed is greater than any remainder.
         low, high = _within(b, m, tens, width) if m > 0 else (True, True)
         digits.append(q)
     twice = 2 * b - tens
@@ -253,7 +254,7 @@ def _within(b: int, m: int, tens: int, width: int) -> tuple[bool, bool]:
 
 
 def _wrap(value: int, width: int) -> int:
-    """Overflow as a signed integer of `width` bits does."""
+    """Overflow like a signed integer of `width` bits."""
     if not width:
         return value
     half = 1 << (width - 1)
@@ -268,7 +269,7 @@ def _round_up(digits: list[int], point: int) -> tuple[str, int]:
 
 
 def _integer_digits(exponent: int, fraction: int, significant: int) -> tuple[str, int]:
-    """Spell a whole number: digits that the fraction cannot tell are rounded away."""
+    """Format a whole number; digits that the fraction cannot represent are rounded away."""
     value = fraction << exponent >> _FRACTION_BITS
     spare = exponent - significant - 1
     drop = len(str(1 << spare)) - 1 if spare > 1 else 0
@@ -280,7 +281,7 @@ def _integer_digits(exponent: int, fraction: int, significant: int) -> tuple[str
 
 
 def _estimate(fraction: int, exponent: int) -> int:
-    """Guess floor(log10) in floats, one too high at times; `_generate` notices."""
+    """Estimate floor(log10) in floats, sometimes one too high; `_generate` corrects that."""
     unit = fraction / (1 << _FRACTION_BITS)
     return math.floor((unit - 1.5) * 0.289529654 + 0.176091259 + exponent * 0.301029995663981)
 

@@ -1,4 +1,4 @@
-"""The compiled hash of many texts.
+"""The compiled hash of many strings.
 
 It is used for large inputs only (`bucket.KERNEL_MIN_BYTES`): numba is slow to import, see
 `format/compiled.py`.
@@ -19,9 +19,9 @@ Fold = Callable[[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.in
 def load_fold() -> Fold:
     """Compile the kernel, or load it from the cache; once per process.
 
-    The result takes UTF-8 bytes, len + 1 offsets into them, and one hash per text; it sets each
-    hash to `31 * hash + Java's String.hashCode(text)` in 32 bits. The offsets must rise and stay
-    inside the bytes: nothing checks them.
+    The result takes UTF-8 bytes, len + 1 offsets into them, and one hash per string; it sets each
+    hash to `31 * hash + Java's String.hashCode(text)` in 32 bits. The offsets must ascend and stay
+    inside the bytes: this is not checked.
     """
     return load_compiled(__file__, _compile)
 
@@ -39,7 +39,7 @@ def _compile(cached: bool) -> Fold:
 def _fold(
     data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], hashes: npt.NDArray[np.int32]
 ) -> None:
-    """Decode UTF-8 into UTF-16 units on the way; 64 bit wrap-around agrees in the low 32 bits."""
+    """Hash the UTF-16 units of UTF-8 strings; 64-bit wrap-around agrees in the low 32 bits."""
     for row in range(hashes.shape[0]):
         at = offsets[row]
         end = offsets[row + 1]
@@ -52,7 +52,7 @@ def _fold(
                 continue
             size = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
             if at + size > end:
-                break  # not UTF-8: stop inside the text rather than read the next one
+                break  # not UTF-8: stop inside this string rather than read the next one
             code = lead & (0xFF >> (size + 1))
             for step in range(1, size):
                 code = (code << 6) | (np.int64(data[at + step]) & 0x3F)

@@ -1,8 +1,8 @@
 """The five meta columns that lead every row of a Hudi file.
 
-    _hoodie_commit_time     requested instant of the write that made this version of the row
+    _hoodie_commit_time     requested instant of the write that created this version of the row
     _hoodie_commit_seqno    `<instant>_<task>_<n>`, unique in the table
-    _hoodie_record_key      the record key as text
+    _hoodie_record_key      the record key as a string
     _hoodie_partition_path  the partition's path on storage, empty without partitions
     _hoodie_file_name       the base file's name (in a log: the bare file id)
 
@@ -20,7 +20,7 @@ PARTITION_PATH = "_hoodie_partition_path"
 FILE_NAME = "_hoodie_file_name"
 
 META_PREFIX = "_hoodie_"
-# Columns that steer a write or a merge on their way; never stored.
+# Columns that control a write or a merge while it runs; never stored.
 OUR_PREFIX = "_lakebed_"
 IS_DELETED = "_hoodie_is_deleted"
 
@@ -29,9 +29,9 @@ META_FIELDS = tuple(pa.field(name, pa.string()) for name in META_COLUMNS)
 
 
 def constant(value: str, rows: int) -> pa.DictionaryArray:
-    """Return a column of `rows` times `value`, holding the text once.
+    """Return a column of `rows` times `value` that holds the string once.
 
-    Parquet's writer takes such a column several times faster than plain strings.
+    Parquet's writer handles such a column several times faster than plain strings.
     """
     indices = pa.array(np.zeros(rows, dtype=np.int32))
     return pa.DictionaryArray.from_arrays(indices, pa.array([value], pa.string()))

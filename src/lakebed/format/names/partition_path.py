@@ -1,14 +1,14 @@
-r"""Partition paths: the folder of a row, as Hudi's key generators spell it.
+r"""Partition paths: the folder of a row, as Hudi's key generators format it.
 
     path  := '' | level ('/' level)*       one level per partition field
     level := [field '='] value             the prefix in hive style
-    value := text of the column, percent-encoded if the table says so,
+    value := string of the column, percent-encoded if the table is configured so,
              or __HIVE_DEFAULT_PARTITION__ for null and for the empty string
 
-Percent-encoding touches control characters (with NUL and DEL) and `" # % ' * / : = ? [ \ ] ^ {`
-only; a space, `}` and everything beyond ASCII stay. Agrees with `KeyGenUtils.getPartitionPath`
-and `PartitionPathEncodeUtils` of Hudi 1.2.0. What Hudi would write and no reader could read back,
-or no file system could hold, is refused. Partitions are few: the work is per distinct value.
+Percent-encoding covers control characters (with NUL and DEL) and `" # % ' * / : = ? [ \ ] ^ {`
+only; a space, `}` and everything beyond ASCII stay. Agrees with `KeyGenUtils.getPartitionPath` and
+`PartitionPathEncodeUtils` of Hudi 1.2.0. Paths that Hudi would write but no reader could parse, or
+no file system could hold, are rejected. Partitions are few: the work is per distinct value.
 """
 
 import re
@@ -31,7 +31,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class PartKind(Enum):
-    """How the custom key generator spells one partition field. The values are on disk."""
+    """How the custom key generator formats one partition field. The values are on disk."""
 
     SIMPLE = "SIMPLE"
     TIMESTAMP = "TIMESTAMP"
@@ -54,13 +54,13 @@ def parse_part_kinds(text: str) -> dict[str, PartKind] | None:
 
 @dataclass(frozen=True, slots=True)
 class PartitionStyle:
-    """How a table spells its folders; both are table properties that never change."""
+    """How a table formats its folders; both are table properties that never change."""
 
     hive_style: bool = False
     url_encode: bool = False
 
     def spell_level(self, field: str, text: str | None) -> str:
-        """Spell one level; null and empty share the default folder."""
+        """Return the folder of one level; null and empty share the default folder."""
         value = text or DEFAULT_PARTITION
         if self.url_encode:
             value = escape_path_name(value)
@@ -87,10 +87,10 @@ def partition_paths(
     style: PartitionStyle,
     num_rows: int | None = None,
 ) -> pa.StringArray:
-    """Spell the partition path of every row; '' for each if there are no partition fields.
+    """Return the partition path of every row; '' for each if there are no partition fields.
 
-    `num_rows` is needed only if there are neither fields nor columns to count by.
-    KeyValueError names the field and value of which no folder can be made.
+    `num_rows` is needed only if there are neither fields nor columns to count by. Raises
+    KeyValueError with the field and the value that cannot be a folder.
 
     >>> partition_paths({"d": pa.array([1, None])}, ["d"], PartitionStyle(True)).to_pylist()
     ['d=1', 'd=__HIVE_DEFAULT_PARTITION__']
@@ -111,17 +111,17 @@ def partition_paths(
 
 
 def join_levels(levels: Sequence[pa.StringArray]) -> pa.StringArray:
-    """Make paths of the levels of every row, of which there is at least one."""
+    """Join the levels of every row to paths; there is at least one level."""
     return levels[0] if len(levels) == 1 else pc.binary_join_element_wise(*levels, "/")
 
 
 def parse_partition_path(
     path: str, fields: Sequence[str], style: PartitionStyle
 ) -> list[str | None]:
-    """Return the text of each field back, None for the default folder; CorruptError if it cannot be.
+    """Return the string of each field in a path, None for the default folder; the inverse of the above.
 
-    A single field owns the whole path, slashes included. Null and the empty string cannot be
-    told apart.
+    A single field owns the whole path, slashes included. Null and the empty string cannot be told
+    apart. Raises CorruptError if the path does not match the fields.
     """
     if not fields:
         if path:
@@ -137,10 +137,10 @@ def parse_partition_path(
 
 
 def check_level(level: str, field: str, value: object, *, first: bool) -> None:
-    """Reject a folder name that Hudi, a file system or an object store cannot hold.
+    """Raise KeyValueError for a folder name that Hudi, a file system or an object store cannot hold.
 
-    `first` tells whether it stands directly below the table: Hadoop takes a colon there for
-    the end of a URI scheme.
+    `first` is whether it is directly below the table: Hadoop parses a colon there as the end of a
+    URI scheme.
     """
     want = _offence(level, first=first)
     if want:
@@ -149,7 +149,7 @@ def check_level(level: str, field: str, value: object, *, first: bool) -> None:
 
 
 def _offence(level: str, *, first: bool) -> str:
-    """Return what is wanted instead of `level`, '' if it is fine."""
+    """Return what is expected instead of `level`, '' if it is valid."""
     if "/" in level:
         return "no '/' in a folder name, unless the table url-encodes partition paths"
     if level in {"", ".", ".."}:
@@ -169,9 +169,9 @@ def _offence(level: str, *, first: bool) -> str:
 def level_texts(
     column: pa.Array, field: str, style: PartitionStyle, *, first: bool, strict: bool = True
 ) -> pa.StringArray:
-    """Spell one level of the path of every row; `first` as for `check_level`.
+    """Return one level of the path of every row; `first` as for `check_level`.
 
-    Unless `strict` also one that we would not write: Hudi may have made it.
+    Unless `strict`, also names that Lakebed would not write: Hudi may have created them.
     """
 
     def spell(text: str) -> str:

@@ -1,11 +1,11 @@
-"""Record keys: the text of `_hoodie_record_key`, as Hudi's key generators spell it.
+"""Record keys: the string of `_hoodie_record_key`, as Hudi's key generators format it.
 
     plain       v                 SIMPLE, TIMESTAMP; NON_PARTITION and CUSTOM with one field
     composite   f:v or f:v,f2:v2  COMPLEX (also with one field); those two with several
 
-A composite part that is null is `__null__`, an empty one `__empty__`. Nothing is escaped: a
-value may contain `:` and `,`, so two different rows can share a key, in Hudi as here. A key
-of which no part has a value is refused. Agrees with `KeyGenUtils.getRecordKey` and
+A composite part that is null is `__null__`, an empty one `__empty__`. Nothing is escaped: a value
+may contain `:` and `,`, so two different rows can have the same key, in Hudi as here. A key in
+which no part has a value is rejected. Agrees with `KeyGenUtils.getRecordKey` and
 `KeyGenerator.constructRecordKey` of Hudi 1.2.0.
 """
 
@@ -25,7 +25,7 @@ EMPTY_PART = "__empty__"
 
 
 class KeyGenerator(Enum):
-    """How a table makes keys and partition paths. The values are on disk: do not change."""
+    """How a table builds keys and partition paths. The values are on disk: do not change."""
 
     SIMPLE = "SIMPLE"
     COMPLEX = "COMPLEX"
@@ -37,7 +37,7 @@ class KeyGenerator(Enum):
     def parse(cls, text: str) -> Self:
         """Parse `hoodie.table.keygenerator.type`, or the class name that older tables hold.
 
-        The Avro form of a generator spells keys the same way, so it is the same generator.
+        The Avro form of a generator formats keys the same way, so it is the same generator.
 
         >>> KeyGenerator.parse("COMPLEX_AVRO")
         <KeyGenerator.COMPLEX: 'COMPLEX'>
@@ -54,11 +54,11 @@ class KeyGenerator(Enum):
 
     @property
     def class_name(self) -> str:
-        """Name the Spark class of this generator, as `hoodie.table.keygenerator.class` does."""
+        """Return the Spark class of this generator, as in `hoodie.table.keygenerator.class`."""
         return f"{_PACKAGE}.{_CLASS_STEMS[self.value]}KeyGenerator"
 
     def is_composite(self, fields: Sequence[str]) -> bool:
-        """Return whether keys over `fields` carry field names; refuse several fields for SIMPLE."""
+        """Return whether keys over `fields` carry field names; reject several fields for SIMPLE."""
         if self is KeyGenerator.COMPLEX:
             return True
         if len(fields) > 1 and self not in (KeyGenerator.NON_PARTITION, KeyGenerator.CUSTOM):
@@ -79,7 +79,7 @@ _CLASS_STEMS = {
 
 
 def key_texts(columns: Mapping[str, pa.Array], fields: Sequence[str]) -> dict[str, pa.StringArray]:
-    """Spell each key field by itself; null stays null and empty stays empty."""
+    """Return each key field as strings; null stays null and empty stays empty."""
     if not fields:
         raise InvalidError("record key: want at least one field, found none")
     missing = [field for field in fields if field not in columns]
@@ -91,9 +91,9 @@ def key_texts(columns: Mapping[str, pa.Array], fields: Sequence[str]) -> dict[st
 def record_keys(
     columns: Mapping[str, pa.Array], fields: Sequence[str], composite: bool
 ) -> pa.StringArray:
-    """Spell the record key of every row.
+    """Return the record key of every row.
 
-    KeyValueError names the first row, counted from 0, whose key has no value at all.
+    Raises KeyValueError with the first row, counted from 0, whose key has no value at all.
 
     >>> record_keys({"id": pa.array([7]), "n": pa.array([""])}, ["id", "n"], True).to_pylist()
     ['id:7,n:__empty__']
@@ -102,7 +102,7 @@ def record_keys(
 
 
 def join_key_texts(texts: Mapping[str, pa.StringArray], composite: bool) -> pa.StringArray:
-    """Make record keys of what `key_texts` gave, which a caller may need for buckets too."""
+    """Build record keys from the result of `key_texts`, which a caller may need for buckets too."""
     if not composite and len(texts) != 1:
         raise InvalidError(f"record key: want one field or a composite key, found {list(texts)}")
     missing = {field: _has_no_value(text) for field, text in texts.items()}

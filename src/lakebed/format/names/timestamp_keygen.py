@@ -1,14 +1,14 @@
-"""The timestamp-based key generator: a column of time becomes a folder of formatted time.
+"""The timestamp-based key generator: a time column becomes a folder of formatted time.
 
-    value -> milliseconds since 1970 -> text by `output.dateformat` -> [url-encoded] -> [field=]
+    value -> milliseconds since 1970 -> string by `output.dateformat` -> [url-encoded] -> [field=]
 
 The properties are `hoodie.keygen.timebased.*`, in older tables
-`hoodie.deltastreamer.keygen.timebased.*`. Null becomes the value 1: one unit of a numeric type,
-one millisecond of a text type. Agrees with `TimestampBasedAvroKeyGenerator` and
-`HoodieDateTimeParser` of Hudi 1.2.0, but for three deliberate differences:
+`hoodie.deltastreamer.keygen.timebased.*`. Null becomes the value 1: one unit of a numeric type, one
+millisecond of a string type. Agrees with `TimestampBasedAvroKeyGenerator` and
+`HoodieDateTimeParser` of Hudi 1.2.0, with three deliberate differences:
 
-* where they take the JVM's default zone (no zone set, no offset in the text) we take UTC;
-* a zone id that Java would silently read as GMT is refused;
+* where Hudi uses the JVM's default zone (no zone set, no offset in the string), UTC is used;
+* a zone id that Java would silently read as GMT is rejected;
 * so is a time outside the years 1 to 9999.
 
 Partitions are few: the work is per distinct value.
@@ -48,7 +48,7 @@ _UNITS = {
 
 
 class TimestampType(Enum):
-    """What the column holds. The values are on disk: do not change."""
+    """The type of the column. The values are on disk: do not change."""
 
     UNIX_TIMESTAMP = "UNIX_TIMESTAMP"
     EPOCHMILLISECONDS = "EPOCHMILLISECONDS"
@@ -67,10 +67,10 @@ _TYPE_UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class TimestampKeygen:
-    """The settings of one table: what the column holds, and how its folder is spelled.
+    """The settings of one table: the type of the column, and the format of its folder.
 
-    `kind` is None where the table does not say it, as tables of Hudi 0.x do not; such a table
-    can be read but not written.
+    `kind` is None if the table does not store it, as tables of Hudi 0.x do not; such a table can be
+    read but not written.
     """
 
     kind: TimestampType | None
@@ -82,7 +82,7 @@ class TimestampKeygen:
 
     @classmethod
     def parse(cls, properties: Mapping[str, str]) -> Self:
-        """Parse the settings out of a table's or writer's properties."""
+        """Parse the settings from a table's or writer's properties."""
         parser = properties.get(_PARSER_KEY, _PARSER)
         if parser != _PARSER:
             raise UnsupportedError(f"{_PARSER_KEY}: want {_PARSER}, found {parser!r}")
@@ -116,10 +116,10 @@ class TimestampKeygen:
 
     @property
     def is_zone_known(self) -> bool:
-        """Return whether folders are the same wherever a writer of Hudi runs.
+        """Return whether folders are the same wherever a Hudi writer runs.
 
-        Hudi takes the JVM's zone for a number without an output zone, and for a text without an
-        offset that goes to an output zone from no input zone.
+        Hudi uses the JVM's zone for a number without an output zone, and for a string without an
+        offset if there is an output zone but no input zone.
         """
         if self.kind is None or not self.inputs:
             return self.kind is not None and self.output_zone is not None
@@ -129,9 +129,9 @@ class TimestampKeygen:
     def partition_paths(
         self, column: pa.Array, field: str, style: PartitionStyle, *, strict: bool = True
     ) -> pa.StringArray:
-        """Spell the partition path of every row of the table's one partition column, `field`.
+        """Return the partition path of every row of the table's one partition column, `field`.
 
-        KeyValueError names a value of which no folder can be made; it is null unless `strict`.
+        Raises KeyValueError with a value that cannot be a folder; unless `strict` its path is null.
         """
         if self.kind is None:
             raise UnsupportedError(
@@ -155,7 +155,7 @@ class TimestampKeygen:
     def path_of(
         self, value: int | float | Decimal | str | None, field: str, style: PartitionStyle
     ) -> str:
-        """Spell the partition path of one value: a text, or a number in the type's unit."""
+        """Return the partition path of one value: a string, or a number in the type's unit."""
         try:
             moment = self._moment(value)
             if self.output_zone is not None:
@@ -173,7 +173,7 @@ class TimestampKeygen:
         return path
 
     def _plain(self, column: pa.Array, field: str) -> pa.Array:
-        """Return the column as Avro holds it: text stays, every kind of number is a number."""
+        """Return the column as Avro holds it: strings stay, every numeric type becomes a number."""
         kind = column.type
         if pa.types.is_dictionary(kind):
             return self._plain(column.dictionary, field).take(column.indices)
@@ -192,7 +192,7 @@ class TimestampKeygen:
         return column.cast(pa.large_string()) if textual else column
 
     def _moment(self, value: int | float | Decimal | str | None) -> datetime:
-        """Find the instant, in the zone it is spelled in if the table names none."""
+        """Return the point in time, in its own zone if the table names none."""
         if isinstance(value, str):
             return self._parse_text(value)
         if self.inputs:
@@ -211,10 +211,10 @@ class TimestampKeygen:
 
 @dataclass(frozen=True, slots=True)
 class JodaPattern:
-    """A date pattern in Joda's letters, those that a machine writes: y M d H m s S Z.
+    """A date pattern in Joda's letters, limited to numeric fields: y M d H m s S Z.
 
-    `tokens` alternate as (letter, count) and ('', literal). Names of months and days, eras,
-    weeks and half days are refused: they depend on a locale or are not worth a guess.
+    `tokens` alternate as (letter, count) and ('', literal). Names of months and days, eras, weeks
+    and half days are rejected: they depend on a locale.
     """
 
     text: str
@@ -222,7 +222,7 @@ class JodaPattern:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a pattern; UnsupportedError names a letter that we do not format."""
+        """Parse a pattern; raise UnsupportedError for a letter that is not supported."""
         tokens: list[tuple[str, int | str]] = []
         for match in _TOKEN.finditer(text):
             letters = match["letters"]
@@ -238,17 +238,17 @@ class JodaPattern:
         return cls(text, tuple(tokens))
 
     def format(self, moment: datetime) -> str:
-        """Spell a moment in its own zone."""
+        """Format a point in time in its own zone."""
         return "".join(
             str(size) if letter == "" else _spell_letter(letter, int(size), moment)
             for letter, size in self.tokens
         )
 
     def match(self, text: str, zone: tzinfo) -> datetime | None:
-        """Read a text, taking `zone` where it names no offset; None if it does not fit.
+        """Parse a string, using `zone` if it has no offset; return None if it does not match.
 
-        As Joda does it: one digit is enough for a field of two, case is ignored in literals,
-        a date without a year is of 2000, and a time that a clock change skips does not exist.
+        Like Joda: one digit is enough for a field of two, case is ignored in literals, a date
+        without a year is in 2000, and a time that a clock change skips does not exist.
         """
         found = re.fullmatch(self._regex(), text)
         if found is None:
@@ -282,7 +282,7 @@ class JodaPattern:
             elif letter == "Z":
                 pieces.append(r"([Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)")
             elif letter == "y":
-                # A number right behind it ends the year after four digits.
+                # If a number follows directly, the year ends after four digits.
                 most = 9 if after in {"", "Z"} else 4
                 pieces.append(f"([+-]?[0-9]{{1,{most}}}+)")
             else:
@@ -291,7 +291,7 @@ class JodaPattern:
         return "".join(pieces)
 
 
-# Two quotes are one, inside quotes and outside; an open quote runs to the end.
+# Two quotes are one, inside quotes and outside; an open quote extends to the end.
 _TOKEN = re.compile(
     r"(?P<literal>''|[^A-Za-z'])"
     r"|'(?P<quoted>(?:[^']|'')*)(?:'|\Z)"
@@ -302,7 +302,7 @@ _KNOWN = re.compile(r"yyyy|MM?|dd?|HH?|mm?|ss?|S{1,9}|ZZ?")
 
 
 def parse_zone(name: str) -> tzinfo | None:
-    """Parse a Java zone id, None for a blank one.
+    """Parse a Java zone id; return None for a blank one.
 
     >>> parse_zone("GMT+8:00").utcoffset(None)
     datetime.timedelta(seconds=28800)
@@ -364,7 +364,7 @@ def _from_epoch_ms(ms: int) -> datetime:
 
 
 def _java_long(value: int | float | Decimal) -> int:
-    """Cut to an integer as Java does: NaN is 0, and a double beyond 64 bits is the nearest end."""
+    """Convert to an integer as Java does: NaN is 0, and a double beyond 64 bits saturates."""
     if value != value:  # noqa: PLR0124 - the one test for NaN that every number type has
         return 0
     low, high = -(2**63), 2**63 - 1
@@ -374,7 +374,7 @@ def _java_long(value: int | float | Decimal) -> int:
 
 
 def _to_ms(number: int, unit_ns: int) -> int:
-    """Convert as TimeUnit does: cut towards 1970."""
+    """Convert as TimeUnit does: truncate towards 1970."""
     ms = abs(number) * unit_ns // 1_000_000
     return ms if number >= 0 else -ms
 

@@ -1,1 +1,1 @@
-"""What the files of a timeline hold: commits, plans, locks, heartbeats."""
+"""The content of the files of a timeline: commits, plans, locks, heartbeats."""

@@ -1,9 +1,8 @@
-"""Avro schemas of what the timeline holds, in Hudi's names, order and defaults.
+"""Avro schemas of the files of a timeline, with Hudi's names, order and defaults.
 
-Each schema is Hudi 1.2's `org.apache.hudi.avro.model.<name>` field for field; the order
-of fields and of union branches is the order on the wire: do not change. Hudi's `doc`
-texts, and the defaults that it puts inside map and array types (which mean nothing to
-Avro), are left out.
+Each schema is Hudi 1.2's `org.apache.hudi.avro.model.<name>` field for field; the order of fields
+and of union branches is the order on the wire: do not change. Hudi's `doc` strings, and the
+defaults that it puts inside map and array types (which Avro ignores), are left out.
 """
 
 from typing import Final
@@ -12,7 +11,7 @@ from lakebed.format.timeline.ocf import Schema
 
 NAMESPACE: Final = "org.apache.hudi.avro.model"
 
-# Java's code generator puts this mark on text; Hudi writes it, and its absence is harmless.
+# Java's code generator adds this property to strings; Hudi writes it, and its absence is harmless.
 _JAVA: Final[dict[str, object]] = {"avro.java.string": "String"}
 _STRING: Final[Schema] = {"type": "string", **_JAVA}
 

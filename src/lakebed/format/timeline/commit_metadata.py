@@ -1,6 +1,6 @@
 """What a commit wrote: HoodieCommitMetadata and HoodieReplaceCommitMetadata.
 
-The file is an Avro container of one record (`ocf`, `avro_models`), in timeline layout 1 the
+The file is an Avro container of one record (`ocf`, `avro_models`); in timeline layout 1 it has the
 same fields as JSON (`json_record`). Attributes are Hudi's fields in snake_case; None is null.
 """
 
@@ -19,10 +19,10 @@ from lakebed.format.timeline.json_record import JSON_MARK, decode_json_record
 from lakebed.format.timeline.ocf import Record, Schema, decode_record, encode_record
 
 NO_PREVIOUS_COMMIT: Final = "null"
-"""`prev_commit` of the first file of a file group: the word, not Avro's null."""
+"""`prev_commit` of the first file of a file group: the string "null", not Avro's null."""
 
 KEEPS_COMMIT_TIMES: Final = "lakebed.keeps.commit.times"
-"""In the extra metadata of our log compactions: rows keep the commit time of who wrote them."""
+"""In the extra metadata of our log compactions: rows keep the commit time of their own write."""
 
 _COMMIT: Final = f"{NAMESPACE}.HoodieCommitMetadata"
 _REPLACE: Final = f"{NAMESPACE}.HoodieReplaceCommitMetadata"
@@ -35,7 +35,7 @@ _READERS: Final[Mapping[str, Schema]] = {
 
 @dataclass(frozen=True, slots=True)
 class RuntimeStats:
-    """Where the time of one file went, in milliseconds."""
+    """The time spent on one file, in milliseconds."""
 
     total_scan_time: int | None = None
     total_create_time: int | None = None
@@ -44,7 +44,7 @@ class RuntimeStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteStat:
-    """What a commit did to one file. `path` is relative to the table and holds the partition."""
+    """What a commit did to one file. `path` is relative to the table and includes the partition."""
 
     file_id: str | None = None
     path: str | None = None
@@ -83,8 +83,8 @@ class WriteStat:
 class CommitMetadata:
     """What one completed instant wrote, per partition.
 
-    `partition_to_replace_file_ids` names the file groups that end at this instant; it is
-    None for a commit that can replace none, and that decides the Avro record on disk.
+    `partition_to_replace_file_ids` lists the file groups that this instant replaces; it is None for
+    a commit that cannot replace any, and that decides which Avro record is on disk.
     """
 
     partition_to_write_stats: Mapping[str, tuple[WriteStat, ...]] = field(default_factory=dict)
@@ -98,8 +98,8 @@ class CommitMetadata:
     def parse(cls, data: bytes, what: str, layout: int = LAYOUT_2) -> Self:
         """Parse the file of a commit, or raise CorruptError that names `what`.
 
-        A null map reads as an empty one. A file may leave fields out, or have more. JSON is
-        read in timeline layout 1 only: in layout 2 Hudi refuses it, too.
+        A null map reads as an empty one. Fields may be missing, and unknown ones are ignored. JSON
+        is accepted in timeline layout 1 only: in layout 2 Hudi rejects it too.
         """
         name, values = _decode(data, what, layout)
         stats = cast("dict[str, list[dict[str, object]]]", values["partitionToWriteStats"] or {})
@@ -116,7 +116,7 @@ class CommitMetadata:
         )
 
     def encode(self) -> bytes:
-        """Write the file of a completed commit, delta commit or replace commit."""
+        """Encode the file of a completed commit, delta commit or replace commit."""
         stats = {
             partition: [_encode_stat(stat) for stat in of]
             for partition, of in self.partition_to_write_stats.items()
@@ -143,7 +143,7 @@ def _decode(data: bytes, what: str, layout: int) -> tuple[str, Record]:
     """Return the full name and the values of the record, in either form."""
     if layout == LAYOUT_1 and data.startswith(JSON_MARK):
         values = decode_json_record(data, what, REPLACE_COMMIT_METADATA)
-        # JSON does not say which record it is; only one of them has this field.
+        # JSON does not name the record; only one of the two has this field.
         return (_COMMIT if values[_REPLACED] is None else _REPLACE), values
     return decode_record(data, what, _READERS)
 
@@ -154,7 +154,7 @@ def _camel(name: str) -> str:
 
 
 def _branch(record: Schema, name: str) -> str:
-    """Name the branch of an optional field that is not null, as fastavro names it."""
+    """Return the branch of an optional field that is not null, as fastavro names it."""
     assert isinstance(record, dict)
     found = cast("list[dict[str, list[Schema]]]", record["fields"])
     branch = next(field["type"] for field in found if cast("object", field["name"]) == name)[1]
@@ -168,7 +168,7 @@ _STAT_BRANCHES: Final = {ours: _branch(WRITE_STAT, theirs) for ours, theirs in _
 
 
 def _encode_stat(stat: WriteStat) -> dict[str, object]:
-    # With the branch of each union named, fastavro need not try a whole commit against each.
+    # With the branch of each union named, fastavro need not match a whole commit against each.
     values: dict[str, object] = {}
     for ours, theirs in _STAT_FIELDS.items():
         value = getattr(stat, ours)

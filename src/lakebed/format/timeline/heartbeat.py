@@ -1,8 +1,8 @@
-"""The sign of life of a writer: `.hoodie/.heartbeat/<instant>`.
+"""The heartbeat of a writer: `.hoodie/.heartbeat/<instant>`.
 
-Hudi's is empty and tells its time by when it was last written. Ours says who writes, so that a
-task can see whether its write is still under way, and a neighbour on the same machine whether
-the writer has died.
+Hudi's is empty, and its modification time is the heartbeat. Ours names the writer, so that a task
+can see whether its write is still in progress, and another process on the same machine whether the
+writer has died.
 """
 
 import json
@@ -14,13 +14,13 @@ HEARTBEAT_MAX_BYTES: Final = 4096
 
 
 def heartbeat_path(instant: str) -> str:
-    """Name the heartbeat of an instant."""
+    """Return the path of the heartbeat of an instant."""
     return f"{HEARTBEAT_FOLDER}/{instant}"
 
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """What our heartbeats say; `holds_lock` that the writer has the table's lock all along."""
+    """The content of our heartbeats; `holds_lock` if the writer holds the table lock throughout."""
 
     owner: str
     process: str
@@ -28,7 +28,7 @@ class Beat:
     holds_lock: bool
 
     def encode(self) -> bytes:
-        """Write it as JSON."""
+        """Encode it as JSON."""
         content = {
             "owner": self.owner,
             "process": self.process,
@@ -39,7 +39,7 @@ class Beat:
 
     @classmethod
     def parse(cls, data: bytes) -> Self | None:
-        """Read one of ours; None for what another engine wrote."""
+        """Parse one of ours; return None for one that another engine wrote."""
         try:
             content = json.loads(data)
             found = cls(content["owner"], content["process"], content["at"], content["holdsLock"])

@@ -1,8 +1,8 @@
-"""Records of the timeline as JSON: how timeline layout 1 keeps its commits.
+"""Timeline records as JSON, as timeline layout 1 stores its commits.
 
-The keys are the fields of the Avro record that layout 2 has for the same thing (`avro_models`),
-so that schema says what a value may be. As in Hudi every key may be missing, and one that we do
-not know is dropped.
+The keys are the fields of the Avro record that layout 2 uses for the same thing (`avro_models`), so
+that schema defines the valid values. As in Hudi, any key may be missing, and unknown ones are
+dropped.
 """
 
 import json
@@ -13,20 +13,20 @@ from lakebed.errors import CorruptError
 from lakebed.format.timeline.ocf import Record, Schema
 
 JSON_MARK: Final = b"{"
-"""How such a file begins; an Avro container never does."""
+"""The first byte of such a file; an Avro container never starts with it."""
 
 _LIMITS: Final = {"int": 1 << 31, "long": 1 << 63}
 _SHOWN: Final = 60
 
 
 def decode_json_record(data: bytes, what: str, schema: Schema) -> Record:
-    """Return the values of the one object in `data` in the fields of `schema`.
+    """Return the values of the one object in `data` for the fields of `schema`.
 
-    A field that is missing is None. Every failure is a CorruptError that names `what`.
+    A missing field is None. Every failure raises CorruptError that names `what`.
     """
     try:
         values = json.loads(data.decode("utf-8"))
-    # The decoder recurses for each bracket, and refuses numbers of thousands of digits.
+    # The decoder recurses for each bracket, and rejects numbers of thousands of digits.
     except (ValueError, RecursionError) as error:
         raise CorruptError(
             f"{what}: want JSON, found {len(data)} bytes that are none, or not whole: {error}"
@@ -37,7 +37,7 @@ def decode_json_record(data: bytes, what: str, schema: Schema) -> Record:
 
 
 def _value(value: object, schema: object, what: str, where: str) -> object:
-    """Check one value, and give it as a decoder of Avro would."""
+    """Check one value, and return it as an Avro decoder would."""
     if isinstance(schema, list):  # optional: the other branch is null
         if value is None:
             return None
@@ -53,7 +53,7 @@ def _value(value: object, schema: object, what: str, where: str) -> object:
             for field in fields
         }
     if kind == "map" and isinstance(value, dict):
-        # Java's maps may hold nulls, where Avro's may not: that is a key without a value.
+        # Java's maps may hold nulls, Avro's may not: treat them as missing keys.
         return {
             str(_text(key, what, where)): _value(item, details["values"], what, f"{where}[{key!r}]")
             for key, item in value.items()
@@ -73,7 +73,7 @@ def _value(value: object, schema: object, what: str, where: str) -> object:
 
 
 def _text(value: str, what: str, where: str) -> str:
-    """Reject half of a surrogate pair, which no storage and no column can hold."""
+    """Raise CorruptError for an unpaired surrogate, which no storage and no column can hold."""
     if not value.isascii():
         try:
             value.encode("utf-8")

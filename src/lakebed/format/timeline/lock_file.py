@@ -1,14 +1,14 @@
-"""The lock files of a table: `.hoodie/.locks/table_lock.json`, and `.hoodie/lock` on a disk.
+"""The lock files of a table: `.hoodie/.locks/table_lock.json`, and `.hoodie/lock` on local disk.
 
-The first is one line of JSON, as Hudi's StorageLockFile and StorageLockData have it:
+The first is one line of JSON, as in Hudi's StorageLockFile and StorageLockData:
 
     {"expired":false,"validUntil":1700000000123,"owner":"6f2c..."}
 
-`validUntil` is in milliseconds since 1970 UTC. The file is written over and never
-deleted. Further fields are left alone, as Hudi does, which keeps them for later versions.
+`validUntil` is in milliseconds since 1970 UTC. The file is overwritten and never deleted. Unknown
+fields are kept, as in Hudi, for later versions.
 
-The second is the one of Hudi's FileSystemBasedLockProvider, whose existence is the lock.
-Hudi's own is empty (older releases write a text for people). In ours stands
+The second belongs to Hudi's FileSystemBasedLockProvider: its existence is the lock. Hudi's own file
+is empty (older releases write a message for people). Ours holds
 
     {"validUntil":  1700000000123,"writer":"lakebed","owner":"6f2c...","process":"...","guard":"..."}
 
@@ -23,7 +23,7 @@ from lakebed.errors import CorruptError
 
 LOCK_FILE_PATH = ".hoodie/.locks/table_lock.json"
 LOCK_FILE_MAX_BYTES = 1 << 16
-CLOCK_DRIFT_MS = 500  # by how much the clocks of two writers may differ
+CLOCK_DRIFT_MS = 500  # how far the clocks of two writers may differ
 DISK_LOCK_PATH = ".hoodie/lock"
 VALID_UNTIL_OFFSET = len('{"validUntil":')
 _VALID_UNTIL_WIDTH = 15
@@ -33,7 +33,7 @@ _END_OF_TIME_MS = 253_402_300_800_000  # the year 10000
 
 @dataclass(frozen=True, slots=True)
 class LockFile:
-    """Who holds a table, and until when.
+    """The owner of a table lock, and until when it is valid.
 
     >>> LockFile("own-1", 1700000000123).encode()
     b'{"expired":false,"validUntil":1700000000123,"owner":"own-1"}'
@@ -61,20 +61,20 @@ class LockFile:
         return cls(owner, until, expired)
 
     def encode(self) -> bytes:
-        """Return the bytes that Hudi writes."""
+        """Return the bytes as Hudi writes them."""
         fields = {"expired": self.expired, "validUntil": self.valid_until_ms, "owner": self.owner}
         return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
 
     def is_held(self, now_ms: int) -> bool:
-        """Return whether the owner still keeps others out, whoever's clock goes wrong a little."""
+        """Return whether the lock is still valid, allowing for a small clock difference."""
         return not self.expired and now_ms <= self.valid_until_ms + CLOCK_DRIFT_MS
 
 
 @dataclass(frozen=True, slots=True)
 class DiskLockFile:
-    """What our own lock file on a disk says.
+    """The content of our own lock file on local disk.
 
-    `process` names the process that holds it (`model.clock`), `guard` the operating system
+    `process` identifies the process that holds it (`model.clock`), `guard` the operating system
     lock that it holds as well (`commit.file_lock`).
 
     >>> DiskLockFile("own-1", "m/12.7", "803:1f", 1700000000123).encode()[:45]
@@ -88,7 +88,7 @@ class DiskLockFile:
 
     @classmethod
     def parse(cls, data: bytes) -> Self | None:
-        """Parse the content of a lock file; None for one that is not ours, as Hudi's are."""
+        """Parse the content of a lock file; return None for one that is not ours, such as Hudi's."""
         try:
             found = json.loads(data)
             texts = [found[name] for name in ("writer", "owner", "process", "guard")]
@@ -117,11 +117,11 @@ class DiskLockFile:
         return b'{"validUntil":' + self.encode_valid_until() + b"," + rest[1:].encode()
 
     def encode_valid_until(self) -> bytes:
-        """Return the bytes that stand at VALID_UNTIL_OFFSET."""
+        """Return the bytes to write at VALID_UNTIL_OFFSET."""
         return f"{self.valid_until_ms:{_VALID_UNTIL_WIDTH}}".encode()
 
     def is_held(self, now_ms: int) -> bool:
-        """Return whether the owner still keeps others out, whoever's clock goes wrong a little."""
+        """Return whether the lock is still valid, allowing for a small clock difference."""
         return now_ms <= self.valid_until_ms + CLOCK_DRIFT_MS
 
 

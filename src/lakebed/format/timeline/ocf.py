@@ -1,14 +1,14 @@
-"""Avro object container files of one record: every file of the timeline that holds something.
+"""Avro object container files of one record: the form of every non-empty file of the timeline.
 
     file    = "Obj" 01 | map of metadata | sync (16 bytes) | block
     block   = long count (1) | long size | size bytes of records | sync
     long    = as in avro_binary
-    metadata= avro.schema: JSON text; avro.codec: "null" (also when absent) or "deflate"
+    metadata= avro.schema: JSON string; avro.codec: "null" (also when absent) or "deflate"
 
-The frame is parsed here so that no length is believed before the bytes are there. The
-schema inside the file is foreign as well: it is rebuilt from the words of Avro that Hudi
-uses, and refused where it could make a decoder run without end (a type that holds
-itself, an array of values of no bytes, types of types of many values without bytes).
+The frame is parsed here so that no length is trusted before its bytes have been seen. The schema in
+the file is untrusted as well: it is rebuilt from the Avro types that Hudi uses, and rejected if it
+could make a decoder run forever (a type that contains itself, an array of values without bytes,
+nested types that multiply values without bytes).
 """
 
 import functools
@@ -35,7 +35,7 @@ _MAX_INFLATED_FREELY: Final = 1 << 22
 _MAX_RATIO: Final = 64
 """How many times its size a large record may inflate: values take far more memory than bytes."""
 _MAX_FREE_VALUES: Final = 32
-"""How many values a record may hold beyond one for each of its bytes; Hudi's have 3 at most."""
+"""How many values a record may hold beyond one per byte; Hudi's have 3 at most."""
 _MAX_SCHEMA_DEPTH: Final = 32
 _PRIMITIVES: Final = frozenset(
     {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
@@ -48,10 +48,10 @@ _DECODE_ERRORS: Final = (
 
 
 def encode_record(schema: Schema, record: Mapping[str, object]) -> bytes:
-    """Write one record as a container file without compression.
+    """Encode one record as a container file without compression.
 
-    The sync marker comes from the content: the same record gives the same bytes. A field
-    that `record` leaves out takes its default; one that the schema does not know is refused.
+    The sync marker is derived from the content: the same record has the same bytes. A field that
+    `record` lacks takes its default; one that the schema does not know is rejected.
     """
     out = io.BytesIO()
     try:
@@ -72,9 +72,9 @@ def decode_record(
 ) -> tuple[str, Record]:
     """Return the full name and the values of the one record in `data`.
 
-    With `readers` (schemas by full name) the record must be one of them, and its values
-    come in that schema's fields and types: what the file leaves out has its default, what
-    the schema does not know is dropped. Every failure is a CorruptError that names `what`.
+    With `readers` (schemas by full name) the record must be one of them, and its values are
+    resolved to that schema: missing fields take their defaults, unknown fields are dropped. Every
+    failure raises CorruptError that names `what`.
     """
     if not data:
         raise CorruptError(f"{what}: want an Avro container file, found 0 bytes")
@@ -152,11 +152,11 @@ def _text(schema: Schema) -> str:
 
 
 class _Cleaner:
-    """Rebuilds a foreign schema from the parts that decode in bounded time."""
+    """Rebuilds an untrusted schema from the parts that decode in bounded time."""
 
     def __init__(self) -> None:
-        self._empty: dict[str, bool] = {}  # named types that are complete: do they take no bytes
-        self._free: dict[str, int] = {}  # how many values they give beyond one for each byte
+        self._empty: dict[str, bool] = {}  # complete named types, and whether they take no bytes
+        self._free: dict[str, int] = {}  # how many values they hold beyond one per byte
         self._open: set[str] = set()
 
     def clean(self, schema: object, space: str, depth: int) -> Schema:
@@ -191,7 +191,7 @@ class _Cleaner:
         if name in self._open or name in self._empty:
             raise ValueError(f"the type {name} is defined twice")
         self._open.add(name)
-        # A name with dots sets the namespace of what is inside it.
+        # A name with dots sets the namespace of its contents.
         inner = name.rpartition(".")[0]
         clean: list[dict[str, object]] = []
         for field in fields:
@@ -215,7 +215,7 @@ class _Cleaner:
 
     def _free_values(self, schema: object) -> int:
         if isinstance(schema, list):
-            # The branch takes a byte.
+            # The branch index takes a byte.
             return max([self._free_values(branch) - 1 for branch in schema], default=0)
         if isinstance(schema, dict):
             return self._free[str(schema["name"])] if schema["type"] == "record" else 0
@@ -246,7 +246,7 @@ def _inflate(body: bytes, codec: bytes, what: str) -> bytes:
         plain = inflater.decompress(body, most)
     except zlib.error as error:
         raise CorruptError(f"{what}: the record does not inflate: {error}") from error
-    # Some writers leave the checksum of zlib's own frame behind the stream; Java skips it too.
+    # Some writers append the checksum of zlib's own frame to the stream; Java skips it too.
     if not inflater.eof:
         raise CorruptError(
             f"{what}: want one whole deflate stream of at most {most} bytes, found {len(body)} bytes"

@@ -1,7 +1,7 @@
-"""Plans and results on the timeline other than commits: dicts by Hudi's field names.
+"""Plans and results on the timeline other than commits: dicts with Hudi's field names.
 
-A kind is an Avro record of `avro_models`; its file is a container of one record (`ocf`).
-What a plan leaves out has the default of its field.
+A kind is an Avro record of `avro_models`; its file is a container of one record (`ocf`). Fields
+that a plan lacks take their defaults.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from lakebed.format.timeline.ocf import Record, Schema, decode_record, encode_re
 
 
 class PlanKind(StrEnum):
-    """What a file of the timeline holds. The values are on disk: do not change."""
+    """The kind of plan in a timeline file. The values are on disk: do not change."""
 
     REQUESTED_REPLACE = "HoodieRequestedReplaceMetadata"
     COMPACTION_PLAN = "HoodieCompactionPlan"
@@ -44,7 +44,7 @@ _SCHEMAS: Final[Mapping[PlanKind, Schema]] = {
 
 
 def encode_plan(kind: PlanKind, values: Mapping[str, object]) -> bytes:
-    """Write a plan; InvalidError for a field that is unknown, missing or of another type."""
+    """Encode a plan; raise InvalidError for a field that is unknown, missing or of another type."""
     return encode_record(_SCHEMAS[kind], values)
 
 

@@ -30,7 +30,7 @@ BLOCK_VERSION: Final = 3
 MAX_RECORD_BYTES: Final = 256 << 20
 _HEAD: Final = struct.Struct(">ii")
 _EXPANSION: Final = 8
-"""Entries may take so many times the buffer."""
+"""Entries may take this many times the size of the buffer."""
 _LEAST_BUDGET: Final = 8 << 20
 _FIRST_ITEMS: Final = 1024
 
@@ -47,7 +47,7 @@ _REASONS: Final = {
 
 
 def encode_head(records: int) -> bytes:
-    """Write what stands before the records."""
+    """Encode the part before the records."""
     return _HEAD.pack(BLOCK_VERSION, records)
 
 
@@ -61,24 +61,24 @@ def read_avro_block(
     max_rows: int = 65_536,
     what: str,
 ) -> Iterator[pa.RecordBatch]:
-    """Read the content of a block, which is `length` bytes long, as batches of columns.
+    """Read the content of a block, `length` bytes long, as batches of columns.
 
-    `read_at(offset, length)` gives bytes of the content. `buffer_bytes` are held at a time, more
-    only for a record that is longer; batches take a few times that. The columns are those named
-    in `columns` (None: all), in the schema's order, of the types that `avro_to_arrow` gives; names
-    that the schema lacks are passed over, as an older block lacks newer columns.
+    `read_at(offset, length)` returns bytes of the content. At most `buffer_bytes` are held at a
+    time, more only for a record that is longer; batches take a few times that. `columns` selects
+    columns (None: all); they come in the schema's order, with the types of `avro_to_arrow`. Names
+    that the schema lacks are ignored, as an older block lacks newer columns.
 
-    Raises CorruptError for content that is not what schema, lengths and count say, at the latest
-    instead of the last batch; UnsupportedError for what is valid but too large.
+    Raises CorruptError for content that does not match its schema, lengths or count, at the latest
+    in place of the last batch; UnsupportedError for content that is valid but too large.
     """
     program = make_program(schema_text, columns)
     return _Stream(read_at, length, program, buffer_bytes, max_rows, what).batches()
 
 
 class _Stream:
-    """One pass over a block: the bytes that are held, and what is known of the rest.
+    """One pass over a block: the bytes held in the buffer, and the progress through the rest.
 
-    `_base` is the place in the content of the first byte held.
+    `_base` is the offset in the content of the first byte held.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class _Stream:
             )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Read the head, then fill the buffer and empty it until no record is left."""
+        """Read the head, then alternately fill and drain the buffer until no record is left."""
         self._records = self._parse_head()
         state = self._state
         state[kernel.ROWS_LEFT] = self._records
@@ -154,7 +154,7 @@ class _Stream:
         return data
 
     def _fill(self, need: int) -> None:
-        """Hold at least `need` bytes from the next record on."""
+        """Make the buffer hold at least `need` bytes from the next record on."""
         at = int(self._state[kernel.AT])
         rest = self._length - self._base - at
         if need > rest:
@@ -174,7 +174,7 @@ class _Stream:
         self._state[kernel.REACH] = self._length - self._base
 
     def _take(self) -> tuple[int, Ints]:
-        """Take the records of one batch out of the buffer; how that ended, and its entries."""
+        """Decode the records of one batch from the buffer; return how that ended, and the entries."""
         state, program = self._state, self._program
         data = np.frombuffer(self._data, np.uint8)
         self._batch_at = int(state[kernel.AT])
@@ -228,7 +228,7 @@ class _Stream:
             ) from bad
 
     def _clean_layout(self, size_bytes: int) -> Layout:
-        """Return room for the rows that so many bytes can hold, without any entries."""
+        """Return an empty layout with room for the rows that this many bytes can hold."""
         costs = self._program.costs
         rows = min(
             self._max_rows,
@@ -245,7 +245,7 @@ class _Stream:
         return self._layout
 
     def _place(self, at: int) -> str:
-        """Name the record that is next, and a byte of the content."""
+        """Describe the next record and its offset in the content, for error messages."""
         record = self._records - int(self._state[kernel.ROWS_LEFT])
         return f"{self._what}, record {record}, byte {self._base + at}"
 
@@ -268,7 +268,7 @@ class _Stream:
 
 
 def _grow(program: Program, layout: Layout, counts: Ints, state: Ints) -> Layout:
-    """Return the same entries more room in the group that has too little."""
+    """Return the same entries with more room in the group that ran out of it."""
     caps = layout.caps.copy()
     group = program.code[state[kernel.FAULT_PC], kernel.GROUP]
     caps[group] = max(2 * caps[group], state[kernel.DETAIL])

@@ -1,4 +1,4 @@
-"""Entries to Arrow columns: what a walk over records leaves behind becomes a batch."""
+"""Entries to Arrow columns: converts what a walk over records produced into a batch."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ _INTS: Final = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 
 
 class BadEntryError(Exception):
-    """Bytes that the column cannot hold; `at` is where they begin in the data."""
+    """Bytes that the column cannot hold; `at` is their offset in the data."""
 
     def __init__(self, path: str, at: int, reason: str) -> None:
         super().__init__(reason)
@@ -26,7 +26,7 @@ class BadEntryError(Exception):
 
 
 class Builder:
-    """Makes the columns of one batch out of the entries and the bytes that they point to."""
+    """Builds the columns of one batch from the entries and the bytes that they point to."""
 
     def __init__(
         self, program: Program, layout: Layout, counts: Ints, data: Bytes, machine: Machine
@@ -38,10 +38,10 @@ class Builder:
         self._machine = machine
 
     def batch(self) -> pa.RecordBatch:
-        """Return the batch; BadEntryError for bytes that are no text or no decimal."""
+        """Return the batch; raise BadEntryError for bytes that are not a valid string or decimal."""
         columns = [self._column(root) for root in self._program.roots]
         rows = int(self._counts[0])
-        # By way of a struct, which keeps the number of rows where there is no column.
+        # Through a struct, which keeps the number of rows when there is no column.
         kind = pa.struct(list(self._program.schema))
         whole = pa.StructArray.from_buffers(kind, rows, [None], children=columns)
         return pa.RecordBatch.from_struct_array(whole)

@@ -1,4 +1,4 @@
-"""Arrow columns to Avro records behind their lengths: what stands behind the head of a block."""
+"""Arrow columns to length-prefixed Avro records: what follows the head of a block."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ from lakebed.format.avro.avro_schema import MAX_DEPTH
 
 _SLICE_ROWS: Final = 65_536
 _MAX_BYTES: Final = (1 << 31) - 1
-_LONGEST: Final = 11  # a number of ten bytes, and the index of a union or the end of an array
+_LONGEST: Final = 11  # an integer of ten bytes, and a union index or the end of an array
 _NUMPY: Final[dict[int, type[np.generic]]] = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 
 
 def encode_records(batch: pa.RecordBatch, schema_text: str) -> pa.Buffer:
-    """Write each row as an int32 length and the Avro binary of the record schema.
+    """Encode each row as an int32 length and the Avro binary of the record schema.
 
-    Columns and fields of structs are found by name; one that is not there is null, one that the
-    schema lacks is left out. Raises InvalidError naming the field for null where the schema has
-    none, and for a value that it cannot hold: an unknown symbol, a fraction of a millisecond.
+    Columns and struct fields are matched by name: a missing one is null, and one that the schema
+    lacks is left out. Raises InvalidError naming the field for a null that the schema does not
+    allow, and for a value that it cannot hold: an unknown symbol, a fraction of a millisecond.
     """
     program = make_program(schema_text, None)
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
@@ -44,7 +44,7 @@ def encode_records(batch: pa.RecordBatch, schema_text: str) -> pa.Buffer:
 def _encode_slice(
     program: Program, columns: dict[str, pa.Array], start: int, rows: int
 ) -> pa.Buffer:
-    """Write some rows; halves of them where their bytes are too many for one go."""
+    """Encode some rows, in halves if their bytes are too many for one pass."""
     entries = _Entries(program, rows)
     everywhere = np.ones(rows, np.uint8)
     for root in program.roots:
@@ -79,7 +79,7 @@ class _Column:
 
 
 class _Entries:
-    """The entries of all nodes, in the form of `kernel`, and the bytes that they point to.
+    """The entries of all nodes, in the form that `kernel` reads, and the bytes that they point to.
 
     `groups` are the numbers of entries by group.
     """
@@ -93,9 +93,9 @@ class _Entries:
         self.groups[0] = range(rows)
 
     def add(self, number: int, array: pa.Array | None, live: Bytes) -> None:
-        """Take the entries of a node and of all below it; None: nulls.
+        """Add the entries of a node and of all nodes below it; None adds nulls.
 
-        Those that are not live are below a null: they are not written, whatever they are.
+        Entries that are not live are below a null: they are not written, whatever their value.
         """
         node = self._program.nodes[number]
         count = len(self.groups[node.group])
@@ -173,12 +173,12 @@ class _Entries:
         return (offsets[:-1] - first + start) << 32 | lengths
 
     def _decimals(self, node: Node, array: pa.Array, valid: Bytes) -> Ints:
-        """Point into the 16 bytes of each number, greatest first, padded to the left."""
+        """Point into the 16 bytes of each number, most significant byte first, padded on the left."""
         first = 16 * array.offset
         words = np.frombuffer(array.buffers()[1], np.uint8)[first : first + 16 * len(array)]
         digits = words.reshape(-1, 16)[:, ::-1]
         sign = np.where(digits[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
-        # A byte can go if it repeats the sign and the next one still shows it.
+        # A leading byte is redundant if it repeats the sign and the next byte still shows the sign.
         spare = (digits[:, :-1] == sign) & ((digits[:, 1:] ^ sign) < 0x80)
         spares = np.minimum.accumulate(spare, axis=1).sum(axis=1)
         size = node.shape.size
@@ -204,7 +204,7 @@ class _Entries:
         return self.size_bytes - len(data)
 
     def pack(self, start: int) -> pa.Buffer:
-        """Write the records; `start` is the number of the first row."""
+        """Encode the records; `start` is the number of the first row."""
         program = self._program
         sizes = np.array([len(group) for group in self.groups], np.int64)
         layout = program.lay_out(sizes)
@@ -245,7 +245,7 @@ _PADDING: Final = np.zeros(8, np.uint8)
 
 
 def _plain(array: pa.Array, kind: type[np.generic], more: int = 0) -> Ints:
-    """Return the numbers in the second buffer, `more` than there are entries."""
+    """Return the numbers of the second buffer, with room for `more` entries."""
     buffer = array.buffers()[1]
     if len(array) + more == 0 or buffer is None or buffer.size == 0:
         return np.zeros(len(array) + more, np.int64)
@@ -261,7 +261,7 @@ def _validity(array: pa.Array) -> Bytes:
 
 
 def _cast(array: pa.Array, node: Node) -> pa.Array:
-    """Return a column of the type that the schema has."""
+    """Return a column cast to the type of the schema."""
     if array.type == node.field.type:
         return array
     try:
@@ -273,7 +273,7 @@ def _cast(array: pa.Array, node: Node) -> pa.Array:
 
 
 def _as_list(array: pa.Array, node: Node) -> pa.Array:
-    """Return a list or map of any items; those are looked at one by one."""
+    """Return a list or map column without casting its items, which are handled one by one."""
     wanted = pa.types.is_map if node.shape.form is Form.MAP else pa.types.is_list
     return array if wanted(array.type) else _cast(array, node)
 

@@ -1,22 +1,22 @@
-"""The compiled walks over the bytes of many Avro records, by the instructions of a program.
+"""The compiled walks over the bytes of many Avro records, following the instructions of a program.
 
 A program is a matrix of numbers, one row per instruction:
 
-    OP      what stands there
+    OP      the kind of value
     UNION   index of null in its union, BARE or LONE (see `shape`)
-    JUMP    the instruction behind this value
-    GROUP   whose entries it belongs to: 0 for rows, others for the items of one array or map
-    BASE    where its entries begin in `slots` and `valid`; negative: passed over
-    LOW, HIGH   the numbers that it can be; of a LOOP the group and the instruction of its ARRAY
-    UNIT    what a number is multiplied with; the size of a FIXED; the fewest bytes of an item
+    JUMP    the instruction after this value
+    GROUP   the group of its entries: 0 for rows, others for the items of one array or map
+    BASE    where its entries start in `slots` and `valid`; negative: the value is skipped
+    LOW, HIGH   the range of valid numbers; for a LOOP the group and the instruction of its ARRAY
+    UNIT    the factor of a number; the size of a FIXED; the fewest bytes of an item
 
-An entry is one number in `slots` and 1 in `valid`; both are 0 before. Bytes are kept as their
-place and length, `at << 32 | length`; an array as the number of its items (to read), or as the
-first of them and their number (to write). Entry i of a group is at BASE + i of all of its values,
-null or not, so that a null takes no time, whatever is below it.
+An entry is one number in `slots` and 1 in `valid`; both are 0 initially. Bytes are stored as their
+offset and length, `at << 32 | length`; an array as the number of its items (to read), or as the
+first item and their number (to write). Entry i of a group is at BASE + i for all of its values,
+null or not, so a null costs nothing, whatever is below it.
 
-`twin` does the same in plain Python and shares no code; both are held to the same tests. Numbers
-are int64 throughout: numba makes floats of int64 and uint64. Importing it is slow, see
+`twin` does the same in plain Python and shares no code; both run the same tests. Numbers are int64
+throughout: numba converts a mix of int64 and uint64 to floats. Importing numba is slow, see
 `format/compiled.py`.
 """
 
@@ -32,16 +32,16 @@ Words = npt.NDArray[np.uint64]
 
 _int64: Any = np.int64
 
-# Instructions. Those before LOOP are the numbers of `shape.Form`; a map is an array of two.
+# Instructions. Those before LOOP have the values of `shape.Form`; a map is an array of two.
 NUMBER, BOOLEAN, FLOAT, DOUBLE, BYTES, FIXED, RECORD, ARRAY, LOOP, END = range(10)
 OP, UNION, JUMP, GROUP, BASE, LOW, HIGH, UNIT = range(8)
 
-# Places in the state of `walk`.
+# Indexes into the state of `walk`.
 AT, ROWS_LEFT, REACH, SPENT, BUDGET, FAULT_AT, FAULT_PC, DETAIL = range(8)
 STATE_SIZE = 8
 
 # How a walk ends: all rows are read; no whole record is left; the batch is full; a group has no
-# room for DETAIL entries in all. From CUT on the bytes are wrong.
+# room for DETAIL entries in total. From CUT on, the bytes are invalid.
 DONE, MORE, FULL, GROW, CUT, LENGTH, LONG, BRANCH, RANGE, FLAG, COUNT, SPAN, REST, NULL = range(14)
 
 Walk = Callable[[Bytes, Ints, Ints, Bytes, Ints, Ints, Ints, Ints, Ints, Ints], int]
@@ -49,7 +49,7 @@ Pack = Callable[[Ints, Ints, Bytes, Bytes, Words, Bytes, Words, Ints, Ints, Ints
 
 
 def compile_kernels(cached: bool) -> tuple[Walk, Pack]:
-    """Compile `_walk` and `_pack`; for `load_compiled`."""
+    """Compile `_walk` and `_pack`; called by `load_compiled`."""
     import numba as nb  # noqa: PLC0415 - see the module's docstring
 
     data = nb.types.Array(nb.uint8, 1, "C", readonly=True)
@@ -76,11 +76,11 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no calls
     stack: Ints,
     state: Ints,
 ) -> int:
-    """Take whole records from `data[state[AT]:]` into the entries; say how it ended.
+    """Decode whole records from `data[state[AT]:]` into the entries; return how it ended.
 
-    `counts` are the entries of each group, `caps` the room for them, `costs` what an entry of the
-    group costs of `state[BUDGET]`. `state[REACH]` is how far the block reaches beyond `data[0]`.
-    A record that cannot be taken leaves `counts` and `state` as they were before it.
+    `counts` are the entries of each group, `caps` the room for them, and `costs` what an entry of
+    the group takes from `state[BUDGET]`. `state[REACH]` is how far the block extends beyond
+    `data[0]`. A record that cannot be decoded leaves `counts` and `state` as they were before it.
     """
     size = data.shape[0]
     groups = counts.shape[0]
@@ -88,7 +88,7 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no calls
     spent = state[SPENT]
 
     def read_long(at: int, end: int) -> tuple[int, int]:
-        """Return a number and the place behind it: -1 where the record ends, -2 if it has no end."""
+        """Return a number and the position after it: -1 if the record ends, -2 if it is unterminated."""
         value: int = _int64(0)
         shift = _int64(0)
         while at < end:
@@ -254,7 +254,7 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no calls
                 place = base + counts[group]
                 slots[place] = value
                 valid[place] = 1
-            # The items of an array stand between it and its LOOP, which opens the first block.
+            # The items of an array are between it and its LOOP, which opens the first block.
             pc = code[pc, HIGH] if op == ARRAY else pc + 1
         if fault == 0 and at != end:
             fault = REST
@@ -285,14 +285,15 @@ def _pack(  # noqa: C901, PLR0912, PLR0915 - one loop, as above
     stack: Ints,
     state: Ints,
 ) -> int:
-    """Write `state[ROWS_LEFT]` records behind their lengths; say how it ended.
+    """Encode `state[ROWS_LEFT]` records with length prefixes; return how it ended.
 
-    `out` must have room for the longest form of every entry and eight bytes: nothing checks it.
+    `out` must have room for the longest form of every entry and eight more bytes: this is not
+    checked.
     """
     at: int = _int64(0)
 
     def write_long(at: int, value: int) -> int:
-        """Write a number and give the place behind it."""
+        """Write a number and return the position after it."""
         rest = (value << 1) ^ (value >> 63)
         while rest < 0 or rest > 0x7F:
             out[at] = np.uint8(rest & 0x7F | 0x80)

@@ -1,7 +1,7 @@
-"""Who looks at the bytes: the compiled kernel or its plain twin.
+"""Chooses between the compiled kernel and its plain Python twin.
 
-Importing numba costs as much as many megabytes in plain Python, so the first bytes of a process
-go through the twin, unless numba is imported already.
+Importing numba takes as long as decoding many megabytes in plain Python, so the first bytes of a
+process go through the twin, unless numba is already imported.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from lakebed.format.compiled import PlainFirst, load_compiled
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The functions that look at bytes one by one; see the two modules named kernel."""
+    """The functions that process single bytes; see the two modules named kernel."""
 
     walk: kernel.Walk
     pack: kernel.Pack
@@ -35,15 +35,15 @@ def load_machine() -> Machine:
     return Machine(*rows, *sized)
 
 
-# So many bytes of a process are read or written in plain Python before numba is imported.
+# A process handles this many bytes in plain Python before it imports numba.
 use_kernel = PlainFirst(512 << 10).use_kernel
 
 
 def choose_machine(size_bytes: int) -> Machine:
-    """Return the functions for so many more bytes."""
+    """Return the functions to use for this many more bytes."""
     return load_machine() if use_kernel(size_bytes) else TWIN
 
 
 def warm_up() -> None:
-    """Load the kernel, before a process is forked into workers."""
+    """Load the kernel before a process forks into workers."""
     load_machine()

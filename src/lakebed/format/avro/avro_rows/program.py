@@ -1,7 +1,7 @@
-"""The instructions that a schema becomes; `kernel` says what they mean.
+"""Compiles a schema to instructions; `kernel` documents what they mean.
 
-A program is made once per schema and set of columns. Nothing is compiled for it: the machine code
-carries out any program.
+A program is made once per schema and set of columns. No machine code is generated for it: the
+kernel executes any program.
 """
 
 import functools
@@ -33,16 +33,16 @@ from lakebed.format.avro.avro_schema import MAX_DEPTH, avro_to_arrow
 _KEY: Final = Shape(Form.BYTES, 1)
 _WIDTHS: Final = {BOOLEAN: 1, FLOAT: 4, DOUBLE: 8}
 _DAY_MICROS: Final = 24 * 60 * 60 * 1_000_000
-_ENTRY_COST: Final = 17  # a slot, its flag, and about as much again as Arrow
-_MAX_COST: Final = 1 << 31  # so that no sum of costs leaves 64 bits
+_ENTRY_COST: Final = 17  # a slot, its flag, and about as much again as Arrow data
+_MAX_COST: Final = 1 << 31  # keeps sums of costs within 64 bits
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One value of the schema that is read or written: a column, or what is below it.
+    """One value of the schema that is read or written: a column, or a part of one.
 
-    `group` is whose entries it has. An array or map has the group `items` for its children; a map
-    two of them, the keys and the values.
+    `group` is the group of its entries. An array or map has the group `items` for its children; a
+    map has two of them, the keys and the values.
     """
 
     field: pa.Field
@@ -57,8 +57,8 @@ class Node:
 class Program:
     """The instructions for a schema; the column BASE holds the number of a node, or -1.
 
-    `paths` names the value of each instruction. `least` is the fewest bytes of a record, `costs`
-    what an entry of each group costs in memory, `roots` the nodes of the columns.
+    `paths` has the path of each instruction's value. `least` is the fewest bytes of a record,
+    `costs` what an entry of each group costs in memory, `roots` the nodes of the columns.
     """
 
     schema: pa.Schema
@@ -70,7 +70,7 @@ class Program:
     least: int
 
     def lay_out(self, entries: Ints) -> "Layout":
-        """Make room for so many entries of each group."""
+        """Allocate room for the given number of entries of each group."""
         groups = np.array([node.group for node in self.nodes], np.int64)
         ends = np.cumsum(entries[groups])
         bases = ends - entries[groups]
@@ -83,7 +83,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """Where the entries of each node lie: from `bases[node]` on, in `slots` and `valid`."""
+    """The entries of each node: from `bases[node]` on, in `slots` and `valid`."""
 
     code: Ints
     bases: Ints
@@ -97,7 +97,7 @@ class Layout:
         return self.slots[base : base + count], self.valid[base : base + count]
 
     def clear(self) -> None:
-        """Forget all entries."""
+        """Discard all entries."""
         self.slots.fill(0)
         self.valid.fill(0)
 
@@ -127,7 +127,7 @@ def _make(text: str, columns: frozenset[str] | None) -> Program:
 
 
 def make_program(text: str, columns: Sequence[str] | None) -> Program:
-    """Make the program of a record schema, for the columns of these names; None: for all.
+    """Compile the program of a record schema, for the given columns; None means all.
 
     Raises what `avro_to_arrow` raises.
     """
@@ -135,7 +135,7 @@ def make_program(text: str, columns: Sequence[str] | None) -> Program:
 
 
 class _Maker:
-    """One walk over a schema's shape, and its Arrow types beside it."""
+    """One walk over a schema's shape and, in parallel, its Arrow types."""
 
     def __init__(self) -> None:
         self.code: list[list[int]] = []
@@ -154,7 +154,7 @@ class _Maker:
     def emit(  # the columns of an instruction, in order
         self, op: int, union: int, path: str, group: int, base: int, low: int = 0, high: int = 0
     ) -> int:
-        """Put one instruction at the end and give its number."""
+        """Append one instruction and return its number."""
         self.code.append([op, union, len(self.code) + 1, group, base, low, high, 0])
         self.paths.append(path)
         return len(self.code) - 1
@@ -162,7 +162,7 @@ class _Maker:
     def add(
         self, field: pa.Field, shape: Shape, path: str, *, group: int, wanted: bool, depth: int
     ) -> int:
-        """Put the instructions of a value at the end; give its node, -1 if it is not wanted."""
+        """Append the instructions of a value; return its node, or -1 if it is not selected."""
         if depth > MAX_DEPTH:
             raise UnsupportedError(f"Avro field {path!r}: nested deeper than {MAX_DEPTH} levels")
         node = -1
@@ -225,7 +225,7 @@ def _unit(shape: Shape) -> int:
 
 
 def _range(arrow: pa.DataType, shape: Shape) -> tuple[int, int]:
-    """Return the least and the greatest number that the column can hold, in Avro's unit."""
+    """Return the smallest and largest number that the column can hold, in Avro's unit."""
     if shape.symbols:
         return 0, len(shape.symbols) - 1
     if pa.types.is_time(arrow):

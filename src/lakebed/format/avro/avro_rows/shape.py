@@ -1,8 +1,8 @@
-"""What the bytes of an Avro schema look like, without what the values mean.
+"""The byte layout of an Avro schema, without the meaning of its values.
 
-`avro_schema.avro_to_arrow` decides which schemas are read and what their columns are called and
-typed; this walk runs behind it, over the same JSON, and keeps what it leaves out: the order of
-the branches of a union, the symbols of an enum, the size of a fixed, milliseconds.
+`avro_schema.avro_to_arrow` decides which schemas are read and the names and types of their columns.
+This walk follows it over the same JSON and keeps what it drops: the order of the branches of a
+union, the symbols of an enum, the size of a fixed, milliseconds.
 """
 
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ from lakebed.format.avro.avro_schema import full_name, load_record, logical_type
 BARE: Final = -1
 """`Shape.null` of a value that is not in a union."""
 LONE: Final = 2
-"""`Shape.null` of a union of one branch: an index stands there, and it is 0."""
+"""`Shape.null` of a union with a single branch: its index is stored, and is always 0."""
 MAX_FIXED_BYTES: Final = 1 << 20
 
 
 class Form(IntEnum):
-    """How a value is written."""
+    """How a value is encoded."""
 
     NUMBER = 0
     BOOLEAN = 1
@@ -49,9 +49,9 @@ _PLAIN: Final = {
 class Shape:
     """The bytes of one value.
 
-    `null` is the index of null in its union, or BARE, or LONE. `least` is the fewest bytes that
-    it takes, its index included. `children` are the fields of a record, the element of an array,
-    the value of a map. `unit` is what one of a number is worth in its column.
+    `null` is the index of null in its union, or BARE, or LONE. `least` is the fewest bytes that it
+    takes, its index included. `children` are the fields of a record, the element of an array, the
+    value of a map. `unit` is the factor from its number to the column's.
     """
 
     form: Form
@@ -64,12 +64,12 @@ class Shape:
 
 
 def parse_shape(text: str) -> Shape:
-    """Walk a record schema that `avro_to_arrow` has taken."""
+    """Return the shape of a record schema that `avro_to_arrow` accepted."""
     return _Walk().parse(load_record(text), "", "")
 
 
 class _Walk:
-    """One walk: the shapes of the named types so far."""
+    """One walk over a schema: the shapes of the named types so far."""
 
     def __init__(self) -> None:
         self._named: dict[str, Shape] = {}
@@ -120,7 +120,7 @@ class _Walk:
     def _array(self, avro: Mapping[str, object], namespace: str, path: str) -> Shape:
         item = self.parse(avro["items"], namespace, f"{path}.element")
         if item.least == 0:
-            # Three bytes could stand for a million items.
+            # Three bytes could encode a million empty items.
             raise UnsupportedError(f"Avro field {path!r}: an array of items that take no bytes")
         return Shape(Form.ARRAY, 1, children=(item,))
 

@@ -1,6 +1,6 @@
-"""The plain twin of the compiled walks: what a small block runs while numba is not imported.
+"""The plain Python twin of the compiled walks, used for small blocks before numba is imported.
 
-It shares no code with `kernel` and is held to the same tests.
+It shares no code with `kernel` and runs the same tests.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ _WORD: Final = (1 << 64) - 1
 
 
 class _Stop(Exception):  # noqa: N818 - the end of a walk, no error of ours
-    """A record that cannot be taken: how the walk ends."""
+    """Raised for a record that cannot be decoded: how the walk ends."""
 
     def __init__(self, ending: int, detail: int = 0) -> None:
         super().__init__(ending)
@@ -36,7 +36,7 @@ class _Stop(Exception):  # noqa: N818 - the end of a walk, no error of ours
 
 
 class _Record:
-    """Reads one record; never past its end."""
+    """Decodes one record, never past its end."""
 
     def __init__(self, data: memoryview, at: int, end: int) -> None:
         self.data = data
@@ -65,7 +65,7 @@ class _Record:
 
 
 class _Walk:
-    """The entries of a batch while records come in; see `kernel` for what the arguments are."""
+    """The entries of a batch while records are added; see `kernel` for the arguments."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class _Walk:
         self.pc = 0
 
     def take(self, record: _Record) -> None:
-        """Take one record, or stop."""
+        """Decode one record, or raise `_Stop`."""
         loops: list[Iterator[None]] = []
         self.pc = 0
         while (op := self._code[self.pc][kernel.OP]) != END:
@@ -152,7 +152,7 @@ class _Walk:
         return value
 
     def _items(self, record: _Record, loop: list[int]) -> Iterator[None]:
-        """Step once for each item; the walk reads it in between."""
+        """Yield once for each item; the walk reads the item in between."""
         _, _, _, group, base, parent, _, least = loop
         while count := record.long():
             span_end = None
@@ -194,7 +194,7 @@ def walk(
     stack: Ints,  # noqa: ARG001
     state: Ints,
 ) -> int:
-    """Take whole records into the entries; see `kernel._walk`."""
+    """Decode whole records into the entries; see `kernel._walk`."""
     view = data.data
     walk = _Walk(code, slots, valid, counts, caps, costs, state)
     while state[kernel.ROWS_LEFT]:
@@ -236,7 +236,7 @@ def pack(
     stack: Ints,  # noqa: ARG001 - the kernel's room for what a list holds here
     state: Ints,
 ) -> int:
-    """Write records behind their lengths; see `kernel._pack`."""
+    """Encode records with length prefixes; see `kernel._pack`."""
     writer = _Writer(code.tolist(), slots.tolist(), valid.tolist(), data.data)
     at = 0
     for row in range(int(state[kernel.ROWS_LEFT])):
@@ -257,7 +257,7 @@ def pack(
 
 
 class _Writer:
-    """Writes the values of one record after another."""
+    """Encodes the values of one record after another."""
 
     def __init__(
         self, code: list[list[int]], slots: list[int], valid: list[int], data: memoryview
@@ -273,7 +273,7 @@ class _Writer:
         return bytes(out)
 
     def _values(self, pc: int, end: int, places: Ints, out: bytearray) -> None:
-        """Write what stands from one instruction up to another."""
+        """Encode the values of a range of instructions."""
         while pc < end:
             op, union, jump, group, base, _, high, unit = self._code[pc]
             place = base + int(places[group])

@@ -1,7 +1,7 @@
-"""The compiled loops over the bytes of texts, bytes and decimals.
+"""The compiled loops over the bytes of strings, bytes and decimals.
 
-An entry is a place and a length in the data, `at << 32 | length`. `twin` does the same in plain
-Python and shares no code; both are held to the same tests. numba is slow to import, see
+An entry is an offset and a length in the data, `at << 32 | length`. `twin` does the same in plain
+Python and shares no code; both run the same tests. numba is slow to import, see
 `format/compiled.py`.
 """
 
@@ -19,12 +19,12 @@ Gather = Callable[[Bytes, Words, Ints, Ints, Bytes, Words, bool], int]
 Decimals = Callable[[Bytes, Ints, Bytes, Ints, int, int], int]
 
 _int64: Any = np.int64
-# _MASKS[n] holds the first n bytes of a word that can be no ASCII.
+# _MASKS[n] selects, in the first n bytes of a word, the bits that are set outside ASCII.
 _MASKS = np.array([0x8080808080808080 & (1 << 8 * n) - 1 for n in range(9)], np.uint64)
 
 
 def compile_kernels(cached: bool) -> tuple[Gather, Decimals]:
-    """Compile `_gather` and `_decimals`; for `load_compiled`."""
+    """Compile `_gather` and `_decimals`; called by `load_compiled`."""
     import numba as nb  # noqa: PLC0415 - see the module's docstring
 
     data = nb.types.Array(nb.uint8, 1, "C", readonly=True)
@@ -40,9 +40,9 @@ def compile_kernels(cached: bool) -> tuple[Gather, Decimals]:
 
 
 def words_of(data: Bytes) -> Words:
-    """Return the eight bytes at every byte as one number, least first; those of the end are left out.
+    """Return the eight bytes at every offset as one little-endian number, except at the very end.
 
-    They lie anywhere, and over one another.
+    The words are unaligned and overlap.
     """
     return np.ndarray((max(0, len(data) - 7),), np.uint64, data, strides=(1,))
 
@@ -56,10 +56,11 @@ def _gather(  # noqa: C901, PLR0912 - one function: numba caches no calls of oth
     out_words: Words,
     text: bool,
 ) -> int:
-    """Copy the bytes of each entry to its offset in `out`; -1, or the first that is no UTF-8.
+    """Copy the bytes of each entry to its offset in `out`; return -1, or the first invalid entry.
 
-    The words are those of the bytes. `out` has eight bytes more than the last offset: a word may
-    reach beyond its entry, and the next one sets that right.
+    `words` are the words of the data. `out` is eight bytes longer than the last offset: a word may
+    extend beyond its entry, and the next entry overwrites that. An entry is invalid if it is not
+    UTF-8.
     """
     for entry in range(slots.shape[0]):
         at = slots[entry] >> 32
@@ -83,8 +84,8 @@ def _gather(  # noqa: C901, PLR0912 - one function: numba caches no calls of oth
             at += 1
             if lead < 0x80:
                 continue
-            # What the first byte allows the second to be rules out what is too long, too great
-            # or half of a pair of UTF-16.
+            # The first byte restricts the second, which excludes overlong forms, code points that
+            # are too large, and surrogates.
             low, top = 0x80, 0xBF
             if lead < 0xC2 or lead > 0xF4:
                 return entry
@@ -111,9 +112,9 @@ def _gather(  # noqa: C901, PLR0912 - one function: numba caches no calls of oth
 def _decimals(  # noqa: C901 - one loop, as above
     data: Bytes, slots: Ints, valid: Bytes, words: Ints, limit_high: int, limit_low: int
 ) -> int:
-    """Set `words` to low and high half of each number; -1, or the first beyond the limit.
+    """Set `words` to the low and high half of each number; return -1, or the first beyond the limit.
 
-    A limit is two halves as well. Bytes beyond the 16 that a number has must repeat its sign.
+    A limit is two halves as well. Bytes beyond the 16 of a number must repeat its sign.
     """
     flip = _int64(-0x8000000000000000)
     for entry in range(slots.shape[0]):
@@ -133,7 +134,7 @@ def _decimals(  # noqa: C901 - one loop, as above
                 continue
             high = (high << 8) | ((low >> 56) & 0xFF)
             low = (low << 8) | _int64(data[at + step])
-        # Above 16 bytes the 17th from the end says the sign, and the 16th must agree.
+        # Beyond 16 bytes, the 17th from the end holds the sign, and the 16th must agree.
         if (high < 0) != (sign < 0):
             return entry
         words[entry, 0] = low
@@ -143,7 +144,7 @@ def _decimals(  # noqa: C901 - one loop, as above
             high = ~high if low != 0 else -high
         if high < 0 or high > limit_high:
             return entry
-        # Halves are compared without a sign.
+        # Compare the halves as unsigned numbers.
         if high == limit_high and (low ^ flip) > (limit_low ^ flip):
             return entry
     return -1

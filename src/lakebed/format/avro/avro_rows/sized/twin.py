@@ -1,6 +1,6 @@
-"""The plain twin of the compiled loops over texts, bytes and decimals.
+"""The plain Python twin of the compiled loops over strings, bytes and decimals.
 
-It shares no code with `kernel` and is held to the same tests.
+It shares no code with `kernel` and runs the same tests.
 """
 
 from typing import Final
