@@ -120,7 +120,9 @@ class Engines:
         return self._spark.changes(scan) if held is None else self._spark.changes_held(scan, held)
 
     def scanned(self, schema: pa.Schema, plan: ScanPlan, scan: Scan) -> Source:
-        """Return what stages the rows that `plan` finds when the write begins; `scan` is its present result.
+        """Return what stages the rows that `plan` finds when the write begins.
+
+        `scan` is its present result.
 
         Spark stages them if there are many, or if only Spark can evaluate the predicate.
         """

@@ -1,4 +1,4 @@
-"""Predicates: text parsed by a grammar of our own, bound to a schema, evaluated on Arrow arrays.
+"""Predicates: parsed, bound to a schema, and evaluated on Arrow arrays.
 
-The grammar is a part of Spark's, with Spark's meaning in ANSI mode and in UTC.
+The grammar is a subset of Spark's, with Spark's semantics in ANSI mode and in UTC.
 """

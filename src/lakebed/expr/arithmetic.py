@@ -1,7 +1,7 @@
-"""Arithmetic as Spark's ANSI mode does it: exact integers and decimals, or an error.
+"""Arithmetic as in Spark's ANSI mode: exact integers and decimals, or an error.
 
-Both operands have one type (decimals one each); what that is, and the type of the result,
-is settled when a predicate is bound.
+Both operands have the same type (decimals each have their own); that type and the type of the
+result are determined when a predicate is bound.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def combine(sign: str, left: Data, right: Data, kind: pa.DataType) -> Values:
         exact = pc.multiply(one, other)
         return fit(pc.cast(exact, pa.decimal256(WIDEST, exact.type.scale)), kind)
     scale = max(left.type.scale, right.type.scale)
-    # One digit less than the widest, so that the sum is one of the widest.
+    # One digit less than the widest, so that the sum has the widest precision.
     inner = pa.decimal256(WIDEST - 1, scale)
     return fit(_UNCHECKED[sign](pc.cast(left, inner), pc.cast(right, inner)), kind)
 
@@ -53,22 +53,22 @@ def divide(left: Data, right: Data, kind: pa.DataType) -> Values:
     digits, more = left.type.precision + places, left.type.scale + places
     numerator = unscaled(pc.cast(left, pa.decimal256(WIDEST, more)), digits)
     denominator = unscaled(widen(right), right.type.precision)
-    # Cut, not rounded, with one digit more than is kept: rounding half up needs no others.
+    # Truncated with one digit more than is kept: rounding half up needs no others.
     whole = truncate(_wide(pc.divide(numerator, denominator)))
     found = fit(scaled(whole, more - right.type.scale), kind)
     return found.with_errors(zeros)
 
 
 def quotient_places(left: pa.DataType, right: pa.DataType, kind: pa.DataType) -> int:
-    """Return how many digits a dividend needs behind its own for a quotient of type `kind`."""
+    """Return how many digits to append to a dividend for a quotient of type `kind`."""
     return int(max(0, kind.scale + 1 + right.scale - left.scale))
 
 
 def is_quotient_exact(left: pa.DataType, right: pa.DataType, kind: pa.DataType) -> bool:
-    """Return whether a quotient is computed in 256 bits, and rounds as if only once.
+    """Return whether a quotient fits 256 bits, and rounds as if only once.
 
-    Spark rounds it to 38 digits behind the point first, which is seen only if the divisor has
-    about as many.
+    Spark first rounds it to 38 fractional digits, which only shows if the divisor has about as
+    many.
     """
     digits = left.precision + quotient_places(left, right, kind)
     fits = digits + right.precision + 1 <= WIDEST
@@ -76,14 +76,14 @@ def is_quotient_exact(left: pa.DataType, right: pa.DataType, kind: pa.DataType) 
 
 
 def is_remainder_exact(left: pa.DataType, right: pa.DataType) -> bool:
-    """Return whether a remainder is computed in 256 bits."""
+    """Return whether a remainder fits 256 bits."""
     scale = max(left.scale, right.scale)
     digits = left.precision + right.precision + 2 * scale - left.scale - right.scale
     return bool(digits + 2 <= WIDEST)
 
 
 def divide_whole(left: Data, right: Data) -> Values:
-    """Return the quotient of two 64 bit integers without its fraction."""
+    """Return the quotient of two 64-bit integers without its fraction."""
     right, zeros = _without_zeros(left, right)
     least = pa.scalar(-(1 << 63))
     overflows = pc.and_(pc.equal(left, least), pc.equal(right, pa.scalar(-1)))
@@ -92,12 +92,12 @@ def divide_whole(left: Data, right: Data) -> Values:
 
 
 def remainder(left: Data, right: Data, kind: pa.DataType) -> Values:
-    """Return what is left by a division, with the sign of the dividend."""
+    """Return the remainder of a division, with the sign of the dividend."""
     right, zeros = _without_zeros(left, right)
     if is_real(kind):
         return Values(_fmod(left, right), *zeros)
     if kind in INTEGERS:
-        # By -1 and by 1 nothing is left; the least integer by -1 would overflow.
+        # The remainder by -1 and by 1 is 0; dividing the smallest integer by -1 would overflow.
         safe = pc.if_else(pc.equal(right, pa.scalar(-1, kind)), pa.scalar(1, kind), right)
         rest = pc.subtract(left, pc.multiply(pc.divide(left, safe), safe))
         return Values(rest, *zeros)
@@ -113,12 +113,12 @@ def remainder(left: Data, right: Data, kind: pa.DataType) -> Values:
 
 
 def negative(data: Data) -> Values:
-    """Return the values with their signs turned."""
+    """Return the values negated."""
     return _one_sided(data, pc.negate, pc.negate_checked)
 
 
 def absolute(data: Data) -> Values:
-    """Return the values without their signs."""
+    """Return the absolute values."""
     return _one_sided(data, pc.abs, pc.abs_checked)
 
 
@@ -136,7 +136,7 @@ def _integers(sign: str, left: Data, right: Data) -> Values:
     try:
         return Values(_CHECKED[sign](left, right))
     except pa.ArrowInvalid:
-        # Some row overflows: which ones is seen with more digits.
+        # Some row overflows: compute with more digits to see which ones.
         kind = left.type
         half = 1 << (kind.bit_width - 1)
         exact = _UNCHECKED[sign](*(pc.cast(side, pa.decimal256(20, 0)) for side in (left, right)))
@@ -146,7 +146,7 @@ def _integers(sign: str, left: Data, right: Data) -> Values:
 
 
 def _without_zeros(left: Data, right: Data) -> tuple[Data, tuple[pa.BooleanArray | None, str]]:
-    """Return the divisors with null for zero, and where zero divides what is not null."""
+    """Return the divisors with null for zero, and where a value that is not null is divided by zero."""
     is_zero = pc.fill_null(pc.equal(right, pa.scalar(0, right.type)), False)
     failed = pc.and_(pc.is_valid(left), is_zero)
     if not pc.any(failed).as_py():

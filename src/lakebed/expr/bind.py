@@ -1,7 +1,7 @@
-"""A tree of syntax and a schema to a bound predicate: names resolved, types settled, casts put in.
+"""Binds a syntax tree to a schema: resolves names, determines types, inserts casts.
 
-What has a type that Spark gives, but a result of which we are not sure, is refused by name; so is
-every function that is not in the list. Constants that have no value are refused as well.
+An expression that Spark accepts but whose result may differ here is rejected by name; so is every
+function that is not in the list. Constants without a value are rejected as well.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,12 +40,15 @@ from lakebed.expr.values import null_of
 
 BOOL = pa.bool_()
 _LONG = range(-(1 << 63), 1 << 63)
-# From this many on Spark looks values up in a set, where -0.0 is not 0.0.
+# From this many values on Spark uses a set, in which -0.0 is not 0.0.
 _LONG_LIST = 10
 
 
 def bind_predicate(text: str, schema: pa.Schema) -> Bound:
-    """Parse and bind `text`, whose value must be a truth value, or raise for what has no meaning."""
+    """Parse and bind `text`, which must be a boolean expression.
+
+    Raise an error if it is invalid.
+    """
     binder = Binder(text, schema)
     try:
         return binder.condition(parse_syntax(text))
@@ -54,7 +57,7 @@ def bind_predicate(text: str, schema: pa.Schema) -> Bound:
 
 
 class Binder:
-    """Binds nodes of one predicate; functions are bound in `expr/functions.py`."""
+    """Binds the nodes of one predicate; functions are bound in `expr/functions.py`."""
 
     def __init__(self, text: str, schema: pa.Schema) -> None:
         self._text = text
@@ -95,7 +98,7 @@ class Binder:
         return self._handlers[node.kind](node)
 
     def condition(self, node: Syntax) -> Bound:
-        """Bind a node that must be a truth value."""
+        """Bind a node that must be boolean."""
         bound = self.bind(node)
         if pa.types.is_null(bound.kind):
             return literal(null_of(BOOL))
@@ -135,7 +138,7 @@ class Binder:
         if not is_castable(bound.kind, kind):
             raise self.refuse(f"{type_name(bound.kind)} as {type_name(kind)}")
         if bound.kind in INTEGERS and kind in INTEGERS and bound.kind.bit_width <= kind.bit_width:
-            # At once: a list of values may be long.
+            # All at once: a list of values may be long.
             value = pa.scalar(bound.value.as_py(), kind)
             return Constant(value, bound.text, is_computed=bound.is_computed)
         made = self.apply("cast", [bound], kind)
@@ -149,14 +152,14 @@ class Binder:
         for one, other, flipped in ((left, right, sign), (right, left, _FLIPPED.get(sign, sign))):
             beyond = _beyond_long(one, other)
             if beyond is not None and flipped in _FLIPPED:
-                # To Spark such a comparison is settled before it sees a row, null or not.
+                # Spark decides such a comparison before it sees a row, null or not.
                 return literal(pa.scalar((beyond > 0) == flipped.startswith("<")))
         if pa.types.is_null(kind):
             return literal(pa.scalar(True) if sign == "<=>" else null_of(BOOL))
         return self.apply(sign, [self.cast(left, kind), self.cast(right, kind)], BOOL)
 
     def comparison_type(self, args: Sequence[Bound]) -> pa.DataType:
-        """Return the type in which operands are compared, or raise where they are not."""
+        """Return the type in which operands are compared; raise an error if they cannot be."""
         kind = comparison_type([arg.kind for arg in args])
         if kind is None:
             kinds = dict.fromkeys(type_name(arg.kind) for arg in args)
@@ -164,7 +167,7 @@ class Binder:
         return kind
 
     def common(self, args: Sequence[Bound], what: str) -> tuple[list[Bound], pa.DataType]:
-        """Return operands cast to the one type that a result has."""
+        """Return operands cast to the one type of the result."""
         kind = common_type([arg.kind for arg in args])
         if kind is None:
             kinds = dict.fromkeys(type_name(arg.kind) for arg in args)
@@ -176,7 +179,7 @@ class Binder:
         return unsupported(self._text, part)
 
     def spelled(self, node: Syntax) -> str:
-        """Return the part of the text that `node` stands for."""
+        """Return the part of the text that `node` was parsed from."""
         return self._text[node.start : node.end]
 
     def _column(self, node: Syntax) -> Bound:
@@ -260,7 +263,7 @@ class Binder:
             return literal(null_of(BOOL))
         try:
             regex = like_regex(pattern.value.as_py(), escape)
-            matches(pa.scalar(""), regex)  # one that is too long shows here
+            matches(pa.scalar(""), regex)  # a number that is too long is detected here
         except InvalidError as error:
             raise invalid(self._text, str(error)) from error
         return self.apply("like", [value], BOOL, regex)
@@ -292,7 +295,7 @@ class Binder:
         return self.explicit_cast(bound, kind, self.spelled(node), node.kind == "try_cast")
 
     def explicit_cast(self, bound: Bound, kind: pa.DataType, what: str, tries: bool) -> Bound:
-        """Cast as the text says."""
+        """Apply an explicit cast."""
         text = isinstance(bound, Constant) and bound.kind == pa.string()
         if not is_supported(bound.kind) and not pa.types.is_null(bound.kind):
             raise self.refuse(what)
@@ -322,7 +325,7 @@ class Binder:
         return self.arithmetic(node.kind, left, right, self.spelled(node))
 
     def arithmetic(self, sign: str, left: Bound, right: Bound, what: str) -> Bound:
-        """Bind + - * / % DIV, with the operands and the result in the types that Spark gives."""
+        """Bind + - * / % DIV, with Spark's types for the operands and the result."""
         if left.kind == pa.date32() and right.kind in INTEGERS[:3] and sign in ("+", "-"):
             days = self.cast(right, pa.int32())
             return self.apply("date_add" if sign == "+" else "date_sub", [left, days], left.kind)
@@ -363,7 +366,8 @@ class Binder:
 
     def _as_decimal(self, bound: Bound) -> Bound:
         if isinstance(bound, Constant) and bound.is_literal and bound.kind in INTEGERS:
-            # Of an integer literal Spark counts the digits; of any other integer, its type's.
+            # Spark counts the digits of an integer literal; for any other integer, those of its
+            # type.
             digits = len(str(abs(bound.value.as_py())))
             return self.cast(bound, pa.decimal128(digits, 0))
         return self.cast(bound, as_decimal(bound.kind))
@@ -382,7 +386,7 @@ _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def literal(value: pa.Scalar) -> Constant:
-    """Return the constant that is written as it is."""
+    """Return a literal as a constant."""
     return Constant(value, is_literal=True)
 
 
@@ -391,7 +395,7 @@ def _typed_null(bound: Bound, other: Bound) -> Bound:
 
 
 def _beyond_long(value: Bound, limit: Bound) -> int | None:
-    """Return on which side of all 64 bit integers a decimal literal is that meets an integer."""
+    """Return on which side of all 64-bit integers a decimal literal is when compared with an integer."""
     if value.kind not in INTEGERS or not isinstance(limit, Constant) or not limit.is_literal:
         return None
     if not pa.types.is_decimal(limit.kind) or not limit.value.is_valid:

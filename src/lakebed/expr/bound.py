@@ -1,8 +1,8 @@
 """A predicate bound to a schema: columns, constants, and functions applied to them.
 
-Every node has the type that Spark gives it, casts stand where Spark puts them, and constant
-parts are evaluated. This one tree is evaluated on rows, and asked what it demands of keys,
-partitions and row group statistics.
+Every node has Spark's type, casts are where Spark inserts them, and constant parts are evaluated.
+The same tree is evaluated on rows, and analysed for constraints on keys, partitions and row group
+statistics.
 """
 
 from collections.abc import Iterator
@@ -24,11 +24,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value.
+    """A constant value.
 
-    `text` is the string literal that it was cast from. It `is_literal` as it is written;
-    `is_computed` if anything but a literal, cast between numbers at most, was evaluated: what a
-    session with another time zone could evaluate to another value.
+    `text` is the string literal that it was cast from. `is_literal` if it was written as it is;
+    `is_computed` if anything but a literal, with at most a numeric cast, was evaluated: a session
+    with another time zone could evaluate that to another value.
     """
 
     value: pa.Scalar
@@ -44,7 +44,10 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """A function applied to operands; `option` is what it has besides, as LIKE its pattern."""
+    """A function applied to operands.
+
+    `option` holds any other argument, such as the LIKE pattern.
+    """
 
     function: str
     args: tuple[Bound, ...]
@@ -63,5 +66,5 @@ def walk(node: Bound) -> Iterator[Bound]:
 
 
 def column_names(node: Bound) -> tuple[str, ...]:
-    """Return the columns that `node` needs, in the order in which they stand."""
+    """Return the columns that `node` needs, in order of appearance."""
     return tuple(dict.fromkeys(found.name for found in walk(node) if isinstance(found, Column)))

@@ -1,7 +1,7 @@
-"""Casts as Spark's ANSI mode does them: to the nearest value, or an error.
+"""Casts as in Spark's ANSI mode: to the nearest value, or an error.
 
-Strings become numbers and truth values here; dates, timestamps and decimals are read from
-string literals only (`expr/literal.py`).
+Strings are cast to numbers and booleans here; dates, timestamps and decimals are parsed from string
+literals only (`expr/literal.py`).
 """
 
 import decimal
@@ -13,14 +13,14 @@ from lakebed.expr.decimals import fit, truncate, widen
 from lakebed.expr.types import INTEGERS, MOMENTS, is_number, is_real, type_name
 from lakebed.expr.values import Data, Values, checked
 
-# What Java trims before it reads a number.
+# The characters that Java trims before it parses a number.
 BLANKS = "".join(map(chr, range(33)))
 _WHOLE = r"\A[+-]?[0-9]+\z"
 _NUMBER = r"\A[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?\z"
 _NAMED = r"\A([+-]?NaN|(?i)nan|[+-]?(inf|infinity))\z"
 _TRUE = ("t", "true", "y", "yes", "1")
 _FALSE = ("f", "false", "n", "no", "0")
-# Decimals with more digits behind the point may be spelled with an exponent by Arrow.
+# Arrow may format decimals with more fractional digits with an exponent.
 _PLAIN_SCALE = 6
 
 
@@ -41,7 +41,7 @@ def is_castable(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def cast(data: Data, target: pa.DataType) -> Values:
-    """Return `data` as values of `target`, which `is_castable`."""
+    """Return `data` cast to `target`; requires `is_castable`."""
     source = data.type
     if source == target:
         return Values(data)
@@ -66,7 +66,8 @@ def _to_number(data: Data, target: pa.DataType) -> Values:
 
 def _to_real(data: Data, target: pa.DataType) -> Data:
     if pa.types.is_decimal(data.type):
-        # Of Arrow's own ways from decimal to double the last bit is not sure; text's is.
+        # Arrow's direct cast from decimal to double can be off in the last bit; its string cast is
+        # exact.
         return pc.cast(pc.cast(data, pa.string()), target)
     # An integer beyond 2**53 and a double between two floats are rounded.
     return pc.cast(data, target, safe=False)
@@ -88,7 +89,7 @@ def _to_integer(data: Data, target: pa.DataType) -> Values:
     found = checked(data, inside, reason)
     made = found.data
     if is_real(made.type) and target == pa.int64():
-        # The double after the greatest integer counts as that, as in Java.
+        # The double after the greatest integer is cast to that integer, as in Java.
         edge = pc.equal(made, high)
         inner = pc.cast(pc.if_else(edge, pa.scalar(0.0), made), target)
         return Values(pc.if_else(edge, pa.scalar(half - 1), inner), found.failed, reason)
@@ -125,7 +126,7 @@ def _from_text(data: Data, target: pa.DataType) -> Values:
     found = checked(trimmed, pc.match_substring_regex(trimmed, pattern=_WHOLE), reason)
     digits = pc.replace_substring_regex(found.data, pattern=r"\A\+", replacement="")
     digits = pc.replace_substring_regex(digits, pattern=r"\A(-?)0+([0-9])", replacement=r"\1\2")
-    # Nineteen digits and a sign are enough for any integer; more would not be a decimal.
+    # Nineteen digits and a sign suffice for any integer; more would not fit a decimal.
     long = pc.greater(pc.utf8_length(digits), 70)
     digits = pc.if_else(long, pa.scalar("9" * 70), digits)
     whole = _to_integer(pc.cast(digits, pa.decimal256(76, 0)), target)
@@ -144,7 +145,7 @@ def _text_to_real(trimmed: Data, target: pa.DataType, reason: str) -> Values:
 
 
 def decimal_value(value: decimal.Decimal, kind: pa.DataType) -> decimal.Decimal | None:
-    """Return `value` rounded half up to the scale of `kind`, None if it does not fit."""
+    """Return `value` rounded half up to the scale of `kind`, or None if it does not fit."""
     context = decimal.Context(prec=400, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
     if value and value.adjusted() > kind.precision:
         return None

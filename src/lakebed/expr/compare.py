@@ -51,13 +51,13 @@ def same(left: Data, right: Data) -> Data:
 
 
 def is_among(data: Data, constants: pa.Array) -> Data:
-    """Return whether values equal one of `constants`, all of their type; false for null."""
+    """Return whether values equal one of `constants` of the same type; false for null."""
     if is_real(data.type):
         data, constants = _one_spelling(data), _one_spelling(constants)
     return pc.is_in(data, value_set=constants)
 
 
 def _one_spelling(data: Data) -> Data:
-    """Return floats with one zero and one NaN: -0.0 and NaN of either sign have other hashes."""
+    """Return floats with a single zero and NaN: -0.0 and NaN of either sign have other hashes."""
     nan = pa.scalar(float("nan"), data.type)
     return pc.if_else(pc.is_nan(data), nan, pc.add(data, pa.scalar(0.0, data.type)))

@@ -22,16 +22,16 @@ OF_TIMESTAMPS = frozenset({"hour", "minute", "second"})
 
 
 def part(name: str, data: Data) -> Data:
-    """Return a part of dates or timestamps, as `year` or `hour`."""
+    """Return a part of dates or timestamps, such as `year` or `hour`."""
     return pc.cast(_PARTS[name](data), pa.int32())
 
 
 def add_days(data: Data, days: Data, sign: int = 1) -> Data:
-    """Return the dates so many days later; days beyond 32 bits wrap around, as in Spark."""
+    """Return the dates plus `days`; days beyond 32 bits wrap around, as in Spark."""
     day = pc.cast(data, pa.int32())
     return pc.cast(pc.add(day, days) if sign > 0 else pc.subtract(day, days), pa.date32())
 
 
 def days_between(end: Data, start: Data) -> Data:
-    """Return how many days `end` is after `start`."""
+    """Return the number of days from `start` to `end`."""
     return pc.subtract(pc.cast(end, pa.int32()), pc.cast(start, pa.int32()))

@@ -1,4 +1,4 @@
-"""Decimals brought to a type, rounded half up as Spark does; computed in 256 bits on the way."""
+"""Conversions of decimals to a type, rounded half up as in Spark; computed in 256 bits."""
 
 import decimal
 
@@ -11,13 +11,13 @@ WIDEST = 76
 
 
 def widen(data: Data, scale: int | None = None) -> Data:
-    """Return decimals or integers as decimals of 256 bits, with at least their own scale."""
+    """Return decimals or integers as 256-bit decimals, with at least their own scale."""
     own = data.type.scale if pa.types.is_decimal(data.type) else 0
     return pc.cast(data, pa.decimal256(WIDEST, own if scale is None else scale))
 
 
 def fit(data: Data, kind: pa.DataType) -> Values:
-    """Return wide decimals as decimals of `kind`, rounded half up; an error where one is too large."""
+    """Return wide decimals as decimals of `kind`, rounded half up; an error if one is too large."""
     if data.type.scale > kind.scale:
         data = pc.round(data, ndigits=kind.scale, round_mode="half_towards_infinity")
     limit = pa.scalar(decimal.Decimal(10) ** (kind.precision - kind.scale), data.type)
@@ -26,18 +26,18 @@ def fit(data: Data, kind: pa.DataType) -> Values:
 
 
 def truncate(data: Data) -> Data:
-    """Return wide decimals without what is behind the point, as wide decimals of scale 0."""
+    """Return wide decimals truncated to integers, as wide decimals of scale 0."""
     whole = pc.round(data, ndigits=0, round_mode="towards_zero")
     return pc.cast(whole, pa.decimal256(WIDEST, 0))
 
 
 def unscaled(data: Data, digits: int) -> Data:
-    """Return the digits of wide decimals as whole numbers: 1.50 is 150."""
+    """Return the digits of wide decimals as integers: 1.50 is 150."""
     return _as_scale(data, digits, 0)
 
 
 def scaled(data: Data, scale: int) -> Data:
-    """Return whole numbers as wide decimals that have them as digits: 150 is 1.50."""
+    """Return integers as the digits of wide decimals: 150 is 1.50."""
     return _as_scale(data, WIDEST, scale)
 
 

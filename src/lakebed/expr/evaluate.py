@@ -1,4 +1,4 @@
-"""A bound predicate on a batch: every function on whole arrays, each error beside its row."""
+"""Evaluates a bound predicate on a batch, on whole arrays; errors are recorded per row."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _LONG = range(-(1 << 63), 1 << 63)
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """The constants of an IN that are not null, and whether null is one of them, too."""
+    """The constants of an IN that are not null, and whether null is among them."""
 
     values: pa.Array
     constants: tuple[Constant, ...]
@@ -52,13 +52,13 @@ class _Evaluator:
         if special is not None:
             return special(self, node)
         args = [self.values(arg) for arg in node.args]
-        # A divisor is looked at before what it divides.
+        # A divisor is evaluated before the dividend.
         order = args[::-1] if node.function in ("/", "%", "div") else args
         found = _apply(node, [arg.data for arg in args])
         return found.with_errors(*strict_errors(order))
 
     def logic(self, node: Apply) -> Values:
-        """Evaluate AND and OR from left to right, each row as far as it needs."""
+        """Evaluate AND and OR from left to right, each row only as far as needed."""
         is_and = node.function == "and"
         act = pc.and_kleene if is_and else pc.or_kleene
         found = self.values(node.args[0])
@@ -66,7 +66,7 @@ class _Evaluator:
             more = self.values(arg)
             failed = more.failed
             if failed is not None:
-                # After false an AND is settled, after true an OR.
+                # After false an AND is decided, after true an OR.
                 open_ = pc.fill_null(found.data, is_and)
                 failed = masked(failed, open_ if is_and else pc.invert(open_))
             reason = found.reason or more.reason
@@ -75,7 +75,7 @@ class _Evaluator:
         return found
 
     def among(self, node: Apply) -> Values:
-        """Evaluate IN: null, unless it is found, where the value or any of the list is null."""
+        """Evaluate IN: if not found, null where the value or any of the list is null."""
         assert isinstance(node.option, Among)
         value = self.values(node.args[0])
         unknown = null_of(pa.bool_())
@@ -93,7 +93,7 @@ class _Evaluator:
         return found.with_errors((value.failed, value.reason))
 
     def case(self, node: Apply) -> Values:
-        """Evaluate WHEN and THEN in turn; the last operand is ELSE."""
+        """Evaluate WHEN and THEN in order; the last operand is ELSE."""
         waiting: Data = pa.scalar(True)
         out: Data = null_of(node.kind)
         errors: list[tuple[pa.BooleanArray | None, str]] = []
@@ -112,7 +112,7 @@ class _Evaluator:
         return Values(out).with_errors(*errors)
 
     def coalesce(self, node: Apply) -> Values:
-        """Evaluate operands in turn until one is not null."""
+        """Evaluate operands in order until one is not null."""
         found = self.values(node.args[0])
         for arg in node.args[1:]:
             more = self.values(arg)
@@ -122,7 +122,7 @@ class _Evaluator:
         return found
 
     def extreme(self, node: Apply) -> Values:
-        """Evaluate GREATEST and LEAST, which pass over nulls."""
+        """Evaluate GREATEST and LEAST, which ignore nulls."""
         sign = ">" if node.function == "greatest" else "<"
         args = [self.values(arg) for arg in node.args]
 
@@ -148,7 +148,7 @@ class _Evaluator:
         return Values(made).with_errors(*((arg.failed, arg.reason) for arg in args))
 
     def try_cast(self, node: Apply) -> Values:
-        """Evaluate TRY_CAST: null where the cast has no value."""
+        """Evaluate TRY_CAST: null where the cast fails."""
         value = self.values(node.args[0])
         made = cast(value.data, node.kind)
         return Values(made.data, value.failed, value.reason)
@@ -171,7 +171,7 @@ _SPECIAL: dict[str, Callable[[_Evaluator, Apply], Values]] = {
 
 
 def _apply(node: Apply, data: Sequence[Data]) -> Values:
-    """Apply a function that is null where an operand is."""
+    """Apply a function that is null if any operand is null."""
     name = node.function
     if name in COMPARISONS:
         return Values(compare(name, *data))
@@ -185,7 +185,7 @@ def _apply(node: Apply, data: Sequence[Data]) -> Values:
 
 
 def _rounded(node: Apply, data: Data) -> Values:
-    """Return FLOOR or CEIL: of a double the nearest 64 bit integer, of NaN zero, as in Java."""
+    """Return FLOOR or CEIL: for a double the nearest 64-bit integer, for NaN zero, as in Java."""
     mode = "down" if node.function == "floor" else "up"
     if pa.types.is_decimal(data.type):
         wide = pc.cast(data, pa.decimal128(38, data.type.scale))

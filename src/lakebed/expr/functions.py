@@ -1,4 +1,4 @@
-"""The functions of a predicate: how many operands each has, of which types, with what result."""
+"""The functions of a predicate: the number and types of their operands, and their result types."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
@@ -23,7 +23,7 @@ _MANY = 1_000
 
 
 class Binding(Protocol):
-    """What a function asks of the one that binds it."""
+    """What a function needs from its binder."""
 
     def apply(
         self, function: str, args: Sequence[Bound], kind: pa.DataType, option: object = None
@@ -36,7 +36,7 @@ class Binding(Protocol):
         ...
 
     def explicit_cast(self, bound: Bound, kind: pa.DataType, what: str, tries: bool) -> Bound:
-        """Cast as the text says."""
+        """Apply an explicit cast."""
         ...
 
     def compare(self, sign: str, left: Bound, right: Bound) -> Bound:
@@ -52,7 +52,7 @@ class Binding(Protocol):
         ...
 
     def refuse(self, part: str) -> LakebedError:
-        """Return the error for what is outside the grammar."""
+        """Return the error for a part that is outside the grammar."""
         ...
 
 
@@ -60,7 +60,7 @@ _Bind: TypeAlias = Callable[[Binding, str, list[Bound], str], Bound]
 
 
 def bind_function(binding: Binding, name: str, args: list[Bound], what: str) -> Bound:
-    """Bind a call of `name`, or raise for a function or operands that are outside the grammar."""
+    """Bind a call of `name`; raise an error for a function or operands outside the grammar."""
     known = _FUNCTIONS.get(name)
     if known is None:
         raise binding.refuse(f"the function {name}")

@@ -1,7 +1,7 @@
-"""The value of a literal: of a number as it is written, of a string that stands for another type.
+"""The values of literals: numbers, and strings that are read as another type.
 
-Only spellings whose value is beyond doubt are taken; Spark knows more of them (names of time
-zones, years of more than four digits), and these are refused by name.
+Only formats with an unambiguous value are accepted; Spark knows more of them (names of time zones,
+years of more than four digits), which are rejected by name.
 """
 
 import datetime as dt
@@ -24,13 +24,13 @@ _SUFFIXES = {"Y": pa.int8(), "S": pa.int16(), "L": pa.int64(), "F": pa.float32()
 _DATE = r"(?P<y>[0-9]{4})(-(?P<m>[0-9]{1,2})(-(?P<d>[0-9]{1,2})"
 _CLOCK = r"(?P<H>[0-9]{1,2}):(?P<M>[0-9]{1,2})(:(?P<S>[0-9]{1,2})(\.(?P<f>[0-9]{1,9}))?)?"
 _ZONE = r"(?P<zone>Z|(?P<sign>[+-])(?P<zh>0[0-9]|1[0-7]):(?P<zm>[0-5][0-9]))?"
-# To a date Spark cuts off whatever follows a blank or a T.
+# When casting to a date, Spark ignores everything after a blank or a T.
 _DAY = re.compile(_DATE + r"([ T].*)?)?)?", re.ASCII | re.DOTALL)
 _MOMENT = re.compile(rf"{_DATE}([ T]{_CLOCK}{_ZONE})?)?)?", re.ASCII)
 
 
 def number(text: str) -> pa.Scalar:
-    """Return a number as it is written: int, bigint, decimal, double, or what its suffix says.
+    """Return the value of a number literal: int, bigint, decimal, double, or the type of its suffix.
 
     >>> number("1.50").type, number("5Y").type
     (Decimal128Type(decimal128(3, 2)), DataType(int8))
@@ -58,7 +58,7 @@ def number(text: str) -> pa.Scalar:
 
 
 def parse_text(text: str, kind: pa.DataType) -> pa.Scalar:
-    """Return the value of `kind` that a string stands for, or raise InvalidError."""
+    """Return the value of `kind` that a string denotes, or raise InvalidError."""
     try:
         if pa.types.is_decimal(kind):
             return pa.scalar(_decimal(text, kind), kind)

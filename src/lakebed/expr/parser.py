@@ -1,8 +1,8 @@
-"""A predicate's text to a tree, by precedence climbing with Spark's levels.
+"""Parses a predicate to a tree, by precedence climbing with Spark's precedence.
 
-From loose to tight: OR, AND, NOT, one test (BETWEEN, IN, LIKE, IS), comparisons, + - ||,
-* / % DIV, signs. As in Spark, comparisons in a row group to the left, and a test is not
-followed by another without parentheses.
+From loose to tight: OR, AND, NOT, one test (BETWEEN, IN, LIKE, IS), comparisons, + - ||, * / % DIV,
+signs. As in Spark, comparisons associate to the left, and a test cannot follow another one without
+parentheses.
 """
 
 from lakebed.errors import InvalidError, UnsupportedError
@@ -19,12 +19,12 @@ _WORD_LEVELS = {"OR": _OR, "AND": _AND, "DIV": _PRODUCT} | dict.fromkeys(
     ("BETWEEN", "IN", "LIKE", "IS", "NOT"), _TEST
 )
 _SPELLED = {"==": "=", "!=": "<>"}
-# Words that are a column's name only in backticks; the others only inside a CASE.
+# Words that are column names only in backticks; the second group only inside a CASE.
 _RESERVED = frozenset(
     ["AND", "OR", "NOT", "IN", "IS", "NULL", "TRUE", "FALSE", "BETWEEN", "LIKE", "CASE", "SELECT"]
 )
 _OF_CASE = frozenset(["WHEN", "THEN", "ELSE", "END"])
-# Words of Spark's grammar that are not of ours.
+# Words of Spark's grammar that this one does not have.
 _OTHERS = frozenset(
     [
         "ILIKE",
@@ -45,7 +45,7 @@ _MAX_DEPTH = 120
 
 
 def parse_syntax(text: str) -> Syntax:
-    """Parse `text`, or raise for what the grammar does not know."""
+    """Parse `text`; raise an error for anything outside the grammar."""
     tokens = tokenize(text)
     if len(tokens) == 1:
         raise invalid(text, "want one condition")
@@ -69,7 +69,7 @@ class _Parser:
 
     @property
     def here(self) -> Token:
-        """Return the token to be read next."""
+        """Return the next token."""
         return self._tokens[self._at]
 
     def expression(self, level: int) -> Syntax:
@@ -100,7 +100,7 @@ class _Parser:
         operator = self._next().value.upper()
         right = self.expression(level + 1)
         if level in (_OR, _AND):
-            # As one node, however many there are: a deep tree would not be evaluated.
+            # As one node, however many there are: a deep tree could not be evaluated.
             parts = [left, right]
             while self.here.is_word(operator):
                 self._next()
@@ -233,7 +233,7 @@ class _Parser:
         return self._node(kind, start, operand, value=name)
 
     def _type(self) -> tuple[str, ...]:
-        """Parse the name of a type and its sizes, as in DECIMAL(10, 2)."""
+        """Parse the name of a type and its parameters, as in DECIMAL(10, 2)."""
         token = self._next()
         if token.kind is not Kind.WORD:
             raise self.unexpected(found=token)
@@ -252,7 +252,10 @@ class _Parser:
         return token.value.upper(), *sizes
 
     def _list(self) -> list[Syntax]:
-        """Parse what stands in parentheses, between commas; the opening one is read already."""
+        """Parse a comma-separated list up to the closing parenthesis.
+
+        The opening one has been read.
+        """
         items: list[Syntax] = []
         if self.here.is_sign(")"):
             self._next()
@@ -309,7 +312,7 @@ class _Parser:
     def unexpected(
         self, wanted: str = "", found: Token | None = None
     ) -> InvalidError | UnsupportedError:
-        """Return the error for a token, the next one if none is given."""
+        """Return the error for a token, by default the next one."""
         token = found or self.here
         for near in (token, self._tokens[max(self._at - 1, 0)]):
             if near.is_word(*_OTHERS):

@@ -1,4 +1,4 @@
-"""A predicate that rows are filtered by: parsed once, evaluated batch by batch."""
+"""A predicate that filters rows: parsed once, evaluated batch by batch."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -14,7 +14,7 @@ from lakebed.expr.tokens import invalid
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """A bound predicate, and which columns it needs."""
+    """A bound predicate and the columns that it needs."""
 
     text: str
     columns: tuple[str, ...]
@@ -22,22 +22,22 @@ class Predicate:
 
     @classmethod
     def parse(cls, text: str, schema: pa.Schema) -> Self:
-        """Parse `text` against `schema`, or raise for what is not understood."""
+        """Parse `text` against `schema`; raise an error if it is invalid or not supported."""
         bound = bind_predicate(text, schema)
         predicate = cls(text, column_names(bound), bound)
-        # On no rows: types that do not go together show here and not mid-stream.
+        # On no rows: incompatible types are detected here and not in the middle of a stream.
         predicate.filter(_empty(schema, predicate.columns))
         return predicate
 
     def filter(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of `batch` for which the predicate is true.
 
-        Raises InvalidError where a value of the rows overflows, or has none for another reason.
+        Raises InvalidError if a value overflows or is undefined for another reason.
         """
         return batch.filter(self.mask(batch))
 
     def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """Return for each row whether the predicate is true, null where that is unknown."""
+        """Return for each row whether the predicate is true, null if that is unknown."""
         try:
             found = evaluate(self.bound, batch)
         except pa.ArrowException as error:

@@ -1,14 +1,14 @@
-"""The tree of a predicate as it is written, before any column or type is known."""
+"""The syntax tree of a predicate, before any column or type is known."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class Syntax:
-    """One node: what it is, its operands, and the part of the text that it stands for.
+    """One node: its kind, its operands, and the part of the text that it was parsed from.
 
-    `value` is what a node has besides operands: the name of a column or function, the literal's
-    text, the type of a cast, whether a test is negated.
+    `value` holds what is not an operand: the name of a column or function, the text of a literal,
+    the type of a cast, whether a test is negated.
     """
 
     kind: str

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from lakebed.expr.values import Data, null_of
 
-# What has no lower or upper case of one character of its own, or depends on its neighbours.
+# Characters without a one-character lower or upper case, or whose case depends on their neighbours.
 _SIGMA = "\u03a3"
 
 
@@ -42,7 +42,7 @@ def _in_case(
     special = pc.fill_null(pc.match_substring_regex(data, pattern=pattern), False)
     if not pc.any(special).as_py():
         return made
-    # A few letters of a few languages: each distinct string that has one is asked for.
+    # A few letters of a few languages: each distinct string that has one is converted in Python.
     encoded = pc.dictionary_encode(pc.if_else(special, data, null_of(pa.string())))
     texts = [full(text) for text in encoded.dictionary.to_pylist()]
     return pc.if_else(special, pa.array(texts, pa.string()).take(encoded.indices), made)
@@ -50,7 +50,7 @@ def _in_case(
 
 @functools.cache
 def _special(name: str) -> str:
-    """Return a pattern of the characters whose case Arrow does not change as Spark does."""
+    """Return a pattern of the characters whose case Arrow converts differently from Spark."""
     letters = [chr(code) for code in range(128, 0x1F000) if not 0xD800 <= code < 0xE000]
     simple = {"lower": pc.utf8_lower, "upper": pc.utf8_upper}[name](pa.array(letters))
     full = [getattr(letter, name)() for letter in letters]
@@ -61,13 +61,13 @@ def _special(name: str) -> str:
 
 
 def substring(data: Data, start: int, size: int | None) -> Data:
-    """Return `size` characters from the one numbered `start`; from the end if it is negative."""
+    """Return `size` characters from position `start`, which counts from the end if negative."""
     if size is not None and size <= 0:
         return pc.utf8_slice_codeunits(data, start=0, stop=0)
     if start >= 0:
         first = max(start - 1, 0)
         return pc.utf8_slice_codeunits(data, start=first, stop=_end(first, size))
-    # Up to the end, where the end is reached.
+    # To the end, if the end is within reach.
     stop = None if size is None or start + size >= 0 else start + size
     return pc.utf8_slice_codeunits(data, start=start, stop=stop)
 
@@ -82,23 +82,23 @@ def concatenate(*parts: Data) -> Data:
 
 
 def trim(data: Data, side: str) -> Data:
-    """Remove blanks, and nothing but blanks, from both sides or from one."""
+    """Remove spaces, and only spaces, from both sides or from one."""
     act = {"trim": pc.utf8_trim, "ltrim": pc.utf8_ltrim, "rtrim": pc.utf8_rtrim}[side]
     return act(data, characters=" ")
 
 
 def replace(data: Data, old: str, new: str) -> Data:
-    """Replace every `old` by `new`; an empty `old` is found nowhere."""
+    """Replace every `old` by `new`; an empty `old` is never found."""
     return pc.replace_substring(data, pattern=old, replacement=new) if old else data
 
 
 def matches(data: Data, regex: str) -> Data:
-    """Return which strings a regular expression finds."""
+    """Return which strings match a regular expression."""
     return pc.match_substring_regex(data, pattern=regex)
 
 
 def holds(data: Data, part: str, where: str) -> Data:
-    """Return which strings begin with, end with or contain `part`."""
+    """Return which strings start with, end with or contain `part`."""
     act = {
         "startswith": pc.starts_with,
         "endswith": pc.ends_with,

@@ -1,7 +1,7 @@
 """The tokens of a predicate, by Spark's lexical rules.
 
-What those rules leave to a session's settings, or what only looks like SQL, is refused by name:
-comments, raw strings, numeric escapes, variables.
+What depends on session settings in Spark, or only looks like SQL, is rejected by name: comments,
+raw strings, numeric escapes, variables.
 """
 
 import re
@@ -23,7 +23,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL | re.IGNORECASE | re.ASCII,
 )
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-# As Spark reads them; the pattern's escapes stay for LIKE to read.
+# As in Spark; escapes of a LIKE pattern are left for LIKE.
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"} | {
     "%": r"\%",
     "_": r"\_",
@@ -31,7 +31,7 @@ _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"} 
 
 
 class Kind(Enum):
-    """What a token is."""
+    """The kind of a token."""
 
     STRING = "string"
     QUOTED = "quoted"  # a name in backticks
@@ -43,7 +43,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token: its place in the text, and its value (a string or quoted name unescaped)."""
+    """One token: its position in the text, and its value (a string or quoted name unescaped)."""
 
     kind: Kind
     value: str
@@ -68,7 +68,7 @@ def unsupported(text: str, part: str) -> UnsupportedError:
 
 
 def invalid(text: str, problem: str) -> InvalidError:
-    """Return the error for a predicate `text` that has no meaning."""
+    """Return the error for an invalid predicate `text`."""
     return InvalidError(f"predicate {text[:200]!r}: {problem}")
 
 

@@ -1,9 +1,9 @@
-"""The types of a predicate's values, and how Spark's ANSI mode brings two together.
+"""The types of a predicate's values, and how Spark's ANSI mode reconciles two of them.
 
-Comparing casts both sides to one type: a float meets an integer or a decimal as a double, an
-integer meets a decimal as a decimal wide enough for both, a date meets a timestamp at its
-midnight in UTC, a string becomes what it meets. Arithmetic on decimals has a type of its own,
-with as many digits as the exact result needs, cut to 38.
+A comparison casts both sides to one type: a float and an integer or a decimal to double, an integer
+and a decimal to a decimal wide enough for both, a date and a timestamp to the timestamp of midnight
+in UTC, a string to the other type. Arithmetic on decimals has its own result type, with as many
+digits as the exact result needs, limited to 38.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 MOMENTS = (pa.date32(), TIMESTAMP_NTZ, TIMESTAMP)
 MAX_DIGITS = 38
 _DIGITS = dict(zip(INTEGERS, (3, 5, 10, 20), strict=True))
-# Spark keeps at least so many digits behind the point where it must cut.
+# Spark keeps at least this many fractional digits when it must cut.
 _MIN_SCALE = 6
 _NEGATED_DIGITS = 34
 _NAMED = {
@@ -37,7 +37,7 @@ _NAMES = {kind: name for name, kind in reversed(_NAMED.items())}
 
 
 def type_named(name: str, sizes: Sequence[str] = ()) -> pa.DataType | None:
-    """Return the type with this name in upper case, None if there is none.
+    """Return the type with this upper-case name, or None if there is none.
 
     >>> type_named("DECIMAL", ["10", "2"]), type_named("VARCHAR", ["5"])
     (Decimal128Type(decimal128(10, 2)), None)
@@ -50,7 +50,7 @@ def type_named(name: str, sizes: Sequence[str] = ()) -> pa.DataType | None:
 
 
 def type_name(kind: pa.DataType) -> str:
-    """Return the name by which SQL knows a type."""
+    """Return the SQL name of a type."""
     if pa.types.is_decimal(kind):
         return f"DECIMAL({kind.precision},{kind.scale})"
     return str(_NAMES.get(kind, "NULL" if pa.types.is_null(kind) else str(kind).upper()))
@@ -67,25 +67,25 @@ def is_real(kind: pa.DataType) -> bool:
 
 
 def is_negated_exactly(kind: pa.DataType) -> bool:
-    """Return whether Spark only turns the sign: of a longer decimal it keeps 34 digits."""
+    """Return whether Spark negates values of `kind` exactly: it keeps 34 digits of a longer decimal."""
     return not pa.types.is_decimal(kind) or kind.precision <= _NEGATED_DIGITS
 
 
 def is_supported(kind: pa.DataType) -> bool:
-    """Return whether values of `kind` can be compared; nested ones can be tested for null only."""
+    """Return whether values of `kind` can be compared; nested ones can only be tested for null."""
     return kind in _NAMES or pa.types.is_decimal(kind)
 
 
 def as_decimal(kind: pa.DataType) -> pa.DataType:
-    """Return the decimal that holds every value of an integer type."""
+    """Return the decimal type that holds every value of an integer type."""
     return pa.decimal128(_DIGITS[kind], 0) if kind in INTEGERS else kind
 
 
 def comparison_type(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
-    """Return the type in which Spark compares values of `kinds`, None if they do not compare.
+    """Return the type in which Spark compares values of `kinds`, or None if it cannot.
 
-    Which of several types a string takes depends on their order, so beside one there must be
-    only one other.
+    The type that a string is cast to depends on the order of the other types, so there must be only
+    one other type.
     """
     known = list(dict.fromkeys(kind for kind in kinds if not pa.types.is_null(kind)))
     if not known:
@@ -97,7 +97,7 @@ def comparison_type(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
 
 
 def common_type(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
-    """Return the one type that values of `kinds` have as results of one CASE, COALESCE or IF."""
+    """Return the result type of a CASE, COALESCE or IF with values of `kinds`."""
     known = list(dict.fromkeys(kind for kind in kinds if not pa.types.is_null(kind)))
     if not known:
         return pa.null()

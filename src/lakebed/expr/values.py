@@ -1,8 +1,8 @@
-"""Values of a part of a predicate, with the rows for which it has none because of an error.
+"""Values of a part of a predicate, with the rows for which it failed.
 
-Spark stops at the first row that overflows, divides by zero or cannot be cast, but it gets to a
-row only where the parts before it leave a question: `b <> 0 AND a / b > 1` never fails. So an
-error is kept beside its row, and it counts only if that row is reached in the end.
+Spark stops at the first row that overflows, divides by zero or cannot be cast, but evaluates a part
+only for rows that the parts before it have not decided: `b <> 0 AND a / b > 1` never fails. So an
+error is recorded per row, and counts only if the evaluation reaches that row.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class Values:
         return self.data.type
 
     def with_errors(self, *others: tuple[pa.BooleanArray | None, str]) -> "Values":
-        """Return the same values with further rows that failed, first reason first."""
+        """Return the same values with further failed rows; the first reason is kept."""
         failed, reason = None, ""
         for more, why in (*others, (self.failed, self.reason)):
             if more is None:
@@ -45,7 +45,7 @@ def null_of(kind: pa.DataType) -> pa.Scalar:
 
 
 def checked(data: Data, is_right: Data, reason: str) -> Values:
-    """Return `data` with an error wherever `is_right` is false; where it is null there is none."""
+    """Return `data` with an error wherever `is_right` is false; null is not an error."""
     right = pc.fill_null(is_right, True)
     if pc.all(right).as_py() is not False:
         return Values(data)
@@ -53,7 +53,7 @@ def checked(data: Data, is_right: Data, reason: str) -> Values:
 
 
 def strict_errors(args: Sequence[Values]) -> list[tuple[pa.BooleanArray | None, str]]:
-    """Return the errors of operands that are evaluated in turn until one is null."""
+    """Return the errors of operands that are evaluated in order until one is null."""
     errors: list[tuple[pa.BooleanArray | None, str]] = []
     for number, arg in enumerate(args):
         failed = arg.failed
@@ -65,5 +65,5 @@ def strict_errors(args: Sequence[Values]) -> list[tuple[pa.BooleanArray | None, 
 
 
 def masked(failed: pa.BooleanArray | None, reached: Data) -> pa.BooleanArray | None:
-    """Return the errors of rows for which `reached` is true."""
+    """Return the errors of the rows for which `reached` is true."""
     return None if failed is None else pc.and_(failed, pc.fill_null(reached, False))

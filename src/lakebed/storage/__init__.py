@@ -1,5 +1,5 @@
-"""Bytes in and out of one table's folder: read a range, put if absent, list, delete.
+"""Access to the bytes of one table's folder: read a range, put if absent, list, delete.
 
-Owns every call to a file system or object store, and turns their failures into our
-errors. Must not know Hudi: a path here is text below a root, and content is bytes.
+Owns every call to a file system or object store, and translates their failures into Lakebed's
+errors. Must not know Hudi: here a path is a string below a root, and content is bytes.
 """

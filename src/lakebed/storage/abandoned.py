@@ -1,4 +1,4 @@
-"""Hidden files of writers on local disk that died: no listing shows them, and they take room."""
+"""Hidden files that dead writers left on local disk: no listing shows them, but they take space."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from lakebed.storage.storage import Storage
 def delete_abandoned(storage: Storage, before_ms: int) -> int:
     """Delete hidden files that were not written to since `before_ms`; return how many.
 
-    On an object store there are none: an upload that was not completed is no object.
+    On an object store there are none: an upload that was not completed is not an object.
     """
     inside = storage.local_path(".hoodie")
     if inside is None:
@@ -21,7 +21,7 @@ def delete_abandoned(storage: Storage, before_ms: int) -> int:
             if not name.startswith(TEMPORARY_PREFIX):
                 continue
             path = os.path.join(folder, name)
-            # Whoever owns it may finish or drop it at any time.
+            # Its owner may complete or drop it at any time.
             with contextlib.suppress(OSError):
                 if os.stat(path, follow_symlinks=False).st_mtime_ns < before_ms * 1_000_000:
                     os.unlink(path)

@@ -1,8 +1,8 @@
-"""Files that appear whole and survive a power cut: the steps that LocalStorage is made of.
+"""Files that appear whole and survive a power failure: the building blocks of LocalStorage.
 
-A file is written under a hidden name in its own folder, synced, given its name in one
-step (rename or link), and then the folder is synced. Works on full paths of the
-operating system and raises OSError.
+A file is written under a hidden name in its own folder, synced, given its final name in one step
+(rename or link), and then the folder is synced. Works on full paths of the operating system and
+raises OSError.
 """
 
 import contextlib
@@ -20,11 +20,11 @@ _BUFFER_BYTES = 1 << 20
 
 
 def tag_of(status: os.stat_result, content: bytes | None) -> str:
-    """Make the tag of a file from its inode, time, size and, if it is small, its bytes.
+    """Return the tag of a file, from its inode, time, size and, if it is small, its bytes.
 
-    A replacement always has another inode than the file it replaces. The hash sees what
-    the rest may miss: inode used again, same size, within one tick of the file system's
-    clock. Files over 4 KiB go without it, because listing must not read the data.
+    A replacement always has another inode than the file it replaces. The hash detects what the rest
+    may miss: a reused inode, the same size, within one tick of the file system's clock. Files over
+    4 KiB have no hash, because a listing must not read the data.
     """
     tag = f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
     if content is None or status.st_size > _HASH_LIMIT_BYTES:
@@ -33,13 +33,13 @@ def tag_of(status: os.stat_result, content: bytes | None) -> str:
 
 
 def read_tag(path: str, status: os.stat_result) -> tuple[int, str]:
-    """Return size and tag of the file at `path`, whose `status` was read a moment ago."""
+    """Return size and tag of the file at `path`, whose `status` was just read."""
     if status.st_size > _HASH_LIMIT_BYTES:
         return status.st_size, tag_of(status, None)
     if status.st_size == 0:
         return 0, tag_of(status, b"")
     with open(path, "rb", buffering=0) as file:
-        # Of one open file, so that size, time and bytes belong together.
+        # From one open file, so that size, time and bytes belong together.
         status = os.fstat(file.fileno())
         return status.st_size, tag_of(status, file.read(_HASH_LIMIT_BYTES))
 
@@ -54,12 +54,12 @@ def sync_folder(folder: str) -> None:
 
 
 def make_folders(folder: str) -> None:
-    """Create `folder` and what is missing above it, durably."""
+    """Create `folder` and its missing parents, durably."""
     if os.path.isdir(folder):
         return
     parent = os.path.dirname(folder)
     make_folders(parent)
-    with contextlib.suppress(FileExistsError):  # another writer made it just now
+    with contextlib.suppress(FileExistsError):  # another writer has just created it
         os.mkdir(folder)
     sync_folder(parent)
 
@@ -68,10 +68,10 @@ def make_folders(folder: str) -> None:
 def folder_lock(folder: str, *, create: bool) -> Iterator[None]:
     """Hold the lock of `folder` against every thread and process of this machine.
 
-    The lock is an flock on the file `.lakebed-lock` in the folder itself, which no
-    listing shows and that is never deleted (a deleted lock file would let two holders in).
-    Without `create`, a folder that has no lock file is not locked: only conditional
-    replacement makes one, so folders of data files never get it.
+    The lock is an flock on the file `.lakebed-lock` in the folder itself, which no listing shows
+    and which is never deleted (deleting a lock file would let two holders in). Without `create`, a
+    folder that has no lock file is not locked: only conditional replacement creates one, so folders
+    of data files never have it.
     """
     flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
     try:
@@ -89,10 +89,10 @@ def folder_lock(folder: str, *, create: bool) -> Iterator[None]:
 
 
 class NewFile:
-    """A hidden file that gets its name in one step, or vanishes.
+    """A hidden file that gets its final name in one step, or is removed.
 
-    The owner calls one of `replace`, `link` and `drop` last; `drop` after another does
-    nothing. A process that dies before leaves the hidden file, which no listing shows.
+    The owner finally calls one of `replace`, `link` and `drop`; `drop` after another one does
+    nothing. A process that dies before that leaves the hidden file, which no listing shows.
     """
 
     __slots__ = ("_folder", "_hidden", "_target", "file")
@@ -110,37 +110,37 @@ class NewFile:
         self._hidden = hidden
 
     def sync(self) -> os.stat_result:
-        """Make the bytes durable, under the hidden name still."""
+        """Make the bytes durable, still under the hidden name."""
         self.file.flush()
         os.fsync(self.file.fileno())
         return os.fstat(self.file.fileno())
 
     def replace(self) -> None:
-        """Take the place of what stands at the target, durably. The caller has synced."""
+        """Replace the target, durably. The caller has called `sync`."""
         os.rename(self._hidden, self._target)
         self._hidden = ""
         self.file.close()
         sync_folder(self._folder)
 
     def link(self) -> None:
-        """Take the target's name if it is free, durably, else raise FileExistsError.
+        """Take the target's name if it is free, durably; otherwise raise FileExistsError.
 
-        The caller has synced.
+        The caller has called `sync`.
         """
         try:
             os.link(self._hidden, self._target)
         except FileExistsError:
-            # NFS may answer so to its own repeat of a call whose first answer was lost.
+            # NFS may answer this to its own retry of a call whose first answer was lost.
             if os.fstat(self.file.fileno()).st_nlink < 2:
                 raise
         self.drop()
         sync_folder(self._folder)
 
     def drop(self) -> None:
-        """Remove the hidden file, whatever was written."""
+        """Remove the hidden file."""
         hidden, self._hidden = self._hidden, ""
         if hidden:
-            # First the name: closing flushes, and that may fail on a full disk.
+            # Remove the name first: closing flushes, which may fail on a full disk.
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(hidden)
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Turn what obstore raises into our errors."""
+"""Translates obstore's exceptions into Lakebed's errors."""
 
 import contextlib
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from lakebed.errors import (
     UnsupportedError,
 )
 
-# A missing object and what a store cannot do come as builtins, bad paths as ValueError.
+# Missing objects and unsupported operations are builtin exceptions, bad paths ValueError.
 STORE_FAILURES = (exceptions.BaseError, OSError, NotImplementedError, ValueError)
 
 _KINDS: tuple[tuple[type[Exception], type[LakebedError], str], ...] = (
@@ -32,7 +32,7 @@ _KINDS: tuple[tuple[type[Exception], type[LakebedError], str], ...] = (
 
 
 def failure(name: str, error: Exception) -> LakebedError:
-    """Return our error for what obstore raised about the object `name`."""
+    """Return the error for what obstore raised about the object `name`."""
     first_line = str(error).partition("\n")[0]
     for kind, ours, meaning in _KINDS:
         if isinstance(error, kind):
@@ -42,11 +42,11 @@ def failure(name: str, error: Exception) -> LakebedError:
 
 @contextlib.contextmanager
 def without_panics(what: str) -> Iterator[None]:
-    """Raise an error of ours for a panic of the client, which `except Exception` does not catch."""
+    """Convert a panic of the client, which `except Exception` does not catch, into an error."""
     try:
         yield
     except BaseException as error:
-        # Its class cannot be imported; there is one for each extension that is built with pyo3.
+        # The class cannot be imported; every extension built with pyo3 has its own.
         if type(error).__name__ != "PanicException":
             raise
         first_line = str(error).partition("\n")[0]
@@ -55,7 +55,7 @@ def without_panics(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def translated(name: str) -> Iterator[None]:
-    """Raise our errors instead of obstore's."""
+    """Raise Lakebed's errors instead of obstore's."""
     try:
         with without_panics(name):
             yield

@@ -1,4 +1,4 @@
-"""Storage in a folder of the local disk, or of a file system mounted as one."""
+"""Storage in a folder of a local or mounted file system."""
 
 import contextlib
 import errno
@@ -30,7 +30,7 @@ from lakebed.storage.storage import Entry, Names
 from lakebed.storage.streams import NewObject
 
 _MISSING = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
-# Trying again does not help: the rights, the name or the kind of file must change first.
+# Retrying does not help: permissions, the name or the kind of file must change first.
 _CALLER = (
     errno.EACCES,
     errno.EPERM,
@@ -45,12 +45,12 @@ _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
 class LocalStorage:
-    """Objects as files below the folder `root`, which is made by the first write.
+    """Objects as files below the folder `root`, which the first write creates.
 
-    A write is durable when its call returns. Half an object is never visible, and a process
-    that dies leaves at most hidden files. Racing writers may be threads or processes.
-    Rights that are missing are InvalidError; a full or broken disk is UnavailableError.
-    Symbolic links may lead to files below the root, never out of it.
+    A write is durable when its call returns. A partial object is never visible, and a process that
+    dies leaves at most hidden files. Concurrent writers may be threads or processes. Missing
+    permissions are InvalidError; a full or broken disk is UnavailableError. Symbolic links may
+    point to files below the root, never out of it.
     """
 
     __slots__ = ("_root",)
@@ -63,7 +63,7 @@ class LocalStorage:
 
     @property
     def url(self) -> str:
-        """Name the root: `file://` and its path as it is, nothing percent-encoded."""
+        """Return the root as `file://` and its path, without percent-encoding."""
         return f"file://{self._root}"
 
     def local_path(self, path: str) -> str:
@@ -82,12 +82,12 @@ class LocalStorage:
         if offset < 0 or length < 0:
             raise InvalidError(f"{self.url}/{path}: no range of {length} bytes at {offset}")
         with self._reading(path), open(full, "rb", buffering=0) as file:
-            # The caller's length may come from broken bytes: allocate what is there.
+            # The caller's length may come from corrupt bytes: allocate only what the file has.
             left = os.fstat(file.fileno()).st_size - offset
             return _pread(file.fileno(), offset, min(length, left)) if left > 0 else b""
 
     def head(self, path: str) -> Entry:
-        """Describe one object."""
+        """Return the entry of one object."""
         full = self._locate(path)
         with self._reading(path):
             status = os.stat(full)
@@ -110,9 +110,9 @@ class LocalStorage:
         ]
 
     def list_names(self, prefix: str = "") -> Names:
-        """Return the names of sub-folders and the objects directly in the folder `prefix`, sorted.
+        """Return the sub-folders and the objects directly in the folder `prefix`, sorted by name.
 
-        A folder that holds no object is named too.
+        A folder that holds no object is included.
         """
         folder = self._locate(prefix) if prefix else self._root
         names: list[str] = []
@@ -125,11 +125,13 @@ class LocalStorage:
         return sorted(names), sorted(entries, key=lambda entry: entry.path)
 
     def put(self, path: str, data: bytes) -> str:
-        """Write a whole object, replacing what is there, atomically; give its tag."""
+        """Write a whole object atomically, replacing any existing one; return its tag."""
         return self._put(path, data, _replace)
 
     def put_if_absent(self, path: str, data: bytes) -> str:
-        """Write a whole object unless it exists (`ExistsError`); one of many racers wins.
+        """Write a whole object unless it exists (`ExistsError`).
+
+        One of several concurrent calls wins.
 
         Needs hard links; a file system without them is UnsupportedError.
         """
@@ -139,13 +141,14 @@ class LocalStorage:
             raise ExistsError(f"{self.url}/{path}: exists already") from error
 
     def put_if_unchanged(self, path: str, data: bytes, etag: str) -> str:
-        """Replace an object that still has `etag` (else `ChangedError`, also when it is gone).
+        """Replace an object if its tag is still `etag`.
 
-        Compares and replaces under the folder's lock (`durable.folder_lock`). The first
-        call in a folder makes the lock file; all later `put`, `delete` and streams there
-        take the lock too.
+        Otherwise, or if it is gone, raise ChangedError.
+
+        Compares and replaces under the folder's lock (`durable.folder_lock`). The first call in a
+        folder creates the lock file; all later `put`, `delete` and streams there take the lock too.
         """
-        self._expect(path, etag)  # spares a lost call the write, and makes no folder
+        self._expect(path, etag)  # spares a losing call the write, and creates no folder
 
         def publish(new: NewFile, folder: str) -> None:
             with folder_lock(folder, create=True):
@@ -155,7 +158,7 @@ class LocalStorage:
         return self._put(path, data, publish)
 
     def delete(self, path: str) -> None:
-        """Delete an object, durably; one that is not there is no error, and a folder is none."""
+        """Delete an object durably; a missing object is not an error. Folders are not deleted."""
         full = self._locate(path)
         folder = os.path.dirname(full)
         with self._writing(path):
@@ -168,13 +171,13 @@ class LocalStorage:
                 return
 
     def make_folder(self, path: str) -> None:
-        """Make a folder, and what is missing above it, durably."""
+        """Create a folder and its missing parents, durably."""
         full = self._locate(path)
         with self._writing(path):
             make_folders(full)
 
     def open_write(self, path: str, *, durable: bool = True) -> "LocalWriteStream":
-        """Start a new object; it replaces what is there when it is closed."""
+        """Start a new object; on close it replaces any existing one."""
         full = self._locate(path)
         with self._writing(path):
             return LocalWriteStream(NewFile(full), full, f"{self.url}/{path}", durable=durable)
@@ -249,7 +252,7 @@ class LocalStorage:
             self._refuse_outside(path, found.path)
             if found.is_dir():
                 raise InvalidError(f"{self.url}/{path}: a symbolic link to a folder")
-        # A file may vanish while its folder is listed.
+        # A file may disappear while its folder is listed.
         with self._reading(path), contextlib.suppress(FileNotFoundError):
             status = found.stat()
             if stat.S_ISREG(status.st_mode):
@@ -275,7 +278,7 @@ class LocalStorage:
 
 
 class LocalWriteStream(NewObject):
-    """A hidden file that takes its place when it is closed."""
+    """A hidden file that gets its final name when it is closed."""
 
     def __init__(self, new: NewFile, target: str, name: str, *, durable: bool) -> None:
         self._new = new

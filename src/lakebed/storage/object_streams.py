@@ -1,4 +1,4 @@
-"""Reading at random and writing in sequence, over an object store."""
+"""Random reads and sequential writes over an object store."""
 
 import contextlib
 import io
@@ -22,10 +22,12 @@ _WINDOW_BYTES = 64 << 10
 
 
 class ObjectReader(io.RawIOBase):
-    """One version of an object, read by ranges; a replaced object is ChangedError.
+    """One version of an object, read by ranges.
 
-    A small read fetches a window of 64 KiB and keeps it, so that footers and headers
-    cost one request. Larger reads go to the store as they are.
+    If the object is replaced, reads raise ChangedError.
+
+    A small read fetches a window of 64 KiB and keeps it, so that footers and headers cost one
+    request. Larger reads go to the store as they are.
     """
 
     def __init__(self, store: ObjectStore, key: str, name: str, size: int, etag: str) -> None:
@@ -56,7 +58,7 @@ class ObjectReader(io.RawIOBase):
         return self._size
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to `offset`, and give the new position."""
+        """Move to `offset` and return the new position."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
         if base + offset < 0:
             raise InvalidError(f"{self._name}: no position {base + offset}")
@@ -64,7 +66,7 @@ class ObjectReader(io.RawIOBase):
         return self._position
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Read up to `size` bytes; shorter only at the end."""
+        """Read up to `size` bytes; fewer only at the end."""
         left = max(0, self._size - self._position)
         length = left if size is None or size < 0 else min(size, left)
         data = self._fetch(self._position, length) if length else b""
@@ -72,7 +74,7 @@ class ObjectReader(io.RawIOBase):
         return data
 
     def readall(self) -> bytes:
-        """Read what is left."""
+        """Read the rest of the object."""
         return self.read()
 
     def _fetch(self, start: int, length: int) -> bytes:
@@ -80,7 +82,7 @@ class ObjectReader(io.RawIOBase):
             return self._request(start, length)
         skip = start - self._window_start
         if skip < 0 or skip + length > len(self._window):
-            # At the end of the object the window reaches back: footers are read from behind.
+            # At the end of the object the window extends backwards: footers are read from the end.
             self._window_start = max(0, min(start, self._size - _WINDOW_BYTES))
             window_bytes = min(_WINDOW_BYTES, self._size - self._window_start)
             self._window = self._request(self._window_start, window_bytes)
@@ -94,17 +96,16 @@ class ObjectReader(io.RawIOBase):
 
 
 class _AbortedError(Exception):
-    """What makes obstore give up a multipart upload."""
+    """Makes obstore abort a multipart upload."""
 
 
 class ObjectWriteStream(NewObject):
-    """A new object: one put if it stays below 8 MiB, else a multipart upload.
+    """A new object: one put if it stays below 8 MiB, otherwise a multipart upload.
 
-    The upload runs in a thread that pulls parts from a short queue, because only so
-    does obstore abort an upload (when its source of parts raises); its own writer would
-    leave the parts in the bucket. A handful of parts are in memory at a time. When the
-    last request gets no answer, `close` raises UnavailableError although the object may
-    have become visible, whole.
+    The upload runs in a thread that pulls parts from a short queue, because obstore aborts an
+    upload only if its source of parts raises; its own writer would leave the parts in the bucket. A
+    handful of parts are in memory at a time. If the last request gets no answer, `close` raises
+    UnavailableError although the object may have become visible, whole.
     """
 
     def __init__(self, store: ObjectStore, key: str, name: str) -> None:
@@ -151,7 +152,7 @@ class ObjectWriteStream(NewObject):
 
 
 class _Upload:
-    """A multipart upload in a thread of its own. After an error it swallows parts."""
+    """A multipart upload in its own thread. After an error it discards parts."""
 
     def __init__(self, store: ObjectStore, key: str) -> None:
         self.error: Exception | None = None
@@ -188,7 +189,7 @@ class _Upload:
         except Exception as error:  # noqa: BLE001 - handed to the writing thread as it is
             self.error = error
             with contextlib.suppress(_AbortedError):
-                for _ in source:  # the writer must not wait for a queue that is not emptied
+                for _ in source:  # the writer must not block on a queue that is no longer drained
                     pass
 
     def _pull(self) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""Storage over obstore: S3, GCS, Azure, and a memory that lives as long as the process."""
+"""Storage over obstore: S3, GCS, Azure, and an in-memory store that lives as long as the process."""
 
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,13 +14,13 @@ from lakebed.storage.object_streams import ObjectReader, ObjectStore, ObjectWrit
 from lakebed.storage.paths import check_path, is_reserved, join
 from lakebed.storage.storage import Entry, Names
 
-# One word in small letters: Azure takes no other name of metadata.
+# A single lower-case word: Azure accepts no other metadata names.
 _WRITE_ATTRIBUTE = "lakebedwrite"
-_MAX_RANGE_BYTES = 1 << 43  # no store has objects that large
+_MAX_RANGE_BYTES = 1 << 43  # larger than any object
 
 
 class _Meta(TypedDict):
-    """What obstore says about an object, as far as we use it."""
+    """The fields that we use of obstore's object metadata."""
 
     path: str
     size: int
@@ -30,9 +30,9 @@ class _Meta(TypedDict):
 class ObjectStorage:
     """Objects below `prefix` in an obstore store.
 
-    `store` must be at the root of its bucket, container or memory. The tag of an object
-    is its ETag. Control characters, which obstore does not let through, are refused in
-    paths. Pickling takes the store with its credentials along; memory cannot travel.
+    `store` must be at the root of its bucket, container or memory. The tag of an object is its
+    ETag. Paths with control characters, which obstore does not support, are rejected. Pickling
+    includes the store's credentials; an in-memory store cannot be pickled.
     """
 
     __slots__ = ("_prefix", "_store", "_url")
@@ -52,11 +52,11 @@ class ObjectStorage:
 
     @property
     def url(self) -> str:
-        """Name the root: `s3://bucket/prefix`, nothing percent-encoded."""
+        """Return the root as `s3://bucket/prefix`, without percent-encoding."""
         return self._url
 
     def local_path(self, path: str) -> None:
-        """Return None: an object has no path of the operating system."""
+        """Return None: an object has no path in the operating system."""
         self._key(path)
 
     def read(self, path: str) -> bytes:
@@ -71,20 +71,20 @@ class ObjectStorage:
         if offset < 0 or length < 0:
             raise InvalidError(f"{self._name(path)}: no range of {length} bytes at {offset}")
         if length == 0 or offset >= _MAX_RANGE_BYTES:
-            self.head(path)  # a missing object is an error all the same
+            self.head(path)  # a missing object is still an error
             return b""
         length = min(length, _MAX_RANGE_BYTES)
         try:
             with translated(self._name(path)):
                 return bytes(obstore.get_range(self._store, key, start=offset, length=length))
         except UnavailableError:
-            # The answer to a range that begins behind the end looks like an outage.
+            # The answer to a range that starts after the end looks like an outage.
             if offset >= self.head(path).size:
                 return b""
             raise
 
     def head(self, path: str) -> Entry:
-        """Describe one object."""
+        """Return the entry of one object."""
         key = self._key(path)
         with translated(self._name(path)):
             meta = obstore.head(self._store, key)
@@ -94,9 +94,9 @@ class ObjectStorage:
     def list(self, prefix: str = "") -> Iterator[Entry]:
         """Yield every object below the folder `prefix`, at any depth, sorted by path.
 
-        An empty object with others below it is the folder mark of a Hadoop client, and
-        is left out. The mark of an empty folder cannot be told from an empty object;
-        `list_names` takes it for a folder.
+        An empty object with others below it is the folder marker of a Hadoop client, and is left
+        out. The marker of an empty folder looks like an empty object; `list_names` treats it as a
+        folder.
         """
         folder = self._folder(prefix)
         with translated(self._name(prefix)):
@@ -110,7 +110,7 @@ class ObjectStorage:
         return [entry.path.rpartition("/")[2] for entry in self.list_names(prefix)[1]]
 
     def list_names(self, prefix: str = "") -> Names:
-        """Return the names of sub-folders and the objects directly in the folder `prefix`, sorted."""
+        """Return the sub-folders and the objects directly in the folder `prefix`, sorted by name."""
         folder = self._folder(prefix)
         with translated(self._name(prefix)):
             found = obstore.list_with_delimiter(self._store, folder)
@@ -121,24 +121,28 @@ class ObjectStorage:
         ]
 
     def put(self, path: str, data: bytes) -> str:
-        """Write a whole object, replacing what is there, atomically; give its tag."""
+        """Write a whole object atomically, replacing any existing one; return its tag."""
         key = self._key(path)
         with translated(self._name(path)):
             return _tag(obstore.put(self._store, key, data))
 
     def put_if_absent(self, path: str, data: bytes) -> str:
-        """Write a whole object unless it exists (`ExistsError`); one of many racers wins.
+        """Write a whole object unless it exists (`ExistsError`).
 
-        When the store gives no clear answer, the object is looked up, and it is ours
-        if it bears the mark of this call.
+        One of several concurrent calls wins.
+
+        If the store gives no clear answer, the object is looked up: it is ours if it carries the
+        mark of this call.
         """
         return self._put_on_condition(path, data, "create")
 
     def put_if_unchanged(self, path: str, data: bytes, etag: str) -> str:
-        """Replace an object that still has `etag` (else `ChangedError`, also when it is gone).
+        """Replace an object if its tag is still `etag`.
 
-        When the store gives no clear answer, the object is looked up, and the call has
-        succeeded if the object bears its mark.
+        Otherwise, or if it is gone, raise ChangedError.
+
+        If the store gives no clear answer, the object is looked up: the call succeeded if the
+        object carries its mark.
         """
         self._key(path)
         if not etag or not etag.isascii() or not etag.isprintable():
@@ -149,7 +153,7 @@ class ObjectStorage:
             raise ChangedError(f"{self._name(path)}: want tag {etag}, found no object") from error
 
     def delete(self, path: str) -> None:
-        """Delete an object; one that is not there is no error."""
+        """Delete an object; a missing object is not an error."""
         key = self._key(path)
         try:
             with translated(self._name(path)):
@@ -158,16 +162,16 @@ class ObjectStorage:
             return
 
     def make_folder(self, path: str) -> None:
-        """Do nothing but check the path: an object store has no folders."""
+        """Only check the path: an object store has no folders."""
         self._key(path)
 
     def open_write(self, path: str, *, durable: bool = True) -> ObjectWriteStream:
-        """Start a new object; it replaces what is there when it is closed."""
-        del durable  # an object store keeps what it has taken
+        """Start a new object; on close it replaces any existing one."""
+        del durable  # an object store keeps what it has accepted
         return ObjectWriteStream(self._store, self._key(path), self._name(path))
 
     def open_read(self, path: str) -> pa.NativeFile:
-        """Open an object for random reads; once it is replaced, reads are ChangedError."""
+        """Open an object for random reads; once it is replaced, reads raise ChangedError."""
         entry = self.head(path)
         name = self._name(path)
         reader = ObjectReader(self._store, self._key(path), name, entry.size, entry.etag)
@@ -176,11 +180,11 @@ class ObjectStorage:
     def _put_on_condition(
         self, path: str, data: bytes, mode: Literal["create"] | dict[str, str]
     ) -> str:
-        """Put with a random mark in the metadata, by which the object is known as ours.
+        """Put with a random mark in the metadata, which identifies the object as ours.
 
-        obstore repeats a request after a server error, and the repeat may find what the
-        first try wrote: even a clear refusal can be our own success. Bytes would not
-        tell, as two racers may write the same.
+        obstore retries a request after a server error, and the retry may find what the first
+        attempt wrote: even a clear refusal can be our own success. The bytes cannot decide, as two
+        concurrent calls may write the same.
         """
         key, name = self._key(path), self._name(path)
         mark = secrets.token_hex(16)
@@ -202,7 +206,7 @@ class ObjectStorage:
             return self._find_mark(path, mark, refusal)
 
     def _find_mark(self, path: str, mark: str, refusal: Exception) -> str:
-        """Return the tag of the object if it bears `mark`, else raise `refusal`."""
+        """Return the tag of the object if it carries `mark`, otherwise raise `refusal`."""
         try:
             with without_panics(self._name(path)):
                 found = obstore.get(self._store, self._key(path), options={"head": True})
@@ -213,7 +217,7 @@ class ObjectStorage:
         return _tag(found.meta)
 
     def _version(self, path: str, etag: str) -> dict[str, str]:
-        """Return the condition "still has `etag`" as the store wants it."""
+        """Return the condition "tag is still `etag`" in the form that the store expects."""
         if not isinstance(self._store, GCSStore):
             return {"e_tag": etag}
         with translated(self._name(path)):  # GCS compares generations, not ETags
@@ -235,7 +239,7 @@ class ObjectStorage:
         return f"{self._url}/{path}"
 
     def _entries(self, found: Iterable[_Meta], folder: str | None) -> Sequence[Entry]:
-        below = f"{folder}/" if folder else ""  # leaves out the mark of the folder itself
+        below = f"{folder}/" if folder else ""  # leaves out the marker of the folder itself
         start = len(self._prefix) + 1 if self._prefix else 0
         entries = [
             Entry(meta["path"][start:], meta["size"])
@@ -247,7 +251,7 @@ class ObjectStorage:
 
 
 def memory_storage(name: str = "table") -> ObjectStorage:
-    """Make a new, empty memory, for tests; `open_storage` has the memories with names."""
+    """Return a new, empty in-memory store for tests; `open_storage` has the named ones."""
     return ObjectStorage(MemoryStore(), f"memory://{name}")
 
 

@@ -1,6 +1,6 @@
-"""The options of object stores: which there are, under which names, and what each is for.
+"""The options of object stores: their names, aliases and purpose.
 
-The names are those of obstore, the client below. `docs/storage.md` lists them, from here.
+The names are those of obstore, the underlying client. `docs/storage.md` is generated from here.
 """
 
 import difflib
@@ -23,7 +23,7 @@ CLIENT_OPTIONS: Final = {
     "timeout": "how long one request may take, as `60s` (the default)",
     "user_agent": "the User-Agent header",
 }
-"""For the HTTP client of every store."""
+"""Options of the HTTP client of every store."""
 S3_OPTIONS: Final = {
     "access_key_id": "the access key",
     "secret_access_key": "the secret key",
@@ -108,7 +108,7 @@ STORE_OPTIONS: Final[Mapping[str, tuple[str, Mapping[str, str], Mapping[str, str
         },
     ),
 }
-"""By kind of store: the prefix of its environment variables, its options, other names for them."""
+"""By kind of store: the prefix of its environment variables, its options, and their aliases."""
 _KINDS: Final = {"s3a": "s3", "abfs": "az", "abfss": "az"}
 _BUCKETS: Final = ("bucket", "bucket_name", "container_name")
 
@@ -116,10 +116,10 @@ _BUCKETS: Final = ("bucket", "bucket_name", "container_name")
 def split_options(
     root: str, scheme: str, options: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the options of the store and those of its HTTP client; refuse what neither knows.
+    """Split options into those of the store and those of its HTTP client; reject unknown ones.
 
-    A name may carry the prefix of the environment variable and be in upper case, as
-    `AWS_REGION`. obstore would end in a panic over some names that are not its own.
+    A name may carry the prefix of the environment variable and be in upper case, as `AWS_REGION`.
+    obstore would panic on some unknown names.
     """
     prefix, known, others = STORE_OPTIONS[_KINDS.get(scheme, scheme)]
     store: dict[str, str] = {}
@@ -144,7 +144,7 @@ def split_options(
 
 
 def _hint(short: str, known: Mapping[str, str]) -> str:
-    """Return what may be meant by a name that a store does not know: one of its own options."""
+    """Return a hint for an unknown name: the closest option of the store."""
     near = difflib.get_close_matches(short, [*known, *CLIENT_OPTIONS], 1)
     foreign = [kind for kind, (prefix, _, _) in STORE_OPTIONS.items() if short.startswith(prefix)]
     if foreign:

@@ -1,11 +1,11 @@
-"""Which texts are paths of objects, and where below a root an absolute path points."""
+"""Checks object paths, and resolves absolute paths relative to a root."""
 
 import re
 from typing import NamedTuple
 
 from lakebed.errors import InvalidError
 
-_MAX_PATH_BYTES = 1024  # the longest key that S3, GCS and Azure all take
+_MAX_PATH_BYTES = 1024  # the longest key that S3, GCS and Azure all accept
 _MAX_SEGMENT_BYTES = 255  # the longest file name on Linux
 
 TEMPORARY_PREFIX = ".lakebed-tmp-"
@@ -16,7 +16,7 @@ _SAME_STORE = {"s3a": "s3", "s3n": "s3", "abfs": "az", "abfss": "az"}
 
 
 class Location(NamedTuple):
-    """An absolute path in parts: `scheme://authority/path`, the path without outer slashes."""
+    """The parts of an absolute path: `scheme://authority/path`, the path without outer slashes."""
 
     scheme: str
     authority: str
@@ -24,10 +24,10 @@ class Location(NamedTuple):
 
 
 def check_path(path: str) -> str:
-    r"""Return `path` back, or raise InvalidError when it is no path of an object below a root.
+    r"""Return `path`, or raise InvalidError if it is not a path of an object below a root.
 
-    Backslash is a character like any other. Names of our own temporary and lock files
-    are refused in every store, so that a table can move from one to another.
+    A backslash is a character like any other. Names of our own temporary and lock files are
+    rejected in every store, so that a table can move from one to another.
 
     >>> check_path("dt=2024-01-01/a b.parquet")
     'dt=2024-01-01/a b.parquet'
@@ -61,17 +61,17 @@ def _segment_fault(segment: str) -> str | None:
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether `name` is one that only storage itself gives; no listing shows it."""
+    """Return whether `name` is reserved for storage itself; no listing shows it."""
     return name.startswith(TEMPORARY_PREFIX) or name == LOCK_NAME
 
 
 def join(folder: str, name: str) -> str:
-    """Put `name` below `folder`, where "" is the root."""
+    """Return the path of `name` in `folder`, where "" is the root."""
     return f"{folder}/{name}" if folder else name
 
 
 def parse_location(url: str) -> Location:
-    """Take an absolute path or URL apart; text without a scheme is a local path.
+    """Split an absolute path or URL into its parts; without a scheme it is a local path.
 
     Nothing is percent-decoded: Hadoop writes paths into metadata as they are.
     """
@@ -86,12 +86,11 @@ def parse_location(url: str) -> Location:
 
 
 def relative_path(root_url: str, text: str) -> str:
-    """Return the path below `root_url` that `text`, a path found in metadata, points to.
+    """Return the path below `root_url` of `text`, a path found in metadata.
 
-    Relative text is checked and given back. Absolute text (`/base/p/f`, `file:/base/p/f`,
-    `s3a://bucket/base/p/f`) must lie below the root, else InvalidError: this is asked
-    before anything is read or deleted. s3, s3a and s3n name the same store, and so do
-    az, abfs and abfss.
+    A relative path is checked and returned. An absolute path (`/base/p/f`, `file:/base/p/f`,
+    `s3a://bucket/base/p/f`) must be below the root, otherwise InvalidError: this is checked before
+    anything is read or deleted. s3, s3a and s3n are the same store, and so are az, abfs and abfss.
 
     >>> relative_path("s3://bucket/base", "s3a://bucket/base/p/f.parquet")
     'p/f.parquet'
@@ -107,7 +106,7 @@ def relative_path(root_url: str, text: str) -> str:
 
 def _comparable(url: str) -> Location:
     scheme, authority, path = parse_location(url)
-    path = re.sub("/+", "/", path)  # Hadoop takes `a//b` and `a/b` for the same
+    path = re.sub("/+", "/", path)  # Hadoop treats `a//b` and `a/b` as the same path
     if scheme == "file" and authority == "localhost":
         authority = ""
     if _SAME_STORE.get(scheme, scheme) == "az":

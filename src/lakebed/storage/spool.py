@@ -1,4 +1,4 @@
-"""Bytes whose length must be known before they can be written where they belong."""
+"""A buffer for bytes whose length must be known before they can be written to their destination."""
 
 import tempfile
 from collections.abc import Iterator
@@ -11,10 +11,10 @@ _CHUNK_BYTES = 1024 * 1024
 
 
 class Spool(NewObject):
-    """A write stream into memory, and beyond `memory_bytes` into a temporary file of this machine.
+    """A write stream into memory, and beyond `memory_bytes` into a temporary file.
 
-    After `close` its bytes can be read, until `release`. The file has no name, so that nothing
-    stays of it when the process dies.
+    After `close` its bytes can be read, until `release`. The file has no name, so that nothing is
+    left of it if the process dies.
     """
 
     def __init__(self, name: str, memory_bytes: int = MEMORY_BYTES) -> None:
@@ -45,7 +45,7 @@ class Spool(NewObject):
             raise self._failure(error) from error
 
     def release(self) -> None:
-        """Release memory and file."""
+        """Release the memory and the file."""
         self._file.close()
 
     def _failure(self, error: OSError) -> UnavailableError:

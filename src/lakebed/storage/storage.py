@@ -1,4 +1,4 @@
-"""The one interface to bytes, over local disk, memory and object stores."""
+"""The storage interface, implemented for local disk, memory and object stores."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One object: its path below the root, its size, the tag of its present content, its age.
+    """One object: its path below the root, its size, its tag (content version) and its age.
 
     A listing leaves tag and time empty, because on some stores they cost a read of the object.
     """
@@ -21,15 +21,15 @@ class Entry:
     modified_ms: int = 0
 
 
-# Here and not in the class, where `list` is the method.
+# Not in the class, where `list` is the method.
 Names: TypeAlias = tuple[list[str], list[Entry]]
 
 
 class WriteStream(Protocol):
-    """A new object that is not visible before `close`, and of which `abort` leaves nothing.
+    """A new object that becomes visible on `close`; `abort` leaves nothing of it.
 
     As a context manager it closes on success and aborts on an exception; one that is
-    forgotten aborts too. It is a binary file for pyarrow (`write`, `tell`, `closed`,
+    garbage-collected aborts too. It is a binary file for pyarrow (`write`, `tell`, `closed`,
     `flush`). A `close` or `write` that fails has aborted.
     """
 
@@ -47,7 +47,7 @@ class WriteStream(Protocol):
         ...
 
     def flush(self) -> None:
-        """Do nothing: bytes become durable and visible at `close` only."""
+        """Do nothing: bytes become durable and visible on `close` only."""
         ...
 
     def close(self) -> None:
@@ -55,7 +55,7 @@ class WriteStream(Protocol):
         ...
 
     def abort(self) -> None:
-        """Drop everything written. After `close` this does nothing."""
+        """Discard everything written. After `close` this does nothing."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -69,20 +69,20 @@ class WriteStream(Protocol):
 
 
 class Storage(Protocol):
-    """Objects below one root. A path is relative, with `/`, and never leaves the root.
+    """Objects below one root. A path is relative, uses `/`, and never leaves the root.
 
-    Every method refuses a path that leaves the root (`InvalidError`) before it touches
-    anything. A missing object is `NotFoundError`. An outage is `UnavailableError`; a
-    right that is missing is `InvalidError`. A write that returned is durable.
+    Every method rejects a path that leaves the root (`InvalidError`) before it touches anything. A
+    missing object is `NotFoundError`, an outage `UnavailableError`, a missing permission
+    `InvalidError`. A write that returned is durable.
 
-    A tag names the present content of an object. `put`, `head` and `list` give the same
-    tag for the same object. Stores that take the tag from the content (S3) give equal
-    bytes equal tags: put a nonce into an object whose every version must differ.
+    A tag identifies the current content of an object: `put` and `head` return the same tag for the
+    same object. Stores that derive the tag from the content (S3) have equal tags for equal bytes:
+    put a nonce into an object whose versions must all differ.
     """
 
     @property
     def url(self) -> str:
-        """Name the root for people: `file:///...`, `memory://...`, `s3://bucket/prefix`."""
+        """Return the root as a URL for messages: `file:///...`, `memory://...`, `s3://bucket/prefix`."""
         ...
 
     def read(self, path: str) -> bytes:
@@ -90,66 +90,72 @@ class Storage(Protocol):
         ...
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """Read up to `length` bytes from `offset`; shorter only at the end of the object."""
+        """Read up to `length` bytes from `offset`; fewer only at the end of the object."""
         ...
 
     def head(self, path: str) -> Entry:
-        """Describe one object."""
+        """Return the entry of one object."""
         ...
 
     def list(self, prefix: str = "") -> Iterator[Entry]:
         """Yield every object below the folder `prefix`, at any depth, sorted by path.
 
-        A folder that does not exist is empty. Objects that are still being written
-        (an open WriteStream, a put under way) are never listed.
+        A folder that does not exist is empty. Objects that are still being written (an open
+        WriteStream, a put in progress) are never listed.
         """
         ...
 
     def list_names(self, prefix: str = "") -> Names:
-        """Return the names of sub-folders and the objects directly in the folder `prefix`, sorted.
+        """Return the sub-folders and the objects directly in the folder `prefix`, sorted by name.
 
-        On a disk a sub-folder that holds no object may be named too.
+        On local disk, sub-folders without objects may be included.
         """
         ...
 
     def names(self, prefix: str = "") -> Sequence[str]:
         """Return the names of the objects directly in the folder `prefix`, in any order.
 
-        The cheapest listing there is: a timeline of thousands of instants is opened by it.
+        The cheapest listing: it opens a timeline of thousands of instants.
         """
         ...
 
     def put(self, path: str, data: bytes) -> str:
-        """Write a whole object, replacing what is there, atomically; give its tag."""
+        """Write a whole object atomically, replacing any existing one; return its tag."""
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> str:
-        """Write a whole object unless it exists (`ExistsError`); one of many racers wins."""
+        """Write a whole object unless it exists (`ExistsError`).
+
+        One of several concurrent calls wins.
+        """
         ...
 
     def put_if_unchanged(self, path: str, data: bytes, etag: str) -> str:
-        """Replace an object that still has `etag` (else `ChangedError`, also when it is gone)."""
+        """Replace an object if its tag is still `etag`.
+
+        Otherwise, or if it is gone, raise ChangedError.
+        """
         ...
 
     def delete(self, path: str) -> None:
-        """Delete an object; one that is not there is no error."""
+        """Delete an object; a missing object is not an error."""
         ...
 
     def make_folder(self, path: str) -> None:
-        """Make a folder exist where the store has folders; elsewhere there is nothing to do."""
+        """Create a folder, if the store has folders."""
         ...
 
     def open_write(self, path: str, *, durable: bool = True) -> WriteStream:
-        """Start a new object; it replaces what is there when it is closed.
+        """Start a new object; on close it replaces any existing one.
 
-        One that is not `durable` may be lost in a power cut: for temporary files.
+        One that is not `durable` may be lost in a power failure: for temporary files.
         """
         ...
 
     def open_read(self, path: str) -> pa.NativeFile:
-        """Open an object for random reads, for pyarrow's readers."""
+        """Open an object for random reads by pyarrow."""
         ...
 
     def local_path(self, path: str) -> str | None:
-        """Return the path that the operating system knows, or None where there is none."""
+        """Return the path in the operating system, or None if there is none."""
         ...

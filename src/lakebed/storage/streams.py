@@ -1,4 +1,4 @@
-"""What the write streams of all stores have in common."""
+"""What the write streams of all stores share."""
 
 from abc import ABC, abstractmethod
 from types import TracebackType
@@ -10,10 +10,10 @@ from lakebed.errors import InvalidError, LakebedError
 
 
 class NewObject(ABC):
-    """A write stream that is open, and then either published or dropped, once.
+    """A write stream that is published or dropped exactly once.
 
-    Sub-classes say how. A failure to append drops the object; a failure to publish is
-    theirs to clean up.
+    Subclasses implement both. A failure to append drops the object; after a failure to publish the
+    subclass cleans up.
     """
 
     def __init__(self, name: str) -> None:
@@ -53,7 +53,7 @@ class NewObject(ABC):
         return self._size
 
     def flush(self) -> None:  # noqa: B027 - nothing to do in any store
-        """Do nothing: bytes become durable and visible at `close` only."""
+        """Do nothing: bytes become durable and visible on `close` only."""
 
     def close(self) -> None:
         """Make the object visible, whole and durable. Closing twice does nothing."""
@@ -62,7 +62,7 @@ class NewObject(ABC):
             self._publish()
 
     def abort(self) -> None:
-        """Drop everything written. After `close` this does nothing."""
+        """Discard everything written. After `close` this does nothing."""
         if self._open:
             self._open = False
             self._drop()

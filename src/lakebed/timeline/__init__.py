@@ -1,4 +1,4 @@
-"""Instants on storage: the active timeline, the archived one, and new instants.
+"""Instants on storage: the active timeline, the archived timeline, and state transitions.
 
 Owns the folder `.hoodie/timeline`. Must not know file groups, schemas or merging.
 """

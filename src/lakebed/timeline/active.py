@@ -1,8 +1,8 @@
-"""The active timeline on storage: load it, and move instants from state to state.
+"""The active timeline on storage: loading it, and moving instants from state to state.
 
-Every change is one small object that appears whole or not at all, and none is ever
-replaced. The completed file is the commit: before it readers see nothing of an instant,
-after it everything.
+Every change is one small object that appears whole or not at all, and none is ever replaced. The
+completed file is the commit: before it exists readers see nothing of an instant, afterwards all of
+it.
 """
 
 from collections.abc import Sequence
@@ -31,15 +31,15 @@ _MAX_LISTINGS: Final = 100
 def load_timeline(storage: Storage, folder: str = TIMELINE_FOLDER) -> Timeline:
     """Load all instants by listing the folder; no file is opened.
 
-    A listing comes in pages and is no snapshot. Names begin with the requested time, so it can show
-    a commit and miss one that was completed before it but requested earlier: on a page that had
-    been read by then. A reader of changes would never come back to that one. Therefore the folder
-    is listed twice. If both listings agree, nothing was missed. If not, what was completed up to
-    the last completion in the first listing is all in the second, and counts; what came later
-    is still pending.
+    A listing comes in pages and is not a snapshot. Names begin with the requested time, so it can
+    show a commit and miss one that completed earlier but was requested before it, on a page that
+    had already been read. A reader of changes would never return to that one. Therefore the folder
+    is listed twice. If both listings agree, nothing was missed. If not, everything completed up to
+    the last completion in the first listing is in the second, and counts; what completed later is
+    treated as pending.
 
-    While instants are archived a listing may also show one and miss a later one. They go oldest
-    first, so if the oldest commit is still there nothing was missed.
+    While instants are being archived, a listing may also show one and miss a later one. They are
+    archived oldest first, so if the oldest commit is still there, nothing was missed.
     """
     layout = layout_of(folder)
     names = storage.names(folder)
@@ -47,7 +47,7 @@ def load_timeline(storage: Storage, folder: str = TIMELINE_FOLDER) -> Timeline:
         before, names = names, storage.names(folder)
         if set(before) == set(names):
             return Timeline.parse(names, layout)
-        # The names of layout 1 do not tell when an instant was completed.
+        # In layout 1 the names do not hold the completion time.
         if layout == LAYOUT_1:
             continue
         horizon = Timeline.parse(before, layout).last_completion
@@ -73,10 +73,10 @@ def _is_there(storage: Storage, folder: str, commits: Sequence[TimelineInstant])
 class ActiveTimeline:
     """The instants in `folder` of a table (`hoodie.timeline.path` below `.hoodie`).
 
-    A timeline of layout 1, which lies in `.hoodie` itself, is only read.
+    A timeline of layout 1, which is in `.hoodie` itself, is read-only.
 
-    Writers call `create_requested`, `transition_to_inflight` and `complete` in this order.
-    A step that another writer has undone or taken already is a ConflictError.
+    Writers call `create_requested`, `transition_to_inflight` and `complete` in this order. A step
+    that another writer has undone or already taken raises ConflictError.
     """
 
     storage: Storage
@@ -87,16 +87,16 @@ class ActiveTimeline:
         return load_timeline(self.storage, self.folder)
 
     def read(self, instant: TimelineInstant, state: State | None = None) -> bytes:
-        """Read the file of `state`, by default the newest; NotFoundError if it has none.
+        """Read the file of `state`, by default the newest; raise NotFoundError if there is none.
 
-        `State.REQUESTED` holds the plan of a table service, also after it completed.
+        `State.REQUESTED` holds the plan of a table service, even after it completed.
         """
         return self.storage.read(self._path(instant.name_of(state or instant.state)))
 
     def create_requested(
         self, action: Action, requested: Instant, content: bytes = b""
     ) -> TimelineInstant:
-        """Begin an instant; ExistsError if there is one of this action and time."""
+        """Create a requested instant; raise ExistsError if there is one of this action and time."""
         if action is Action.SAVEPOINT:
             raise InvalidError(f"savepoint {requested}: begins in flight, it has no requested file")
         return self._create_pending(action, requested, State.REQUESTED, content)
@@ -104,8 +104,8 @@ class ActiveTimeline:
     def transition_to_inflight(
         self, action: Action, requested: Instant, content: bytes = b""
     ) -> TimelineInstant:
-        """Mark a requested instant as under way; ConflictError if it was rolled back."""
-        # A savepoint has no plan to request.
+        """Mark a requested instant as in flight; raise ConflictError if it was rolled back."""
+        # A savepoint has no plan, so no requested file.
         if action is not Action.SAVEPOINT:
             path = self._path(InstantName(requested, action, State.REQUESTED))
             try:
@@ -119,11 +119,11 @@ class ActiveTimeline:
     def complete(
         self, action: Action, requested: Instant, completion: Instant, content: bytes
     ) -> TimelineInstant:
-        """Commit: make a pending instant completed, under its completed word.
+        """Commit: complete a pending instant, under the completed name of its action.
 
-        ExistsError if it was completed by another, ConflictError if it was rolled back.
-        Completed files carry their time in the name, so two writers that complete one
-        instant at the same moment with two times do not collide: hold the table's lock.
+        Raises ExistsError if another process completed it, ConflictError if it was rolled back.
+        Completed files have the completion time in their name, so two writers that complete one
+        instant at different times do not collide: hold the table's lock.
         """
         self._check_written()
         if completion <= requested:
@@ -142,10 +142,10 @@ class ActiveTimeline:
         return TimelineInstant(requested, action.completed, State.COMPLETED, completion, action)
 
     def delete_pending(self, action: Action, requested: Instant) -> None:
-        """Remove the in-flight, then the requested file, as a rollback does last.
+        """Remove the in-flight file, then the requested file, as the last step of a rollback.
 
-        In this order a crash in between leaves a requested instant, which is rolled back
-        again. Files that are not there are no error.
+        In this order a crash in between leaves a requested instant, which is rolled back again.
+        Missing files are not an error.
         """
         self._check_written()
         for state in (State.INFLIGHT, State.REQUESTED):
@@ -159,7 +159,7 @@ class ActiveTimeline:
         return TimelineInstant(requested, action, state, None, action)
 
     def _check_written(self) -> None:
-        """Reject changes of a timeline of layout 1: its completed files have other names."""
+        """Raise UnsupportedError for a timeline of layout 1: its completed files have other names."""
         if layout_of(self.folder) == LAYOUT_1:
             raise UnsupportedError(
                 f"timeline {self.folder}: want layout 2 to write, found layout 1 (table version 6), "

@@ -1,14 +1,14 @@
-"""Write the archived timeline: a log-structured tree of Parquet files under a manifest.
+"""Writes the archived timeline: an LSM tree of Parquet files with a manifest.
 
     <min>_<max>_0.parquet       each archiving adds a file of level 0
-    <min>_<max>_<n+1>.parquet   enough files of level n are merged into one of the next
-    manifest_<n>                the files that count; a new one for each change
+    <min>_<max>_<n+1>.parquet   files of level n are merged into one of the next level
+    manifest_<n>                the current files; a new manifest for each change
     _version_                   the number of the current manifest
 
-`archived` reads it and says what is in the files. Every change is a new file, then a new
-manifest, then `_version_`: whoever dies in between leaves files that are never read and the next
-change replaces or removes. Agrees with Hudi's LSMTimelineWriter. All functions want the
-table's lock to be held.
+`archived` reads it and documents the content of the files. Every change is a new file, then a new
+manifest, then `_version_`: a process that dies in between leaves files that are never read, and
+that the next change replaces or removes. Agrees with Hudi's LSMTimelineWriter. The caller of every
+function must hold the table's lock.
 """
 
 import json
@@ -36,10 +36,10 @@ from lakebed.timeline.archived import (
 )
 
 MERGE_FILES: Final = 10
-"""`hoodie.timeline.compaction.batch.size` unless given: that many files of a level become one."""
+"""Default of `hoodie.timeline.compaction.batch.size`: how many files of a level are merged."""
 
 KEPT_MANIFESTS: Final = 3
-"""How many manifests stay, besides one for each merge of the same archiving."""
+"""How many manifests are kept, besides one for each merge of the same archiving."""
 
 _MAX_MERGED_BYTES: Final = 1000 << 20
 _ROW_GROUP_ROWS: Final = 256
@@ -83,9 +83,9 @@ def append_archived(
     rows: Iterable[ArchivedInstant],
     folder: str = HISTORY_FOLDER,
 ) -> str:
-    """Add instants to the archive; give the name of their file.
+    """Add instants to the archive; return the name of their file.
 
-    `rows` are by requested time, from `first` to `last`; they are written as they come.
+    `rows` are ordered by requested time, from `first` to `last`, and are written as they come.
     """
     name = f"{first}_{last}_0.parquet"
     held = read_manifest(storage, folder)
@@ -99,9 +99,9 @@ def append_archived(
 def merge_levels(
     storage: Storage, folder: str = HISTORY_FOLDER, merge_files: int = MERGE_FILES
 ) -> int:
-    """Merge the oldest `merge_files` files of each level that has so many; give how often.
+    """Merge the oldest `merge_files` files of each level that has that many; return the merges.
 
-    A level is looked at only if the one below it was merged.
+    A level is only considered if the one below it was merged.
     """
     merged = 0
     while (chosen := _choose(read_manifest(storage, folder), merged, merge_files)) is not None:
@@ -120,13 +120,13 @@ def merge_levels(
 def clean_archive(
     storage: Storage, folder: str = HISTORY_FOLDER, keep: int = KEPT_MANIFESTS
 ) -> int:
-    """Delete all but the newest `keep` manifests, and the files that those do not name.
+    """Delete all but the newest `keep` manifests, and the files that they do not refer to.
 
-    Readers that took an older manifest a moment ago find its files for a few changes more.
-    Gives the number of objects deleted.
+    Readers that have just read an older manifest still find its files for a few changes. Returns
+    the number of objects deleted.
     """
     current = read_version(storage, folder)
-    # One that is newer than the current was left by a writer that died; the next replaces it.
+    # One newer than the current was left by a writer that died; the next writer replaces it.
     numbers = sorted(
         (n for n in list_manifests(storage, folder) if n <= (current or 0)), reverse=True
     )
@@ -139,7 +139,7 @@ def clean_archive(
         for name in sorted(storage.names(folder))
         if parse_file_name(f"{folder}/{name}") is not None and name not in named
     ]
-    # Manifests first: one that stays must not name a file that is gone.
+    # Manifests first: a manifest that stays must not refer to a deleted file.
     for name in gone:
         storage.delete(f"{folder}/{name}")
     return len(gone)
@@ -148,7 +148,7 @@ def clean_archive(
 def _choose(
     held: list[ArchivedFile], level: int, merge_files: int
 ) -> tuple[list[ArchivedFile], list[ArchivedFile]] | None:
-    """Return all files and those of `level` to merge: the oldest, and not too much at once."""
+    """Return all files, and those of `level` to merge: the oldest, within a size limit."""
     files = sorted((f for f in held if f.level == level), key=lambda file: (file.first, file.last))
     if len(files) < max(merge_files, 2):
         return None
@@ -165,7 +165,7 @@ def _choose(
 
 
 def _publish(storage: Storage, folder: str, files: Sequence[ArchivedFile]) -> None:
-    """Make `files` the archive."""
+    """Make `files` the current files of the archive."""
     number = (read_version(storage, folder) or 0) + 1
     listed = [{"fileName": file.name, "fileLen": file.size_bytes} for file in files]
     storage.put(manifest_path(folder, number), json.dumps({"files": listed}, indent=2).encode())
@@ -190,7 +190,7 @@ def _write_file(
 
 
 def _batches(rows: Iterable[ArchivedInstant]) -> Iterator[pa.RecordBatch]:
-    """Put rows together to row groups of a bounded size."""
+    """Group rows into row groups of bounded size."""
     held: list[dict[str, object]] = []
     size_bytes = 0
     for row in rows:

@@ -1,13 +1,13 @@
-"""Read the archived timeline: instants that Hudi moved out of the active folder.
+"""Reads the archived timeline: instants that were moved out of the active timeline.
 
-    _version_                      the number of the current manifest, as text
+    _version_                      the number of the current manifest, as a string
     manifest_<n>                   {"files": [{"fileName": ..., "fileLen": ...}, ...]}
     <min>_<max>_<level>.parquet    one row per instant: instantTime, completionTime, action
-                                   (the completed word), metadata and plan (the bytes of the
+                                   (its completed name), metadata and plan (the bytes of the
                                    completed and requested file, or null), version (1)
 
-Agrees with Hudi's LSMTimeline and ArchivedTimelineLoaderV2. Only what the current manifest
-names counts: a crashed archiver leaves other files.
+Agrees with Hudi's LSMTimeline and ArchivedTimelineLoaderV2. Only files in the current manifest
+count: an archiver that crashed leaves others.
 """
 
 import heapq
@@ -43,7 +43,7 @@ _REQUESTED: Final = re.compile(r"[0-9]{1,32}")
 _TIMES: Final = ("instantTime", "completionTime", "action")
 _CONTENT: Final = ("metadata", "plan")
 ROW_VERSION: Final = 1
-"""The version of a row that we write, and the only one that we read."""
+"""The version of the rows that are written, and the only one that is read."""
 
 _BATCH_ROWS: Final = 256
 _BATCH_BYTES: Final = 16 << 20
@@ -51,7 +51,7 @@ _BATCH_BYTES: Final = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class ArchivedInstant:
-    """One archived instant; `metadata` and `plan` are None when absent or not asked for."""
+    """One archived instant; `metadata` and `plan` are None if absent or not requested."""
 
     requested: Instant
     completion: Instant
@@ -62,7 +62,7 @@ class ArchivedInstant:
 
 @dataclass(frozen=True, slots=True)
 class ArchivedFile:
-    """A file of archived instants: those that it holds are from `first` to `last`."""
+    """A file of archived instants, which range from `first` to `last`."""
 
     path: str
     first: Instant
@@ -72,12 +72,12 @@ class ArchivedFile:
 
     @property
     def name(self) -> str:
-        """Its name in the folder of the archive."""
+        """Return its name in the folder of the archive."""
         return self.path.rpartition("/")[2]
 
 
 def parse_file_name(path: str, size_bytes: int = 0) -> ArchivedFile | None:
-    """Return what a path of the archive's folder says of its file; None for any other file."""
+    """Parse a file name in the archive's folder; return None for any other file."""
     match = _FILE_NAME.fullmatch(path.rpartition("/")[2])
     if match is None:
         return None
@@ -93,9 +93,9 @@ def read_archived(
 ) -> Iterator[ArchivedInstant]:
     """Yield the archived instants with requested time >= `since`, oldest first.
 
-    `columns` are `metadata`, `plan`, both or none; with none only a few bytes per instant
-    are read. Files are opened when the order reaches them, and those that end before
-    `since` never. No archive at all is no instant.
+    `columns` are `metadata`, `plan`, both or none; with none only a few bytes per instant are read.
+    A file is opened when the order reaches it; files that end before `since` are not opened.
+    Without an archive there are no instants.
     """
     if unknown := set(columns) - set(_CONTENT):
         raise InvalidError(
@@ -112,7 +112,7 @@ def read_completions(
 ) -> dict[Instant, Instant]:
     """Map requested to completion time for the archived instants from `since` on.
 
-    For the log files of archived instants, whose file slice their completion time decides.
+    For the log files of archived instants, whose file slice depends on their completion time.
     """
     rows = read_archived(storage, folder, columns=(), since=since)
     return {row.requested: row.completion for row in rows if row.action in COMMIT_ACTIONS}
@@ -121,10 +121,10 @@ def read_completions(
 def find_archived(
     storage: Storage, requested: Instant, action: str, folder: str = HISTORY_FOLDER
 ) -> ArchivedInstant | None:
-    """Return one archived instant with its metadata; None if it is not in the archive.
+    """Return one archived instant with its metadata, or None if it is not in the archive.
 
-    For who has seen an instant on the active timeline just before it was archived: the
-    metadata is what its file held.
+    For a caller that saw an instant on the active timeline just before it was archived: the
+    metadata is the content of its file.
     """
     for instant in read_archived(storage, folder, since=requested):
         if instant.requested > requested:
@@ -148,7 +148,7 @@ def merge_rows(
 
 
 def _is_repeated(one: ArchivedInstant, other: ArchivedInstant) -> bool:
-    """Return whether both rows are one instant, or raise CorruptError where they disagree."""
+    """Return whether both rows are the same instant; raise CorruptError if they disagree."""
     if (one.requested, one.action) != (other.requested, other.action):
         return False
     if one.completion != other.completion:
@@ -179,9 +179,9 @@ def _merge_files(
 
 
 def read_manifest(storage: Storage, folder: str = HISTORY_FOLDER) -> list[ArchivedFile]:
-    """Read the current manifest and check each file that it names against the listing.
+    """Read the current manifest and check each of its files against the listing.
 
-    No archive at all is no file.
+    Without an archive there are no files.
     """
     number = read_version(storage, folder)
     if number is None:
@@ -191,7 +191,7 @@ def read_manifest(storage: Storage, folder: str = HISTORY_FOLDER) -> list[Archiv
         names = read_file_names(storage, folder, number)
     except NotFoundError as error:
         raise CorruptError(f"manifest {path}: want the file that {VERSION_FILE} names") from error
-    # After the manifest, so that a file which it names is there to be listed.
+    # After the manifest, so that its files can be expected in the listing.
     sizes = {entry.path.rpartition("/")[2]: entry.size for entry in storage.list_names(folder)[1]}
     files = []
     for name, size_bytes in names:
@@ -206,7 +206,7 @@ def read_manifest(storage: Storage, folder: str = HISTORY_FOLDER) -> list[Archiv
 
 
 def read_version(storage: Storage, folder: str = HISTORY_FOLDER) -> int | None:
-    """Return the current manifest's number, or None where nothing was archived."""
+    """Return the current manifest's number, or None if nothing was archived."""
     path = f"{folder}/{VERSION_FILE}"
     try:
         text = storage.read_range(path, 0, 32)
@@ -221,18 +221,18 @@ def read_version(storage: Storage, folder: str = HISTORY_FOLDER) -> int | None:
 
 
 def list_manifests(storage: Storage, folder: str = HISTORY_FOLDER) -> list[int]:
-    """Return the numbers of all manifests that there are, in any order."""
+    """Return the numbers of all existing manifests, in any order."""
     matches = map(_MANIFEST_NAME.fullmatch, storage.names(folder))
     return [int(match[1]) for match in matches if match]
 
 
 def manifest_path(folder: str, number: int) -> str:
-    """Return where the manifest of a number is."""
+    """Return the path of the manifest with a number."""
     return f"{folder}/manifest_{number}"
 
 
 def read_file_names(storage: Storage, folder: str, number: int) -> list[tuple[str, int]]:
-    """Return name and length of each file that a manifest names; that it is there is not promised."""
+    """Return name and length of each file in a manifest; the files may no longer exist."""
     path = manifest_path(folder, number)
     return _parse_manifest(path, storage.read(path))
 
@@ -265,7 +265,7 @@ def _read_file(
             pq.ParquetFile(source, pre_buffer=False) as parquet,
         ):
             _check_schema(file, parquet.schema_arrow, content)
-            # Elsewhere each page would cost a request.
+            # On other storages each page would cost a request.
             if storage.local_path(file.path) is not None:
                 check_pages(
                     lambda at, length: source.read_at(length, at),
@@ -278,7 +278,7 @@ def _read_file(
                 found += batch.num_rows
                 yield from _parse_rows(file, batch, content)
             _check_rows(file.path, found, parquet.metadata)
-    # pyarrow tells of bad pages, footers and text by its own errors, OSError or ValueError.
+    # pyarrow reports bad pages, footers and text by its own errors, OSError or ValueError.
     except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptError(f"archived {file.path}: want Parquet of Hudi, got {error}") from error
     except NotFoundError as error:
@@ -286,7 +286,7 @@ def _read_file(
 
 
 def _check_rows(path: str, found: int, metadata: pq.FileMetaData) -> None:
-    """Raise CorruptError unless all rows came: pyarrow passes over pages of a type it does not know."""
+    """Raise CorruptError if rows are missing: pyarrow skips pages of a type it does not know."""
     if found != metadata.num_rows:
         raise CorruptError(
             f"archived {path}: want {metadata.num_rows} rows, as its footer says, found {found}: "
@@ -295,7 +295,7 @@ def _check_rows(path: str, found: int, metadata: pq.FileMetaData) -> None:
 
 
 def _check_schema(file: ArchivedFile, schema: pa.Schema, content: list[str]) -> None:
-    """Reject a file whose columns are not those of a HoodieLSMTimelineInstant."""
+    """Raise an error if the columns are not those of a HoodieLSMTimelineInstant."""
     wanted = {
         **dict.fromkeys(_TIMES, pa.string()),
         **dict.fromkeys(content, pa.binary()),
@@ -308,7 +308,7 @@ def _check_schema(file: ArchivedFile, schema: pa.Schema, content: list[str]) -> 
 
 
 def _sorted_batches(parquet: pq.ParquetFile, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """Yield batches by requested time, as a stream where the file is sorted (Hudi's are)."""
+    """Yield batches by requested time, as a stream if the file is sorted (Hudi's are)."""
     requested = parquet.read(["instantTime"]).column(0)
     texts = cast("list[str]", requested.drop_null().to_pylist())
     if all(one <= other for one, other in pairwise(texts)):
@@ -319,7 +319,7 @@ def _sorted_batches(parquet: pq.ParquetFile, columns: list[str]) -> Iterator[pa.
 
 
 def _batch_rows(metadata: pq.FileMetaData) -> int:
-    """Return how many rows to hold at a time: the metadata of a commit may have megabytes."""
+    """Return how many rows to hold at a time: the metadata of a commit may be megabytes."""
     groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
     size_bytes = max(1, sum(int(group.total_byte_size) for group in groups))
     return max(1, min(_BATCH_ROWS, _BATCH_BYTES * int(metadata.num_rows) // size_bytes))
@@ -340,7 +340,7 @@ def _parse_rows(
                 f"archived {file.path}: want instant, completion time and action, "
                 f"got {requested!r}, {completion!r} and {action!r}"
             )
-        # Skipping and merging files trust their names.
+        # Skipping and merging files rely on their names.
         if not file.first <= requested <= file.last:
             raise CorruptError(
                 f"archived {file.path}: want instants in the range of its name, got {requested}"

@@ -1,8 +1,8 @@
-"""Which layout a timeline has: its place says it.
+"""The layout of a timeline, which follows from its location.
 
 Layout 1 (table versions up to 6) keeps its instants in `.hoodie` itself, whatever
-`hoodie.timeline.path` says; layout 2 in a folder below it. Table properties that would make
-the two look alike are refused where they are read.
+`hoodie.timeline.path` is; layout 2 in a folder below it. Table properties that would make the two
+indistinguishable are rejected when they are read.
 """
 
 import re
@@ -28,7 +28,7 @@ def layout_of(folder: str) -> int:
 def has_archive(storage: Storage, folder: str) -> bool:
     """Return whether instants of a timeline of layout 1 were archived in `folder`.
 
-    They lie in inline logs, `.commits_.archive.<n>_<token>`, which nobody needs who reads a
-    table: nothing that they say changes a snapshot.
+    They are in inline logs, `.commits_.archive.<n>_<token>`, which a reader does not need: they do
+    not affect a snapshot.
     """
     return any(_ARCHIVE_NAME.fullmatch(name) for name in storage.names(folder))

@@ -1,8 +1,8 @@
-"""The timeline as a value: which instants there are, how far each is, which count.
+"""The timeline as a value: the instants, their states, and which of them count.
 
-An instant has up to three files (requested, in flight, completed) that stay side by side;
-here they are one TimelineInstant in the state of its newest file. A savepoint carries the
-time of the commit that it keeps, so it is an instant of its own beside that commit.
+An instant has up to three files (requested, in flight, completed) that exist side by side; here
+they are one TimelineInstant in the state of its newest file. A savepoint has the time of the commit
+that it keeps, so it is a separate instant beside that commit.
 """
 
 from collections.abc import Iterable
@@ -14,22 +14,22 @@ from lakebed.format.names.instant_name import LAYOUT_1, LAYOUT_2, Action, Instan
 from lakebed.model.instant import Instant
 
 COMMIT_ACTIONS: Final = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
-"""The completed words of actions that write data."""
+"""The completed names of actions that write data."""
 
 WRITE_ACTIONS: Final = COMMIT_ACTIONS | {
     Action.COMPACTION,
     Action.LOGCOMPACTION,
     Action.CLUSTERING,
 }
-"""All words of actions that write data, in any state (Hudi's write timeline)."""
+"""All names of actions that write data, in any state (Hudi's write timeline)."""
 
 _REPEATABLE: Final = frozenset({Action.CLEAN, Action.ROLLBACK, Action.RESTORE})
-"""Actions that two engines may both carry out: what they do can be done twice."""
+"""Actions that two engines may both execute: executing them twice is harmless."""
 
 _Parsed: TypeAlias = tuple[Instant, Action, State, Instant | None]
 """The fields of an InstantName."""
 
-# Looking a member up on its enum costs more than the rest of a comparison.
+# Accessing a member of the enum costs more than the rest of a comparison.
 _SAVEPOINT: Final = Action.SAVEPOINT
 _REQUESTED: Final = State.REQUESTED
 _COMPLETED: Final = State.COMPLETED
@@ -46,7 +46,7 @@ _COMPLETED_SUFFIXES: Final = {f".{action}": action for action in {a.completed fo
 class TimelineInstant:
     """One instant in the state of its newest file.
 
-    `action` is the word of that file; `plan_action` that of its requested and in-flight
+    `action` is the name in that file; `plan_action` is the name in its requested and in-flight
     files, which differs once a compaction, log compaction or clustering has completed.
     """
 
@@ -64,11 +64,11 @@ class TimelineInstant:
 
     @property
     def file_name(self) -> str:
-        """The name of its newest file."""
+        """Return the name of its newest file."""
         return self.name_of(self.state).encode()
 
     def name_of(self, state: State) -> InstantName:
-        """Name this instant's file of `state`; that it exists is not promised."""
+        """Return the name of this instant's file of `state`, which may not exist."""
         if state is State.COMPLETED:
             action, completion = self.action.completed, self.completion
             return InstantName(self.requested, action, state, completion, self.layout)
@@ -79,8 +79,8 @@ class TimelineInstant:
 class Timeline:
     """All instants of the active timeline, by requested time.
 
-    With `until`, the timeline as of that instant: commits with a greater requested time
-    do not count. What is pending now stays pending, for it shapes file slices.
+    With `until`, the timeline as of that instant: commits with a greater requested time do not
+    count. Pending instants stay pending, because they shape file slices.
     """
 
     instants: tuple[TimelineInstant, ...] = ()
@@ -88,10 +88,10 @@ class Timeline:
     commits: tuple[TimelineInstant, ...] = field(init=False, repr=False, compare=False)
     """The completed commits, deltacommits and replacecommits that count."""
     first_active: Instant | None = field(init=False, repr=False, compare=False)
-    """Where the active timeline begins: writes with a smaller instant were archived.
+    """The start of the active timeline: writes with a smaller instant were archived.
 
-    The smallest instant of a write in any state. A savepointed commit stays behind when
-    the instants after it are archived, so it begins nothing unless it is all there is.
+    The smallest instant of a write in any state. A savepointed commit stays when the instants after
+    it are archived, so it is not the start unless there is nothing else.
     """
     _completed: dict[Instant, TimelineInstant] = field(init=False, repr=False, compare=False)
 
@@ -112,13 +112,12 @@ class Timeline:
     def parse(
         cls, names: Iterable[str], layout: int = LAYOUT_2, *, completed_by: Instant | None = None
     ) -> Self:
-        """Join the files of each instant, given by name alone and in any order.
+        """Combine the files of each instant, given by name only and in any order.
 
-        With `completed_by`, what was completed after that time is still pending.
-
-        Names that are no instants (`InstantName.parse` gives None) are left out. Two files
-        that contradict each other are CorruptError with both names. Of a clean that two
-        completed the first counts.
+        With `completed_by`, instants completed after that time are treated as pending. Names that
+        are not instants (`InstantName.parse` returns None) are ignored. Two files that contradict
+        each other raise CorruptError with both names. If a clean was completed twice, the first one
+        counts.
         """
         pending: dict[str, _Parsed] = {}
         completed: dict[str, _Parsed] = {}
@@ -141,18 +140,18 @@ class Timeline:
         return cls(tuple([_join(pending.get(key), completed.get(key), layout) for key in keys]))
 
     def completed(self, requested: Instant) -> TimelineInstant | None:
-        """Return the completed commit of `requested`, None where there is none that counts."""
+        """Return the completed commit of `requested`, or None if there is none that counts."""
         return self._completed.get(requested) if self._is_seen(requested) else None
 
     def find(self, requested: Instant, plan_action: Action) -> TimelineInstant | None:
-        """Return the instant of `requested` that was planned as `plan_action`, in any state."""
+        """Return the instant of `requested` whose plan has the action `plan_action`, in any state."""
         for instant in self.instants:
             if instant.requested == requested and instant.plan_action is plan_action:
                 return instant
         return None
 
     def pending(self, *actions: Action) -> tuple[TimelineInstant, ...]:
-        """Return the instants that are not completed, of `actions` or of any."""
+        """Return the pending instants, of `actions` or of any action."""
         return tuple(
             instant
             for instant in self.instants
@@ -166,8 +165,8 @@ class Timeline:
     def is_archived(self, instant: Instant) -> bool:
         """Return whether a write of `instant` has left the active timeline, and so is committed.
 
-        Readers take that from the order alone, without the archive: an instant is archived
-        only when it and all before it are completed, and what was rolled back has no files.
+        Readers infer this from the order alone, without the archive: an instant is archived only
+        when it and all before it are completed, and instants that were rolled back have no files.
         """
         return (
             self.first_active is not None
@@ -176,14 +175,14 @@ class Timeline:
         )
 
     def is_committed(self, instant: Instant) -> bool:
-        """Return whether a data file whose name carries `instant` counts."""
+        """Return whether a data file with `instant` in its name is committed."""
         return self._is_seen(instant) and (instant in self._completed or self.is_archived(instant))
 
     def completion_of(self, instant: Instant) -> Instant | None:
         """Return the completion time of a commit on the active timeline.
 
-        None for one that is pending, past `until` or unknown, and for one that is archived:
-        only the archive knows that (`archived.read_completions`).
+        None for one that is pending, after `until` or unknown, and for one that is archived: only
+        the archive has that (`archived.read_completions`).
         """
         commit = self.completed(instant)
         return None if commit is None else commit.completion
@@ -198,18 +197,18 @@ class Timeline:
 
     @property
     def last_completion(self) -> Instant:
-        """The greatest completion time of any instant; empty if none is completed."""
+        """Return the greatest completion time of any instant; empty if none is completed."""
         return max((instant.completion or "" for instant in self.instants), default="")
 
     @property
     def last_instant(self) -> Instant | None:
-        """The greatest requested or completion time of any instant in any state.
+        """Return the greatest requested or completion time of any instant in any state.
 
-        A new instant must be greater, pending ones of others included: theirs are taken.
+        A new instant must be greater than this, which includes pending instants of other writers.
         """
         times = [instant.requested for instant in self.instants]
         times += [instant.completion for instant in self.instants if instant.completion]
-        # 14 digits stand for the end of their second.
+        # 14 digits mean the end of their second.
         return max(times, key=lambda time: time.ljust(17, "9"), default=None)
 
 
@@ -222,10 +221,10 @@ def _first_active(instants: tuple[TimelineInstant, ...]) -> Instant | None:
 
 
 def _parse_name(name: str) -> _Parsed | None:
-    """Parse a name as `InstantName.parse` does, only faster for instants of 17 digits.
+    """Parse a name as `InstantName.parse` does, but faster for instants of 17 digits.
 
-    Every open of a table parses thousands of names; as InstantNames they would take
-    longer than listing the folder.
+    Every open of a table parses thousands of names; creating InstantNames would take longer than
+    listing the folder.
     """
     requested, suffix = name[:17], name[17:]
     if requested.isdecimal() and requested.isascii():
@@ -238,7 +237,7 @@ def _parse_name(name: str) -> _Parsed | None:
 
 
 def _parse_name_1(name: str) -> _Parsed | None:
-    """Do the same for a name of layout 1."""
+    """Parse a name of layout 1 in the same way."""
     requested, suffix = name[:17], name[17:]
     if requested.isdecimal() and requested.isascii():
         if (known := _PENDING_SUFFIXES.get(suffix)) is not None:
@@ -253,10 +252,10 @@ def _fields(name: InstantName | None) -> _Parsed | None:
 
 
 def _first_of(one: _Parsed, other: _Parsed, layout: int) -> _Parsed:
-    """Return the service that was completed first, of two of one instant.
+    """Return the service that was completed first, of two with the same instant.
 
-    Two processes that carried out one plan of these have deleted the same files and say the same.
-    Any other two files that differ contradict each other.
+    Two processes that executed one such plan have deleted the same files and recorded the same. Any
+    other two files that differ contradict each other.
     """
     if one[1] is other[1] and one[1] in _REPEATABLE and one[3] and other[3]:
         return min(one, other, key=lambda parsed: parsed[3] or "")
@@ -264,7 +263,7 @@ def _first_of(one: _Parsed, other: _Parsed, layout: int) -> _Parsed:
 
 
 def _join(pending: _Parsed | None, completed: _Parsed | None, layout: int) -> TimelineInstant:
-    """Make one instant of its newest pending and its completed file."""
+    """Combine an instant's newest pending file and its completed file."""
     newest = completed or pending
     assert newest is not None, "a key comes from one of the two"
     plan_action = (pending or newest)[1]

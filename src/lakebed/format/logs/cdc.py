@@ -47,7 +47,10 @@ class LoggingMode(StrEnum):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a mode in upper or lower case, as Hudi does; raise UnsupportedError for any other."""
+        """Parse a mode in upper or lower case, as Hudi does.
+
+        Raise UnsupportedError for any other.
+        """
         try:
             return cls(text.strip().upper())
         except ValueError:

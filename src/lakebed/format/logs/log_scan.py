@@ -113,7 +113,10 @@ class _Window:
         return self.size
 
     def _holding(self, at: int, length: int, ahead: int) -> tuple[int, bytes]:
-        """Return a read that holds `length` bytes at `at`, and its offset; a new one reads `ahead`."""
+        """Return a read that holds `length` bytes at `at`, and its offset.
+
+        A new one reads `ahead`.
+        """
         for index, (start, data) in enumerate(self._reads):
             if start <= at and at + length <= start + len(data):
                 self._reads.append(self._reads.pop(index))

@@ -143,7 +143,10 @@ def parse_log_footer(metadata: Mapping[str, str], what: str) -> LogFooter | None
 
 
 def _json(metadata: Mapping[str, str], what: str) -> dict[str, str]:
-    """Return the entries of the JSON form; scalars become strings, as Jackson reads them for Hudi."""
+    """Return the entries of the JSON form.
+
+    Scalars become strings, as Jackson reads them for Hudi.
+    """
     text = metadata.get(FOOTER_JSON)
     if text is None:
         return {}

@@ -270,7 +270,10 @@ def _all_false(rows: int) -> pa.BooleanArray:
 
 
 def _last_comma_before_next_field(key: str, own: int) -> int | None:
-    """Return the position of the `,` that ends the value whose `:` is at `own`; None for the last value."""
+    """Return the position of the `,` that ends the value whose `:` is at `own`.
+
+    None for the last value.
+    """
     colon = key.find(":", own + 1)
     while colon >= 0:
         comma = key.rfind(",", own, colon)

@@ -99,7 +99,9 @@ class InstantName:
 
     @classmethod
     def parse(cls, name: str, layout: int = LAYOUT_2) -> Self | None:
-        """Parse `name`; return None for a file that is not an instant (hidden, `history`, temporary).
+        """Parse `name`.
+
+        Return None for a file that is not an instant (hidden, `history`, temporary).
 
         A name that starts like an instant but continues differently raises FileNameError: a
         timeline read without it could show rows that do not exist, or hide some.

@@ -118,7 +118,9 @@ def join_levels(levels: Sequence[pa.StringArray]) -> pa.StringArray:
 def parse_partition_path(
     path: str, fields: Sequence[str], style: PartitionStyle
 ) -> list[str | None]:
-    """Return the string of each field in a path, None for the default folder; the inverse of the above.
+    """Return the string of each field in a path, None for the default folder.
+
+    The inverse of the above.
 
     A single field owns the whole path, slashes included. Null and the empty string cannot be told
     apart. Raises CorruptError if the path does not match the fields.

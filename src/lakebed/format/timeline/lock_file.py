@@ -88,7 +88,10 @@ class DiskLockFile:
 
     @classmethod
     def parse(cls, data: bytes) -> Self | None:
-        """Parse the content of a lock file; return None for one that is not ours, such as Hudi's."""
+        """Parse the content of a lock file.
+
+        Return None for one that is not ours, such as Hudi's.
+        """
         try:
             found = json.loads(data)
             texts = [found[name] for name in ("writer", "owner", "process", "guard")]

@@ -174,7 +174,10 @@ class _Stream:
         self._state[kernel.REACH] = self._length - self._base
 
     def _take(self) -> tuple[int, Ints]:
-        """Decode the records of one batch from the buffer; return how that ended, and the entries."""
+        """Decode the records of one batch from the buffer.
+
+        Return how that ended, and the entries.
+        """
         state, program = self._state, self._program
         data = np.frombuffer(self._data, np.uint8)
         self._batch_at = int(state[kernel.AT])

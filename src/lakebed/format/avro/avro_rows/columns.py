@@ -38,7 +38,10 @@ class Builder:
         self._machine = machine
 
     def batch(self) -> pa.RecordBatch:
-        """Return the batch; raise BadEntryError for bytes that are not a valid string or decimal."""
+        """Return the batch.
+
+        Raise BadEntryError for bytes that are not a valid string or decimal.
+        """
         columns = [self._column(root) for root in self._program.roots]
         rows = int(self._counts[0])
         # Through a struct, which keeps the number of rows when there is no column.

@@ -112,7 +112,9 @@ def _gather(  # noqa: C901, PLR0912 - one function: numba caches no calls of oth
 def _decimals(  # noqa: C901 - one loop, as above
     data: Bytes, slots: Ints, valid: Bytes, words: Ints, limit_high: int, limit_low: int
 ) -> int:
-    """Set `words` to the low and high half of each number; return -1, or the first beyond the limit.
+    """Set `words` to the low and high half of each number.
+
+    Return -1, or the first beyond the limit.
 
     A limit is two halves as well. Bytes beyond the 16 of a number must repeat its sign.
     """
