@@ -1,4 +1,4 @@
-"""Table services: each decides in `plan.py`, on values alone, and acts in `execute.py`.
+"""Table services: each is planned in `plan.py`, on values alone, and carried out in `execute.py`.
 
-They meet Spark through the Executor only.
+They reach Spark only through the Executor.
 """

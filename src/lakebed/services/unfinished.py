@@ -1,4 +1,4 @@
-"""Finish what a dead process began: every other change waits for it."""
+"""Completes an interrupted rollback or restore: every other change waits for it."""
 
 from lakebed.commit.hold import hold_table
 from lakebed.services.restore.execute import finish_restore
@@ -7,10 +7,10 @@ from lakebed.write.pipeline import WriteTarget
 
 
 def finish_unfinished(target: WriteTarget) -> None:
-    """Finish restores and rollbacks that are half done.
+    """Complete interrupted restores and rollbacks.
 
-    Whoever is at one holds the lock all along, so what is found pending under the lock has
-    nobody any more.
+    A process that executes one holds the lock throughout, so one that is pending under the lock was
+    interrupted.
     """
     with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
         finish_restore(hold)

@@ -1,7 +1,6 @@
-"""What a table needs from time to time, done where it is due: inline after a write, or in a loop.
+"""Runs services that are due: inline after a write, or in a loop.
 
-A service that fails never takes back the write before it: what is due stays due, and whoever
-comes next does it.
+A service that fails never undoes the write before it: it stays due, and the next caller runs it.
 """
 
 import logging
@@ -36,17 +35,17 @@ _ARCHIVE = "hoodie.archive.automatic"
 
 
 class Done(Protocol):
-    """What a service did; its text is a sentence for people."""
+    """The result of a service; `str()` of it is a sentence."""
 
     def __str__(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """What a table does by itself after a write, by Hudi's option names.
+    """What a table does by itself after a write, with Hudi's option names.
 
-    As in Hudi, cleaning and archiving are on and compaction is off unless asked for. Cleaning is
-    looked at every few commits, since looking costs a listing.
+    As in Hudi, cleaning and archiving are on and compaction is off by default. Cleaning is
+    considered only every few commits, because it costs a listing.
     """
 
     compact: bool = False
@@ -58,7 +57,7 @@ class Upkeep:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Self:
-        """Take it from a table's properties."""
+        """Parse a table's properties."""
         return cls(
             _flag(properties, _COMPACT, default=False),
             _flag(properties, _SCHEDULE, default=False),
@@ -70,10 +69,10 @@ class Upkeep:
 
 
 def run_inline(target: WriteTarget) -> tuple[Done, ...]:
-    """Do what a table's properties want done after a write, if it is due; failures are logged.
+    """Run what a table's properties request after a write, if it is due; failures are logged.
 
-    Whatever it is that fails, properties and listings included: the write has happened, and an
-    error would say that it has not.
+    All failures, even of reading properties and listings: the write has happened, and an error
+    would suggest that it has not.
     """
     try:
         return _run(target, Upkeep.of(target.config.properties), _logged)
@@ -83,7 +82,7 @@ def run_inline(target: WriteTarget) -> tuple[Done, ...]:
 
 
 def run_due(target: WriteTarget) -> tuple[Done, ...]:
-    """Do everything that is due, compaction and plans that others left included."""
+    """Run everything that is due, including compaction and pending plans of other processes."""
     upkeep = Upkeep.of(target.config.properties)
     wanted = Upkeep(compact=True, mode=upkeep.mode, clean_every=1)
     return _run(target, wanted, _raised)
@@ -119,11 +118,11 @@ def _carry_out(target: WriteTarget, instant: TimelineInstant) -> Done | None:
     try:
         return execute_compaction(target, instant)
     except TakenError:
-        return None  # another process is at it
+        return None  # another process is executing it
     except LockedError:
         raise
     except ConflictError:
-        # Another process was faster, unless the plan is there still.
+        # Another process completed the plan, unless it is still pending.
         found = target.commits.active.load().find(instant.requested, instant.plan_action)
         if found is not None and not found.is_completed:
             raise
@@ -134,7 +133,7 @@ def _logged(what: str, act: Callable[[], Done | None]) -> Done | None:
     try:
         return act()
     except Exception:
-        # Whatever it is, as above; the next write finds the service due again.
+        # Any error, as above; the service is still due at the next write.
         log.warning("%s failed and stays due; the write before it counts", what, exc_info=True)
         return None
 
@@ -153,7 +152,7 @@ def _is_clean_due(timeline: Timeline, properties: Mapping[str, str], every: int)
     since = sum(commit.requested > last for commit in timeline.commits)
     options = CleanOptions.of(properties)
     enough = len(timeline.commits) > min(options.commits_retained, options.file_versions_retained)
-    # Also where the last look found nothing to delete.
+    # Also if the last attempt found nothing to delete.
     return enough and since > 0 and since % every == 0
 
 

@@ -1,5 +1,5 @@
-"""Archiving: move old instants from the active timeline to the archived one.
+"""Archiving: move old instants from the active timeline to the archived timeline.
 
-Decides which instants may go and makes sure that nothing is read wrongly once they are gone.
-Must not know how rows are stored.
+Decides which instants can be archived, and makes sure that readers still see the same rows
+afterwards. Must not know how rows are stored.
 """

@@ -1,10 +1,10 @@
 """Archive a table's timeline, all of it under the table's lock.
 
-First the files go that would be taken for data once their instant is archived; then the
-archive gets the instants; only then they leave the active timeline, in Hudi's order: pending
+First, files are deleted that would count as data once their instant is archived. Then the instants
+are added to the archive, and only then removed from the active timeline, in Hudi's order: pending
 files before completed ones (a pending file alone is a write to roll back), oldest first (the
-timeline must have no gap). Whoever dies in between leaves instants in both places, which is no
-harm, and the next archiving takes them from the active one.
+timeline must have no gap). A crash in between leaves instants in both places, which is harmless;
+the next archiving removes them from the active timeline.
 """
 
 from collections.abc import Iterator
@@ -45,12 +45,12 @@ _PLANNED: Final = frozenset(
         Action.LOGCOMPACTION,
     }
 )
-"""What the archive keeps the plan of."""
+"""Actions whose plan is kept in the archive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """What archiving did; `finished` are instants that were archived before but still active."""
+    """What archiving did; `finished` are instants that were already archived but still active."""
 
     archived: int
     first: Instant
@@ -71,7 +71,10 @@ class Archive:
 
 
 def archive(target: WriteTarget, options: ArchiveOptions | None = None) -> Archive | None:
-    """Move the oldest instants to the archived timeline; None if there is nothing to move."""
+    """Move the oldest instants to the archived timeline.
+
+    Return None if there is nothing to move.
+    """
     with hold_table(target.storage, target.clock, target.commits) as hold:
         settled = options or ArchiveOptions.of(hold.config.properties)
         finished = _finish(hold)
@@ -104,7 +107,7 @@ def _report(
 
 
 def _finish(hold: TableHold) -> int:
-    """Take from the active timeline what an archiver that died has archived already."""
+    """Remove instants from the active timeline that an interrupted archiving had already archived."""
     movable = hold.timeline.select(*MOVABLE)
     completed = [instant for instant in movable if instant.is_completed]
     if not completed:
@@ -121,13 +124,13 @@ def _finish(hold: TableHold) -> int:
 
 def _plan(hold: TableHold, options: ArchiveOptions) -> tuple[TimelineInstant, ...]:
     kind, zone = hold.config.table_type, hold.config.zone
-    # Cleaning spares what was the newest a moment ago, which it only knows of active commits.
+    # Cleaning spares files that were recently the newest, which it only knows for active commits.
     young = safe_limit(hold.timeline, options.clean, hold.clock.now_ms(), zone)
     if not plan_archive(hold.timeline, options, kind, zone, young):
         return ()
     replaced = read_replaced(hold.snapshot)
     there = {(file.partition, file.name.file_id) for file in _files(hold)} if replaced else set()
-    # Without the commit that replaced them, files that are still there would be data again.
+    # Without the commit that replaced them, remaining files would count as data again.
     uncleaned = (replaced[group] for group in there & replaced.keys())
     return plan_archive(hold.timeline, options, kind, zone, min((young, *uncleaned)))
 
@@ -143,7 +146,7 @@ def _without(timeline: Timeline, chosen: tuple[TimelineInstant, ...]) -> Timelin
 
 
 def _delete_leftovers(hold: TableHold, later: Timeline) -> int:
-    """Delete the files that are no data now and that `later` would take for archived data."""
+    """Delete files that do not count now but would count as archived data on the timeline `later`."""
     standings = hold.snapshot.standings
     found = (
         file
@@ -174,9 +177,9 @@ def _read_plan(hold: TableHold, instant: TimelineInstant) -> bytes | None:
 
 
 def _take_from_active(hold: TableHold, instants: tuple[TimelineInstant, ...]) -> None:
-    """Delete the files of archived instants: what is pending first, then oldest first.
+    """Delete the files of archived instants: pending files first, then oldest first.
 
-    Before that it is written down what they leave behind, of which then no commit knows.
+    Before that, the files that they leave behind are recorded: no commit refers to them any more.
     """
     hold.lock.check()
     record_archived_files(hold, instants)

@@ -1,4 +1,4 @@
-"""Write down which files archived commits leave behind, before they leave the active timeline."""
+"""Records which files archived commits leave behind, before they leave the active timeline."""
 
 from collections.abc import Iterator, Sequence
 
@@ -19,7 +19,7 @@ from lakebed.timeline.timeline import COMMIT_ACTIONS, TimelineInstant
 
 
 def record_archived_files(hold: TableHold, gone: Sequence[TimelineInstant]) -> None:
-    """Write down what the archived commits leave behind once `gone` are archived, too."""
+    """Record what the archived commits leave behind once `gone` are archived too."""
     archive = read_manifest(hold.storage, hold.config.history_path)
     left = [commit for commit in hold.timeline.commits if commit not in gone]
     if not archive or not left:
@@ -40,7 +40,7 @@ def record_archived_files(hold: TableHold, gone: Sequence[TimelineInstant]) -> N
 
 
 def _known(hold: TableHold) -> Iterator[NamedFile]:
-    """Yield what earlier archiving wrote down, or what there is where that does not hold any more."""
+    """Yield what earlier archiving recorded, or the actual files where that no longer holds."""
     storage, history = hold.storage, hold.config.history_path
     try:
         before = read_archived_files(storage)
@@ -58,7 +58,8 @@ def _known(hold: TableHold) -> Iterator[NamedFile]:
         instant = file.name.instant
         if hold.timeline.is_archived(instant):
             completion = snapshot.completion_of(instant)
-            # Of a log whose completion the archive has dropped nobody knows what supersedes it.
+            # For a log whose completion time the archive has dropped, it is unknown what supersedes
+            # it.
             if isinstance(file, BaseFile) or completion != LATEST:
                 yield NamedFile(file.path, file.size_bytes, instant, completion)
 
@@ -71,7 +72,7 @@ def _written(hold: TableHold, gone: Sequence[TimelineInstant]) -> Iterator[Named
 
 
 def _replaced(hold: TableHold, gone: Sequence[TimelineInstant]) -> frozenset[tuple[str, str]]:
-    """Return the file groups that ended with one of `gone`, by partition and file id."""
+    """Return the file groups that one of `gone` replaced, by partition and file id."""
     found: set[tuple[str, str]] = set()
     for instant in gone:
         if instant.action is Action.REPLACECOMMIT:

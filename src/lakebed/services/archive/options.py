@@ -1,4 +1,4 @@
-"""When instants leave the active timeline, by Hudi's option names and with Hudi's defaults."""
+"""When instants leave the active timeline, with Hudi's option names and defaults."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,10 +18,10 @@ _DELTAS: Final = ("hoodie.compact.inline.max.delta.commits",)
 class ArchiveOptions:
     """How many commits stay on the active timeline.
 
-    Archiving begins when there are more than `max_commits` and leaves `min_commits`, or as
-    many more as `clean` retains. On a merge-on-read table the last `delta_commits` since a
-    compaction stay, for the next one is scheduled by their number. `merge_files` archived
-    files of one level are merged into one of the next.
+    Archiving starts when there are more than `max_commits` and leaves `min_commits`, or as many as
+    `clean` retains if that is more. On a merge-on-read table the last `delta_commits` since a
+    compaction stay, because their number triggers the next one. `merge_files` archived files of one
+    level are merged into one of the next.
     """
 
     min_commits: int = 20
@@ -32,7 +32,7 @@ class ArchiveOptions:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Self:
-        """Take them from a table's properties, or from those with a call's own on top."""
+        """Parse a table's properties, possibly overlaid with options of a call."""
         least = option_number(properties, _MIN, 20, least=1)
         most = option_number(properties, _MAX, 30 if least < 30 else least + 10, least=1)
         if most <= least:

@@ -1,8 +1,8 @@
-"""Decide which instants leave the active timeline, on values alone.
+"""Decides which instants leave the active timeline, on values alone.
 
-Agrees with Hudi's TimelineArchiverV2. Readers take every write that is older than the active
-timeline for committed, so what goes is always its beginning: completed commits without a gap,
-and the cleans and rollbacks among them.
+Agrees with Hudi's TimelineArchiverV2. Readers treat every write that is older than the active
+timeline as committed, so only its beginning can be archived: completed commits without a gap, and
+the cleans and rollbacks among them.
 """
 
 from lakebed.format.names.instant_name import Action
@@ -16,7 +16,7 @@ _NEVER = "9" * 20
 _ALONG = frozenset({Action.CLEAN, Action.ROLLBACK})
 
 MOVABLE = COMMIT_ACTIONS | _ALONG
-"""What is archived once it is completed; savepoints, restores and indexing stay."""
+"""Actions that are archived once completed; savepoints, restores and indexing stay."""
 
 
 def plan_archive(
@@ -53,10 +53,10 @@ def plan_archive(
 
 
 def _bounds(timeline: Timeline, options: ArchiveOptions, zone: str) -> tuple[int, int]:
-    """Return how many commits to leave, and how many there must be before any goes.
+    """Return how many commits to leave, and how many there must be before archiving starts.
 
-    What cleaning retains stays on the active timeline, with two commits to spare as in Hudi:
-    a moment can be read only while its commits are there.
+    What cleaning retains stays on the active timeline, plus two commits as in Hudi: a read as of an
+    instant needs its commits to be there.
     """
     commits = timeline.commits
     least, most = options.min_commits, options.max_commits
@@ -71,10 +71,10 @@ def _bounds(timeline: Timeline, options: ArchiveOptions, zone: str) -> tuple[int
 
 
 def _before_pending(timeline: Timeline) -> Instant:
-    """Return the last commit before the first pending write: files of that one must not count.
+    """Return the last commit before the first pending write, whose files must not count.
 
-    What completed since it began stays too, whenever that began: when the pending write ends it
-    looks for those that it met, and the archive does not say.
+    Everything that completed since it started stays too: when the pending write completes it checks
+    for conflicts with those commits, and the archive cannot tell.
     """
     pending = next((i.requested for i in timeline.pending(*WRITE_ACTIONS)), None)
     if pending is None:
@@ -85,7 +85,7 @@ def _before_pending(timeline: Timeline) -> Instant:
 
 
 def _for_compaction(timeline: Timeline, options: ArchiveOptions, table_type: TableType) -> Instant:
-    """Return the first instant that scheduling the next compaction counts from."""
+    """Return the first instant that counts towards scheduling the next compaction."""
     if table_type is not TableType.MERGE_ON_READ:
         return _NEVER
     compactions = [c.requested for c in timeline.commits if c.action is Action.COMMIT]

@@ -1,4 +1,4 @@
-"""Cleaning: delete file versions that no retained moment of the table needs, and leftovers.
+"""Cleaning: delete file versions that no retained commit needs, and leftover files.
 
 Owns the clean action of the timeline. Must not know where rows come from.
 """

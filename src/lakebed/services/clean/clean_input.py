@@ -1,4 +1,4 @@
-"""What cleaning and archiving look at: all files of a table, and what needs which of them."""
+"""The input of cleaning and archiving: all files of a table, and what needs them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -31,11 +31,11 @@ DataFile = BaseFile | LogFile
 class CleanInput:
     """A table as cleaning sees it.
 
-    `groups` are all file groups with their slices, oldest first, those that were replaced
-    included; `replaced` gives when, by partition and file id. Slices with a file of
-    `kept_names` stay, and so does what was readable at each of `savepoints`. `leftovers` are
-    paths of files that are no data. `retained` is what earlier cleans promised to keep.
-    `change_data` are the `.cdc` logs that lie beside base files.
+    `groups` are all file groups with their slices, oldest first, replaced ones included; `replaced`
+    has the instant at which each was replaced, by partition and file id. Slices with a file of
+    `kept_names` stay, and so does everything that was readable at each of `savepoints`. `leftovers`
+    are paths of files that are not data. `retained` is what earlier cleans promised to keep.
+    `change_data` are the `.cdc` logs beside base files.
     """
 
     timeline: Timeline
@@ -49,7 +49,7 @@ class CleanInput:
 
 
 def read_clean_input(snapshot: Snapshot) -> CleanInput:
-    """List the table and read what its timeline says of the files; hold the table's lock."""
+    """List the table and read what its timeline records of the files; requires the table's lock."""
     timeline = snapshot.timeline
     visible: list[DataFile] = []
     change_data: list[LogFile] = []
@@ -65,7 +65,7 @@ def read_clean_input(snapshot: Snapshot) -> CleanInput:
         else:
             visible.append(file)
     resolved = without_copies(visible, snapshot.archived_names)
-    # Of a file group with two base files of one instant nothing is deleted.
+    # Nothing is deleted from a file group with two base files of the same instant.
     unresolved = {group for group, _ in resolved.unresolved}
     savepoints = tuple(i.requested for i in timeline.select(Action.SAVEPOINT) if i.is_completed)
     return CleanInput(
@@ -87,7 +87,7 @@ def read_clean_input(snapshot: Snapshot) -> CleanInput:
 
 
 def data_files(storage: Storage) -> Iterator[DataFile]:
-    """List the base and log files of a table; change data is no data of its own."""
+    """List the base and log files of a table; change data does not count."""
     for file in _all_files(storage):
         if not (isinstance(file, LogFile) and file.is_cdc):
             yield file
@@ -106,10 +106,10 @@ def _all_files(storage: Storage) -> Iterator[DataFile]:
 
 
 def without_archived(snapshot: Snapshot, files: Iterable[DataFile]) -> list[DataFile]:
-    """Leave out files of commits that are archived, though the active timeline begins before them.
+    """Leave out files of commits that are archived although the active timeline starts before them.
 
-    Hudi leaves such a timeline behind when it archives beyond a savepoint that is deleted later.
-    What is deleted never comes back, so the archive is asked where the order says otherwise.
+    Hudi creates such a timeline by archiving beyond a savepoint that is deleted later. A deletion
+    cannot be undone, so the archive is consulted instead of the order alone.
     """
     files = list(files)
     unknown = [f.name.instant for f in files if snapshot.timeline.completed(f.name.instant) is None]
@@ -121,7 +121,7 @@ def without_archived(snapshot: Snapshot, files: Iterable[DataFile]) -> list[Data
 
 
 def read_replaced(snapshot: Snapshot) -> Mapping[tuple[str, str], Instant]:
-    """Return the instant at which each replaced file group ended, by partition and file id."""
+    """Return the instant at which each replaced file group was replaced, by partition and file id."""
     ended: dict[tuple[str, str], Instant] = {}
     for instant in snapshot.timeline.commits:
         if instant.action is Action.REPLACECOMMIT:

@@ -1,8 +1,8 @@
-"""Clean a table: plan under its lock, delete outside, complete under the lock again.
+"""Clean a table: plan under its lock, delete without it, complete under the lock again.
 
-Deleting is safe to repeat and a name never comes again, so several cleaners of ours may work on
-one plan at once, and a plan that its cleaner left half done is finished by the next. Another
-engine may complete its plan without the lock, so that one is left to it for a while.
+Deleting can be repeated and file names are never reused, so several Lakebed cleaners may work on
+one plan at the same time, and the next one completes a plan that was interrupted. Another engine
+may complete its plan without the lock, so its plan is left alone for a while.
 """
 
 import logging
@@ -31,15 +31,15 @@ from lakebed.write.pipeline import WriteTarget
 log = logging.getLogger(__name__)
 
 _CHUNK_FILES = 256
-# A round of distributed tasks pays from so many chunks on.
+# From this many chunks on, distributed tasks are worth it.
 _MANY_CHUNKS = 8
-# Nobody takes a day from one write to the next of the same file.
+# No writer takes a day between two writes to the same file.
 _ABANDONED_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
 class Clean:
-    """What a clean did; `resumed` are earlier cleans that it found half done and finished."""
+    """What a clean did; `resumed` are interrupted cleans that it completed."""
 
     instant: Instant
     completion_time: Instant
@@ -59,7 +59,7 @@ class Clean:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """A clean that is under way."""
+    """A clean in progress."""
 
     instant: TimelineInstant
     plan: CleanPlan
@@ -68,10 +68,10 @@ class _Work:
 
 
 def clean(target: WriteTarget, options: CleanOptions | None = None) -> Clean | None:
-    """Delete the files that no retained moment needs; None if there are none.
+    """Delete the files that no retained commit needs; return None if there are none.
 
-    A clean that was left pending is finished first; None while another engine may be at
-    one. Whatever fails leaves the plan pending, so that the next clean finishes it.
+    A pending clean is completed first; returns None while another engine may be working on one. A
+    failure leaves the plan pending, so that the next clean completes it.
     """
     done: Clean | None = None
     delete_abandoned(target.storage, target.clock.now_ms() - _ABANDONED_MS)
@@ -88,7 +88,7 @@ def clean(target: WriteTarget, options: CleanOptions | None = None) -> Clean | N
 
 
 def _begin(target: WriteTarget, options: CleanOptions | None) -> tuple[_Work | None, list[str]]:
-    """Take up a pending clean, or plan one; give also what writes that are over left."""
+    """Resume a pending clean, or plan one; return also the leftovers of writes that have ended."""
     with hold_table(target.storage, target.clock, target.commits) as hold:
         stale = find_stale(hold.storage, hold.timeline)
         stale += find_abandoned(hold.storage, hold.clock.now_ms())
@@ -110,7 +110,7 @@ def _begin(target: WriteTarget, options: CleanOptions | None) -> tuple[_Work | N
 
 
 def _may_be_under_way(hold: TableHold, pending: TimelineInstant) -> bool:
-    """Return whether another engine may be at its clean, which shows no sign of life but its time."""
+    """Return whether another engine may be working on its clean, judging by its age alone."""
     expiry_ms = hold.clock.now_ms() - hold.pulse.expiry_ms
     if pending.requested <= format_instant(expiry_ms, hold.config.zone):
         return False
@@ -122,7 +122,7 @@ def _may_be_under_way(hold: TableHold, pending: TimelineInstant) -> bool:
 
 
 def _resume(hold: TableHold, pending: TimelineInstant) -> _Work | None:
-    """Take up a clean that was planned; None if the plan was never written."""
+    """Resume a clean from its plan; return None if the plan was never written."""
     data = hold.active.read(pending, State.REQUESTED)
     if not data:
         log.warning("clean %s has no plan; it is dropped", pending.requested)
@@ -148,7 +148,7 @@ class _Chunk:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work: a file is deleted faster than it is opened and read."""
+        """Estimate the work: deleting a file is faster than opening and reading it."""
         return len(self.paths) * FILE_BYTES // 4
 
 
@@ -162,7 +162,7 @@ def _delete_chunk(chunk: _Chunk, task: TaskId) -> int:
     for path in chunk.paths:
         chunk.storage.delete(path)
         if chunk.storage.local_path(path) is not None:
-            # What Hadoop's local file system keeps beside a file of Hudi's.
+            # The checksum file that Hadoop's local file system keeps beside a file of Hudi's.
             folder, _, name = path.rpartition("/")
             chunk.storage.delete(join_path(folder, f".{name}.crc"))
     return len(chunk.paths)
@@ -188,9 +188,9 @@ def _complete(target: WriteTarget, work: _Work) -> Clean:
 
 
 def _drop_empty(hold: TableHold, plan: CleanPlan) -> list[str]:
-    """Make folders that hold no more files no partitions any more; give their paths.
+    """Remove the partition metadata of folders without data files; return their paths.
 
-    Only while there is no writer: a task that has seen the partition's metadata counts on it.
+    Only while there is no writer: a task that has seen the partition's metadata relies on it.
     """
     if hold.timeline.pending(*WRITE_ACTIONS):
         return []
@@ -206,7 +206,7 @@ def _drop_empty(hold: TableHold, plan: CleanPlan) -> list[str]:
 
 
 def _marks_partition(name: str) -> bool:
-    """Return whether a name is a partition's metadata, or the checksum that Hadoop keeps beside it."""
+    """Return whether a name is partition metadata, or the checksum file that Hadoop keeps beside it."""
     if name.startswith("..") and name.endswith(".crc"):
         name = name[1:].removesuffix(".crc")
     return is_partition_metadata_name(name)

@@ -1,4 +1,4 @@
-"""What cleaning keeps, by Hudi's option names and with Hudi's defaults."""
+"""What cleaning keeps, with Hudi's option names and defaults."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _MIN_AGE: Final = ("lakebed.clean.min.age.seconds",)
 
 
 class CleanPolicy(StrEnum):
-    """What decides how much of the past stays. The values are on disk: do not change."""
+    """How retention is measured. The values are on disk: do not change."""
 
     KEEP_LATEST_COMMITS = "KEEP_LATEST_COMMITS"
     KEEP_LATEST_BY_HOURS = "KEEP_LATEST_BY_HOURS"
@@ -25,13 +25,12 @@ class CleanPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CleanOptions:
-    """How much of the past stays readable.
+    """How much history stays readable.
 
-    Whatever the policy says, no file goes that was the newest of its kind within the last
-    `min_age_seconds`: a query that began no longer ago than that never loses a file under
-    its feet, however fast commits follow one another. A query that takes longer is safe for
-    as long as the moment that it reads is retained. With None no query is waited for, and this
-    machine's clock does not matter.
+    Whatever the policy, no file is deleted that was the newest of its file group within the last
+    `min_age_seconds`: a query that started no longer ago than that never loses a file, however fast
+    commits follow one another. A longer query is safe as long as the commit that it reads is
+    retained. With None, no query is considered, and this machine's clock does not matter.
     """
 
     policy: CleanPolicy = CleanPolicy.KEEP_LATEST_COMMITS
@@ -42,7 +41,7 @@ class CleanOptions:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Self:
-        """Take them from a table's properties, or from those with a call's own on top.
+        """Parse a table's properties, possibly overlaid with options of a call.
 
         >>> CleanOptions.of({"hoodie.clean.commits.retained": "3"}).commits_retained
         3

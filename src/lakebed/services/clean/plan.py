@@ -1,9 +1,9 @@
-"""Decide what a clean deletes, on values alone.
+"""Decides what a clean deletes, on values alone.
 
-A file group's past is a row of versions, each a base file and the logs on top of it, and each
-superseded by the base file of the next. A moment of the table reads one version of a group.
-Agrees with Hudi's CleanPlanner where that is safe; where it is not (a commit that took long to
-complete, a query that is still running) more is kept.
+The history of a file group is a sequence of versions, each a base file and the logs on top of it,
+and each superseded by the base file of the next. A read as of an instant uses one version of each
+group. Agrees with Hudi's CleanPlanner where that is safe; where it is not (a commit that took long
+to complete, a query that is still running) more is kept.
 """
 
 from collections import defaultdict
@@ -23,8 +23,8 @@ _NEVER = "9" * 20
 class CleanPlan:
     """What a clean deletes: file names by partition.
 
-    From `earliest` on every moment stays readable; it is empty where no commit is retained. One
-    that is not `ours` another engine made.
+    Reads as of `earliest` or later stay possible; it is empty if no commit is retained. A plan that
+    is not `ours` was made by another engine.
     """
 
     policy: CleanPolicy
@@ -38,9 +38,9 @@ class CleanPlan:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One version of a file group, and the instant of the base file that took its place.
+    """One version of a file group, and the instant of the base file that superseded it.
 
-    It began with its oldest file, which may be a log that was begun before the base file and
+    It starts with its oldest file, which may be a log that was started before the base file and
     completed after it.
     """
 
@@ -52,14 +52,14 @@ class Version:
 def plan_clean(
     inventory: CleanInput, options: CleanOptions, now_ms: int, zone: str
 ) -> CleanPlan | None:
-    """Choose the files that go; None if there are none."""
+    """Choose the files to delete; return None if there are none."""
     timeline = inventory.timeline
     limit = safe_limit(timeline, options, now_ms, zone)
     if options.policy is CleanPolicy.KEEP_LATEST_FILE_VERSIONS:
         earliest, keep = limit, options.file_versions_retained
     else:
         earliest = _earliest(timeline, by_policy(timeline, options, now_ms, zone), limit)
-        # What earlier cleans gave up is never readable again, so it need not be kept either.
+        # What earlier cleans gave up can never be read again, so it need not be kept.
         earliest, keep = max(earliest, inventory.retained), 1
     gone = list(_replaced_versions(inventory, earliest))
     gone += _old_versions(inventory, earliest, keep)
@@ -72,10 +72,10 @@ def plan_clean(
     if not files:
         return None
     if options.policy is CleanPolicy.KEEP_LATEST_FILE_VERSIONS:
-        # The moments before what took the place of a deleted version are not readable any more.
+        # Reads as of a time before a deleted version was superseded are no longer possible.
         earliest = max((inventory.retained, *(version.superseded for version in gone)))
     commits = timeline.commits
-    # Hudi takes a clean that retains nothing by name for one that has cleaned everything.
+    # Hudi treats a clean without a retained commit as one that has cleaned everything.
     earliest = earliest or (commits[0].requested if commits else "")
     found = timeline.completed(earliest)
     return CleanPlan(
@@ -89,9 +89,9 @@ def plan_clean(
 
 
 def by_policy(timeline: Timeline, options: CleanOptions, now_ms: int, zone: str) -> Instant:
-    """Return the first commit that the policy retains; nothing where it retains all.
+    """Return the first commit that the policy retains; empty if it retains all.
 
-    By hours, a table that was not written to for so long retains its last commit.
+    By hours, a table that was not written to for that long retains its last commit.
     """
     requested = [commit.requested for commit in timeline.commits]
     if options.policy is CleanPolicy.KEEP_LATEST_COMMITS:
@@ -109,8 +109,8 @@ def by_policy(timeline: Timeline, options: CleanOptions, now_ms: int, zone: str)
 def versions_of(slices: tuple[FileSlice, ...]) -> tuple[Version, ...]:
     """Return the versions of one file group, oldest first.
 
-    Logs from before the first base file are one version together. Only a base file begins a
-    new one: log compaction leaves its inputs in the version that they belong to.
+    Logs from before the first base file form one version. Only a base file starts a new one: log
+    compaction leaves its inputs in the version that they belong to.
     """
     files: list[list[DataFile]] = []
     based: list[Instant] = []
@@ -126,10 +126,10 @@ def versions_of(slices: tuple[FileSlice, ...]) -> tuple[Version, ...]:
 
 
 def safe_limit(timeline: Timeline, options: CleanOptions, now_ms: int, zone: str) -> Instant:
-    """Return the instant before which a version must have been superseded before it may be deleted.
+    """Return the instant before which a version must have been superseded to be deleted.
 
-    Queries of the last `min_age_seconds` and writes that are under way may read what was the
-    newest version when they began, so all that completed since then supersedes nothing yet.
+    Queries of the last `min_age_seconds` and running writes may read what was the newest version
+    when they started, so nothing counts as superseded by what completed since then.
     """
     first_pending = next((i.requested for i in timeline.pending(*WRITE_ACTIONS)), _NEVER)
     age_seconds = options.min_age_seconds
@@ -140,13 +140,13 @@ def safe_limit(timeline: Timeline, options: CleanOptions, now_ms: int, zone: str
 
 
 def _earliest(timeline: Timeline, wanted: Instant, limit: Instant) -> Instant:
-    """Return the newest commit that is neither after what the policy wants nor unsafe."""
+    """Return the newest commit that both the policy and safety allow as the earliest to retain."""
     commits = (c.requested for c in timeline.commits if c.requested <= min(wanted, limit))
     return max(commits, default="")
 
 
 def _old_versions(inventory: CleanInput, earliest: Instant, keep: int) -> Iterator[Version]:
-    """Yield the versions that were superseded before `earliest`, but for the newest `keep`."""
+    """Yield the versions that were superseded before `earliest`, except for the newest `keep`."""
     for group, slices in inventory.groups.items():
         if (group.partition, group.file_id) in inventory.replaced:
             continue
@@ -156,7 +156,7 @@ def _old_versions(inventory: CleanInput, earliest: Instant, keep: int) -> Iterat
 
 
 def _replaced_versions(inventory: CleanInput, earliest: Instant) -> Iterator[Version]:
-    """Yield all versions of file groups that ended before `earliest`."""
+    """Yield all versions of file groups that were replaced before `earliest`."""
     for group, slices in inventory.groups.items():
         ended = inventory.replaced.get((group.partition, group.file_id), _NEVER)
         if ended >= earliest:
@@ -168,9 +168,9 @@ def _replaced_versions(inventory: CleanInput, earliest: Instant) -> Iterator[Ver
 
 
 def _change_data(inventory: CleanInput, gone: Iterable[str], earliest: Instant) -> Iterator[str]:
-    """Yield the change data that goes with the base files among `gone`.
+    """Yield the change data that belongs to the base files among `gone`.
 
-    Old change data whose base file went without it goes too.
+    Also old change data whose base file was deleted without it.
     """
     if not inventory.change_data:
         return

@@ -1,7 +1,7 @@
 """A clean on the timeline: its plan (HoodieCleanerPlan) and its result (HoodieCleanMetadata).
 
-Both are of version 2, in which a plan holds whole paths and a result names. Agrees with
-Hudi's CleanPlanV2MigrationHandler and CleanerUtils.
+Both are of version 2, in which a plan holds full paths and a result holds names. Agrees with Hudi's
+CleanPlanV2MigrationHandler and CleanerUtils.
 """
 
 from collections import defaultdict
@@ -19,11 +19,11 @@ from lakebed.table.files.file_group import join_path
 _VERSION: Final = 2
 _SAVEPOINTS: Final = "savepointed_timestamps"
 _OURS: Final = ("lakebed", "1")
-"""What marks a plan as ours, in its extra metadata: only we complete it under the table's lock."""
+"""Marks a plan as ours, in its extra metadata: only Lakebed completes it under the table's lock."""
 
 
 def encode_clean_plan(plan: CleanPlan, root_url: str) -> bytes:
-    """Write the requested file of a clean on the table at `root_url`."""
+    """Encode the requested file of a clean on the table at `root_url`."""
     earliest = {
         "timestamp": plan.earliest,
         "action": plan.earliest_action,
@@ -43,7 +43,7 @@ def encode_clean_plan(plan: CleanPlan, root_url: str) -> bytes:
         "filesToBeDeletedPerPartition": {},
         "version": _VERSION,
         "filePathsToBeDeletedPerPartition": paths,
-        # Hudi would delete these folders with all that is in them by then.
+        # Hudi would delete these folders with everything in them at that time.
         "partitionsToBeDeleted": [],
         "extraMetadata": dict([_OURS] if plan.ours else []) | _extra(plan),
     }
@@ -51,9 +51,11 @@ def encode_clean_plan(plan: CleanPlan, root_url: str) -> bytes:
 
 
 def parse_clean_plan(data: bytes, what: str) -> CleanPlan:
-    """Parse a plan of ours or Hudi's; CorruptError if it names what is no data file.
+    """Parse a plan of ours or Hudi's.
 
-    Folders that Hudi would delete are left: files are what is deleted, one by one.
+    Raise CorruptError if it lists something other than data files.
+
+    Folders that Hudi would delete are kept: only files are deleted, one by one.
     """
     found = parse_plan(PlanKind.CLEANER_PLAN, data, what)
     files: dict[str, set[str]] = defaultdict(set)
@@ -89,9 +91,9 @@ def parse_clean_plan(data: bytes, what: str) -> CleanPlan:
 
 
 def encode_clean(plan: CleanPlan, instant: str, taken_ms: int, emptied: Iterable[str]) -> bytes:
-    """Write the completed file of a clean that deleted all that its plan names.
+    """Encode the completed file of a clean that deleted everything in its plan.
 
-    `emptied` are the partitions that are none any more.
+    `emptied` are folders that are no longer partitions.
     """
     gone = frozenset(emptied)
     partitions = {
@@ -120,12 +122,12 @@ def encode_clean(plan: CleanPlan, instant: str, taken_ms: int, emptied: Iterable
 
 
 def _extra(plan: CleanPlan) -> dict[str, str]:
-    """Record for later cleans which savepoints kept files back, as Hudi does."""
+    """Record for later cleans which savepoints kept files, as Hudi does."""
     return {_SAVEPOINTS: ",".join(plan.savepoints)} if plan.savepoints else {}
 
 
 def _checked(name: str, what: str) -> str:
-    """Reject the deletion of what is no data file."""
+    """Raise CorruptError for a path that is not a data file."""
     if parse_data_name(name) is None:
         raise CorruptError(f"{what}: want names of data files to delete, got {name!r}")
     return name

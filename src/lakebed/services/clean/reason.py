@@ -1,4 +1,4 @@
-"""Why a clean found nothing to delete, in a sentence."""
+"""Explains why a clean found nothing to delete."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from lakebed.table.snapshot import Snapshot
 
 
 def nothing_to_clean(snapshot: Snapshot, options: CleanOptions, now_ms: int) -> str:
-    """Return why no file of a table goes by these options."""
+    """Return a sentence on why these options let no file of the table be deleted."""
     return f"nothing to clean: {_reason(snapshot, options, now_ms)}"
 
 

@@ -1,4 +1,4 @@
-"""Signs of life and temporary files of writes that are over."""
+"""Heartbeats and temporary files of writes that have ended."""
 
 import re
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ _INSTANT: Final = re.compile(r"[0-9]{14,20}")
 def find_stale(storage: Storage, timeline: Timeline) -> list[str]:
     """List heartbeats, markers and temporary runs whose instant is gone or completed.
 
-    The caller holds the table's lock and has read `timeline` under it. An instant that is
-    newer than the timeline may be of a writer that has only just begun.
+    The caller holds the table's lock and has read `timeline` under it. An instant newer than the
+    timeline may belong to a writer that has just started.
     """
     pending = {instant.requested for instant in timeline.pending()}
     last = timeline.last_instant or ""
@@ -30,10 +30,11 @@ def find_stale(storage: Storage, timeline: Timeline) -> list[str]:
 
 
 def _signs(storage: Storage) -> Iterator[tuple[str, str]]:
-    """Yield the path of each sign of a write, and the name that its instant begins."""
+    """Yield the path of each trace of a write, and the name that starts with its instant."""
     for name in storage.names(HEARTBEAT_FOLDER):
         yield f"{HEARTBEAT_FOLDER}/{name}", name
     for entry in storage.list(_MARKERS_FOLDER):
-        # <instant>/<partition>/<file>.marker.CREATE of Hudi, lakebed/<instant>-<name>.arrow of ours.
+        # <instant>/<partition>/<file>.marker.CREATE by Hudi, lakebed/<instant>-<name>.arrow by
+        # Lakebed.
         first, _, rest = entry.path[len(_MARKERS_FOLDER) + 1 :].partition("/")
         yield entry.path, rest if first == "lakebed" else first

@@ -1,5 +1,5 @@
-"""Clustering: the small file groups of a partition merged in key order into large ones.
+"""Clustering: merge the small file groups of a partition into larger ones with disjoint key ranges.
 
-Each new file group holds a range of keys of its own. For tables whose keys are looked up; with a
-bucket index a bucket is one sorted file group already.
+For tables with an index that looks keys up; with a bucket index, each bucket already is one sorted
+file group.
 """

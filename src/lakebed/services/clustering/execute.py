@@ -1,7 +1,7 @@
-"""Plan a clustering and carry it out: alone on its file groups, beside other writers.
+"""Plan and execute a clustering: exclusively on its file groups, concurrently with other writers.
 
-A clustering is begun and done by one process. If it fails, or dies, the plan is taken back as a
-whole, for as long as it is pending no writer may touch its file groups.
+One process plans and executes it. If that fails or dies, the whole plan is rolled back, because no
+writer may touch its file groups while it is pending.
 """
 
 import logging
@@ -46,13 +46,13 @@ from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
 
-# Looking at footers is waiting for storage.
+# Reading footers is mostly waiting for storage.
 _LOOKERS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Clustering:
-    """What a clustering did: how many file groups became how many, and what those hold."""
+    """What a clustering did: the file groups before and after, and what the new ones hold."""
 
     instant: Instant
     completion_time: Instant
@@ -78,10 +78,10 @@ def cluster(
     options: ClusteringOptions | None = None,
     partitions: Collection[str] | None = None,
 ) -> Clustering | None:
-    """Merge small file groups in key order into large ones; None if nothing is worth it.
+    """Merge small file groups in key order into larger ones; return None if nothing is worth it.
 
-    Without `options` the table's properties say how large. `partitions` are paths; one that is not
-    there is no error. What is in the plan of another service is left out.
+    Without `options` the table's properties apply. `partitions` are paths; a missing one is not an
+    error. File groups in the plan of another service are left out.
     """
     config = load_config(target.storage)
     _check_table(config)
@@ -119,7 +119,7 @@ def _check_table(config: TableConfig) -> None:
 
 
 class _Look:
-    """What may be clustered; facts of files are kept from one look to the next."""
+    """Finds what to cluster; file facts are cached between looks."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class _Look:
         return plan_groups(whole, self._facts, options)
 
     def damaged(self, snapshot: Snapshot) -> tuple[str, ...]:
-        """Return what is wrong with each file group that is left out as damaged; warn of it."""
+        """Return the problem of each damaged file group that is left out; log a warning."""
         options = self.settled(snapshot.config)
         small = find_small(snapshot.slices, busy_groups(snapshot), self._partitions, options)
         found = tuple(describe_slice(slice_) for slice_ in small if slice_.damage)
@@ -173,7 +173,7 @@ def _read_facts(place: tuple[Storage, str], task: TaskId) -> tuple[str, FileFact
 
 
 def _begin(hold: TableHold, groups: Sequence[InputGroup]) -> Attempt:
-    """Put the plan on the timeline, and start its heartbeat before the lock is given back."""
+    """Put the plan on the timeline, and start its heartbeat before the lock is released."""
     plan = encode_clustering(
         groups, hold.config.record_key_fields, lambda path: address(hold.storage, path)
     )
@@ -212,11 +212,11 @@ def _carry_out(
 
 
 def _cluster(work: ClusteringTask, task: TaskId) -> tuple[int, Sequence[WriteStat], str]:
-    """Cluster an input group; one that is damaged stays as it is, and the others go on."""
+    """Cluster an input group; a damaged one is left as it is, without stopping the others."""
     try:
         return work.number, cluster_input_group(work, task), ""
     except DAMAGE_ERRORS as error:
-        work.rewrite.fence.check()  # who takes us for dead deletes what we write
+        work.rewrite.fence.check()  # a process that considers us dead deletes what we write
         return work.number, (), str(error)
 
 
@@ -228,7 +228,7 @@ def _tasks(
     slices = [slice_ for group in groups for slice_ in group.slices]
     view = snapshot.view(target.merger)
     if any(slice_.needs_merge or slice_.tombstones for slice_ in slices):
-        _ = view.rule  # refused here rather than by a task; rows that no log changes need none
+        _ = view.rule  # checked here rather than in a task; rows without logs need no check
     rewrite = Rewrite(
         view=view,
         log_config=config,

@@ -1,4 +1,4 @@
-"""The task of a clustering: merge file slices as a stream and cut it into files of one size."""
+"""The task of a clustering: merge file slices as a stream and split it into files of equal size."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -29,11 +29,11 @@ from lakebed.table.read.spill import Spills
 from lakebed.table.store.data_writer import DataFileStats
 from lakebed.write.spec.status import NOTHING_COMPACTED
 
-# Which slice a row comes from; below zero for a key that two of them hold.
+# The slice that a row comes from; negative for a key that two of them hold.
 _SLICE = "_lakebed_slice"
-# The flags of a delete that stays; 0 for a row.
+# The flags of a delete that is kept; 0 for a row.
 _GONE = "_lakebed_gone"
-# What the runs of all slices that are read at once hold of their files.
+# The total buffer size of all runs that are read at once.
 _BUFFER_BYTES = 256 << 20
 _MIN_BUFFER_BYTES = 256 << 10
 _MERGE_ROWS = 65_536
@@ -42,9 +42,9 @@ _MIN_MERGE_ROWS = 1_024
 
 @dataclass(frozen=True, slots=True)
 class ClusteringTask:
-    """One input group and all that a worker must know to cluster it.
+    """One input group and all that a worker needs to cluster it.
 
-    The ids of the new file groups follow from `seed`, another for each task.
+    The ids of the new file groups are derived from `seed`, which differs for each task.
     """
 
     rewrite: Rewrite
@@ -61,7 +61,9 @@ class ClusteringTask:
 
 
 def cluster_input_group(work: ClusteringTask, task: TaskId) -> tuple[WriteStat, ...]:
-    """Write the rows of all slices in key order to new file groups; return the stats of their files.
+    """Write the rows of all slices in key order to new file groups.
+
+    Return the stats of their files.
 
     An ordered delete that late rows may still meet goes to the file group of its key.
     """
@@ -72,9 +74,9 @@ def cluster_input_group(work: ClusteringTask, task: TaskId) -> tuple[WriteStat, 
 
 
 def rows_of_next_file(target_bytes: int, rows_left: int, row_bytes: float) -> int:
-    """Return how many rows the next file takes: files of one size rather than full ones and a rest.
+    """Return how many rows the next file takes: files of equal size rather than full ones and a rest.
 
-    Rows that are left are a guess; the last file takes more, up to the target.
+    The number of remaining rows is an estimate; the last file takes more, up to the target.
     """
     full = max(1, int(target_bytes / row_bytes))
     files = math.ceil(rows_left / full)
@@ -82,7 +84,7 @@ def rows_of_next_file(target_bytes: int, rows_left: int, row_bytes: float) -> in
 
 
 class _Outputs:
-    """The files that a task writes, one after the other, each a range of keys."""
+    """The files that a task writes one after the other, each with its own key range."""
 
     def __init__(self, work: ClusteringTask, task: TaskId) -> None:
         self._work = work
@@ -102,14 +104,14 @@ class _Outputs:
             self._file.__exit__(*error)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows and deletes, to the next file where this one is full of rows."""
+        """Append rows and deletes, starting the next file when this one has enough rows."""
         live = np.flatnonzero(batch.column(_GONE).to_numpy() == 0)
         start = taken = 0
         while start < batch.num_rows:
             if self._file is None:
                 self._file = self._open()
                 self._room = self._rows_of_next(batch)
-            # Deletes behind the last row go to its file.
+            # Deletes after the last row go to its file.
             is_full = live.size - taken > self._room
             end = int(live[taken + self._room]) if is_full else batch.num_rows
             self._put(self._file, batch.slice(start, end - start))
@@ -129,13 +131,13 @@ class _Outputs:
         file.put_deletes(piece.append_column(FLAGS, flags).filter(gone))
 
     def close(self) -> tuple[WriteStat, ...]:
-        """Publish the last file and say what all of them hold."""
+        """Publish the last file and return the stats of all files."""
         if self._file is not None:
             self._publish(self._file)
         return tuple(self._done)
 
     def _rows_of_next(self, batch: pa.RecordBatch) -> int:
-        """Count on what a row took in the files so far, or takes in the old ones, or here."""
+        """Estimate from the row size in the files so far, in the old files, or in these rows."""
         group = self._work.group
         here = max(1.0, batch.nbytes / batch.num_rows)
         guess = min(here, group.row_bytes or here)
@@ -144,7 +146,7 @@ class _Outputs:
 
     @property
     def _group(self) -> FileGroupId:
-        """Return the file group that is written."""
+        """Return the file group that is being written."""
         partition = self._work.group.partition
         return FileGroupId(partition, new_file_id(partition, self._files, self._work.seed))
 
@@ -182,9 +184,9 @@ def _stat(group: FileGroupId, stats: DataFileStats) -> WriteStat:
 
 
 def _merged(work: ClusteringTask, spills: Spills) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of all slices in key order, with the deletes that stay marked as gone.
+    """Yield the rows of all slices in key order, with kept deletes flagged.
 
-    A key that has rows in two slices is CorruptError.
+    A key that has rows in two slices raises CorruptError.
     """
     rewrite, slices = work.rewrite, work.group.slices
     found = [slice_sources(rewrite.view, slice_) for slice_ in slices]
@@ -195,7 +197,7 @@ def _merged(work: ClusteringTask, spills: Spills) -> Iterator[pa.RecordBatch]:
     for number, (slice_, sources) in enumerate(zip(slices, found, strict=True)):
         run = _run(work, slice_, sources, number, buffer_bytes)
         if not all(source.ordered for source in sources):
-            # Sorted in memory, and there is room for one of them only.
+            # It is sorted in memory, and there is room for one only.
             run = replace(spills.spill(iter(run.batches)), name=run.name)
         runs.append(run)
     rule = MergeRule(merger=_mark_twice(len(slices)))
@@ -205,7 +207,7 @@ def _merged(work: ClusteringTask, spills: Spills) -> Iterator[pa.RecordBatch]:
 
 
 def _merged_schema(rewrite: Rewrite) -> pa.Schema:
-    """Return the columns of the merge; a deleted row has none but key and ordering values."""
+    """Return the columns of the merge; a deleted row has only key and ordering values."""
     columns = (f.with_nullable(True) for f in project(rewrite.view.schema, rewrite.columns))
     return pa.schema([*columns, pa.field(_SLICE, pa.int64()), pa.field(_GONE, pa.uint8())])
 
@@ -223,7 +225,7 @@ def _run(
         held: list[pa.RecordBatch] = []
         rows = rewrite.read(slice_, sources=sources, buffer_bytes=buffer_bytes, deletes=held.append)
         return Run(_name(slice_), _with_deletes(work, rows, held, number))
-    # Not folded: a reader shows every row of a base file without logs, also a key twice.
+    # Not deduplicated: a reader shows every row of a base file without logs, even a key twice.
     many = min(MAX_FAN_IN, len(work.group.slices))
     needs = Needs(
         tuple(schema.field(name) for name in rewrite.columns),
@@ -240,7 +242,7 @@ def _with_deletes(
     held: list[pa.RecordBatch],
     number: int,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows and, among them in key order, the deletes that stay.
+    """Yield rows and, among them in key order, the deletes that are kept.
 
     `held` are those that came since the last batch of rows: they belong before its last key.
     """
@@ -265,7 +267,7 @@ def _with_deletes(
 def _numbered(
     batch: pa.RecordBatch, schema: pa.Schema, number: int, gone: pa.Array | None
 ) -> pa.RecordBatch:
-    """Return rows of the slice `number`, or deletes, whose flags are `gone`, as the merge takes them."""
+    """Return rows of the slice `number`, or deletes with the flags `gone`, in the form of the merge."""
     places = pa.repeat(pa.scalar(number, pa.int64()), batch.num_rows)
     if gone is None:
         gone = pa.repeat(pa.scalar(0, pa.uint8()), batch.num_rows)
@@ -274,9 +276,9 @@ def _numbered(
 
 
 def _mark_twice(count: int) -> Merger:
-    """Return a merge of two rows of one key that keeps which slices, of `count`, they are from.
+    """Return a merge of two rows of one key that records which slices, of `count`, they are from.
 
-    A delete gives way to a row: it was of the other slice, where readers have not met it.
+    A delete yields to a row: it was in the other slice, where readers do not see it.
     """
 
     def mark(older: pa.RecordBatch, newer: pa.RecordBatch) -> pa.RecordBatch:

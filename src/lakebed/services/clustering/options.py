@@ -1,4 +1,4 @@
-"""What a table's properties say about clustering."""
+"""The clustering options of a table."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class ClusteringOptions:
 
     @classmethod
     def parse(cls, properties: Mapping[str, str]) -> Self:
-        """Take what `properties` say; OptionError names a value that cannot be."""
+        """Parse `properties`; raise OptionError for an invalid value."""
         default = cls()
         return cls(
             _number(properties, _TARGET, default.target_bytes, least=1),

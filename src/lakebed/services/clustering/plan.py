@@ -1,7 +1,7 @@
-"""Which file groups to cluster, together with which others: pure rules over sizes and key ranges.
+"""Which file groups to cluster together: pure rules over sizes and key ranges.
 
-Worth the work are file groups that become fewer, that hold rows in no order, or whose key ranges
-overlap. A partition that was clustered has none of these, so that doing it again does nothing.
+File groups are worth clustering if they become fewer, hold unsorted rows, or have overlapping key
+ranges. A partition that was clustered has none of these, so clustering it again does nothing.
 """
 
 import math
@@ -18,16 +18,16 @@ from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice
 _EXECUTION = "org.apache.hudi.client.clustering.run.strategy.SparkSortAndSizeExecutionStrategy"
 _SORT_COLUMNS = "hoodie.clustering.plan.strategy.sort.columns"
 _MB = 1024 * 1024
-# The largest files say best what a row takes; a file of a few rows is mostly footer.
+# The largest files show best how large a row is; a file of a few rows is mostly footer.
 _SAMPLE_FILES = 4
 
 Spell = Callable[[str], str]
-"""Gives the address that Hudi would use for a path below the table."""
+"""Converts a path below the table to the URL that Hudi would use."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """What the footer of a base file says; the keys are None where it does not."""
+    """Facts from the footer of a base file; the keys are None if it does not have them."""
 
     rows: int
     min_key: str | None
@@ -37,10 +37,10 @@ class FileFacts:
 
 @dataclass(frozen=True, slots=True)
 class InputGroup:
-    """File slices of one partition that become `outputs` new file groups, or about so many.
+    """File slices of one partition that become about `outputs` new file groups.
 
-    `rows` is how many rows their base files hold, `row_bytes` what one takes there; 0 if there
-    is no base file.
+    `rows` is the number of rows in their base files, `row_bytes` the size of one; 0 if there is no
+    base file.
     """
 
     slices: tuple[FileSlice, ...]
@@ -88,7 +88,7 @@ def find_small(
 def plan_groups(
     candidates: Iterable[FileSlice], facts: Mapping[str, FileFacts], options: ClusteringOptions
 ) -> tuple[InputGroup, ...]:
-    """Put candidates together that are worth it, those first that save the most files.
+    """Group candidates that are worth clustering, those that save the most files first.
 
     `facts` are those of their base files, by path.
     """
@@ -111,7 +111,7 @@ def slice_bytes(slice_: FileSlice) -> int:
 
 
 def encode_clustering(groups: Iterable[InputGroup], key: Sequence[str], spell: Spell) -> bytes:
-    """Write Hudi's HoodieRequestedReplaceMetadata with the plan, marked as ours."""
+    """Encode Hudi's HoodieRequestedReplaceMetadata with the plan, marked as ours."""
     plan = {
         "inputGroups": [_encode_group(group, spell) for group in groups],
         "strategy": {
@@ -131,7 +131,7 @@ def encode_clustering(groups: Iterable[InputGroup], key: Sequence[str], spell: S
 def _pack(
     slices: Iterable[FileSlice], facts: Mapping[str, FileFacts], max_bytes: int
 ) -> list[list[FileSlice]]:
-    """Cut a partition into portions; neighbours in key order stay together."""
+    """Divide a partition into portions that keep neighbours in key order together."""
 
     def place(slice_: FileSlice) -> tuple[str, FileGroupId]:
         fact = _fact(slice_.base_file, facts)
@@ -166,7 +166,7 @@ def _group(
 
 
 def _is_worth(group: InputGroup, facts: Mapping[str, FileFacts]) -> bool:
-    # Sizes are guessed: for fewer than a quarter of the files it would be done again and again.
+    # Sizes are estimates: saving less than a quarter of the files would repeat endlessly.
     if group.outputs * 4 <= len(group.slices) * 3:
         return True
     known = [fact for slice_ in group.slices if (fact := _fact(slice_.base_file, facts))]

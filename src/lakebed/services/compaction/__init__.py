@@ -1,4 +1,4 @@
-"""Compaction: the sorted runs of a file group merged into fewer.
+"""Compaction: merge the sorted runs of a file group into fewer.
 
 FULL merges logs and base file (L0 + L1) into a new base file, LOG merges logs (L0) into one log.
 """

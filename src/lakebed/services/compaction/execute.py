@@ -1,4 +1,4 @@
-"""Carry out a planned compaction, ours or Hudi's."""
+"""Executes a compaction plan, ours or Hudi's."""
 
 import logging
 from collections import defaultdict
@@ -39,9 +39,9 @@ _COMPACTIONS = (Action.COMPACTION, Action.LOGCOMPACTION)
 class Compaction:
     """What a compaction did.
 
-    `full` file groups got a new base file, in `log` of them logs were joined; `skipped` ones are
-    not there any more. `damaged` says what is wrong with each file group that was left out, as it
-    was known to be damaged or could not be read.
+    `full` file groups got a new base file, in `log` file groups logs were merged into one;
+    `skipped` ones no longer exist. `damaged` has the problem of each file group that was left out
+    because it was known to be damaged or could not be read.
     """
 
     instant: Instant
@@ -71,12 +71,12 @@ def pending_compactions(snapshot: Snapshot) -> tuple[TimelineInstant, ...]:
 def execute_compaction(
     target: WriteTarget, instant: TimelineInstant | Instant, *, log_version: int | None = None
 ) -> Compaction:
-    """Merge what the plan of `instant` names and make the result visible.
+    """Merge the file groups in the plan of `instant` and commit the result.
 
     Tombstones and change data beside the new base files are written as in a table of version
-    `log_version`, by default the table's own: a downgrade may not leave native logs.
-    If it fails the plan stays, and can be carried out again. LockedError if another process is
-    at it; ConflictError if there is nothing left to do.
+    `log_version`, by default the table's own: a downgrade must not leave native logs. If it fails,
+    the plan stays and can be executed again. Raises LockedError if another process is executing it,
+    ConflictError if there is nothing left to do.
     """
     planned = _find(target, instant)
     with claim(target.storage, target.clock, target.commits, planned) as taken:
@@ -112,28 +112,28 @@ def execute_compaction(
 
 @dataclass(frozen=True, slots=True)
 class _Damaged:
-    """A file group that cannot be compacted: what was planned is lost or cannot be read."""
+    """A file group that cannot be compacted: a planned file is lost or cannot be read."""
 
     group: FileGroupId
     problem: str
 
 
 def _left_out(snapshot: Snapshot, plan: CompactionPlan) -> Iterator[str]:
-    """Yield what is wrong with the file groups that were not planned, as they are damaged."""
+    """Yield the problems of the file groups that were not planned because they are damaged."""
     planned = {operation.group for operation in plan.operations}
     for slice_ in damaged_slices(snapshot.slices, planned | busy_groups(snapshot)):
         yield describe_slice(slice_)
 
 
 def _compact(work: CompactionTask, task: TaskId) -> WriteStatus | _Damaged:
-    """Compact a file group; one that is damaged stays as it is, and the others go on.
+    """Compact a file group; a damaged one is left as it is, without stopping the others.
 
-    The plan ends without it: as long as it is pending, nothing else may end the damaged slice.
+    The plan completes without it: while it is pending, nothing else may replace the damaged slice.
     """
     try:
         return compact_file_group(work, task)
     except DAMAGE_ERRORS as error:
-        work.rewrite.fence.check()  # who takes us for dead deletes what we write
+        work.rewrite.fence.check()  # a process that considers us dead deletes what we write
         return _Damaged(work.operation.group, str(error))
 
 
@@ -158,11 +158,11 @@ def _read_plan(taken: Attempt) -> CompactionPlan:
 def _tasks(
     taken: Attempt, plan: CompactionPlan, merger: Merger | None, log_version: int
 ) -> list[CompactionTask]:
-    """Return a task for each file group that is still there, the largest first."""
+    """Return a task for each file group that still exists, the largest first."""
     snapshot, config = taken.snapshot, taken.config
     replaced = snapshot.replaced
     view = snapshot.view(merger)
-    _ = view.rule  # refused here rather than by a task
+    _ = view.rule  # checked here rather than in a task
     _check_joins(plan, config, merger)
     if config.is_lsm_tree:
         plan = replace(plan, operations=tuple(map(_with_tombstones_apart, plan.operations)))
@@ -186,7 +186,7 @@ def _tasks(
 def _with_tombstones_apart(operation: CompactionOperation) -> CompactionOperation:
     """Return the operation with the tombstones of its slice where they replay: before all logs.
 
-    A plan names them among the logs.
+    A plan lists them among the logs.
     """
     if operation.kind is not Kind.FULL:
         return operation
@@ -204,7 +204,7 @@ def _check_joins(plan: CompactionPlan, config: TableConfig, merger: Merger | Non
 
 
 def _log_counts(snapshot: Snapshot, plan: CompactionPlan) -> list[LogCounts]:
-    """Add up what the commits on the active timeline say of the planned logs."""
+    """Add up the counts of the planned logs from the commits on the active timeline."""
     wanted = {log.name.instant for operation in plan.operations for log in operation.logs}
     stats: dict[str, WriteStat] = {}
     for commit in snapshot.timeline.commits:
@@ -220,9 +220,9 @@ def _log_counts(snapshot: Snapshot, plan: CompactionPlan) -> list[LogCounts]:
 
 
 def _check_place(plan: CompactionPlan, taken: Attempt, hold: TableHold) -> None:
-    """Reject joined logs where a log has come since that must replay between them.
+    """Raise an error if a log has arrived that must replay between merged logs.
 
-    Writers that take the table's lock cannot bring one: their instants are greater.
+    Writers that take the table's lock cannot add one: their instants are greater.
     """
     joined = [o for o in plan.operations if o.kind is Kind.LOG and o.logs]
     if not joined:
@@ -241,7 +241,7 @@ def _check_place(plan: CompactionPlan, taken: Attempt, hold: TableHold) -> None:
 
 
 def _late_writes(timeline: Timeline, planned: Instant) -> Iterator[Instant]:
-    """Yield the writes that did not count when the plan was made."""
+    """Yield the writes that were not committed when the plan was made."""
     for instant in timeline.instants:
         is_write = instant.plan_action in COMMIT_ACTIONS
         if is_write and (instant.completion is None or instant.completion > planned):

@@ -1,4 +1,4 @@
-"""What of the logs of a slice decides whether they can be joined, and where that replays."""
+"""Which logs of a slice can be merged into one, and where the result replays."""
 
 from lakebed.format.names.meta_columns import META_COLUMNS
 from lakebed.model.instant import Instant
@@ -14,7 +14,7 @@ _NATIVE_VERSION = 10
 
 
 def run_columns(storage: Storage, source: RunSource) -> frozenset[str] | None:
-    """Return the columns of a run that changes some only; None for whole rows, and for deletes."""
+    """Return the columns of a partial run; None for whole rows, and for deletes."""
     if not source.partial or source.kind is not RunKind.DATA:
         return None
     with open_data(storage, source) as file:
@@ -22,24 +22,24 @@ def run_columns(storage: Storage, source: RunSource) -> frozenset[str] | None:
 
 
 def log_run(storage: Storage, source: RunSource) -> LogRun:
-    """Return what joining logs asks of a run."""
+    """Return the facts of a run that log compaction needs."""
     columns = run_columns(storage, source)
     return LogRun(source.instant, source.path, columns, source.kind is RunKind.DATA)
 
 
 def replays_at_own_instant(config: TableConfig) -> bool:
-    """Return whether joined logs replay after all that were there when they were planned.
+    """Return whether a merged log replays after everything that existed when it was planned.
 
-    Up to version 9 a reader takes them at the place of the newest log that they stand for.
+    Up to version 9 a reader replays it at the position of the newest log that it replaces.
     """
     return config.version >= _NATIVE_VERSION
 
 
 def folds_logs_first(config: TableConfig) -> bool:
-    """Whether Hudi's rule for deletes without an ordering value matters to joined logs."""
+    """Return whether Hudi's rule for deletes without an ordering value affects merged logs."""
     return not config.is_lsm_tree and config.merge_mode is MergeMode.EVENT_TIME_ORDERING
 
 
 def first_pending_write(timeline: Timeline) -> Instant | None:
-    """Return the least instant of a write that is under way: its file groups are not known yet."""
+    """Return the smallest instant of a running write, whose file groups are not known yet."""
     return min((i.requested for i in timeline.pending(*COMMIT_ACTIONS)), default=None)

@@ -30,13 +30,13 @@ from lakebed.table.store.log_target import LogFileStats
 from lakebed.table.store.log_writer import LogRunWriter, NewLog
 from lakebed.write.spec.status import NOTHING_COMPACTED, WriteStatus
 
-# What every row keeps: when it was written does not change by rewriting it.
+# Kept by every row: rewriting does not change when a row was written.
 _CARRIED = (COMMIT_TIME, COMMIT_SEQNO)
 
 
 @dataclass(frozen=True, slots=True)
 class LogCounts:
-    """What the commits of the planned logs say of them: rows and deletes."""
+    """Rows and deletes of the planned logs, according to their commits."""
 
     rows: int = 0
     deletes: int = 0
@@ -44,7 +44,7 @@ class LogCounts:
 
 @dataclass(frozen=True, slots=True)
 class CompactionTask:
-    """One operation and all that a worker must know to carry it out."""
+    """One operation and all that a worker needs to execute it."""
 
     rewrite: Rewrite
     number: int
@@ -60,8 +60,9 @@ class CompactionTask:
 
 
 def compact_file_group(work: CompactionTask, task: TaskId) -> WriteStatus:
-    """Merge the planned files of a file group; what came after the plan is not looked at."""
-    # They are of one slice, where the names alone say the order; another engine's plan may not.
+    """Merge the planned files of a file group; files that came after the plan are ignored."""
+    # Within one slice the order follows from the names; another engine's plan may have another
+    # order.
     logs = sorted(work.operation.logs, key=lambda log: replay_key(log.name))
     slice_ = replace(work.operation.slice_, log_files=tuple(logs))
     if work.operation.kind is Kind.LOG:
@@ -76,9 +77,10 @@ def compact_file_group(work: CompactionTask, task: TaskId) -> WriteStatus:
 
 
 def _write_token(work: CompactionTask, task: TaskId) -> str:
-    """Return a write token that no other process has which carries out the same plan.
+    """Return a write token that is unique among processes that execute the same plan.
 
-    One that was taken for dead closes its files late and then deletes them: they must be its own.
+    A process that was considered dead may close its files late and then delete them: they must be
+    its own.
     """
     claim = zlib.crc32(work.rewrite.fence.owner.encode()) & 0x7FFF_FFFF
     return TaskId(task.partition, claim, task.attempt).write_token
@@ -87,7 +89,7 @@ def _write_token(work: CompactionTask, task: TaskId) -> str:
 def _write_base_file(
     work: CompactionTask, task: TaskId, sources: list[RunSource]
 ) -> tuple[WriteStat, ...]:
-    """Write the rows that stand as the next base file; without any it has none, as Hudi's.
+    """Write the surviving rows as the next base file; if there are none it is empty, as in Hudi.
 
     Ordered deletes that late rows may still meet go beside it, as a log of tombstones.
     """
@@ -132,7 +134,7 @@ def _cdc_target(work: CompactionTask, task: TaskId) -> CdcTarget:
 
 
 def _base_stat(work: CompactionTask, stats: DataFileStats) -> WriteStat:
-    """Count as far as files and commits tell: which rows were updates was not looked up."""
+    """Count from files and commits; which rows were updates is not looked up."""
     base = work.operation.slice_.base_file
     before = 0 if base is None else read_footer(work.rewrite.view.storage, base.path).num_rows
     inserts = max(0, stats.rows - before)
@@ -154,7 +156,7 @@ def _base_stat(work: CompactionTask, stats: DataFileStats) -> WriteStat:
 def _join_logs(
     work: CompactionTask, task: TaskId, sources: list[RunSource]
 ) -> tuple[WriteStat, ...]:
-    """Write one run for all, deletes kept: what they delete may lie in the base file."""
+    """Write one run for all logs, deletes included: what they delete may be in the base file."""
     operation = work.operation
     columns = _joined_columns(work, sources)
     log = NewLog(
@@ -177,7 +179,7 @@ def _join_logs(
 
 
 def _joined_columns(work: CompactionTask, sources: list[RunSource]) -> pa.Schema:
-    """Return the columns of the joined run: the table's, or those that all of the runs change."""
+    """Return the columns of the merged run: the table's, or those that all the runs change."""
     runs = [log_run(work.rewrite.view.storage, source) for source in sources]
     end = count_joinable(runs, logs_first=folds_logs_first(work.rewrite.view.config))
     if end < len(runs):
@@ -237,7 +239,7 @@ def _log_stat(work: CompactionTask, stats: LogFileStats) -> WriteStat:
 
 
 def _compacted(work: CompactionTask) -> WriteStat:
-    """Return what both kinds say of the logs that went in."""
+    """Return the statistics of the input logs, for either kind."""
     group = work.operation.group
     records = work.counts.rows + work.counts.deletes
     return replace(

@@ -1,4 +1,4 @@
-"""What a table's properties say about compaction."""
+"""The compaction options of a table."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _number = partial(option_number, most=LARGE)
 
 
 class Trigger(StrEnum):
-    """When a compaction is due: after so many delta commits, after so long, or by both."""
+    """When a compaction is due: by the number of delta commits, by time, or by both."""
 
     NUM_COMMITS = "NUM_COMMITS"
     NUM_COMMITS_AFTER_LAST_REQUEST = "NUM_COMMITS_AFTER_LAST_REQUEST"
@@ -32,7 +32,7 @@ class Trigger(StrEnum):
 
 
 class Mode(StrEnum):
-    """What a compaction may do: rewrite base files, only join logs, or each where it pays."""
+    """What a compaction does: rewrite base files, merge logs only, or choose per file group."""
 
     FULL = "full"
     LOG = "log"
@@ -40,7 +40,7 @@ class Mode(StrEnum):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Take a caller's word; OptionError names the words there are."""
+        """Parse a mode; raise OptionError listing the valid ones."""
         try:
             return cls(text)
         except ValueError:
@@ -51,7 +51,7 @@ class Mode(StrEnum):
 class CompactionOptions:
     """Hudi's settings under short names, with Hudi's defaults; `log_ratio` is our own.
 
-    Sizes are in bytes, but for `target_io_mb`, the most that one plan reads and writes.
+    Sizes are in bytes, except for `target_io_mb`, the most that one plan reads and writes.
     """
 
     trigger: Trigger = Trigger.NUM_COMMITS
@@ -65,7 +65,7 @@ class CompactionOptions:
 
     @classmethod
     def parse(cls, properties: Mapping[str, str]) -> Self:
-        """Take what `properties` say; OptionError names a value that cannot be."""
+        """Parse `properties`; raise OptionError for an invalid value."""
         return cls(
             _trigger(properties),
             _number(properties, _COMMITS, cls().max_delta_commits),

@@ -3,14 +3,14 @@
 The hybrid rule, for a slice of a base file and logs:
 
                             few logs          many logs
-    small next to the base  leave them        LOG   join the logs, spare the base file
+    small next to the base  leave them        LOG   merge the logs, keep the base file
     large next to the base  FULL              FULL  the logs are worth a new base file
     no base file            FULL              FULL
 
-Large is a share of `log_ratio` of the base file's bytes, many is `blocks_threshold` logs. Reading
-a slice opens every log, so many small ones cost more than their bytes; a new base file costs its
-whole size, so few bytes of change do not pay for it. A skewed table gets each of its file groups
-treated by its own shape. Logs that cannot be joined (changes of different columns) go with FULL.
+Large is a share of `log_ratio` of the base file's bytes, many is `blocks_threshold` logs. Reading a
+slice opens every log, so many small ones cost more than their bytes; a new base file costs its
+whole size, so a few changed bytes do not justify it. In a skewed table each file group is treated
+by its own shape. Logs that cannot be merged (changes of different columns) need FULL.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -24,15 +24,14 @@ from lakebed.table.files.file_group import FileGroupId, FileSlice
 
 _MB = 1024 * 1024
 _NEW_BASE_BYTES = 120 * _MB
-"""What Hudi expects of a base file that does not exist yet."""
+"""The size that Hudi assumes for a base file that does not exist yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogRun:
-    """A run of the logs of a slice that still counts, as far as joining logs asks.
+    """The facts of a log run that log compaction needs.
 
-    `columns` are those of a run that changes some columns only, None for whole rows. Deletes fit
-    to either.
+    `columns` are those of a partial run, None for whole rows. Deletes can be merged with either.
     """
 
     instant: Instant
@@ -44,7 +43,7 @@ class LogRun:
 def choose_slices(
     slices: Iterable[FileSlice], busy: Collection[FileGroupId], options: CompactionOptions
 ) -> list[FileSlice]:
-    """Return the slices that have logs enough, are whole and in no pending plan."""
+    """Return the slices that have enough logs, are whole and in no pending plan."""
     return [
         slice_
         for slice_ in slices
@@ -57,7 +56,7 @@ def choose_slices(
 
 
 def damaged_slices(slices: Iterable[FileSlice], busy: Collection[FileGroupId]) -> list[FileSlice]:
-    """Return the slices with logs that no plan may take, as files of them are lost."""
+    """Return the slices with logs that no plan may include because files are lost."""
     return [
         slice_
         for slice_ in slices
@@ -71,10 +70,10 @@ def _lost_log(slice_: FileSlice) -> bool:
 
 
 def choose_kind(slice_: FileSlice, mode: Mode, options: CompactionOptions) -> Kind | None:
-    """Return by names and sizes alone what to do with a slice; None is nothing.
+    """Return by names and sizes alone what to do with a slice; None for nothing.
 
-    Logs that an earlier compaction has joined are still among those counted here: LOG is what may
-    be done, `log_operation` settles it.
+    Logs that an earlier compaction merged are still counted here: LOG is a candidate,
+    `log_operation` decides.
     """
     if mode is Mode.FULL:
         return Kind.FULL
@@ -86,7 +85,7 @@ def choose_kind(slice_: FileSlice, mode: Mode, options: CompactionOptions) -> Ki
 
 
 def full_operation(slice_: FileSlice) -> CompactionOperation:
-    """Merge all of a slice into a new base file."""
+    """Return the operation that merges a whole slice into a new base file."""
     base_bytes = 0 if slice_.base_file is None else slice_.base_file.size_bytes
     read_mb = (base_bytes + _log_bytes(slice_)) // _MB
     write_mb = (base_bytes or _NEW_BASE_BYTES) // _MB
@@ -104,11 +103,11 @@ def log_operation(
     all_of_them: bool = False,
     logs_first: bool = False,
 ) -> CompactionOperation | None:
-    """Join the oldest logs of a slice, as many as can be; None if those are too few.
+    """Return the operation that merges the oldest logs of a slice; None if those are too few.
 
-    `runs` are what still counts of its logs, in order of replay. Taken are only runs with an
-    instant below `before`. With `all_of_them` the new log will replay after all others, so that
-    either none is left or none is taken. `logs_first` is as in `count_joinable`.
+    `runs` are the runs of its logs that still count, in replay order. Only runs with an instant
+    below `before` are taken. With `all_of_them` the new log will replay after all others, so all or
+    none are taken. `logs_first` is as in `count_joinable`.
     """
     end = count_joinable(runs, before, logs_first=logs_first)
     if all_of_them and end < len(runs):
@@ -116,7 +115,7 @@ def log_operation(
     taken = {run.instant for run in runs[:end]}
     if len(taken) < 2 or len({run.path for run in runs[:end]}) < options.blocks_threshold:
         return None
-    # What an earlier compaction joined says where its log replays, so it comes along.
+    # A log that was merged earlier determines where its result replays, so it is included.
     kept = {run.instant for run in runs[end:]}
     first = tuple(log for log in slice_.log_files if log.name.instant not in kept)
     rest = tuple(log for log in slice_.log_files if log.name.instant in kept)
@@ -132,12 +131,12 @@ def log_operation(
 def count_joinable(
     runs: Sequence[LogRun], before: Instant | None = None, *, logs_first: bool = False
 ) -> int:
-    """Count the first runs that can be one: whole instants of the same columns below `before`.
+    """Count the leading runs that can be merged: whole instants of the same columns below `before`.
 
-    What could not be read back stays apart. A partial row that comes after a delete of its key
-    is more than the row: joined into one, it would take columns from before the delete. And where
-    logs are read as Hudi reads them (`logs_first`), a delete without an ordering value hides the
-    ordering value of a delete that follows it, unless a row lies between the two.
+    Runs are kept apart if the result would read differently. A partial row after a delete of its
+    key is more than the row: merged, it would take columns from before the delete. And where logs
+    are read as Hudi reads them (`logs_first`), a delete without an ordering value hides the
+    ordering value of a delete that follows it, unless there is a row between the two.
     """
     shape: frozenset[str] | None = None
     seen = deletes = came_back = False
@@ -160,7 +159,7 @@ def count_joinable(
 def bound_io(
     operations: Iterable[CompactionOperation], options: CompactionOptions
 ) -> tuple[CompactionOperation, ...]:
-    """Put the most logs first, and stop once `target_io_mb` is used up, as Hudi does."""
+    """Order by the most logs, and stop once `target_io_mb` is used up, as Hudi does."""
     kept = []
     left = float(options.target_io_mb)
     for operation in sorted(operations, key=lambda o: (-o.log_bytes, o.group)):

@@ -1,11 +1,11 @@
 """A compaction plan and its bytes: HoodieCompactionPlan on the timeline.
 
 version 2   Hudi's. A plan of kind `compaction` holds FULL operations, one of kind
-            `logcompaction` LOG operations over the logs that it names.
+            `logcompaction` LOG operations over the logs that it lists.
 version 3   the hybrid plan of RFC-103: each operation has a field `operationType`, FULL or
-            LOG. A LOG operation names all logs of its slice, and the metric
-            `LOG_FILES_TAKEN` says how many of them, from the first on, are merged: who does
-            not know the field runs it as FULL, and loses nothing.
+            LOG. A LOG operation lists all logs of its slice, and the metric
+            `LOG_FILES_TAKEN` has how many of them, from the first on, are merged: a reader
+            that does not know the field runs it as FULL, and loses nothing.
 """
 
 import copy
@@ -42,8 +42,8 @@ class Kind(StrEnum):
 class CompactionOperation:
     """What to merge in one file group: a slice as it was when the plan was made.
 
-    The first `taken` logs are merged, all of them if it is FULL; a LOG operation has these first,
-    whatever their order of replay. Sizes of a parsed plan are 0.
+    The first `taken` logs are merged, all of them if it is FULL; a LOG operation lists these first,
+    whatever their replay order. Sizes of a parsed plan are 0.
     """
 
     kind: Kind
@@ -69,10 +69,10 @@ class CompactionOperation:
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """The operations of one compaction; `action` is the word of its file on the timeline.
+    """The operations of one compaction; `action` is the one in the name of its timeline file.
 
-    Deletes of commits before `cutoff` are forgotten; None where the plan does not say it, as
-    Hudi's plans do not.
+    Deletes of commits before `cutoff` are dropped; None if the plan does not have it, as Hudi's
+    plans do not.
     """
 
     action: Action
@@ -96,7 +96,7 @@ class CompactionPlan:
         )
 
     def encode(self) -> bytes:
-        """Write the plan; of version 2 in Hudi's own schema."""
+        """Encode the plan; version 2 in Hudi's own schema."""
         is_hybrid = self.version == HYBRID_VERSION
         is_log = self.action is Action.LOGCOMPACTION
         strategy = {"compactorClassName": LOG_COMPACTOR, "strategyParams": {}, "version": 1}
@@ -114,7 +114,7 @@ class CompactionPlan:
 
 
 def _hybrid_schema() -> Schema:
-    """Return Hudi's schema of a plan with the field that tells the two kinds apart."""
+    """Return Hudi's schema of a plan with the field that distinguishes the two kinds."""
     schema = cast(
         "dict[str, list[dict[str, list[dict[str, object]]]]]", copy.deepcopy(COMPACTION_PLAN)
     )
@@ -132,7 +132,7 @@ _HYBRID_SCHEMA: Final = _hybrid_schema()
 def _encode_operation(operation: CompactionOperation, is_hybrid: bool) -> dict[str, object]:
     slice_ = operation.slice_
     base = slice_.base_file
-    # Whoever reads a log compaction of version 2 merges all that it names.
+    # A reader of a log compaction of version 2 merges everything that it lists.
     logs = slice_.log_files if is_hybrid else operation.logs
     if operation.kind is Kind.FULL:
         logs = (*slice_.tombstones, *logs)

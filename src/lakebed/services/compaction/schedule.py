@@ -47,15 +47,15 @@ from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
 
-# Looking at the headers of logs is waiting for storage.
+# Reading the headers of logs is mostly waiting for storage.
 _LOOKERS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """A compaction that is planned: its instant, and what it will do.
+    """A planned compaction: its instant, and what it will do.
 
-    `damaged` says of each file group that is left out as damaged what is wrong.
+    `damaged` has the problem of each file group that is left out as damaged.
     """
 
     instant: TimelineInstant
@@ -69,7 +69,7 @@ class Scheduled:
 
     @property
     def log(self) -> int:
-        """Count the file groups of which logs are joined."""
+        """Count the file groups whose logs are merged."""
         return len(self.plan.operations) - self.full
 
     def __str__(self) -> str:
@@ -88,11 +88,11 @@ def schedule_compaction(
     force: bool = False,
     groups: Collection[FileGroupId] | None = None,
 ) -> Scheduled | None:
-    """Plan a compaction; None if it is not due or there is nothing to do.
+    """Plan a compaction; return None if it is not due or there is nothing to do.
 
-    Without `options` the table's properties say when and what. `force` plans one that is not due,
-    and joins logs (`log`) from two on. `groups` names the file groups that get a new base file,
-    whatever their logs. File groups in a plan that is pending are left out.
+    Without `options` the table's properties apply. `force` plans one that is not due, and merges
+    logs (`log`) from two on. `groups` are file groups that get a new base file, whatever their
+    logs. File groups in a pending plan are left out.
     """
     mode = Mode.parse(mode)
     with hold_table(target.storage, target.clock, target.commits) as hold:
@@ -137,7 +137,7 @@ def busy_groups(snapshot: Snapshot) -> frozenset[FileGroupId]:
 def _operations(
     hold: TableHold, mode: Mode, options: CompactionOptions, *, joins: bool
 ) -> list[CompactionOperation]:
-    """Choose per file group. A user's own merger is not known to be able to join logs alone."""
+    """Choose per file group. A custom merger cannot be assumed to merge logs alone."""
     slices = choose_slices(hold.snapshot.slices, busy_groups(hold.snapshot), options)
     view = hold.snapshot.view()
     found: list[CompactionOperation] = []
@@ -155,7 +155,10 @@ def _operations(
 
 
 def _damaged(hold: TableHold, groups: Collection[FileGroupId] | None) -> tuple[str, ...]:
-    """Return what is wrong with each file group that is not planned as it is damaged; warn of it."""
+    """Return the problem of each file group that is not planned because it is damaged.
+
+    Log a warning.
+    """
     found = damaged_slices(hold.snapshot.slices, busy_groups(hold.snapshot))
     told = tuple(describe_slice(s) for s in found if groups is None or s.group in groups)
     for problem in told:
@@ -180,7 +183,7 @@ class _Look:
 
 
 def _settle(look: _Look, task: TaskId) -> CompactionOperation | None:
-    """Return from the headers of the logs which of them to join."""
+    """Decide from the headers of the logs which of them to merge."""
     del task
     try:
         return _settle_whole(look)
@@ -214,9 +217,9 @@ def _settle_whole(look: _Look) -> CompactionOperation | None:
 
 
 def _reads_alike(look: _Look, joined: CompactionOperation, sources: list[RunSource]) -> bool:
-    """Make sure that the taken logs alone are the first runs of the slice.
+    """Check that the chosen logs alone are the first runs of the slice.
 
-    A log of another engine may stand for logs that are not taken.
+    A log of another engine may replace logs that were not chosen.
     """
     taken = _log_sources(look, replace(look.slice_, log_files=joined.logs))
     return [_place(s) for s in taken] == [_place(s) for s in sources[: len(taken)]]

@@ -1,4 +1,4 @@
-"""Whether a compaction is due, counted as Hudi counts (ScheduleCompactionActionExecutor)."""
+"""Whether a compaction is due, counted as in Hudi (ScheduleCompactionActionExecutor)."""
 
 from lakebed.format.names.instant_name import Action
 from lakebed.model.instant import Instant, parse_instant
@@ -11,9 +11,9 @@ def is_due(
 ) -> bool:
     """Return whether a compaction of `mode` is due at `now`.
 
-    Delta commits and time count from the last completed compaction on, or from the last one
-    that was planned if the strategy says so; before the first from the first delta commit on.
-    Logs alone are due when enough delta commits came since the last compaction of either kind.
+    Delta commits and time count from the last completed compaction on, or from the last planned one
+    if the strategy says so; before the first compaction, from the first delta commit on. Log
+    compaction is due when enough delta commits came since the last compaction of either kind.
     """
     if mode is Mode.LOG:
         kinds = (_last_compaction(timeline), _last_log_compaction(timeline))

@@ -1,4 +1,4 @@
-"""Keep one commit and all files that its snapshot needs.
+"""Savepoints: keep one commit and all files that its snapshot needs.
 
-Owns what a savepoint says. That cleaning and archiving leave it alone is theirs.
+Owns the content of a savepoint. Cleaning and archiving themselves respect it.
 """

@@ -1,7 +1,7 @@
-"""Make savepoints, list them, and delete them.
+"""Create savepoints, list them, and delete them.
 
-A savepoint carries the instant of the commit that it keeps. Cleaning leaves the files that it
-names, and archiving its commit.
+A savepoint has the instant of the commit that it keeps. Cleaning keeps the files that it lists, and
+archiving keeps its commit.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from lakebed.write.pipeline import WriteTarget
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
-    """One savepoint: the commit that it keeps, who made it, when and why, and its files."""
+    """One savepoint: the commit that it keeps, its user, time and comment, and its files."""
 
     instant: Instant
     completion_time: Instant
@@ -42,8 +42,8 @@ def savepoint(
 ) -> Savepoint:
     """Keep the commit `instant`, by default the newest, from cleaning and archiving.
 
-    ExistsError if there is such a savepoint. Refused for a commit that is archived, or of
-    which cleaning may have deleted files.
+    Raises ExistsError if there is such a savepoint, and InvalidError for a commit that is archived,
+    or whose files cleaning may have deleted.
     """
     settle(target)
     with hold_table(target.storage, target.clock, target.commits) as hold:
@@ -53,17 +53,17 @@ def savepoint(
             raise ExistsError(f"savepoint {commit.requested}: it is there since {kept.completion}")
         paths = _needed_paths(hold, commit.requested)
         metadata = SavepointMetadata(user, hold.clock.now_ms(), comment, paths)
-        # One that was begun and never completed is begun again.
+        # One that was started and never completed is started again.
         own = hold.start(_pending(commit.requested))
         completion = hold.complete(own, metadata.encode())
         return _describe(commit.requested, completion, metadata)
 
 
 def delete_savepoint(target: WriteTarget, instant: Instant) -> None:
-    """Let go of a commit; NotFoundError if no savepoint keeps it.
+    """Delete a savepoint; raise NotFoundError if there is none for the commit.
 
-    Refused where commits after it are archived, as Hudi does on request: the active timeline would
-    begin at the commit that is let go, and what is archived after that would count no more.
+    Raises an error if commits after it are archived, as Hudi does optionally: the active timeline
+    would start at the released commit, and what was archived after it would no longer count.
     """
     settle(target)
     with hold_table(target.storage, target.clock, target.commits) as hold:
@@ -72,7 +72,7 @@ def delete_savepoint(target: WriteTarget, instant: Instant) -> None:
             raise NotFoundError(f"savepoint {instant}: {_known(hold.snapshot)}")
         _check_archive(hold, found)
         hold.lock.check()
-        # As it came to be, backwards: half-way there is one that was never completed.
+        # The reverse of its creation: a crash in between leaves one that was never completed.
         if found.is_completed:
             name = found.name_of(State.COMPLETED).encode()
             hold.storage.delete(f"{hold.active.folder}/{name}")
@@ -100,7 +100,7 @@ def savepoints(snapshot: Snapshot) -> tuple[Savepoint, ...]:
 
 
 def find_savepoint(snapshot: Snapshot, instant: Instant) -> Savepoint:
-    """Return the savepoint of a commit; NotFoundError that names those that there are."""
+    """Return the savepoint of a commit; raise NotFoundError listing the existing ones."""
     found = snapshot.timeline.find(instant, Action.SAVEPOINT)
     if found is None or not found.is_completed:
         raise NotFoundError(f"savepoint {instant}: {_known(snapshot)}")
@@ -108,14 +108,14 @@ def find_savepoint(snapshot: Snapshot, instant: Instant) -> Savepoint:
 
 
 def read_savepoint(snapshot: Snapshot, instant: TimelineInstant) -> Savepoint:
-    """Read what a completed savepoint says."""
+    """Read a completed savepoint."""
     what = f"instant {instant.file_name}"
     metadata = SavepointMetadata.parse(snapshot.commits.active.read(instant), what)
     return _describe(instant.requested, instant.completion or "", metadata)
 
 
 def _needed_paths(hold: TableHold, instant: Instant) -> tuple[str, ...]:
-    """Return the files that a reader as of `instant` opens; refuse if they may not stay."""
+    """Return the files that a reader as of `instant` opens; raise an error if they may not stay."""
     check_retained(instant, _retained(hold.snapshot))
     seen = load_snapshot(hold.storage, hold.config, instant, hold.snapshot.commits)
     check_whole(seen.slices)

@@ -1,4 +1,4 @@
-"""What a savepoint keeps, and which commits can still be kept. Values to values."""
+"""What a savepoint keeps, and which commits can still be kept. Pure functions."""
 
 from dataclasses import dataclass
 from typing import Self, cast
@@ -13,7 +13,7 @@ from lakebed.timeline.timeline import Timeline, TimelineInstant
 
 @dataclass(frozen=True, slots=True)
 class SavepointMetadata:
-    """Hudi's HoodieSavepointMetadata: who made it, when, why, and the paths that it keeps."""
+    """Hudi's HoodieSavepointMetadata: user, time, comment, and the paths that it keeps."""
 
     user: str
     at_ms: int
@@ -21,7 +21,7 @@ class SavepointMetadata:
     paths: tuple[str, ...]
 
     def encode(self) -> bytes:
-        """Write the file of a completed savepoint; files are named without their partition."""
+        """Encode the file of a completed savepoint; files are named without their partition."""
         partitions = {
             partition: {
                 "partitionPath": partition,
@@ -50,7 +50,7 @@ class SavepointMetadata:
 
 
 def choose_commit(timeline: Timeline, instant: Instant | None) -> TimelineInstant:
-    """Return the completed commit to keep, the newest without `instant`; refuse any other."""
+    """Return the completed commit to keep, by default the newest; raise an error for any other."""
     if instant is None:
         if not timeline.commits:
             raise InvalidError("savepoint: want a completed commit to keep, found none")
@@ -67,7 +67,7 @@ def choose_commit(timeline: Timeline, instant: Instant | None) -> TimelineInstan
 
 
 def check_retained(instant: Instant, retained: Instant) -> None:
-    """Reject a commit before `retained`, up to which cleaning may delete."""
+    """Raise InvalidError for a commit before `retained`, up to which cleaning may delete."""
     if instant < retained:
         raise InvalidError(
             f"savepoint {instant}: cleaning has passed it and keeps the instants from {retained} on"

@@ -1,8 +1,8 @@
 """Upgrade and downgrade a table.
 
-What must be rewritten is rewritten by instants of its own, under the version that the table
-has; only then one atomic change of the properties makes it another version. So a crash leaves
-a table of the one or of the other, and the same call goes on from there.
+Files are first rewritten by instants of their own, under the table's present version; then one
+atomic change of the properties switches the version. So a crash leaves a table of one version or
+the other, and calling again continues from there.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ from lakebed.table.config.writable import check_writable
 from lakebed.table.snapshot import Snapshot, load_snapshot
 from lakebed.write.pipeline import WriteTarget
 
-# No slice is too young to go, not even for a clock that is behind those of other writers.
+# No slice is too recent to delete, not even for a clock behind those of other writers.
 _NEWEST_ONLY = CleanOptions(
     CleanPolicy.KEEP_LATEST_FILE_VERSIONS, file_versions_retained=1, min_age_seconds=None
 )
@@ -67,10 +67,10 @@ def upgrade(
     *,
     dry_run: bool = False,
 ) -> Upgrade:
-    """Move a table to a later version, to another layout, or both; None keeps what is.
+    """Move a table to a later version, to another layout, or both; None keeps the present one.
 
-    With `dry_run` nothing is changed. Compactions that are pending are finished first; any
-    other pending instant is a ConflictError.
+    With `dry_run` nothing is changed. Pending compactions are completed first; any other pending
+    instant raises ConflictError.
     """
     config = load_config(target.storage)
     if to_version is not None and to_version < config.version:
@@ -87,11 +87,11 @@ def downgrade(
     *,
     dry_run: bool = False,
 ) -> Upgrade:
-    """Move a table to an earlier version, to another layout, or both; None keeps what is.
+    """Move a table to an earlier version, to another layout, or both; None keeps the present one.
 
-    From 10 to 9 every file group with native logs is compacted, and older slices are cleaned
-    away: what the table was before can no longer be read as of then. Refused if a savepoint
-    keeps native logs, or if change data lies in native files.
+    From 10 to 9 every file group with native logs is compacted, and older slices are deleted: reads
+    as of an earlier time are then no longer possible. Raises an error if a savepoint keeps native
+    logs, or if change data is in native files.
     """
     config = load_config(target.storage)
     if to_version is not None and to_version > config.version:
@@ -112,7 +112,7 @@ def _convert(
     _check_savepoints(snapshot, plan)
     _check_change_data(snapshot, plan)
     if dry_run:
-        # Compacting makes more files superfluous: all logs that are native now.
+        # Compaction supersedes more files: all logs that are native now.
         native = native_logs(target.storage) if plan.drops_native_logs else []
         return _describe(plan, len(plan.compact), len(native), dry_run=True)
     settle(target)
@@ -140,10 +140,10 @@ def _plan(snapshot: Snapshot, to_version: int | None, layout: str | None) -> Con
 
 
 def _compact(target: WriteTarget, to_version: int | None, layout: str | None) -> int:
-    """Finish the compactions that are planned, then compact until nothing is left to do."""
+    """Execute the pending compactions, then compact until nothing is left to do."""
     snapshot = _snapshot(target)
     plan = _plan(snapshot, to_version, layout)
-    # Until the properties change, readers see what the table's present version knows.
+    # Until the properties change, readers only understand the table's present version.
     log_version = min(plan.from_version, plan.to_version)
     for instant in pending_compactions(snapshot):
         execute_compaction(target, instant, log_version=log_version)
@@ -166,7 +166,7 @@ def _compact(target: WriteTarget, to_version: int | None, layout: str | None) ->
 
 
 def _clean(target: WriteTarget) -> int:
-    """Delete old slices where they hold native logs, which no reader of version 9 knows."""
+    """Delete old slices that hold native logs, which readers of version 9 do not know."""
     half_done = target.commits.active.load().pending(Action.CLEAN)
     if not half_done and not native_logs(target.storage):
         return 0
@@ -175,9 +175,9 @@ def _clean(target: WriteTarget) -> int:
 
 
 def _check_savepoints(snapshot: Snapshot, plan: Conversion) -> None:
-    """Reject native logs that cleaning would leave: a savepoint keeps whole slices.
+    """Raise an error for native logs that cleaning would keep: a savepoint keeps whole slices.
 
-    Also of a base file that it keeps, the logs that came later stay.
+    Logs that were added later to a kept base file stay as well.
     """
     kept = savepoints(snapshot) if plan.drops_native_logs else ()
     native = frozenset(native_logs(snapshot.storage)) if kept else frozenset()
@@ -197,7 +197,7 @@ def _check_savepoints(snapshot: Snapshot, plan: Conversion) -> None:
 
 
 def _check_change_data(snapshot: Snapshot, plan: Conversion) -> None:
-    """Reject native change data: it stays beside its base file, and commits name it."""
+    """Raise an error for native change data: it stays beside its base file, and commits refer to it."""
     if not plan.drops_native_logs or logging_mode(snapshot.config.properties) is None:
         return
     for path in native_logs(snapshot.storage):
@@ -209,7 +209,7 @@ def _check_change_data(snapshot: Snapshot, plan: Conversion) -> None:
 
 
 def _check_ready(hold: TableHold, to_version: int | None, layout: str | None) -> Conversion:
-    """Look once more, under the lock, that nothing stands against the new properties."""
+    """Check once more, under the lock, that nothing prevents the new properties."""
     where = hold.storage.url
     for instant in hold.timeline.pending():
         raise ConflictError(

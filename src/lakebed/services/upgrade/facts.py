@@ -1,4 +1,4 @@
-"""Look at the files of a table for what a conversion must know of them."""
+"""Collects the facts about a table's files that a conversion needs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from lakebed.table.read.log_reader import slice_sources
 from lakebed.table.snapshot import Snapshot, table_files
 from lakebed.table.view import TableView
 
-# Looking at footers is waiting for storage.
+# Reading footers is mostly waiting for storage.
 _LOOKERS = 16
 
 
@@ -25,7 +25,7 @@ class _Look:
 
 
 def read_facts(snapshot: Snapshot, *, order: bool) -> Sequence[SliceFacts]:
-    """Look at every slice, none of which may be damaged; only with `order` are files opened."""
+    """Inspect every slice, none of which may be damaged; files are opened only with `order`."""
     check_whole(snapshot.slices)
     view = snapshot.view()
     looks = [_Look(view, slice_, order) for slice_ in snapshot.slices]
@@ -33,7 +33,7 @@ def read_facts(snapshot: Snapshot, *, order: bool) -> Sequence[SliceFacts]:
 
 
 def native_logs(storage: Storage) -> list[str]:
-    """Return the paths of all native logs, those of old slices and of change data too."""
+    """Return the paths of all native logs, including old slices and change data."""
     return [
         entry.path
         for entry in table_files(storage)

@@ -1,17 +1,17 @@
-"""What must change, and what be rewritten, to move a table to another version or layout.
+"""What must change, and what must be rewritten, to move a table to another version or layout.
 
     8 -> 9    properties: the ordering fields under their new name. Old names may stay
-    9 -> 10   properties: which meta columns there are. Inline logs stay readable, and from
-              then on native ones are written
-    10 -> 9   native logs must go, for readers of version 9 pass over them without a word:
-              every file group that has some is compacted, and old slices are cleaned
+    9 -> 10   properties: which meta columns there are. Inline logs stay readable; new logs are
+              native
+    10 -> 9   native logs must be removed, because readers of version 9 silently ignore them:
+              every file group that has some is compacted, and old slices are deleted
     layout    a property; but logs are resolved by another rule, so file groups with logs are
               compacted first; and in version 10 `lsm_tree` promises that base files and native
               logs are sorted
 
-Agrees with Hudi's EightToNineUpgradeHandler, NineToTenUpgradeHandler and
-TenToNineDowngradeHandler, but for two things: `lsm_tree` is not dropped in version 9, where
-runs say of themselves that they are sorted, and a property is never removed.
+Agrees with Hudi's EightToNineUpgradeHandler, NineToTenUpgradeHandler and TenToNineDowngradeHandler,
+with two exceptions: `lsm_tree` is kept in version 9, where runs are individually marked as sorted,
+and a property is never removed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ NATIVE_VERSION: Final = 10
 """From here on logs are native."""
 
 _PAYLOAD: Final = "hoodie.compaction.payload.class"
-# The others do more than keep one of two rows, and each becomes properties of its own.
+# The other classes do more than keep one of two rows, and become properties of their own.
 _PLAIN_PAYLOADS: Final = frozenset(
     {
         "",
@@ -40,9 +40,9 @@ _PLAIN_PAYLOADS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SliceFacts:
-    """What a conversion must know of the newest slice of a file group.
+    """The facts about the newest slice of a file group that a conversion needs.
 
-    `unsorted` are its base file and native logs that nothing says to be sorted by record key.
+    `unsorted` are its base file and native logs that are not marked as sorted by record key.
     """
 
     group: FileGroupId
@@ -53,7 +53,7 @@ class SliceFacts:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """Where a table is, where it goes, what its properties become, and what is compacted first."""
+    """The present and the new version and layout, the new properties, and what is compacted first."""
 
     from_version: int
     to_version: int
@@ -64,7 +64,7 @@ class Conversion:
 
     @property
     def drops_native_logs(self) -> bool:
-        """Return whether no native log may be left, not even of an old slice."""
+        """Return whether no native log may remain, not even in an old slice."""
         return self.to_version < NATIVE_VERSION <= self.from_version
 
     @property
@@ -74,7 +74,7 @@ class Conversion:
 
     @property
     def promises_order(self) -> bool:
-        """Return whether readers will take base files and native logs as sorted, and did not."""
+        """Return whether readers will newly assume that base files and native logs are sorted."""
         return (
             self.to_version >= NATIVE_VERSION
             and self.to_layout is Layout.LSM_TREE
@@ -83,7 +83,10 @@ class Conversion:
 
 
 def plan_conversion(config: TableConfig, version: int | None, layout: str | None) -> Conversion:
-    """Return what changes by itself; None keeps what is. Refuses what no step leads to."""
+    """Return the new properties; None keeps the present version or layout.
+
+    Raises an error for a change that is not supported.
+    """
     to_version = config.version if version is None else version
     if to_version not in TABLE_VERSIONS:
         known = ", ".join(map(str, TABLE_VERSIONS))
@@ -99,7 +102,7 @@ def plan_conversion(config: TableConfig, version: int | None, layout: str | None
     if config.version < NATIVE_VERSION <= to_version:
         changes["hoodie.meta.fields.mode"] = "ALL"
     if to_version < NATIVE_VERSION <= config.version:
-        # What the mode said; readers of version 9 know only this.
+        # The equivalent of the mode; readers of version 9 know only this.
         changes["hoodie.populate.meta.fields"] = "true"
     if to_version != config.version:
         changes["hoodie.table.version"] = str(to_version)
@@ -109,13 +112,14 @@ def plan_conversion(config: TableConfig, version: int | None, layout: str | None
 
 
 def choose_groups(conversion: Conversion, facts: Iterable[SliceFacts]) -> tuple[FileGroupId, ...]:
-    """Return the file groups to compact first; refuse a file that must be rewritten and has no logs."""
+    """Return the file groups to compact first; raise an error for an unsorted file without logs."""
     found = []
     for fact in sorted(facts, key=lambda fact: fact.group):
         if conversion.drops_native_logs and fact.native_logs:
             found.append(fact.group)
         elif conversion.changes_layout and fact.logs:
-            # The rule by which they were written settles them: the other may show another row.
+            # They are resolved by the rule under which they were written: the other may pick
+            # another row.
             found.append(fact.group)
         elif conversion.promises_order and fact.unsorted:
             if not fact.logs:
@@ -148,6 +152,6 @@ def _to_nine(config: TableConfig) -> dict[str, str]:
     if config.ordering_fields:
         changes["hoodie.table.ordering.fields"] = ",".join(config.ordering_fields)
     if config.merge_mode is not MergeMode.CUSTOM:
-        # In version 8 the class may say it alone.
+        # In version 8 the class alone may determine it.
         changes["hoodie.record.merge.mode"] = str(config.merge_mode)
     return changes
