@@ -1,4 +1,4 @@
-"""The command `lakebed`: parse arguments, call, show.
+"""The command `lakebed`: parses arguments, calls the API, shows results.
 
-Owns what operators see: tables, drawings, JSON and exit codes. Nothing below knows of it.
+Owns what operators see: tables, drawings, JSON and exit codes. No other package depends on it.
 """

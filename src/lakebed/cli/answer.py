@@ -1,4 +1,4 @@
-"""How a command answers: text for people or one JSON document, and an exit code."""
+"""The output of a command: text or one JSON document, and an exit code."""
 
 import dataclasses
 import json
@@ -21,13 +21,13 @@ FINE: Final = 0
 PROBLEM: Final = 1
 USAGE: Final = 2
 RETRY: Final = 3
-"""Exit codes: 3 says that the same command may work in a while."""
+"""Exit codes: 3 means that the same command may succeed later."""
 
 Result = TypeVar("Result")
 
 
 class Draws(Protocol):
-    """Shows a result to people."""
+    """Prints a result for people."""
 
     def __call__(self, console: Console) -> None:
         """Print it."""
@@ -35,7 +35,7 @@ class Draws(Protocol):
 
 
 class Answer:
-    """One command's way to the outside: stdout for the answer, stderr for all else."""
+    """The output of one command: results on stdout, everything else on stderr."""
 
     def __init__(self, *, as_json: bool, debug: bool) -> None:
         self.as_json = as_json
@@ -44,7 +44,10 @@ class Answer:
         self.err = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
 
     def give(self, result: object, draw: Draws | None = None, *, nothing: str = "") -> None:
-        """Show a result: as JSON, by `draw`, or by its own sentence; `nothing` is said for None."""
+        """Print a result: as JSON, with `draw`, or by its own sentence.
+
+        `nothing` is printed for None.
+        """
         if self.as_json:
             typer.echo(to_json(result))
         elif draw is not None:
@@ -53,12 +56,12 @@ class Answer:
             self.out.print(nothing if result is None else str(result))
 
     def working(self, what: str, work: Callable[[], Result]) -> Result:
-        """Do long work, with progress on a terminal."""
+        """Run long work, with progress on a terminal."""
         with showing(what):
             return work()
 
     def fail(self, error: BaseException, code: int) -> typer.Exit:
-        """Print in a sentence what went wrong; return the exit to raise."""
+        """Print a sentence on what went wrong; return the exit to raise."""
         if self.debug:
             self.err.print("".join(traceback.format_exception(error)).rstrip())
         if self.as_json:
@@ -72,7 +75,7 @@ class Answer:
 
 @contextmanager
 def answering(*, as_json: bool, debug: bool) -> Iterator[Answer]:
-    """Turn errors into sentences and exit codes."""
+    """Convert errors to sentences and exit codes."""
     answer = Answer(as_json=as_json, debug=debug)
     quiet = without_progress() if as_json else nullcontext()
     with _logging_to_stderr(debug=debug), quiet:
@@ -85,13 +88,13 @@ def answering(*, as_json: bool, debug: bool) -> Iterator[Answer]:
         except (typer.Exit, typer.Abort, BrokenPipeError):
             raise
         except Exception as error:
-            # An operator gets a sentence whatever it is; --debug shows the trace.
+            # An operator gets a sentence in any case; --debug shows the trace.
             raise answer.fail(error, PROBLEM) from error
 
 
 @contextmanager
 def _logging_to_stderr(*, debug: bool) -> Iterator[None]:
-    """Show warnings of the engine, and all that it says with `debug`; never on stdout."""
+    """Log warnings of the engine, and everything with `debug`, to stderr, never to stdout."""
     logger = logging.getLogger("lakebed")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("lakebed: %(message)s"))
@@ -106,7 +109,7 @@ def _logging_to_stderr(*, debug: bool) -> Iterator[None]:
 
 
 def to_json(value: object) -> str:
-    """Write a result as JSON: dataclasses as objects of their fields, Arrow tables as rows."""
+    """Return a result as JSON: dataclasses as objects of their fields, Arrow tables as rows."""
     return json.dumps(_plain(value), ensure_ascii=False, indent=2)
 
 

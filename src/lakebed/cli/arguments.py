@@ -1,4 +1,4 @@
-"""The arguments that commands share, and the table that they name."""
+"""The arguments that commands share, and how they open a table."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated
@@ -40,7 +40,7 @@ def opened(path: str, settings: Sequence[str] | None, *, spark: bool = False) ->
 
 
 def opened_storage(path: str, settings: Sequence[str] | None) -> Storage:
-    """Open what lies at `path`, also where it is no table that can be opened."""
+    """Open the storage at `path`, even if the table there cannot be opened."""
     return open_storage(path, pairs(settings))
 
 
@@ -50,7 +50,7 @@ def executor(*, spark: bool) -> Executor:
 
 
 def pairs(settings: Sequence[str] | None) -> Mapping[str, str] | None:
-    """Take `KEY=VALUE` texts apart; None for none."""
+    """Split `KEY=VALUE` strings; return None for none."""
     found = {}
     for text in settings or ():
         key, equals, value = text.partition("=")

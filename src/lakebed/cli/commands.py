@@ -1,7 +1,7 @@
-"""Which commands there are, and where each is defined.
+"""The list of commands, and where each is defined.
 
-A command is loaded when it runs or shows its own help: all of them together load the whole
-engine, and the list of commands needs none of it.
+A command is loaded when it runs or shows its own help: loading all of them would load the whole
+engine, which the list of commands does not need.
 """
 
 from importlib import import_module
@@ -18,32 +18,32 @@ COMMANDS: Final = {
     "clean": ("maintain", "Delete file versions that no retained instant needs."),
     "cluster": (
         "maintain",
-        "Merge small file groups into large ones, each with a range of keys of its own.",
+        "Merge small file groups into larger ones with disjoint key ranges.",
     ),
     "archive": ("maintain", "Move old instants out of the active timeline."),
-    "rollback": ("maintain", "Take back an instant, pending or the last completed one."),
+    "rollback": ("maintain", "Roll back an instant: a pending one, or the latest completed one."),
     "restore": (
         "maintain",
-        "Bring the table back to a savepoint; all that came after is lost.",
+        "Restore the table to a savepoint; all later commits are lost.",
     ),
     "upgrade": ("maintain", "Move the table to a newer version, or to another layout."),
     "downgrade": ("maintain", "Move the table to an older version, or to another layout."),
-    "verify": ("health", "Check the table and say what is wrong; exit with 1 if something is."),
+    "verify": ("health", "Check the table and report problems; exit with 1 if there are any."),
     "repair": (
         "health",
-        "Show what would be mended, ask, and mend it; exit with 1 if something is left.",
+        "Show the planned repairs, ask, and execute them; exit with 1 if problems remain.",
     ),
     "serve": (
         "serving",
-        "Compact, clean and archive tables as their options ask; with --json a line of JSON each.",
+        "Compact, clean and archive tables by their options; with --json, one line of JSON each.",
     ),
-    "savepoint": ("savepoints", "Keep a moment of the table to come back to."),
+    "savepoint": ("savepoints", "Create, list and delete savepoints."),
 }
-"""By name: the module that defines the command under its name, and its help as it says it itself."""
+"""By name: the module that defines the command, and its help, equal to the command's own."""
 
 
 class LazyGroup(TyperGroup):
-    """Lists `COMMANDS` by their help, and loads the one that is called."""
+    """Lists `COMMANDS` with their help, and loads the one that is called."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -51,7 +51,7 @@ class LazyGroup(TyperGroup):
             self.add_command(TyperCommand(name=name, help=help_))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the loaded command that `args` begin with, and the arguments left to it."""
+        """Return the command that `args` start with, loaded, and its remaining arguments."""
         name, listed, rest = super().resolve_command(ctx, args)
         return name, listed and load(str(name)), rest
 

@@ -21,7 +21,7 @@ _LEAST_WIDTH = 60
 
 @dataclass(frozen=True, slots=True)
 class DrawnRun:
-    """One run: `L1` the base file, `L0` a log or a block of one; keys where a footer says them."""
+    """One run: `L1` the base file, `L0` a log or a block of one; keys if a footer has them."""
 
     level: str
     kind: str
@@ -36,7 +36,7 @@ class DrawnRun:
 
 @dataclass(frozen=True, slots=True)
 class DrawnGroup:
-    """A file group with its runs, newest on top; `problem` says why they could not be read."""
+    """A file group with its runs, newest on top; `problem` is why they could not be read."""
 
     partition: str
     file_id: str
@@ -81,7 +81,7 @@ def draw_groups(groups: Iterable[DrawnGroup], width: int) -> list[str]:
 def align(
     names: Sequence[str], rows: Sequence[Sequence[str]], *, right: Set[str] = frozenset()
 ) -> list[str]:
-    """Draw rows below their names in columns, those of `right` to the right; nothing is cut.
+    """Format rows as columns with headers, those of `right` right-aligned; nothing is truncated.
 
     >>> align(("a", "n"), [("x", "10"), ("yy", "9")], right={"n"})
     ['a    n', 'x   10', 'yy   9']
@@ -98,7 +98,7 @@ def align(
 
 
 def age_text(age_ms: int | None) -> str:
-    """Spell how long ago something was.
+    """Format an age.
 
     >>> age_text(90_000), age_text(7_200_000), age_text(5 * 86_400_000), age_text(None)
     ('1 min', '2 h', '5 d', '?')
@@ -113,7 +113,7 @@ def age_text(age_ms: int | None) -> str:
 
 
 def age_of(instant: str, zone: str, now_ms: int) -> int | None:
-    """Return the age of an instant; None for digits that are no time."""
+    """Return the age of an instant; None for digits that are not a time."""
     try:
         return now_ms - parse_instant(instant, zone)
     except InvalidError:
@@ -188,7 +188,7 @@ def _short(key: str) -> str:
 
 
 def _cut(text: str, width: int) -> str:
-    """Cut to the cells of a terminal, of which some characters take two; none may steer it."""
+    """Cut to terminal cells, of which some characters take two, and remove control characters."""
     shown = "".join(c if c.isprintable() else "·" for c in text)
     if cell_len(shown) <= width:
         return shown

@@ -1,6 +1,6 @@
-"""Commands that look for what is wrong, and mend it: verify, repair.
+"""Commands that find problems and repair them: verify, repair.
 
-They work on storage, not on an opened table: one whose properties are bad cannot be opened.
+They work on storage, not on an opened table: one with bad properties cannot be opened.
 """
 
 import sys
@@ -35,7 +35,7 @@ def verify(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Check the table and say what is wrong; exit with 1 if something is."""
+    """Check the table and report problems; exit with 1 if there are any."""
     with answering(as_json=as_json, debug=debug) as answer:
         report = _verified(answer, opened_storage(path, options), quick=quick, spark=spark)
         shown = report.findings if everything else report.findings[:_MAX_FINDINGS]
@@ -71,7 +71,7 @@ def repair(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Show what would be mended, ask, and mend it; exit with 1 if something is left."""
+    """Show the planned repairs, ask, and execute them; exit with 1 if problems remain."""
     with answering(as_json=as_json, debug=debug) as answer:
         if keep_readable and not drop_lost:
             raise InvalidError("--keep-readable: say --drop-lost, too; it ends damaged slices")

@@ -1,4 +1,4 @@
-"""Commands that look: show, timeline, files."""
+"""Commands that only read: show, timeline, files."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Put the commands together."""
+"""The entry point of the command line."""
 
 from typing import Annotated
 
@@ -10,7 +10,7 @@ from lakebed.cli.commands import LazyGroup
 app = typer.Typer(
     name="lakebed",
     cls=LazyGroup,
-    help="Look after lakehouse tables: see, maintain, verify and repair them.",
+    help="Inspect, maintain, verify and repair lakehouse tables.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -32,8 +32,8 @@ def options(
         ),
     ] = False,
 ) -> None:
-    """Look after lakehouse tables: see, maintain, verify and repair them."""
-    del version  # printed before any command is looked for
+    """Inspect, maintain, verify and repair lakehouse tables."""
+    del version  # printed before any command is looked up
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ from lakebed.table.snapshot import load_snapshot
 
 
 class Mode(StrEnum):
-    """What a compaction makes of a file group."""
+    """What a compaction does with a file group."""
 
     FULL = "full"
     LOG = "log"
@@ -36,7 +36,7 @@ class Mode(StrEnum):
 
 
 class LayoutName(StrEnum):
-    """How the runs of a file group lie."""
+    """The layout of a table."""
 
     DEFAULT = "default"
     LSM_TREE = "lsm_tree"
@@ -127,7 +127,7 @@ def cluster(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Merge small file groups into large ones, each with a range of keys of its own."""
+    """Merge small file groups into larger ones with disjoint key ranges."""
     with answering(as_json=as_json, debug=debug) as answer:
         table = opened(path, options, spark=spark)
         done = answer.working(
@@ -161,7 +161,7 @@ def rollback(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Take back an instant, pending or the last completed one."""
+    """Roll back an instant: a pending one, or the latest completed one."""
     with answering(as_json=as_json, debug=debug) as answer:
         table = opened(path, options)
         done = answer.working(
@@ -177,7 +177,7 @@ def restore(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Bring the table back to a savepoint; all that came after is lost."""
+    """Restore the table to a savepoint; all later commits are lost."""
     with answering(as_json=as_json, debug=debug) as answer:
         table = opened(path, options)
         answer.give(answer.working("restoring", lambda: table.restore(instant)))

@@ -10,7 +10,7 @@ from lakebed.cli.arguments import Debug, Json, Path, Settings, opened
 from lakebed.cli.maintain import Instant
 
 savepoint = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="Keep a moment of the table to come back to."
+    no_args_is_help=True, add_completion=False, help="Create, list and delete savepoints."
 )
 
 
@@ -22,7 +22,7 @@ def create(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Keep the last commit: cleaning and archiving leave its files alone."""
+    """Create a savepoint of the latest commit, which protects it from cleaning and archiving."""
     with answering(as_json=as_json, debug=debug) as answer:
         answer.give(opened(path, options).savepoint(comment=comment))
 
@@ -52,7 +52,7 @@ def delete(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Delete a savepoint; its files go with the next clean."""
+    """Delete a savepoint; the next clean may delete its files."""
     with answering(as_json=as_json, debug=debug) as answer:
         opened(path, options).delete_savepoint(instant)
         answer.give({"deleted": instant}, lambda console: console.print(f"{instant}: deleted"))

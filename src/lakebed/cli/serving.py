@@ -1,4 +1,4 @@
-"""Serve tables: compact, clean and archive them again and again, until told to stop."""
+"""Serves tables: compacts, cleans and archives them in a loop until stopped."""
 
 import json
 import signal
@@ -21,7 +21,7 @@ from lakebed.table.config.writer_index import BucketIndex, ConsistentHashingInde
 _MAX_BACKOFF_MS: Final = 3_600_000
 
 Work = Callable[[Table], Sequence[object]]
-"""One step for one table; each thing that it did is said in a line."""
+"""One step for one table; reports each thing that it did in a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Happened:
 
 @dataclass(slots=True)
 class _Served:
-    """One table: how often it failed in a row, and when its turn comes."""
+    """One table: its consecutive failures, and when its next turn is."""
 
     path: str
     failures: int = 0
@@ -50,7 +50,10 @@ class _Served:
 
 @dataclass(slots=True)
 class Server:
-    """Gives each table its turn; an error of one is told, waited out, and leaves the others be."""
+    """Gives each table its turn.
+
+    An error of one is reported and retried later, without stopping the others.
+    """
 
     paths: Sequence[str]
     open_table: Callable[[str], Table]
@@ -60,7 +63,7 @@ class Server:
     stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self, every_seconds: float, *, once: bool = False) -> int:
-        """Go on until `stop` is set, or one round with `once`; give the number of failed turns."""
+        """Run until `stop` is set, or one round with `once`; return the number of failed turns."""
         failed = 0
         tables = [_Served(path) for path in self.paths]
         while not self.stop.is_set():
@@ -109,7 +112,7 @@ def serve(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Compact, clean and archive tables as their options ask; with --json a line of JSON each."""
+    """Compact, clean and archive tables by their options; with --json, one line of JSON each."""
     with answering(as_json=as_json, debug=debug) as answer:
         if every <= 0:
             raise InvalidError(f"--every {every:g}: want a number of seconds above 0")
@@ -134,7 +137,7 @@ def _steps(*, cluster: bool) -> list[tuple[str, Work]]:
 
 def _clustered(table: Table) -> Sequence[object]:
     if isinstance(table.config.index, BucketIndex | ConsistentHashingIndex):
-        return ()  # its file groups are what their buckets say
+        return ()  # its file groups follow from their buckets
     done = table.cluster()
     return () if done is None else (done,)
 
@@ -155,7 +158,7 @@ def _tell(answer: Answer, happened: Happened) -> None:
 
 @contextmanager
 def _stopping(stop: threading.Event) -> Iterator[None]:
-    """Let SIGINT and SIGTERM end the work after its present step; the second one ends it at once."""
+    """Let SIGINT and SIGTERM end the work after the current step; a second one ends it at once."""
 
     def ask(number: int, frame: object) -> None:
         del frame

@@ -1,5 +1,5 @@
-"""Look at a whole table and say what is wrong with it; mend what can be mended.
+"""Verify a whole table and report its problems; repair those that can be repaired.
 
-`verify` reads and never writes. `plan` turns what it found into steps, and `repair` does them
-under the table's lock, each looked at once more before anything is deleted.
+`verify` reads and never writes. `plan` turns its findings into steps, and `repair` executes them
+under the table's lock, checking each again before anything is deleted.
 """

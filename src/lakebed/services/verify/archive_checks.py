@@ -1,7 +1,7 @@
-"""Files of archived commits against the archive: what is lost, and what no commit names.
+"""Checks files of archived commits against the archive: lost files, and files that no commit lists.
 
-A reader takes every file of an archived instant for data, and what archiving wrote down for it may
-be missing or stale. Here the archive itself is asked, commit by commit.
+A reader treats every file of an archived instant as data, and the record that archiving kept of it
+may be missing or stale. Here the archive itself is read, commit by commit.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ _MANY = 4_096
 
 
 def check_archived_files(inventory: Inventory) -> Iterator[Finding]:
-    """Find files that archived commits named and that are lost, and files that none of them names."""
+    """Find lost files of archived commits, and files that none of those commits lists."""
     if inventory.config.timeline_layout == LAYOUT_1 or not inventory.archived:
         return
     try:
@@ -67,7 +67,7 @@ def _check(inventory: Inventory) -> Iterator[Finding]:
 
 
 class _Archive:
-    """What archived commits leave behind, added up as they come."""
+    """What archived commits leave behind, accumulated commit by commit."""
 
     def __init__(self, inventory: Inventory) -> None:
         self._inventory = inventory
@@ -83,7 +83,7 @@ class _Archive:
                 self._there.setdefault(file.name.instant, []).append(file.path)
 
     def add(self, row: ArchivedInstant, metadata: CommitMetadata) -> None:
-        """Take what a commit wrote and ended; superseded files are let go from time to time."""
+        """Add what a commit wrote and replaced; superseded files are dropped from time to time."""
         instant = TimelineInstant(
             row.requested,
             Action(row.action),
@@ -99,7 +99,7 @@ class _Archive:
             self._size = max(_MANY, 2 * len(self._files))
 
     def strays(self, row: ArchivedInstant, metadata: CommitMetadata) -> Iterator[Finding]:
-        """Yield the files of an archived commit that it does not name."""
+        """Yield the files of an archived instant that its commit does not list."""
         there = self._there.get(row.requested)
         # While buckets are resized, other commits write logs named after the clustering.
         if not there or row.action == Action.REPLACECOMMIT:
@@ -126,7 +126,7 @@ class _Archive:
             )
 
     def lost(self) -> list[LostFile]:
-        """Return the files of archived commits that are lost, and of which nothing says why."""
+        """Return the lost files of archived commits for which there is no explanation."""
         inventory = self._inventory
         commits = (
             (commit, inventory.metadata[commit.requested])

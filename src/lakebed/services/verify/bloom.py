@@ -1,15 +1,15 @@
-"""Bloom filters in the footers of Apache Hudi, which must hold every key of their file.
+"""Bloom filters in the footers of Apache Hudi's files, which must hold every key of their file.
 
     org.apache.hudi.bloomfilter       base64 of a filter as Hadoop writes it, big-endian:
     simple filter     int32 version -1, int32 hashes, byte 1 (murmur), int32 bits,
                       ceil(bits / 8) bytes, the first bit of each the lowest
     dynamic filter    int32 version -1, int32 hashes, byte 1, int32 bits,
                       int32 keys per row, int32 keys in the last row, int32 rows,
-                      then so many simple filters: a key is in one of them
-    hoodie_bloom_filter_type_code     DYNAMIC_V0 for the second, else the first
+                      then that many simple filters: a key is in one of them
+    hoodie_bloom_filter_type_code     DYNAMIC_V0 for the second, otherwise the first
 
-Agrees with Hudi's SimpleBloomFilter, InternalDynamicBloomFilter and Hadoop's MurmurHash.
-Hudi's Bloom index trusts these: a key that is missing in one is written a second time.
+Agrees with Hudi's SimpleBloomFilter, InternalDynamicBloomFilter and Hadoop's MurmurHash. Hudi's
+Bloom index trusts these: a key that is missing from one is written a second time.
 """
 
 import base64
@@ -39,18 +39,18 @@ Words = npt.NDArray[np.uint32]
 
 @dataclass(frozen=True, slots=True)
 class BloomFilter:
-    """The rows of a filter, each a vector of bits; a simple filter has one row."""
+    """The rows of a filter, each a bit vector; a simple filter has one row."""
 
     hashes: int
     rows: tuple[npt.NDArray[np.bool_], ...]
 
     def missing(self, keys: pa.StringArray) -> pa.Array:
-        """Return for each of `keys`, which has no nulls, whether it is not in the filter."""
+        """Return for each of `keys`, which has no nulls, whether it is missing from the filter."""
         held = np.zeros(len(keys), dtype=bool)
         lengths = pc.binary_length(keys).to_numpy(zero_copy_only=False)
         for length in np.unique(lengths):
             at = np.flatnonzero(lengths == length)
-            # Hudi has no hash of an empty key.
+            # Hudi does not hash an empty key.
             held[at] = length == 0 or self._holds(_matrix(keys.take(pa.array(at)), int(length)))
         return pa.array(~held)
 
@@ -82,7 +82,7 @@ def parse_bloom(text: str, kind: str, what: str) -> BloomFilter:
     _, _, count = _DYNAMIC_TAIL.unpack_from(data, at)
     at += _DYNAMIC_TAIL.size
     rows = []
-    # Each row takes bytes, so the number of them is bounded by what is there.
+    # Each row takes bytes, so their number is bounded by the data.
     for _ in range(count):
         bits, _, at = _parse_simple(data, at, what)
         rows.append(bits)
@@ -92,7 +92,7 @@ def parse_bloom(text: str, kind: str, what: str) -> BloomFilter:
 
 
 def murmur(data: npt.NDArray[np.int8], seed: Words) -> Words:
-    """Hash each row of `data`, keys of one length, by Hadoop's MurmurHash and its own seed."""
+    """Hash each row of `data`, keys of equal length, with Hadoop's MurmurHash and its own seed."""
     length = data.shape[1]
     hashed = seed ^ np.uint32(length)
     whole = length // 4 * 4
@@ -104,9 +104,9 @@ def murmur(data: npt.NDArray[np.int8], seed: Words) -> Words:
         hashed *= _M
         hashed ^= word
     if length > whole:
-        # Bytes are signed in Java, and it widens them as such here.
+        # Bytes are signed in Java, and are sign-extended here.
         tail = data[:, whole:].astype(np.int32).view(np.uint32)
-        # The last byte stands lowest, other than in the words before.
+        # The last byte is the lowest, unlike in the words before.
         for at in range(length - whole):
             hashed ^= tail[:, -1 - at] << np.uint32(8 * at)
         hashed *= _M
@@ -139,7 +139,7 @@ def _parse_header(data: bytes, at: int, what: str) -> tuple[int, int, int]:
 
 
 def _matrix(keys: pa.StringArray, length: int) -> npt.NDArray[np.int8]:
-    """Return keys of one length in bytes as the rows of a matrix."""
+    """Return keys of equal length in bytes as the rows of a matrix."""
     packed = keys.cast(pa.binary()).cast(pa.binary(length))
     values = np.frombuffer(packed.buffers()[1], np.int8, len(keys) * length, packed.offset * length)
     return values.reshape(len(keys), length)

@@ -1,6 +1,6 @@
-"""Change data against commits: `.cdc` logs that are missing, cut, or named by no commit.
+"""Checks change data against commits: `.cdc` logs that are missing, truncated, or in no commit.
 
-No row depends on them, but who follows the changes of a table reads them.
+No row depends on them, but readers of a table's changes do.
 """
 
 from collections.abc import Iterator
@@ -13,9 +13,9 @@ _ADVICE = "bring the file back from a copy; queries of the changes of this insta
 
 
 def check_change_data(inventory: Inventory) -> Iterator[Finding]:
-    """Find change data that a commit names and that is missing or cut, and what none names.
+    """Find change data of commits that is missing or truncated, and change data in no commit.
 
-    It is cleaned together with the base file that it lies beside.
+    It is cleaned together with its base file.
     """
     for instant, metadata in inventory.metadata.items():
         for stat in metadata.write_stats():

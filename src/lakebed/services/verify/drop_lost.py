@@ -1,8 +1,8 @@
-"""End damaged file slices: a new base file takes the place of each, in one commit of its own.
+"""Replaces damaged file slices: each gets a new base file, all in one commit.
 
-The new base file is empty, or holds the rows that can still be read. The file group keeps its id, so
-that every index finds it as before, and every reader, Hudi's too, takes the newest base file. What is
-left of the damaged slice is an older version from then on, which cleaning deletes in its time.
+The new base file is empty, or holds the rows that can still be read. The file group keeps its id,
+so that every index still finds it, and every reader, Hudi's too, uses the newest base file. The
+rest of the damaged slice becomes an older version, which cleaning deletes in time.
 """
 
 import logging
@@ -35,7 +35,7 @@ _REPAIR = "lakebed.repair"
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A damaged file slice that was ended: what was wrong with it, and the rows that were kept."""
+    """A damaged file slice that was replaced: its problem, and the rows that were kept."""
 
     path: str
     instant: Instant
@@ -52,7 +52,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class DropResult:
-    """What was ended, and why file groups were left as they are, by their paths."""
+    """What was replaced, and why other file groups were left as they are, by path."""
 
     dropped: tuple[Dropped, ...] = ()
     left: tuple[tuple[str, str], ...] = ()
@@ -60,7 +60,7 @@ class DropResult:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """One slice to look at, and to end if it is damaged; it travels to workers."""
+    """One slice to check, and to replace if it is damaged; pickled to workers."""
 
     rewrite: Rewrite
     number: int
@@ -71,7 +71,7 @@ class _Task:
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """What became of a slice: without stats it was left as it is, for a `reason`."""
+    """The result for a slice: without stats it was left as it is, for a `reason`."""
 
     number: int
     problems: tuple[str, ...]
@@ -82,7 +82,7 @@ class _Ended:
 def drop_lost(
     target: WriteTarget, groups: Collection[FileGroupId], *, keep_readable: bool
 ) -> DropResult:
-    """End the newest slices of `groups`, if they are damaged; the others are left as they are."""
+    """Replace the newest slices of `groups` that are damaged; the others are left as they are."""
     with begin(target.storage, target.clock, target.commits) as transaction:
         tasks, left = _tasks(target, transaction, groups, keep_readable=keep_readable)
         ended = list(target.executor.run(_end, tasks, "end damaged slices"))
@@ -129,7 +129,7 @@ def _tasks(
     snapshot = transaction.snapshot
     planned = {p.group: p.instant for p in planned_groups(transaction.active, snapshot.timeline)}
     view = snapshot.view(target.merger)
-    _ = view.rule  # refused here rather than by a task
+    _ = view.rule  # checked here rather than in a task
     slices = {slice_.group: slice_ for slice_ in snapshot.slices}
     rows = {
         (stat.path or "").lstrip("/"): stat.num_writes
@@ -175,7 +175,7 @@ def _why_planned(plan: TimelineInstant) -> str:
 
 
 def _end(task: _Task, attempt: TaskId) -> _Ended:
-    """Write the base file that ends a slice; none if the slice is whole."""
+    """Write the base file that replaces a slice; none if the slice is whole."""
     readable, problems = _readable(task)
     if not problems:
         return _Ended(task.number, (), ())
@@ -193,7 +193,7 @@ def _nothing(slice_: FileSlice) -> FileSlice:
 
 
 def _readable(task: _Task) -> tuple[FileSlice, list[str]]:
-    """Return the files of a slice that can be read to their end, and what is wrong with the others."""
+    """Return the files of a slice that can be read completely, and the problems of the others."""
     slice_ = task.slice_
     problems = [describe(lost) for lost in slice_.damage]
     lost = {file.path for file in slice_.damage}
@@ -282,7 +282,7 @@ def _metadata(
         by_partition[partition] = (*by_partition.get(partition, ()), stat)
     text = transaction.snapshot.schema_text
     extra = {"schema": text} if text else {}
-    # Rows go with it, whatever is kept; Hudi has no word of its own for a repair.
+    # Rows are lost, whatever is kept; Hudi has no operation for a repair.
     return CommitMetadata(
         partition_to_write_stats=dict(sorted(by_partition.items())),
         extra_metadata={**extra, _REPAIR: "keep_readable" if keep_readable else "drop_lost"},

@@ -1,6 +1,6 @@
-"""Files against commits: what is missing, what is too much, and whether slices make sense.
+"""Checks files against commits: missing files, unknown files, and inconsistent slices.
 
-All from names, sizes and commits; no file is opened but those of partition metadata.
+From names, sizes and commits alone; only partition metadata files are opened.
 """
 
 from collections import Counter, defaultdict
@@ -34,7 +34,7 @@ from lakebed.table.files.needed_files import needed_files
 
 
 def check_named(inventory: Inventory) -> Iterator[Finding]:
-    """Find files that the newest slices need and that are missing, cut or too long."""
+    """Find files of the newest slices that are missing, truncated or too long."""
     commits = (
         (commit, inventory.metadata[commit.requested])
         for commit in inventory.timeline.commits
@@ -74,9 +74,9 @@ def check_named(inventory: Inventory) -> Iterator[Finding]:
 
 
 def check_leftovers(inventory: Inventory) -> Iterator[Finding]:
-    """Find data files that no commit names, of instants that are over.
+    """Find data files of ended instants that no commit lists.
 
-    What a pending instant has written so far is its own business.
+    Files that a pending instant has written so far are not checked.
     """
     timeline = inventory.timeline
     known = {instant.requested for instant in timeline.instants}
@@ -86,7 +86,7 @@ def check_leftovers(inventory: Inventory) -> Iterator[Finding]:
         if instant in pending or inventory.counts(file) or _is_change_data(file):
             continue
         if instant in inventory.archived:
-            continue  # the active timeline begins before it: the archive knows better
+            continue  # the active timeline starts before it: only the archive can tell
         if timeline.completed(instant) is not None:
             yield Finding(
                 Severity.WARNING,
@@ -122,7 +122,7 @@ def check_leftovers(inventory: Inventory) -> Iterator[Finding]:
 def check_slices(
     inventory: Inventory, groups: Mapping[FileGroupId, tuple[FileSlice, ...]]
 ) -> Iterator[Finding]:
-    """Find slices that the kind of table, or its index, does not have."""
+    """Find slices that a table of this type, or with this index, cannot have."""
     if inventory.config.table_type is TableType.COPY_ON_WRITE:
         for slices in groups.values():
             for log in (log for slice_ in slices for log in slice_.log_files):
@@ -170,7 +170,7 @@ def _check_buckets(
 
 
 def check_partitions(inventory: Inventory) -> Iterator[Finding]:
-    """Find partitions that Apache Hudi would not see, for want of their metadata file."""
+    """Find partitions that Apache Hudi would not see because their metadata file is missing."""
     first: dict[str, str] = {}
     for file in inventory.files:
         if inventory.counts(file):
@@ -183,7 +183,7 @@ def check_partitions(inventory: Inventory) -> Iterator[Finding]:
         if not marks:
             problem = "is missing: Apache Hudi shows no rows of this partition"
         elif path not in marks:
-            continue  # in the format of base files, which only the presence of matters
+            continue  # in the format of base files; only its existence matters
         else:
             problem = _partition_problem(inventory, path, wanted)
         if problem:

@@ -1,4 +1,4 @@
-"""What a verification says: findings, and what was looked at."""
+"""The result of a verification: findings, and what was checked."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,18 +17,18 @@ ADVICE_REWRITE = (
 
 
 class Severity(StrEnum):
-    """How bad a finding is."""
+    """How serious a finding is."""
 
     ERROR = "error"
-    """Rows are wrong, lost or cannot be read, by us or by Apache Hudi."""
+    """Rows are wrong, lost or cannot be read, by Lakebed or by Apache Hudi."""
     WARNING = "warning"
-    """Nothing is wrong yet that a reader sees, but it should be looked at."""
+    """No reader is affected yet, but it needs attention."""
     NOTE = "note"
-    """Good to know."""
+    """For information."""
 
 
 class Code(StrEnum):
-    """What kind of finding it is: stable names, for scripts."""
+    """The kinds of findings: stable names, for scripts."""
 
     PROPERTIES_BAD = "properties-bad"
     PROPERTIES_CHECKSUM = "properties-checksum"
@@ -92,14 +92,14 @@ DAMAGE = frozenset(
         Code.KEY_MISSING,
     }
 )
-"""Errors that make a file slice unreadable, and that `repair(drop_lost=True)` ends with it."""
+"""Errors that make a file slice unreadable, and that `repair(drop_lost=True)` resolves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is not as it should be, in a sentence.
+    """One problem of a table, described in a sentence.
 
-    `mend` says what `repair` would do about it; `advice` what else helps.
+    `mend` is what `repair` would do about it; `advice` is what else helps.
     """
 
     severity: Severity
@@ -117,9 +117,9 @@ class Finding:
 
 @dataclass(slots=True)
 class Coverage:
-    """Counts of what was looked at, by its name in the singular.
+    """Counts of what was checked, by its name in the singular.
 
-    So a report without findings says what it covered.
+    They show what a report without findings covered.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -131,7 +131,7 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All findings, worst first, and how much was checked."""
+    """All findings, most severe first, and how much was checked."""
 
     url: str
     level: str
@@ -148,12 +148,12 @@ class Report:
 
     @property
     def warnings(self) -> int:
-        """Count the findings that should be looked at."""
+        """Count the findings that need attention."""
         return self._count(Severity.WARNING)
 
     @property
     def notes(self) -> int:
-        """Count the rest."""
+        """Count the findings that are for information."""
         return self._count(Severity.NOTE)
 
     @property
@@ -163,7 +163,7 @@ class Report:
 
     @property
     def mendable(self) -> int:
-        """Count the findings that `repair` can mend."""
+        """Count the findings that `repair` can repair."""
         return sum(finding.mend is not None for finding in self.findings)
 
     def __str__(self) -> str:
@@ -184,7 +184,7 @@ _ORDER = {severity: at for at, severity in enumerate(Severity)}
 
 
 def make_report(url: str, level: str, findings: Iterable[Finding], coverage: Coverage) -> Report:
-    """Sort the findings, worst first, each once."""
+    """Sort the findings, most severe first, and remove duplicates."""
     found = sorted(
         dict.fromkeys(findings),
         key=lambda f: (_ORDER[f.severity], f.code, f.path or "", f.instant or "", f.message),
@@ -193,7 +193,7 @@ def make_report(url: str, level: str, findings: Iterable[Finding], coverage: Cov
 
 
 def plural(number: int, noun: str) -> str:
-    """Spell a number of things.
+    """Return a number with its noun.
 
     >>> plural(1, "file"), plural(2_000, "key")
     ('1 file', '2,000 keys')

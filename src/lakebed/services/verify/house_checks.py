@@ -1,4 +1,4 @@
-"""What writers leave beside the data: locks, heartbeats, temporary files, a metadata table."""
+"""Checks what writers leave beside the data: locks, heartbeats, temporary files, a metadata table."""
 
 import re
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ _INSTANT: Final = re.compile(r"[0-9]{14,20}")
 
 
 def check_lock(inventory: Inventory, now_ms: int) -> Iterator[Finding]:
-    """Look at the lock file of object stores, which Apache Hudi's writers share with ours."""
+    """Check the lock file of object stores, which Apache Hudi's writers share with ours."""
     if LOCK_FILE_PATH not in inventory.hidden:
         return
     data = inventory.storage.read_range(LOCK_FILE_PATH, 0, LOCK_FILE_MAX_BYTES)
@@ -65,7 +65,7 @@ def check_lock(inventory: Inventory, now_ms: int) -> Iterator[Finding]:
 
 
 def check_disk_lock(inventory: Inventory, clock: Clock) -> Iterator[Finding]:
-    """Look at the lock file on a disk, whose mere existence stops the writers of Apache Hudi."""
+    """Check the lock file on local disk, whose mere existence blocks the writers of Apache Hudi."""
     if DISK_LOCK_PATH not in inventory.hidden:
         return
     try:
@@ -98,7 +98,7 @@ def check_disk_lock(inventory: Inventory, clock: Clock) -> Iterator[Finding]:
             else "holds the table"
         ),
         path=DISK_LOCK_PATH,
-        # Whoever takes the table next, as a repair does, leaves no file behind.
+        # The next process that locks the table, such as a repair, removes the file.
         mend=Mend.RELEASE_LOCK if dead else None,
     )
 
@@ -136,7 +136,7 @@ def check_remains(inventory: Inventory) -> Iterator[Finding]:
 
 
 def check_metadata_table(inventory: Inventory) -> Iterator[Finding]:
-    """Find commits that Apache Hudi's metadata table has not heard of: it would not list their files."""
+    """Find commits missing from Apache Hudi's metadata table, which would not list their files."""
     live = inventory.config.properties.get(_METADATA_PARTITIONS, "").strip()
     if not live:
         return
@@ -165,7 +165,7 @@ def check_metadata_table(inventory: Inventory) -> Iterator[Finding]:
             advice="let Apache Hudi build it again, or write to the table with Lakebed, which retires it",
         )
         return
-    # It was built from what there was then, and its own oldest instants are archived.
+    # It was built from the table at that time, and its own oldest instants are archived.
     begin = min(known.values())
     missed = [
         commit.requested

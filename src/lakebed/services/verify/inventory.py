@@ -1,6 +1,6 @@
-"""All that names and listings tell of a table, read once and kept even where it is wrong.
+"""Everything that names and listings show of a table, read once and kept even where it is wrong.
 
-A snapshot refuses a table at the first thing that is wrong; here the rest is still looked at.
+A snapshot rejects a table at the first problem; here the rest is still checked.
 """
 
 from collections.abc import Mapping
@@ -44,11 +44,11 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True)
 class Inventory:
-    """A table as it lies: properties, timeline, what commits say, every object that there is.
+    """A table as found: properties, timeline, commits, and every object.
 
-    `metadata` are the commits that could be read, by instant; `marks` the partition metadata
-    files by partition; `hidden` what writers keep in `.hoodie` beside timeline and metadata
-    table; `archived` maps archived instants to their completion.
+    `metadata` are the commits that could be read, by instant; `marks` the partition metadata files
+    by partition; `hidden` what writers keep in `.hoodie` beside timeline and metadata table;
+    `archived` maps archived instants to their completion time.
     """
 
     storage: Storage
@@ -64,19 +64,19 @@ class Inventory:
 
     @cached_property
     def snapshot(self) -> Snapshot:
-        """Return the table as readers load it; what it refuses is not settled yet."""
+        """Return the table as readers load it, without the checks that would reject it."""
         return Snapshot(self.storage, self.config, self.timeline, self.commits)
 
     @cached_property
     def schema(self) -> pa.Schema | None:
-        """Return the table's schema; None where no commit that has one can be read."""
+        """Return the table's schema; None if no commit that has one can be read."""
         try:
             return self.snapshot.schema
         except LakebedError:
             return None
 
     def view(self, merger: Merger | None = None) -> TableView:
-        """Return what reading the slices must know; without columns where no schema is known."""
+        """Return the view for reading slices; without columns if no schema is known."""
         known = self.schema is not None
         text = self.snapshot.schema_text if known else None
         schema = self.schema if self.schema is not None else pa.schema([])
@@ -84,7 +84,7 @@ class Inventory:
 
     @cached_property
     def named(self) -> Mapping[str, frozenset[str]]:
-        """Return the paths that each readable commit names."""
+        """Return the paths that each readable commit lists."""
         return {at: frozenset(named_files(metadata)) for at, metadata in self.metadata.items()}
 
     @cached_property
@@ -94,7 +94,7 @@ class Inventory:
 
     @cached_property
     def replaced(self) -> Mapping[str, frozenset[str]]:
-        """Return the file ids that ended, by partition."""
+        """Return the replaced file ids, by partition."""
         gone: dict[str, set[str]] = {}
         for metadata in self.metadata.values():
             for partition, ids in (metadata.partition_to_replace_file_ids or {}).items():
@@ -103,12 +103,12 @@ class Inventory:
 
     @cached_property
     def standings(self) -> Standings:
-        """Return what tells which files count; all of a commit that cannot be read do."""
+        """Return which files count; all files of a commit that cannot be read do."""
         layout = self.config.timeline_layout
         return Standings(self.timeline, layout, lambda commit: self.named.get(commit.requested))
 
     def counts(self, file: BaseFile | LogFile) -> bool:
-        """Whether a reader of ours takes `file` for data."""
+        """Return whether a Lakebed reader treats `file` as data."""
         return self.standings.of(file) is Standing.DATA
 
     def completion_of(self, instant: str) -> str:
@@ -121,7 +121,7 @@ class Inventory:
         try:
             return self.snapshot.archived_names(instant)
         except LakebedError:
-            return None  # the archive has a finding of its own
+            return None  # the archive has its own finding
 
     def slices(
         self, pending: Mapping[FileGroupId, tuple[PendingCompaction, ...]]
@@ -166,12 +166,12 @@ class Inventory:
 def read_inventory(storage: Storage, config: TableConfig, coverage: Coverage) -> Inventory | None:
     """Read names, listings and commits.
 
-    None if the timeline contradicts itself: `read_timeline` says how.
+    Returns None if the timeline is contradictory: `read_timeline` reports how.
     """
     timeline, findings = read_timeline(storage, config.timeline_path)
     files, marks = _list_files(storage)
     for _ in range(_ATTEMPTS):
-        # A commit, or a clean, between the two would make files look lost or left over.
+        # A commit or a clean between the two would make files look lost or left over.
         again, findings = read_timeline(storage, config.timeline_path)
         if again == timeline:
             break
@@ -219,7 +219,10 @@ def _list_files(
 
 
 def read_timeline(storage: Storage, folder: str) -> tuple[Timeline | None, list[Finding]]:
-    """Return the instants whose names make sense, and say which do not; None if they contradict."""
+    """Return the valid instants and findings for the others.
+
+    None if instants contradict each other.
+    """
     good, findings = [], []
     for name in storage.names(folder):
         try:

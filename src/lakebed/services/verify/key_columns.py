@@ -1,4 +1,4 @@
-"""The keys of one run as they stream by: order, range, bucket and meta columns."""
+"""Checks the keys of one run as a stream: order, range, bucket and meta columns."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ from lakebed.table.read.run_source import RunKind, RunSource
 
 @dataclass(slots=True)
 class _Offence:
-    """How often something was wrong in a run, and the first key with which it was."""
+    """The number of violations in a run, and the first key that has it."""
 
     times: int = 0
     key: str | None = None
@@ -42,9 +42,9 @@ class _Offence:
 
 @dataclass(slots=True)
 class KeyStream:
-    """Takes the batches of one run, in the order in which they lie, and says what was wrong.
+    """Checks the batches of one run, in file order, and collects the problems.
 
-    `file_name` is what the meta column of the rows should say, `bloom` the filter of the footer.
+    `file_name` is the expected meta column of the rows, `bloom` the filter of the footer.
     """
 
     source: RunSource
@@ -62,7 +62,7 @@ class KeyStream:
     _meta: dict[str, _Offence] = field(default_factory=dict, init=False)
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Look at the next rows."""
+        """Check the next rows."""
         keys = batch.column(RECORD_KEY)
         ends = pc.min_max(keys)
         low, high = ends["min"].as_py(), ends["max"].as_py()
@@ -76,7 +76,7 @@ class KeyStream:
             self._take_meta(batch, FILE_NAME, self.file_name)
 
     def findings(self) -> Iterator[Finding]:
-        """Yield what was wrong in the whole run."""
+        """Yield the problems of the whole run."""
         name = self.source.name
         if self.source.ordered and self._falls.times:
             yield self._finding(
@@ -185,14 +185,14 @@ class KeyStream:
 def check_footer_keys(
     storage: Storage, source: RunSource, footer: ParquetFooter, stream: KeyStream
 ) -> Iterator[Finding]:
-    """Check what a footer says of the keys against those that streamed by.
+    """Check the key range in a footer against the actual keys.
 
-    Readers leave out files and row groups by these: a range that is too narrow hides rows.
+    Readers skip files and row groups by these: a range that is too narrow hides rows.
     """
     values = footer.key_values
     low, high = values.get(FOOTER_MIN_KEY), values.get(FOOTER_MAX_KEY)
     if low is not None and high is not None and stream.low is not None:
-        # Hudi orders by UTF-16, which says something else about such keys.
+        # Hudi orders by UTF-16, which differs for such keys.
         told = same_order_in_java(low + high + stream.low + (stream.high or ""))
         if told and (low, high) != (stream.low, stream.high):
             yield _range_finding(

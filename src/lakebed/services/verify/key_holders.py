@@ -1,7 +1,7 @@
-"""One key, one file group: the keys of many slices merged, to find those that lie in two.
+"""Finds keys in more than one file group, by merging the keys of many slices.
 
-With buckets a key's file group follows from the key, so checking each slice is enough. Else the
-keys of a partition, or of the whole table under a global index, are merged as sorted streams.
+With buckets a key's file group follows from the key, so checking each slice is enough. Otherwise
+the keys of a partition, or of the whole table under a global index, are merged as sorted streams.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ from lakebed.table.view import TableView
 
 @dataclass(frozen=True, slots=True)
 class HoldersCheck:
-    """Slices that must have no key in common; it travels to workers."""
+    """Slices that must have no key in common; pickled to workers."""
 
     view: TableView
     slices: tuple[FileSlice, ...]
@@ -41,14 +41,14 @@ class HoldersCheck:
 
 
 def check_holders(check: HoldersCheck, task: TaskId) -> Checked:
-    """Find keys that lie in several of the slices, deleted ones left out."""
+    """Find keys in more than one of the slices, ignoring deleted ones."""
     del task
     try:
         return _check(check)
     except UnavailableError:
         raise
     except LakebedError as error:
-        # The slice's own check says which file it is.
+        # The slice's own check reports which file it is.
         kind = Code.FILE_UNREADABLE
         if isinstance(error, UnsupportedError):
             kind = Code.FILE_UNSUPPORTED
@@ -102,7 +102,7 @@ def _sorted_keys(check: HoldersCheck, slice_: FileSlice) -> Iterator[pa.StringAr
     view = check.view
     sources = slice_sources(view, slice_)
     if all(source.is_base for source in sources):
-        # A base file of others may lie in any order; opened as a run it comes sorted.
+        # Another writer's base file may be unsorted; opened as a run it is sorted.
         for source in sources:
             needs = Needs((), buffer_bytes=view.buffer_bytes)
             for batch in open_run(view.storage, source, needs).batches:

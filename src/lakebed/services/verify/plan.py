@@ -1,4 +1,4 @@
-"""What `repair` would do, from what `verify` found: no storage is touched here."""
+"""Plans a repair from the findings of `verify`, without access to storage."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from lakebed.format.names.data_names import parse_data_name
 from lakebed.services.verify.findings import DAMAGE, Finding, Mend, Report, Severity, plural
 from lakebed.table.files.file_group import join_path
 
-# In this order: a table that cannot be opened or locked comes first, and what a rolled-back
-# instant left goes with it.
+# In this order: a table that cannot be opened or locked comes first; what a rolled-back instant
+# left is removed with it.
 _ORDER: Final = {mend: at for at, mend in enumerate(Mend)}
 _SENTENCES: Final = {
     Mend.WRITE_CHECKSUM: "write the checksum of {path} anew",
@@ -32,7 +32,7 @@ _SENTENCES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing to do; before it is done it is looked at again, under the table's lock."""
+    """One step of a repair; it is checked again under the table's lock before it is executed."""
 
     mend: Mend
     path: str
@@ -44,7 +44,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class RepairPlan:
-    """The steps of a repair in their order, and the findings that no step mends."""
+    """The steps of a repair in order, and the findings that no step resolves."""
 
     url: str
     steps: tuple[Step, ...]
@@ -62,9 +62,9 @@ class RepairPlan:
 def plan_repair(
     report: Report, *, drop_lost: bool = False, keep_readable: bool = False
 ) -> RepairPlan:
-    """Choose what to do about the findings of `report`; what a commit names is never touched.
+    """Choose the steps for the findings of `report`; files that a commit lists are never touched.
 
-    With `drop_lost` the slices of files that are lost or cannot be read are ended as well.
+    With `drop_lost` the slices of files that are lost or cannot be read are replaced as well.
     """
     drop = None
     if drop_lost:
@@ -90,10 +90,10 @@ def _steps(findings: Iterable[Finding], drop: Mend | None) -> Iterable[Step]:
 
 
 def _damaged_group(finding: Finding) -> str | None:
-    """Return the path of the file group whose newest slice `finding` says is damaged."""
+    """Return the path of the file group whose newest slice is damaged according to `finding`."""
     if finding.code not in DAMAGE or finding.severity is not Severity.ERROR or not finding.path:
         return None
     partition, _, text = finding.path.rpartition("/")
     name = parse_data_name(text)
-    # Of several files of a slice that cannot be read together the path is the file group's.
+    # If several files of a slice cannot be read together, the path is the file group's.
     return finding.path if name is None else join_path(partition, name.file_id)

@@ -1,4 +1,4 @@
-"""Is `hoodie.properties` whole? A table cannot be opened without it, so this comes first."""
+"""Checks `hoodie.properties` first: without it a table cannot be opened."""
 
 from lakebed.errors import ChecksumError, CorruptError, LakebedError, NotFoundError
 from lakebed.format.files.properties import parse_properties, table_checksum
@@ -11,9 +11,10 @@ CHECKSUM = "hoodie.table.checksum"
 
 
 def check_properties(storage: Storage) -> tuple[TableConfig | None, list[Finding]]:
-    """Return the table's config as far as it can be known, and what is wrong with the file.
+    """Return the table's config as far as it can be determined, and the problems of the file.
 
-    NotFoundError if there is no table; UnsupportedError for one that this release cannot read.
+    Raises NotFoundError if there is no table, UnsupportedError for one that this release cannot
+    read.
     """
     backup = _find(storage, BACKUP_PATH)
     main = _find(storage, PROPERTIES_PATH)
@@ -51,7 +52,7 @@ def check_properties(storage: Storage) -> tuple[TableConfig | None, list[Finding
 
 
 def with_checksum(data: bytes, what: str) -> dict[str, str]:
-    """Return properties with the checksum that their names ask for."""
+    """Return properties with the checksum that matches their names."""
     properties = parse_properties(data, what)
     database = properties.get("hoodie.database.name", "")
     name = properties.get("hoodie.table.name", "").strip()

@@ -1,7 +1,7 @@
-"""Carry out a repair: each step under the table's lock, and looked at again before.
+"""Executes a repair: each step under the table's lock, after checking it again.
 
-Nothing that a commit names is ever deleted, and nothing of an instant that is pending and alive.
-Slices that are damaged end in a commit of their own, if that was asked for.
+A file that a commit lists is never deleted, nor anything of a pending instant that is alive.
+Damaged slices are replaced in a commit of their own, if requested.
 """
 
 import logging
@@ -38,17 +38,17 @@ from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
 
-# Hadoop's checksum of the properties: an old one would keep Hudi from opening the table.
+# Hadoop's checksum of the properties: a stale one would keep Hudi from opening the table.
 _SIDECAR_PATH: Final = ".hoodie/.hoodie.properties.crc"
 _TEMP_FOLDER: Final = ".hoodie/.temp"
-# The table can only be opened and held once these are done.
+# The table can only be opened and locked once these are done.
 _DROPS: Final = frozenset({Mend.DROP_LOST, Mend.KEEP_READABLE})
 _FIRST: Final = frozenset({Mend.WRITE_CHECKSUM, Mend.RESTORE_PROPERTIES, Mend.DELETE_LOCK})
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A step that was not done, and why."""
+    """A step that was skipped, and why."""
 
     step: Step
     reason: str
@@ -84,11 +84,10 @@ def repair(
     merger: Merger | None = None,
     wait_seconds: float = LOCK_WAIT_SECONDS,
 ) -> Repaired:
-    """Do the steps of `plan` that still make sense; say why for the others.
+    """Execute the steps of `plan` that still apply; report why the others were skipped.
 
-    `executor` and `merger` are for slices that are ended, of which rows may be kept.
-
-    LockedError if a writer holds the table; then nothing was done but for the properties.
+    `executor` and `merger` are for damaged slices whose readable rows are kept. Raises LockedError
+    if a writer holds the table; then nothing but the properties was changed.
     """
     done: list[Step] = []
     skipped: list[Skipped] = []
@@ -127,7 +126,7 @@ def repair(
 def _drop(
     target: WriteTarget, steps: list[Step], note: Callable[[Step, str | None], None]
 ) -> tuple[Dropped, ...]:
-    """End damaged file slices, those of one kind of step in one commit."""
+    """Replace damaged file slices, those of one kind of step in one commit."""
     found: tuple[Dropped, ...] = ()
     for mend in _DROPS:
         chosen = {step.path: step for step in steps if step.mend is mend}
@@ -149,7 +148,7 @@ def _split(path: str) -> tuple[str, str]:
 
 
 def _mend_properties(storage: Storage, clock: Clock, step: Step, wait_seconds: float) -> str | None:
-    """Put good properties in the place of bad ones; give the reason if they are good by now."""
+    """Replace bad properties with good ones; return a reason if they are already good."""
     where = f"{storage.url}: mended properties"
     config = TableConfig.parse(_good_properties(storage, step.mend), where)
     with table_lock(storage, config.properties).hold(clock, wait_seconds):
@@ -245,7 +244,7 @@ def _delete_temp(hold: TableHold, step: Step) -> str | None:
 
 
 def _release_lock(hold: TableHold, step: Step) -> str | None:
-    """Do nothing more: to hold the table was to take the lock over, and it is released at the end."""
+    """Do nothing more: holding the table has taken over the lock, which is released at the end."""
     del hold, step
     return None
 

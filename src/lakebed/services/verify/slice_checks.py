@@ -1,7 +1,7 @@
-"""One file slice looked at: footers always, every page where all is asked for.
+"""Checks one file slice: footers always, every page in a full check.
 
 Keys are read as a stream, run by run, and compared as columns: memory is one batch. The other
-columns are decoded, so that a page which does not fit its checksum is found.
+columns are decoded, so that a page with a wrong checksum is found.
 """
 
 from collections import Counter
@@ -58,11 +58,11 @@ _UNREAD = frozenset({Code.FILE_UNREADABLE, Code.FILE_MISSING, Code.FILE_UNSUPPOR
 
 @dataclass(frozen=True, slots=True)
 class SliceCheck:
-    """One slice to look at; it travels to workers.
+    """One slice to check; pickled to workers.
 
-    `has_schema` is false where no commit that records the schema can be read. `base_rows` is the
-    number of rows that a commit gives for the base file. Of a slice that is `superseded` by a
-    newer base file only reads as of an earlier instant need anything.
+    `has_schema` is false if no commit with a schema can be read. `base_rows` is the number of rows
+    that a commit records for the base file. A slice that is `superseded` by a newer base file is
+    needed only by reads as of an earlier instant.
     """
 
     view: TableView
@@ -80,7 +80,7 @@ class SliceCheck:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a task found, and how much it looked at."""
+    """The findings of a task, and how much it checked."""
 
     findings: tuple[Finding, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -96,7 +96,7 @@ def check_slice(check: SliceCheck, task: TaskId) -> Checked:
 
 
 def _of_older_version(finding: Finding) -> Finding:
-    """Return a finding about a file that no read of the table as it is now opens."""
+    """Return a finding about a file that a read of the current table does not open."""
     if finding.severity is not Severity.ERROR:
         return finding
     return replace(
@@ -128,7 +128,7 @@ def _check_slice(check: SliceCheck) -> Checked:
 
 
 def _check_apart(check: SliceCheck, error: LakebedError) -> Checked:
-    """Look at each file of a slice that cannot be read as a whole, to say which it is."""
+    """Check each file of a slice that cannot be read as a whole, to find the bad one."""
     slice_ = check.slice_
     if len(slice_.files) < 2:
         return Checked((unreadable(error, _slice_path(slice_)),), {"slice": 1})
@@ -158,7 +158,7 @@ def _rows_without_key(check: SliceCheck, source: RunSource) -> int:
                 return sum(batch.num_rows for batch in file.read(file.schema.names[:1]))
             return sum(batch.column(0).null_count for batch in file.read([RECORD_KEY]))
     except LakebedError:
-        return 0  # it cannot be read at all, which is said already
+        return 0  # it cannot be read at all, which is already reported
 
 
 def _no_key(source: RunSource, rows: int) -> Finding:
@@ -204,7 +204,7 @@ def _check_run(check: SliceCheck, source: RunSource, counts: dict[str, int]) -> 
     batches = (
         read_run(check.view.storage, source, needs)
         if source.ordered
-        # Sorted first, so that a key that comes twice stands beside itself.
+        # Sorted first, so that equal keys are adjacent.
         else open_run(check.view.storage, source, needs).batches
     )
     for batch in batches:
@@ -217,7 +217,7 @@ def _check_run(check: SliceCheck, source: RunSource, counts: dict[str, int]) -> 
 
 
 def decode_run(storage: Storage, source: RunSource) -> None:
-    """Read all columns of a run: each page is compared with its checksum, and decoded."""
+    """Read all columns of a run, which verifies the checksum of each page and decodes it."""
     if source.kind is not RunKind.DATA and not source.is_parquet:
         for _ in read_run(storage, source, Needs(())):
             pass
@@ -290,7 +290,7 @@ def _needs(check: SliceCheck, source: RunSource) -> Needs:
 
 
 def _own_file_name(check: SliceCheck, source: RunSource) -> str:
-    """Return what rows say of their file: its name in a base file, the file id in a log."""
+    """Return the expected file name in the rows: the file's own in a base file, its file id in a log."""
     return source.path.rpartition("/")[2] if source.is_base else check.slice_.group.file_id
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with the instants themselves: states, plans, and work that is never ended."""
+"""Checks the instants themselves: states, plans, and work that was never completed."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
@@ -34,7 +34,7 @@ _NEXT_STEP: Final = {
 
 
 def check_states(timeline: Timeline, names: frozenset[str]) -> Iterator[Finding]:
-    """Check that each instant went its way: requested, in flight, completed, one after the other.
+    """Check that each instant went through requested, in flight and completed, in this order.
 
     `names` are the files of the timeline.
     """
@@ -101,7 +101,7 @@ def check_pending(
     is_alive: Callable[[TimelineInstant], bool],
     files: Mapping[str, int],
 ) -> Iterator[Finding]:
-    """Look at what is not completed: under way, waiting, or dead.
+    """Check pending instants: in progress, waiting, or dead.
 
     `files` counts the data files that each instant has written so far.
     """

@@ -1,4 +1,4 @@
-"""Verify a table: everything that can be checked without changing anything."""
+"""Verifies a table: everything that can be checked without changing anything."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -42,10 +42,10 @@ from lakebed.table.config.writer_index import BucketIndex, SimpleIndex
 from lakebed.table.files.file_group import FileGroupId, FileSlice, latest_slice
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is looked at, how much of it is done, and how much there is."""
+"""Called with what is being checked, how much is done, and the total."""
 
 
-# What a run of keys holds of its file: there may be many.
+# The buffer of a run of keys: there may be many.
 _KEY_BUFFER_BYTES = 1 << 20
 
 
@@ -60,9 +60,9 @@ def verify(
 ) -> Report:
     """Check the table on `storage`: names, sizes and footers; every page too unless `quick`.
 
-    It goes on where a reader would stop, so that one bad file does not hide another. A table
-    that others write meanwhile may be reported as it was a moment ago. Columns other than keys
-    and meta columns are decoded and compared with their checksums only.
+    It continues where a reader would stop, so that one bad file does not hide another. A table that
+    is being written may be reported in a slightly older state. Columns other than keys and meta
+    columns are only decoded and compared with their checksums.
     """
     level = "quick" if quick else "full"
     coverage = Coverage()
@@ -162,7 +162,7 @@ def _places(
     groups: Mapping[FileGroupId, tuple[FileSlice, ...]],
     merger: Merger | None,
 ) -> tuple[list[HoldersCheck], list[Checked]]:
-    """Return the slices between which no key may come twice; none where buckets settle it."""
+    """Return the groups of slices that may not share a key; none if buckets guarantee it."""
     index = inventory.config.index
     if isinstance(index, BucketIndex) or inventory.schema is None:
         return [], []
@@ -188,7 +188,7 @@ def _places(
 
 
 def _rows_by_path(inventory: Inventory) -> Mapping[str, int]:
-    """Return the rows that commits say they wrote to each file."""
+    """Return the number of rows that commits recorded for each file."""
     return {
         stat.path.lstrip("/"): stat.num_writes
         for metadata in inventory.metadata.values()
@@ -206,4 +206,4 @@ def _counted(
 
 
 def _silent(what: str, done: int, total: int) -> None:
-    """Show no progress."""
+    """Report no progress."""
