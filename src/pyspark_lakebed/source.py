@@ -1,7 +1,7 @@
-"""The data source itself: everything is done by `lakebed.spark.data_source` and `lakebed.api`.
+"""The data source: `lakebed.spark.data_source` and `lakebed.api` do the work.
 
-Spark imports this at the first use of any Python data source, so nothing heavy is imported before
-somebody means this one.
+Spark imports this at the first use of any Python data source, so nothing heavy is imported until
+this one is used.
 """
 
 from typing import Any
@@ -33,7 +33,7 @@ class DefaultSource(DataSource):
             return table_schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads the columns of `schema`."""
+        """Return the reader for the columns of `schema`."""
         from lakebed.spark.data_source.reader import make_reader  # noqa: PLC0415 - see above
         from lakebed.spark.errors import plainly  # noqa: PLC0415 - see above
 
@@ -41,7 +41,7 @@ class DefaultSource(DataSource):
             return make_reader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return what writes rows of `schema`; the table is made if there is none."""
+        """Return the writer for rows of `schema`; the table is created if there is none."""
         from lakebed.api.saving import begin_saving  # noqa: PLC0415 - see above
         from lakebed.spark.data_source.writer import Writer  # noqa: PLC0415 - see above
         from lakebed.spark.errors import plainly  # noqa: PLC0415 - see above
@@ -51,18 +51,18 @@ class DefaultSource(DataSource):
             return Writer(begin_saving(self.options, spark_to_arrow(schema), overwrite))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Reject: streams are not in this release."""
+        """Raise an error: streams are not supported in this release."""
         del schema
         raise self._no_streams(
             "read increments in a loop: option hoodie.datasource.query.type=incremental"
         )
 
     def simpleStreamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's name
-        """Reject: streams are not in this release."""
+        """Raise an error: streams are not supported in this release."""
         return self.streamReader(schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        """Reject: streams are not in this release."""
+        """Raise an error: streams are not supported in this release."""
         del schema, overwrite
         raise self._no_streams(
             "write each batch: writeStream.foreachBatch(lambda df, _: "

@@ -1,9 +1,9 @@
 """The daemon that forks Spark's Python workers, warmed up before the first fork.
 
-Every worker is a fork of this process, so what is loaded here is loaded once: numba and
-the kernels, pyarrow, pandas, and the writing and reading code. Set by
-`local_session`; a session without it pays these seconds once per worker. With the argument
-`compile` it ends when the kernels are compiled.
+Every worker is a fork of this process, so what is loaded here is loaded once: numba and the
+kernels, pyarrow, pandas, and the writing and reading code. Set by `local_session`; a session
+without it pays these seconds once per worker. With the argument `compile` it exits once the kernels
+are compiled.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The Spark engine, as the front door sees it."""
+"""The Spark engine behind the public API."""
 
 from collections.abc import Callable
 
@@ -42,7 +42,7 @@ class SparkEngine:
         return isinstance(data, DataFrame)
 
     def schema(self, schema: object) -> pa.Schema:
-        """Return the columns that a caller gave: Spark's, a DDL string, or Arrow's."""
+        """Return the given columns as an Arrow schema: from Spark types, a DDL string, or Arrow."""
         if isinstance(schema, DataFrame):
             schema = schema.schema
         if isinstance(schema, StructType):
@@ -52,7 +52,7 @@ class SparkEngine:
                 return spark_to_arrow(StructType.fromDDL(schema))
             except SchemaError:
                 raise
-            except Exception as error:  # the parser's own kinds differ by session
+            except Exception as error:  # the parser's exception classes differ by session
                 raise SchemaError(f"schema {schema!r}: {error}") from error
         found = given_schema(schema)
         if found is not None:
@@ -63,7 +63,7 @@ class SparkEngine:
         )
 
     def source(self, data: object) -> Source:
-        """Return the columns of a DataFrame and what stages its rows."""
+        """Return the columns of a DataFrame and a source that stages its rows."""
         if not isinstance(data, DataFrame):
             raise InvalidError(f"want a DataFrame, found {type(data).__name__}")
         frame = data
@@ -78,7 +78,7 @@ class SparkEngine:
         return Source(schema, stage, looks_up=True, repeatable=True)
 
     def scanned(self, schema: pa.Schema, scan: Callable[[Snapshot], Scan]) -> Source:
-        """Return what stages the rows of a scan of the table as the write finds it."""
+        """Return a source that stages the rows of a scan of the table as of the start of the write."""
         check_session(self._spark)
 
         def stage(spec: WriteSpec, snapshot: Snapshot) -> list[Staged]:
@@ -88,28 +88,31 @@ class SparkEngine:
         return Source(schema, stage, looks_up=True, reads_table=True, repeatable=True)
 
     def plan(self, scan: Scan) -> FramePlan:
-        """Settle which slices of `scan` Spark reads itself."""
+        """Decide which slices of `scan` Spark reads itself."""
         return plan_frame(self._spark, scan)
 
     def read(self, plan: FramePlan, held: pa.Table | None = None) -> DataFrame:
-        """Return the rows of a plan as a DataFrame; `held` are those of `plan.merged`, if known."""
+        """Return the rows of a plan as a DataFrame.
+
+        `held` are those of `plan.merged`, if already read.
+        """
         return read_frame(self._spark, plan, held)
 
     def check(self, scan: Scan) -> None:
-        """Raise what is wrong with the predicate of `scan`."""
+        """Raise an error if the predicate of `scan` is invalid."""
         scan.predicate()
 
     def evaluates_alike(self, scan: Scan) -> bool:
-        """Return whether this session would find the same rows by the predicate as we do."""
+        """Return whether the predicate selects the same rows in this session as in process."""
         if scan.where is None:
             return True
         return evaluates_alike(self._spark)
 
     def collected(self, rows: DataFrame) -> pa.Table:
-        """Return the rows of a DataFrame as one table, with the types that a table's columns have."""
+        """Return the rows of a DataFrame as one Arrow table, with the types of a table's columns."""
         with translated():
             found = rows.toArrow()
-        # The session's time zone is one of its ways to show an instant.
+        # The session's time zone only affects how a timestamp is displayed.
         return found.cast(spark_to_arrow(rows.schema))
 
     def count(self, rows: DataFrame) -> int:
@@ -122,10 +125,10 @@ class SparkEngine:
         return changes_frame(self._spark, scan)
 
     def changes_held(self, scan: ChangeScan, held: pa.Table) -> DataFrame:
-        """Return change rows that this process has read already as a DataFrame."""
+        """Return change rows that this process has already read as a DataFrame."""
         return held_frame(self._spark, held, arrow_to_spark(scan.schema))
 
     def setting(self, name: str) -> str | None:
-        """Return what the session says under `name`."""
+        """Return the session's setting `name`."""
         value = self._spark.conf.get(name, None)
         return None if value is None else str(value)

@@ -1,4 +1,4 @@
-"""Turn what comes back from Spark's workers into our own errors."""
+"""Translates errors of Spark's workers into Lakebed's errors."""
 
 import os
 import pickle
@@ -11,8 +11,8 @@ from pyspark.errors import PySparkException
 
 from lakebed.errors import ChecksumError, InvalidError, LakebedError, UnavailableError
 
-# What Spark says, and what to do about it; the first that fits counts. A group of the
-# pattern goes into the sentence.
+# A message of Spark, and what to do about it; the first match counts. A group of the pattern goes
+# into the sentence.
 _CAUSES = {
     r"No module named 'lakebed\b": (
         "Spark's Python workers cannot import lakebed: install the package in the environment "
@@ -36,7 +36,7 @@ _CAUSES = {
         "or the machine is out of memory"
     ),
 }
-# What Spark's Parquet reader says of a page that does not fit its checksum.
+# The message of Spark's Parquet reader for a page with a wrong checksum.
 _PAGE_CHECKSUM = "CRC checksum verification failed"
 _READ_FILE = re.compile(r"reading file (\S+?)\.?\s", re.MULTILINE)
 _UNAVAILABLE = re.compile(r"^lakebed\.errors\.UnavailableError: (.*)$", re.MULTILINE)
@@ -44,7 +44,7 @@ _UNAVAILABLE = re.compile(r"^lakebed\.errors\.UnavailableError: (.*)$", re.MULTI
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Yield a sentence for the failures of a session that is not set up for Lakebed."""
+    """Translate the failures of a session that is not set up for Lakebed into a sentence."""
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
@@ -69,10 +69,10 @@ def translated() -> Iterator[None]:
 
 @contextmanager
 def plainly() -> Iterator[None]:
-    """Have Spark show an error of ours by its sentence, without the stack of its Python worker.
+    """Have Spark show an error of ours by its message, without the stack of its Python worker.
 
-    For code of a data source, which Spark calls in a worker. That asks its environment how to
-    spell an error, and ends when it has: no other error is spelled by this.
+    For the code of a data source, which Spark runs in a worker. The worker reads from its
+    environment how to format an error, and exits after that: no other error is affected.
     """
     try:
         yield
@@ -83,7 +83,7 @@ def plainly() -> Iterator[None]:
 
 
 def pack_error(error: LakebedError) -> bytes:
-    """Pickle an error of ours in a worker, so that it arrives as itself and is not retried."""
+    """Pickle an error of ours in a worker, so that it arrives unchanged and is not retried."""
     return pickle.dumps(error)
 
 

@@ -1,7 +1,7 @@
-"""Run tasks on Spark's workers: a number in, one pickled row out.
+"""Runs tasks on Spark's workers: a number in, one pickled row out.
 
-Exactly one `collect` per run, directly on the writing DataFrame: any operator above it
-could run tasks again or leave some out.
+Exactly one `collect` per run, directly on the writing DataFrame: any operator above it could run
+tasks again or skip some.
 """
 
 import pickle
@@ -42,19 +42,19 @@ class SparkExecutor:
     ) -> Iterator[Result]:
         """Run `task` on every item; yield the results when all are there.
 
-        Spark tells how many tasks are done, not which: `report` gets their share of the items.
+        Spark reports how many tasks are done, not which: `report` gets their share of the items.
         """
         if not items:
             return
         check_session(self._spark)
-        # Packed here, an item that cannot travel says so in its own words. A user's merger may
-        # be a lambda, which plain pickle refuses.
+        # Pickled here, an item that cannot be pickled fails with its own message. A user's merger
+        # may be a lambda, which plain pickle rejects.
         packed = cloudpickle.dumps(list(items))
 
         def work(numbers: Iterator[int]) -> Iterator[pa.RecordBatch]:
             unpacked = pickle.loads(packed)  # noqa: S301 - packed by this driver
             for number in numbers:
-                # Items of one task write files of their own, so each has an id of its own.
+                # Items of one task write separate files, so each has its own id.
                 id_ = replace(task_id(), partition=number)
                 yield run_packed(partial(task, unpacked[number], id_))
 
@@ -65,7 +65,7 @@ class SparkExecutor:
         with translated(), reporting(self._spark, share if report else None):
             frame = spread(self._spark, [cost_of(item) for item in items], work, RESULT_DDL)
             results = collect_results(self._spark, frame, label)
-        # A result that is missing would be a file that no commit names: rows lost in silence.
+        # A missing result would be a file in no commit: rows lost silently.
         if len(results) != len(items):
             raise UnavailableError(
                 f"{label}: want {len(items)} results of Spark, found {len(results)}; retry"
@@ -79,10 +79,10 @@ def spread(
     work: Callable[[Iterator[int]], Iterator[pa.RecordBatch]],
     schema: StructType | str,
 ) -> DataFrame:
-    """Apply `work` to the numbers of items of these `costs`, as many to a task as are worth one.
+    """Apply `work` to the numbers of items with these `costs`, grouped into tasks by cost.
 
-    What the numbers stand for travels with `work`: one stage, no shuffle, and values that items
-    share are pickled once.
+    The items are pickled with `work`: one stage, no shuffle, and values that items share are
+    pickled once.
     """
     packs = pack(costs, useful_tasks(costs, parallelism(spark)))
 
@@ -94,18 +94,18 @@ def spread(
 
 
 def task_id() -> TaskId:
-    """Return which task attempt this is; only inside a task."""
+    """Return the id of this task attempt; only inside a task."""
     context = TaskContext.get()
     assert context is not None, "only inside a Spark task"
     return TaskId(context.partitionId(), context.stageId(), context.taskAttemptId())
 
 
 def run_packed(work: Callable[[], Any]) -> pa.RecordBatch:
-    """Run `work` in a worker; give its result, or our own error, as one packed row.
+    """Run `work` in a worker; return its result, or our own error, as one pickled row.
 
-    An error of ours is a fact about the data, so it goes back as a value: Spark would
-    run a failing task again, four times, to hear the same. An outage of storage is none:
-    there another attempt may help.
+    An error of ours is a fact about the data, so it is returned as a value: Spark would retry a
+    failing task four times and get the same error. A storage outage is not: there another attempt
+    may help.
     """
     result = failure = None
     try:
@@ -119,7 +119,7 @@ def run_packed(work: Callable[[], Any]) -> pa.RecordBatch:
 
 
 def collect_results(spark: SparkSession, frame: DataFrame, label: str) -> list[Any]:
-    """Run `frame` once and give the unpacked results; raise the first error of ours."""
+    """Run `frame` once and return the unpickled results; raise the first error of ours."""
     tag = f"lakebed-{label}".replace(",", " ")
     spark.addTag(tag)
     try:

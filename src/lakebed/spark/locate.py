@@ -1,7 +1,7 @@
-"""The simple index on Spark: a join of the rows that come with the keys of the base files.
+"""The simple index on Spark: a join of the incoming rows with the keys of the base files.
 
-Rows go through Python twice: once to spell their keys, and joined, to be staged. A key's rows come
-out in one task in order of arrival, as if there had been no join between.
+Rows pass through Python twice: to compute their keys and, after the join, to be staged. The rows of
+a key end up in one task in order of arrival, as if there had been no join.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -41,7 +41,7 @@ _PARTITION = "_lakebed_partition"
 _ARRIVAL = "_lakebed_arrival"
 _BEFORE = "_lakebed_before"
 _ADDED = (_KEY, _PARTITION, _ARRIVAL)
-# No path on storage and no file id holds these.
+# No path on storage and no file id contains these.
 _IN_PLACE, _BETWEEN_PLACES = "\x1f", "\x1e"
 # A task has fewer rows than this, and the number of a task fits above it.
 _TASK_ROWS = 1 << 40
@@ -89,7 +89,8 @@ def _keyed(frame: DataFrame, spec: WriteSpec) -> DataFrame:
                 placed = route_rows(batch, spec)
                 keys, partitions = placed.rows.column(RECORD_KEY), placed.partitions
             except LakebedError:
-                # Staging meets the same rows, and says it as a value: a failing task runs again.
+                # Staging meets the same rows, and returns the error as a value: a failing task is
+                # retried.
                 keys = partitions = pa.nulls(count, pa.string())
             numbers = pa.array(np.arange(arrival, arrival + count, dtype=np.int64))
             arrival += count
@@ -145,14 +146,14 @@ def _keys_through_python(
 
 
 def _joined_everywhere(keyed: DataFrame, keys: DataFrame) -> DataFrame:
-    """Join by key alone; each row comes once, with all places of its key as one text."""
+    """Join by key alone; each row comes once, with all locations of its key as one string."""
     place = F.concat(F.col(_PARTITION), F.lit(_IN_PLACE), F.col(LOCATED_FILE))
     joined = (
         keyed.drop(_PARTITION)
         .repartition(_KEY)
         .join(keys.select(_KEY, place.alias(HOLDERS)), _KEY, "left")
     )
-    # Both windows go by the key alone, so that its rows stay in one task.
+    # Both windows partition by the key alone, so that its rows stay in one task.
     by_key = Window.partitionBy(_KEY)
     places = F.array_join(F.collect_set(HOLDERS).over(by_key), _BETWEEN_PLACES)
     before = F.lag(_ARRIVAL).over(by_key.orderBy(_ARRIVAL, HOLDERS))
@@ -182,7 +183,7 @@ def _stage_everywhere(
 
 
 def _as_numbers(texts: pa.Array, known: pa.StringArray) -> pa.StringArray:
-    """Spell places, as the join gives them, by their numbers in `known`."""
+    """Replace locations, as the join returns them, with their numbers in `known`."""
     some = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
     lists = pc.split_pattern(some, _BETWEEN_PLACES)
     flat = pc.list_flatten(lists)

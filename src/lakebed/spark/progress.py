@@ -1,7 +1,7 @@
-"""How far a Spark job is: its completed tasks, read from Spark's status while the job runs.
+"""The progress of a Spark job: its completed tasks, from Spark's status while the job runs.
 
-The status may be late or missing, and a session of Spark Connect has none. Progress is a service
-to the reader of a terminal: whatever goes wrong with it, the job goes on.
+The status may be late or missing, and a Spark Connect session has none. Progress is only for
+display: whatever goes wrong with it, the job continues.
 """
 
 import threading
@@ -29,7 +29,7 @@ def reporting(spark: SparkSession, report: TaskReport | None) -> Iterator[None]:
     if report is None or context is None:
         yield
         return
-    # A tag, not a job group: the group is the caller's, who may cancel by it.
+    # A tag, not a job group: the group belongs to the caller, who may cancel by it.
     tag = f"lakebed-progress-{next(_numbers)}"
     ended = threading.Event()
     poll = threading.Thread(target=_poll, args=(context, tag, report, ended), daemon=True)

@@ -1,10 +1,10 @@
 """From a snapshot to a DataFrame.
 
-Slices that need no merge go to Spark's own Parquet reader, which is several times as
-fast as any way through Python. Slices with logs are merged by Python workers, as are files that
-Spark cannot open (an object store without its connector) or would show otherwise (a column that
-has become wider since); where they are small, this process may have merged them already. Both are
-one DataFrame.
+Slices that need no merge go to Spark's own Parquet reader, which is several times as fast as any
+way through Python. Slices with logs are merged by Python workers, and so are files that Spark
+cannot open (an object store without its connector) or would read differently (a column that was
+widened later); small ones may have been merged by this process already. The result is one
+DataFrame.
 """
 
 import re
@@ -28,20 +28,20 @@ from lakebed.table.changes.scan import ChangeScan
 from lakebed.table.files.file_group import BaseFile, FileSlice
 from lakebed.table.read.native_types import shows_alike
 
-# Spark takes every path for a pattern. Its option against that (`__globPaths__`) reads all
-# files again for each path that looks like one, so such characters are escaped instead.
+# Spark treats every path as a pattern. Its option against that (`__globPaths__`) reads all files
+# again for each path that looks like one, so such characters are escaped instead.
 _GLOB = re.compile(r"[\\*?\[\]{}]")
 _ESCAPED = r"\\\g<0>"
 
 _HELD_TASK_BYTES = 512 << 10
 
 _NATIVE_OPTIONS = {
-    # A session may say otherwise, but a file that is missing or broken must not go unnoticed.
+    # Whatever the session's settings, a missing or broken file must not go unnoticed.
     "ignoreMissingFiles": "false",
     "ignoreCorruptFiles": "false",
-    # Without it Spark does not compare a page with its checksum: a flipped bit is another value.
+    # Without it Spark does not verify page checksums: a flipped bit is another value.
     "parquet.page.verify-checksum.enabled": "true",
-    # Files hold days and microseconds of the calendar that Spark has now, however old they are.
+    # Files hold days and microseconds of the calendar that Spark uses now, however old they are.
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
 }
@@ -51,7 +51,7 @@ _NATIVE_OPTIONS = {
 class FramePlan:
     """How the rows of `scan` become a DataFrame.
 
-    Spark reads the base files of the slices `plain` itself. The `merged` rest goes through Python:
+    Spark itself reads the base files of the slices `plain`. The `merged` rest goes through Python:
     the columns that Spark selects and filters by, and the predicate if it means the same there.
     """
 
@@ -63,7 +63,7 @@ class FramePlan:
     def schema(self) -> StructType:
         """Return the columns before Spark selects and filters.
 
-        All may be null, however they are read: those of Spark's own reader always may.
+        All are nullable, however they are read: those of Spark's own reader always are.
         """
         full = self.merged.full_schema
         fields = [full.field(name) for name in self.merged.columns]
@@ -75,8 +75,8 @@ class FramePlan:
 
 
 def plan_frame(spark: SparkSession, scan: Scan) -> FramePlan:
-    """Settle which slices of `scan` Spark reads itself."""
-    # What is outside our grammar is refused here as in process, also where Spark could evaluate it.
+    """Decide which slices of `scan` Spark reads itself."""
+    # What is outside our grammar is rejected as in process, even if Spark could evaluate it.
     predicate = scan.predicate()
     # A batch without columns would lose its rows on the way to Spark.
     wanted = scan.columns_with(predicate) or [RECORD_KEY]
@@ -100,9 +100,9 @@ def plan_frame(spark: SparkSession, scan: Scan) -> FramePlan:
 
 
 def read_frame(spark: SparkSession, plan: FramePlan, held: pa.Table | None = None) -> DataFrame:
-    """Return the rows of a plan's scan (meta columns may be among its columns).
+    """Return the rows of a plan's scan, which may include meta columns.
 
-    `held` are the rows of `plan.merged` if this process has read them already.
+    `held` are the rows of `plan.merged` if this process has already read them.
     """
     scan, schema = plan.scan, plan.schema
     frames = []
@@ -129,7 +129,7 @@ def held_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataF
     if not rows.num_rows:
         return spark.createDataFrame([], schema)
     check_arrow(spark)
-    # Spark makes a task of every batch, and warns of tasks that are large.
+    # Spark creates a task for every batch, and warns of large tasks.
     batch_rows = max(1, rows.num_rows * _HELD_TASK_BYTES // max(1, rows.nbytes))
     batches = rows.combine_chunks().to_batches(max_chunksize=batch_rows)
     return spark.createDataFrame(pa.Table.from_batches(batches), schema)
@@ -156,7 +156,7 @@ def _quoted(names: Sequence[str]) -> list[str]:
 
 
 def evaluates_alike(spark: SparkSession) -> bool:
-    """Return whether this session evaluates predicates as ours are: ANSI mode, in UTC."""
+    """Return whether this session evaluates predicates as we do: in ANSI mode and in UTC."""
     ansi = spark.conf.get("spark.sql.ansi.enabled", "true")
     zone = spark.conf.get("spark.sql.session.timeZone")
     return str(ansi).lower() == "true" and str(zone) in ("UTC", "Etc/UTC", "GMT", "Z", "+00:00")
@@ -165,7 +165,7 @@ def evaluates_alike(spark: SparkSession) -> bool:
 def _filtered(frame: DataFrame, where: str) -> DataFrame:
     try:
         kept = frame.where(where)
-        _ = kept.schema  # Spark Connect looks at a predicate only when it is asked
+        _ = kept.schema  # Spark Connect analyses a predicate only on request
     except AnalysisException as error:
         raise InvalidError(
             f"where={where!r}: {str(error).strip().partition(chr(10))[0]}"
@@ -176,8 +176,8 @@ def _filtered(frame: DataFrame, where: str) -> DataFrame:
 def is_native(storage: Storage, slice_: FileSlice) -> bool:
     """Return whether Spark itself can open the base file.
 
-    Hadoop's patterns do not get over a colon in a folder's name (HADOOP-14217), so a path
-    that needs escaping must not have one.
+    Hadoop's patterns fail on a colon in a folder's name (HADOOP-14217), so a path that needs
+    escaping must not have one.
     """
     if slice_.base_file is None:
         return False
@@ -195,7 +195,7 @@ def native_frame(
     spark: SparkSession, storage: Storage, files: Sequence[BaseFile], schema: StructType
 ) -> DataFrame:
     """Return these base files, which Spark can open itself, as columns of `schema`."""
-    # With the scheme, or a session whose default file system is another would look there.
+    # With the scheme, because a session may have another default file system.
     paths = [f"file://{_GLOB.sub(_ESCAPED, _local(storage, file))}" for file in files]
     return spark.read.schema(schema).options(**_NATIVE_OPTIONS).parquet(*paths)
 

@@ -1,4 +1,4 @@
-"""Spark's types and Arrow's, both ways."""
+"""Conversion between Spark's and Arrow's types."""
 
 from typing import TypeVar, cast
 
@@ -31,8 +31,8 @@ from lakebed.errors import SchemaError
 
 DataT = TypeVar("DataT", bound=DataType)
 
-# By exact class: Spark hands variants and geometries to Arrow as structs, and a user's own
-# types as what they are made of, so they would come back as something else.
+# By exact class: Spark converts variants and geometries to Arrow structs, and user-defined types to
+# their underlying types, so they would be read back as something else.
 _SCALARS = (
     BinaryType,
     BooleanType,
@@ -50,9 +50,9 @@ _SCALARS = (
 
 
 def spark_to_arrow(schema: StructType) -> pa.Schema:
-    """Return the Arrow form of a Spark schema; refuse by column what a table cannot hold.
+    """Return the Arrow form of a Spark schema; raise an error naming an unsupported column.
 
-    char(n), varchar(n) and collated strings are plain strings in a table.
+    char(n), varchar(n) and collated strings become plain strings in a table.
     """
     return pa.schema([_to_field(field) for field in schema.fields])
 
@@ -63,7 +63,7 @@ def arrow_to_spark(schema: pa.Schema) -> StructType:
 
 
 def as_nullable(kind: DataT) -> DataT:
-    """Let every column and every part of one be null, as Spark's own Parquet reader does."""
+    """Make every column and every part of one nullable, as Spark's own Parquet reader does."""
     if isinstance(kind, StructType):
         fields = [StructField(f.name, as_nullable(f.dataType)) for f in kind.fields]
         return cast("DataT", StructType(fields))

@@ -1,8 +1,8 @@
-"""A SparkSession set up right, and the check of one that is not.
+"""Sets up a SparkSession for Lakebed, and checks other sessions.
 
-A user trips over four things: the workers' Python, the size of Arrow batches, filter
-push-down being off, and the seconds that a cold Python worker takes. `local_session`
-settles them; another session works too, or gets a sentence that says what to change.
+Four things commonly go wrong: the workers' Python, the size of Arrow batches, filter push-down
+being off, and the seconds that a cold Python worker takes. `local_session` handles them; another
+session works too, or gets a message on what to change.
 """
 
 import os
@@ -19,13 +19,13 @@ from lakebed.storage.storage import Storage
 _DAEMON = "spark.python.daemon.module"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _SQL_DEFAULTS = {
-    # Larger batches: fewer calls per row in our tasks. The crossing itself takes as long.
+    # Larger batches: fewer calls per row in our tasks. The transfer itself takes as long.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "8",
-    # Beyond 32 files Spark would look at each in a task of its own, before every read.
+    # Beyond 32 files Spark would inspect each in its own task, before every read.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
@@ -46,17 +46,17 @@ def local_session(
     *,
     warm_up: bool = True,
 ) -> SparkSession:
-    """Start (or find) a Spark session on this machine, ready for Lakebed.
+    """Start a Spark session on this machine, configured for Lakebed, or return the active one.
 
-    `conf` adds to or overrides the defaults (options for Java are added to ours); a session that
-    is running already keeps its own. `warm_up=False` returns before the Python workers are
-    started, for a session that only reads tables without logs. `PYSPARK_PYTHON` is set to this interpreter unless the environment names one: the
-    workers must have this package. Where the environment names a Spark Connect server
-    (`SPARK_REMOTE=sc://...`) the session is one of that server, and only what a session may
-    set is set.
+    `conf` adds to or overrides the defaults (Java options are appended to ours); an active session
+    keeps its own. `warm_up=False` returns before the Python workers are started, for a session that
+    only reads tables without logs. `PYSPARK_PYTHON` is set to this interpreter unless the
+    environment sets it: the workers need this package. If the environment names a Spark Connect
+    server (`SPARK_REMOTE=sc://...`), the session is one of that server, and only session settings
+    are set.
     """
     settings = {} if SparkSession.getActiveSession() else _defaults(cores, app)
-    # Where this process starts the JVM, it also warms up what the first write needs.
+    # If this process starts the JVM, it also warms up what the first write needs.
     warms = warm_up and _DAEMON in settings
     compiling = compile_kernels() if warms else None
     given = dict(conf or {})
@@ -66,7 +66,7 @@ def local_session(
     for name, value in {**settings, **given}.items():
         builder = builder.config(name, value)
     with warnings.catch_warnings():
-        # A local Connect server takes them at its start; its client then tries once more.
+        # A local Connect server accepts them at its start; its client then tries to set them again.
         warnings.filterwarnings("ignore", "Failed to set spark", UserWarning)
         session = builder.getOrCreate()
     if warms:
@@ -87,7 +87,7 @@ def _defaults(cores: int | str, app: str) -> dict[str, str]:
 
 
 def check_session(spark: SparkSession) -> None:
-    """Reject a session in which a write could go wrong, saying what to set."""
+    """Raise an error that says what to set, if writes could go wrong in this session."""
     if _conf(spark, "spark.speculation", "false").lower() == "true":
         raise InvalidError(
             "this session has spark.speculation=true: two copies of a task would write the same "
@@ -97,7 +97,7 @@ def check_session(spark: SparkSession) -> None:
 
 
 def check_arrow(spark: SparkSession) -> None:
-    """Reject a session whose rows would not come through between the JVM and Python."""
+    """Raise an error if rows could not be transferred between the JVM and Python."""
     codec = _conf(spark, "spark.sql.execution.arrow.compression.codec", "none").lower()
     if codec == "lz4":
         raise InvalidError(
@@ -107,7 +107,7 @@ def check_arrow(spark: SparkSession) -> None:
 
 
 def check_reachable(storage: Storage) -> None:
-    """Reject a table that only this process can see."""
+    """Raise an error for a table that only this process can see."""
     if storage.url.startswith("memory:"):
         raise InvalidError(
             f"{storage.url}: Spark's workers cannot see this process's memory; put the table on "
@@ -118,21 +118,21 @@ def check_reachable(storage: Storage) -> None:
 def _settle_environment() -> None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    # Without it Spark looks for an address on the network, and warns about what it finds.
+    # Without it Spark looks for a network address, and warns about what it finds.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
 def _driver_memory() -> str:
-    """Return the JVM a quarter of the machine: the Python workers and the page cache need theirs.
+    """Return a quarter of the machine's memory for the JVM: the Python workers and the page cache need theirs.
 
-    Spark's own default, 1 GB, is what a local session with all its tasks trips over first.
+    Spark's own default, 1 GB, is the first limit that a local session with all its tasks hits.
     """
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return f"{min(max(total // (4 << 30), _MIN_MEMORY_GB), _MAX_MEMORY_GB)}g"
 
 
 def _logging() -> dict[str, str]:
-    """Log warnings only, unless the user's Spark configuration folder has its own say."""
+    """Log warnings only, unless the user has a Spark configuration folder."""
     if "SPARK_CONF_DIR" in os.environ:
         return {}
     file = Path(__file__).with_name("log4j2.properties")

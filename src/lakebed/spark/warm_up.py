@@ -1,8 +1,8 @@
-"""What the first write of a new session would wait for, done when the session starts.
+"""Work that the first write of a new session would wait for, done when the session starts.
 
 Kernels that were never compiled on this machine are compiled while the JVM starts. Then one small
-task per core makes Spark start the daemon of its Python workers, which loads our code, and fork
-the workers. None of it changes what a session does: where it fails, the first write does it.
+task per core makes Spark start the daemon of its Python workers, which loads our code, and fork the
+workers. None of it changes what a session does: if it fails, the first write does it.
 """
 
 import subprocess
@@ -23,7 +23,7 @@ _KERNELS = (hash_kernel, avro_kernel, merge_kernel)
 
 
 def compile_kernels() -> subprocess.Popen[bytes] | None:
-    """Start a process that compiles the kernels; None if they are on disk already."""
+    """Start a process that compiles the kernels; return None if they are already on disk."""
     if all(has_cache(str(kernel.__file__)) for kernel in _KERNELS):
         return None
     return subprocess.Popen(
@@ -35,10 +35,10 @@ def compile_kernels() -> subprocess.Popen[bytes] | None:
 
 
 def warm_workers(spark: SparkSession, compiling: subprocess.Popen[bytes] | None) -> None:
-    """Let Spark start its Python workers, after `compiling`."""
+    """Make Spark start its Python workers, after `compiling`."""
     if compiling is not None:
         compiling.wait()
-    # What is wrong with the workers shows, with advice, where they are needed.
+    # Problems with the workers are reported, with advice, when they are needed.
     with suppress(Exception):
         cores = parallelism(spark)
         spark.range(0, cores, 1, cores).mapInArrow(_pass_on, "id bigint").collect()

@@ -1,4 +1,4 @@
-"""From a DataFrame to staged runs, in one crossing from the JVM to Python."""
+"""From a DataFrame to staged runs, in one transfer from the JVM to Python."""
 
 from collections.abc import Iterable, Iterator
 
@@ -12,16 +12,16 @@ from lakebed.write.spec.operation import Kind
 from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import LogPolicy, Staged, stage_runs
 
-# Rows per file group from which on a task's own log is worth a file.
+# The number of rows per file group from which a task's own log is worth a file.
 MIN_LOG_ROWS = 2_048
 
 
 def stage_frame(spark: SparkSession, frame: DataFrame, spec: WriteSpec) -> list[Staged]:
-    """Write the rows of `frame` as sorted runs, each task for itself."""
+    """Write the rows of `frame` as sorted runs, each task separately."""
     policy = _policy(spec)
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # One row per task, which `collect` gives whole or not at all.
+        # One row per task, which `collect` returns whole or not at all.
         yield run_packed(lambda: list(stage_runs(batches, spec, task_id(), policy)))
 
     check_reachable(spec.storage)
@@ -31,10 +31,10 @@ def stage_frame(spark: SparkSession, frame: DataFrame, spec: WriteSpec) -> list[
 
 
 def _policy(spec: WriteSpec) -> LogPolicy:
-    """Let tasks write logs by themselves where their order does not matter.
+    """Let tasks write logs directly if their order does not matter.
 
-    Tasks of one write have no order that a log's name could carry. With ordering fields none is
-    needed, and deletes by key are all alike; else the runs of all tasks are merged by arrival.
+    The tasks of one write have no order that a log's name could carry. With ordering fields none is
+    needed, and deletes by key are all alike; otherwise the runs of all tasks are merged by arrival.
     """
     mode = spec.config.distribution_mode
     alike = spec.operation.kind is Kind.DELETE or bool(spec.rule.ordering_fields)

@@ -17,11 +17,11 @@ from lakebed.table.changes.scan import plan_changes
 CHANGES_SCHEMA = StructType(
     [StructField(name, StringType()) for name in ("op", "ts_ms", "before", "after")]
 )
-"""What happened (i, u or d), in which instant, and the row before and after as JSON."""
+"""The kind of change (i, u or d), its instant, and the row before and after as JSON."""
 
 
 class ChangesReader(DataSourceReader):
-    """Reads what the commits of a range changed, a file group to a task."""
+    """Reads what a range of commits changed, one file group per task."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._names = schema.fieldNames()
@@ -55,5 +55,5 @@ class ChangesReader(DataSourceReader):
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave behind what tasks do not need."""
+        """Drop what tasks do not need."""
         return {**self.__dict__, "_groups": (), "_scan": replace(self._scan, groups=())}

@@ -1,7 +1,7 @@
-"""Spark's pushed filters as a predicate of ours.
+"""Converts Spark's pushed filters to a predicate.
 
-A filter is only ever a hint here: Spark applies every one of them once more, so one that is not
-understood, or whose value has no sure spelling, is left out.
+A filter is only a hint here: Spark applies each of them again, so one that is not understood, or
+whose value cannot be written unambiguously, is left out.
 """
 
 import datetime as dt
@@ -47,7 +47,7 @@ _MAX_LIST = 1_000
 
 
 def to_predicate(filters: Iterable[Filter], schema: pa.Schema) -> str | None:
-    """Spell the filters that are understood as one predicate; None if none is."""
+    """Return the filters that are understood as one predicate; None if there are none."""
     spelled = []
     for one in filters:
         text = _spell(one)
@@ -96,7 +96,7 @@ def _compared(column: str, one: Filter) -> str | None:
 
 
 def _literal(value: object) -> str | None:
-    """Spell a value with its type; None for one that has no sure spelling."""
+    """Return a typed SQL literal for a value; None if it cannot be written unambiguously."""
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""Which moment of a table, or which of its commits, the options of a read mean."""
+"""The point in time, or the range of commits, that the options of a read select."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 def parsed(given: Mapping[str, str]) -> ReadOptions:
-    """Check the options of a read, and say which of them change nothing."""
+    """Parse the options of a read, and log those that have no effect."""
     options, lines = ReadOptions.parse(given)
     for line in lines:
         log.info(line)
@@ -21,9 +21,9 @@ def parsed(given: Mapping[str, str]) -> ReadOptions:
 
 
 def snapshot_of(options: ReadOptions) -> tuple[Snapshot, TableFolder]:
-    """Return the table as it is, or as it was at the moment that the options name.
+    """Return the snapshot that the options select: the latest, or as of a time.
 
-    A path of one of its partitions means the rows of that partition, as in Hudi.
+    A path of one of its partitions selects the rows of that partition, as in Hudi.
     """
     place = find_table(options.path, options.storage_options)
     config = place.config
@@ -35,7 +35,7 @@ def snapshot_of(options: ReadOptions) -> tuple[Snapshot, TableFolder]:
 
 
 def commits_of(options: ReadOptions, snapshot: Snapshot) -> Sequence[RangeCommit]:
-    """Return the commits of the range that the options name."""
+    """Return the commits of the range that the options select."""
     zone = snapshot.config.zone
     since = None if options.since is None else resolve_since(options.since, zone)
     until = None if options.until is None else resolve_as_of(options.until, zone)

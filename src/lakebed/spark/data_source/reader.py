@@ -24,12 +24,12 @@ from lakebed.table.files.file_group import FileSlice
 from lakebed.table.read.conform import conform_array
 from lakebed.table.snapshot import Snapshot
 
-# Here a worker plans, and nothing tells it how many cores there are.
+# A worker does the planning here, and cannot know the number of cores.
 _CORES = 8
-# Spark asks `pushFilters` of a reader only here, and refuses a reader that has it elsewhere while
-# spark.sql.python.filterPushdown.enabled is false. What the reader gives then Spark 4.2 keeps with
-# the DataFrame, and a later query without filters, or another branch of the same query, reads by
-# it: rows would be missing in silence. So it happens only where the user asks for it.
+# Spark calls `pushFilters` of a reader only here, and elsewhere rejects a reader that has it while
+# spark.sql.python.filterPushdown.enabled is false. Spark 4.2 keeps the resulting reader with the
+# DataFrame, and a later query without filters, or another branch of the same query, uses it: rows
+# would be missing silently. So it happens only if the user asks for it.
 _PUSHDOWN_WORKER = "data_source_pushdown_filters"
 
 
@@ -43,7 +43,7 @@ def table_schema(given: Mapping[str, str]) -> StructType:
 
 
 def make_reader(given: Mapping[str, str], schema: StructType) -> DataSourceReader:
-    """Return the reader of a table's columns in `schema`; it takes filters only if it may."""
+    """Return the reader for the columns of `schema`; it takes filters only if that is enabled."""
     options = parsed(given)
     if options.mode == "cdc":
         return ChangesReader(options, schema)
@@ -62,14 +62,14 @@ class Reader(DataSourceReader):
         self._snapshot: Snapshot | None = snapshot
         self._options = options
         self._scan = self._plan(options.where)
-        self._scan.predicate()  # one that is not understood shows here
+        self._scan.predicate()  # an unsupported predicate is rejected here
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return one partition for each task."""
         scan = self._scan
         with plainly():
             scan.check_readable()
-        # The slices travel with the partitions, and the snapshot with none.
+        # The slices are pickled with the partitions, the snapshot with none.
         return [InputPartition(bundle) for bundle in bundles(scan.slices)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -97,15 +97,18 @@ class Reader(DataSourceReader):
         return replace(scan, slices=self._place.within(scan.slices))
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave behind what tasks do not need."""
+        """Drop what tasks do not need."""
         return {**self.__dict__, "_snapshot": None, "_scan": replace(self._scan, slices=())}
 
 
 class PushdownReader(Reader):
-    """The same, where Spark offers its filters."""
+    """A Reader to which Spark pushes its filters."""
 
     def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802 - Spark's name
-        """Skip files and rows by the filters that are understood; Spark applies all of them."""
+        """Skip files and rows by the filters that are understood.
+
+        Spark applies all of them again.
+        """
         pushed, own = to_predicate(filters, self._full), self._options.where
         both = [text for text in (own, pushed) if text is not None]
         self._scan = self._plan(" AND ".join(f"({text})" for text in both) or None)
@@ -113,7 +116,7 @@ class PushdownReader(Reader):
 
 
 def bundles(slices: Sequence[FileSlice]) -> list[tuple[FileSlice, ...]]:
-    """Put small slices together, so that there are neither many tiny tasks nor a huge one."""
+    """Group small slices, so that there are neither many tiny tasks nor a huge one."""
     costs = [slice_.cost_bytes for slice_ in slices]
     packs = pack(costs, useful_tasks(costs, _CORES))
     return [tuple(slices[number] for number in numbers) for numbers in packs]
@@ -132,7 +135,7 @@ def _found(full: pa.Schema, name: str) -> pa.Field:
 
 
 def _check_columns(asked: pa.Schema, full: pa.Schema) -> None:
-    """Reject a schema of the user's that is not a choice of the table's columns."""
+    """Raise an error if the user's schema is not a selection of the table's columns."""
     if not asked.names:
         raise InvalidError("schema: want at least one column")
     for field in asked:
@@ -148,7 +151,7 @@ def _check_columns(asked: pa.Schema, full: pa.Schema) -> None:
 
 
 def _exactly(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return exactly the types that Spark wants: it checks the first batch, and trusts the others."""
+    """Cast to exactly the types that Spark expects: it checks only the first batch."""
     names = {name.lower(): position for position, name in enumerate(batch.schema.names)}
     columns = []
     for field in schema:
@@ -159,7 +162,7 @@ def _exactly(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _is_offering_filters() -> bool:
-    """Return whether the worker that offers filters is asking; a stack of frames tells it."""
+    """Return whether the worker that pushes filters is calling, judging by the stack frames."""
     frame: FrameType | None = sys._getframe()  # noqa: SLF001 - nothing else tells who asks
     while frame is not None:
         if _PUSHDOWN_WORKER in frame.f_code.co_filename:

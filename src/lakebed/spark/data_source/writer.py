@@ -14,7 +14,10 @@ from lakebed.spark.executor import task_id
 
 
 class Save(Protocol):
-    """A planned write, as `lakebed.api.saving` makes them; another layer's, so handed in."""
+    """A planned write, implemented by `lakebed.api.saving`.
+
+    That layer is above, so it is passed in.
+    """
 
     def stage(self, batches: Iterable[pa.RecordBatch], task: TaskId) -> Any:
         """Stage the rows of one task."""
@@ -31,17 +34,17 @@ class Save(Protocol):
 
 @dataclass
 class Staged(WriterCommitMessage):
-    """What one task did, or the error of ours that it met."""
+    """The result of one task, or the error that it raised."""
 
     rows: Any = None
     failure: bytes | None = None
 
 
 class Writer(DataSourceArrowWriter):
-    """Stages in tasks, and commits what the tasks that succeeded have told.
+    """Stages rows in tasks, and commits the results of the tasks that succeeded.
 
-    An attempt that failed or ran twice has staged rows that no message names: they never count,
-    and go with the rest.
+    An attempt that failed or ran twice has staged rows that no message refers to: they never count,
+    and are deleted with the rest.
     """
 
     def __init__(self, save: Save) -> None:
@@ -50,8 +53,8 @@ class Writer(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """Stage the rows of one task.
 
-        An error of ours is a fact about the rows, so it goes back as a value: Spark would run the
-        task again to hear the same.
+        An error of ours is a fact about the rows, so it is returned as a value: Spark would retry
+        the task and get the same error.
         """
         try:
             return Staged(self._save.stage(iterator, task_id()))
