@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
 from lakebed.errors import InvalidError, KeyValueError, LakebedError
+from lakebed.expr.constraints import Allowed, Limit
 from lakebed.expr.predicate import Predicate
 from lakebed.format.names.bucket import key_buckets, new_bucket_file_id
 from lakebed.format.names.meta_columns import RECORD_KEY
@@ -20,7 +21,6 @@ from lakebed.format.names.record_key import record_keys
 from lakebed.scan.prune import prune_slices
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.files.file_group import FileGroupId, FileSlice
-from lakebed.table.read.constraints import Allowed, Limit
 
 SCHEMA = pa.schema(
     [
@@ -151,7 +151,7 @@ def check(config, rows, where):
     placed = place(config, rows)
     groups = dict.fromkeys(group for _, group in placed)
     slices = [FileSlice(group, "20240101000000000", None) for group in groups]
-    pruned = prune_slices(config, SCHEMA, where, slices)
+    pruned = prune_slices(config, SCHEMA, predicate, slices)
     left = {slice_.group for slice_ in pruned.slices}
     for row, group in placed:
         if not matches(predicate, row):

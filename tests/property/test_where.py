@@ -4,10 +4,13 @@ Partitions, buckets, keys and row groups are skipped by what the predicate deman
 may hold a row that it is true for.
 """
 
+import math
+
 import pyarrow as pa
 import pytest
 
 from lakebed.errors import InvalidError, LakebedError
+from lakebed.expr.constraints import Allowed, constraints_of
 from lakebed.expr.predicate import Predicate
 from lakebed.storage.objects import memory_storage
 from lakebed.table.read.parquet_source import open_parquet
@@ -84,3 +87,29 @@ def test_row_groups_are_skipped_only_where_no_row_matches():
                 assert not kept, predicate.text
                 skipped += 1
     assert skipped > 50
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_row_that_matches_fulfils_all_constraints(exact):
+    [batch] = TABLE.combine_chunks().to_batches()
+    tested = 0
+    for predicate in understood(5, TABLE.schema, 2_000):
+        demands = constraints_of(predicate, TABLE.schema, exact=exact).columns
+        if not demands:
+            continue
+        try:
+            kept = predicate.filter(batch).to_pylist()
+        except InvalidError:
+            continue
+        for name, allowed in demands.items():
+            assert all(is_allowed(row[name], allowed) for row in kept), (predicate.text, allowed)
+            tested += len(kept)
+    assert tested > 200
+
+
+def is_allowed(value: object, allowed: Allowed) -> bool:
+    if value is None:
+        return allowed.null
+    if isinstance(value, float) and math.isnan(value):
+        return allowed.values is None and allowed.upper is None
+    return allowed.holds(value)

@@ -64,10 +64,6 @@ class Engine(Protocol):
         """Return the change rows of `scan`."""
         ...
 
-    def check(self, scan: Scan) -> None:
-        """Raise what is wrong with the predicate of `scan`."""
-        ...
-
 
 class Engines:
     """The engines of one table: Arrow always, Spark where the user gave a session."""
@@ -149,7 +145,7 @@ class Engines:
 
 def _is_small(scan: Scan, limit: int) -> bool:
     """Return whether this process reads a scan faster than Spark; a predicate leaves few rows."""
-    if scan.where is not None:
+    if scan.predicate is not None:
         return scan.cost_bytes <= limit
     size = sum(file.size_bytes for slice_ in scan.slices for file in slice_.files)
     return scan.cost_bytes <= limit and size * _UNPACKED <= limit // _HELD

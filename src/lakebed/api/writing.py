@@ -295,7 +295,6 @@ class TableWrites(TableHandle):
 
         # Reject a wrong predicate before the write starts.
         present = scan(snapshot)
-        self._engines.main.check(present)
         return replace(self._engines.scanned(schema, scan, present), where=where)
 
     def _partition_path(self, given: str | Mapping[str, object]) -> str:

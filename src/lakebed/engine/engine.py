@@ -62,10 +62,6 @@ class ArrowEngine:
         """Count the rows of a stream."""
         return sum(batch.num_rows for batch in rows)
 
-    def check(self, scan: Scan) -> None:
-        """Raise what is wrong with the predicate of `scan`."""
-        scan.predicate()
-
     def changes(self, scan: ChangeScan) -> pa.RecordBatchReader:
         """Return the change rows of `scan` as a stream."""
         return read_changes(scan, self._threads)

@@ -26,11 +26,10 @@ def read_stream(scan: Scan, threads: int = 1) -> pa.RecordBatchReader:
     scan.check_readable()
     full = scan.full_schema
     schema = pa.schema([full.field(name) for name in scan.columns])
-    predicate = scan.predicate()
-    wanted = scan.columns_with(predicate)
+    wanted = scan.needed_columns
 
     def read(slice_: FileSlice) -> Iterator[pa.RecordBatch]:
-        for batch in scan.read(slice_, wanted, predicate):
+        for batch in scan.read(slice_, wanted):
             yield with_columns(batch, [batch.column(n) for n in schema.names], schema)
 
     opens = [partial(read, slice_) for slice_ in scan.slices]

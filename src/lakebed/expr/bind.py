@@ -14,7 +14,7 @@ from lakebed.expr.bound import Apply, Bound, Column, Constant
 from lakebed.expr.casts import is_castable
 from lakebed.expr.evaluate import Among, evaluate_constant
 from lakebed.expr.functions import bind_function
-from lakebed.expr.literal import like_regex, number, parse_text
+from lakebed.expr.literal import number, parse_like, parse_text
 from lakebed.expr.parser import parse_syntax
 from lakebed.expr.syntax import Syntax
 from lakebed.expr.text import matches
@@ -262,11 +262,11 @@ class Binder:
         if not pattern.value.is_valid:
             return literal(null_of(BOOL))
         try:
-            regex = like_regex(pattern.value.as_py(), escape)
-            matches(pa.scalar(""), regex)  # a number that is too long is detected here
+            like = parse_like(pattern.value.as_py(), escape)
+            matches(pa.scalar(""), like.regex)  # one that is too long shows here
         except InvalidError as error:
             raise invalid(self._text, str(error)) from error
-        return self.apply("like", [value], BOOL, regex)
+        return self.apply("like", [value], BOOL, like)
 
     def _case(self, node: Syntax) -> Bound:
         subject = self.bind(node.args[0]) if node.value else None

@@ -68,3 +68,24 @@ def walk(node: Bound) -> Iterator[Bound]:
 def column_names(node: Bound) -> tuple[str, ...]:
     """Return the columns that `node` needs, in order of appearance."""
     return tuple(dict.fromkeys(found.name for found in walk(node) if isinstance(found, Column)))
+
+
+_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A comparison with a constant, which stands on the right."""
+
+    sign: str
+    operand: Bound
+    constant: Constant
+
+
+def compared_with_constant(node: Apply) -> Comparison | None:
+    """Return a comparison with its constant on the right; None if neither side is one."""
+    left, right = node.args
+    sign = node.function
+    if isinstance(left, Constant):
+        left, right, sign = right, left, _FLIPPED.get(sign, sign)
+    return Comparison(sign, left, right) if isinstance(right, Constant) else None

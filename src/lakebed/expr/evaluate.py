@@ -209,7 +209,7 @@ _FUNCTIONS: dict[str, Callable[..., Values]] = {
     "abs": lambda _, one: arithmetic.absolute(one),
     "floor": _rounded,
     "ceil": _rounded,
-    "like": lambda node, one: Values(text.matches(one, str(node.option))),
+    "like": lambda node, one: Values(text.matches(one, node.option.regex)),
     "length": lambda _, one: Values(text.length(one)),
     "lower": lambda _, one: Values(text.lower(one)),
     "upper": lambda _, one: Values(text.upper(one)),

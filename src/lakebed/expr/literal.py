@@ -7,6 +7,7 @@ years of more than four digits), which are rejected by name.
 import datetime as dt
 import decimal
 import re
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -126,27 +127,40 @@ def _moment(text: str, kind: pa.DataType) -> dt.datetime:
     return moment if kind.tz is not None else moment.replace(tzinfo=None)
 
 
-def like_regex(pattern: str, escape: str = "\\") -> str:
-    r"""Return the regular expression of a LIKE pattern.
+@dataclass(frozen=True, slots=True)
+class Like:
+    """The pattern of a LIKE: what it begins with, and whether that is the whole of it."""
 
-    >>> print(like_regex("a%_"))
-    \A(?s:a.*.)\z
+    regex: str
+    prefix: str
+    is_whole: bool
+
+
+def parse_like(pattern: str, escape: str = "\\") -> Like:
+    r"""Return what a LIKE pattern means.
+
+    >>> print(parse_like("a%_").regex, parse_like("a%_").prefix)
+    \A(?s:a.*.)\z a
     """
     out: list[str] = []
+    plain: list[str] = []
+    is_whole = True
     letters = iter(pattern)
     for letter in letters:
+        if letter in "%_" and letter != escape:
+            out.append(".*" if letter == "%" else ".")
+            is_whole = False
+            continue
+        meant = letter
         if letter == escape:
-            after = next(letters, "")
-            if after not in ("%", "_", escape) or not after:
+            meant = next(letters, "")
+            if meant not in ("%", "_", escape) or not meant:
                 raise InvalidError(
                     f"pattern {pattern[:60]!r}: want %, _ or {escape} after a {escape}, "
-                    f"found {after!r}"
+                    f"found {meant!r}"
                 )
-            out.append(rf"\x{{{ord(after):x}}}")
-        elif letter in "%_":
-            out.append(".*" if letter == "%" else ".")
-        elif letter.isascii() and not letter.isalnum():
-            out.append(rf"\x{{{ord(letter):x}}}")
-        else:
-            out.append(letter)
-    return rf"\A(?s:{''.join(out)})\z"
+        if is_whole:
+            plain.append(meant)
+        is_bare = not meant.isascii() or meant.isalnum()
+        out.append(meant if is_bare else rf"\x{{{ord(meant):x}}}")
+    return Like(rf"\A(?s:{''.join(out)})\z", "".join(plain), is_whole)

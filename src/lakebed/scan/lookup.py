@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from lakebed.expr.constraints import Constraints
 from lakebed.format.names.record_key import join_key_texts, key_texts
 from lakebed.index.spelling import keys_are_ours, odd_folder
 from lakebed.model.executor import LocalExecutor, TaskId
@@ -14,7 +15,6 @@ from lakebed.scan.prune import folders_follow_columns, has_known_keys, prune_buc
 from lakebed.scan.scan import Scan
 from lakebed.table.config.partitions import partition_column
 from lakebed.table.files.file_group import FileSlice
-from lakebed.table.read.constraints import Constraints
 from lakebed.table.read.key_filter import KeyFilter
 from lakebed.table.read.source_cache import SourceCache
 
@@ -135,7 +135,7 @@ def _folders(scan: Scan, keys: pa.RecordBatch) -> list[str | None] | None:
 def _probe(probe: Probe, task: TaskId) -> tuple[int, list[pa.RecordBatch]]:
     scan, slice_ = probe.scan, probe.slice_
     sources = probe.cache.get(slice_, lambda: scan.sources(slice_))
-    rows = scan.read(slice_, scan.columns, None, sources)
+    rows = scan.read(slice_, scan.columns, sources)
     if probe.like is None:
         return task.partition, list(rows)
     names = probe.like.schema.names

@@ -13,6 +13,14 @@ from itertools import product
 import pyarrow as pa
 
 from lakebed.errors import CorruptError, LakebedError
+from lakebed.expr.constraints import (
+    Allowed,
+    Constraints,
+    Value,
+    column_value,
+    constraints_of,
+)
+from lakebed.expr.predicate import Predicate
 from lakebed.format.names.bucket import bucket_of_file_id, key_buckets
 from lakebed.format.names.java_text import column_text
 from lakebed.format.names.meta_columns import META_FIELDS, RECORD_KEY
@@ -22,13 +30,6 @@ from lakebed.table.config.partitions import time_level
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.writer_index import BucketIndex
 from lakebed.table.files.file_group import FileSlice
-from lakebed.table.read.constraints import (
-    Allowed,
-    Constraints,
-    Value,
-    column_value,
-    parse_constraints,
-)
 from lakebed.table.read.key_filter import KeyFilter
 
 MAX_KEYS = 10_000
@@ -52,14 +53,17 @@ class Pruned:
 
 
 def prune_slices(
-    config: TableConfig, schema: pa.Schema, where: str | None, slices: Iterable[FileSlice]
+    config: TableConfig,
+    schema: pa.Schema,
+    predicate: Predicate | None,
+    slices: Iterable[FileSlice],
 ) -> Pruned:
-    """Return the slices, in their order, and keys that can satisfy `where`.
+    """Return the slices, in their order, and keys that can satisfy `predicate`.
 
     `schema` is the table's, with or without meta columns.
     """
     meta = [field for field in META_FIELDS if field.name not in schema.names]
-    constraints = parse_constraints(where, pa.schema([*meta, *schema]))
+    constraints = constraints_of(predicate, pa.schema([*meta, *schema]))
     if constraints.is_impossible:
         return Pruned((), KeyFilter(keys=()), constraints)
     keys = key_filter(config, schema, constraints)
@@ -159,6 +163,8 @@ class _FolderTest:
     def of(
         cls, field: str, schema: pa.Schema, allowed: Allowed, config: TableConfig
     ) -> "_FolderTest | None":
+        if allowed.null:
+            return None  # writers have put null into folders of several names
         if field in config.timestamp_fields:
             spelled = _time_texts(field, schema, allowed, config)
             return None if spelled is None else cls(allowed, schema.field(field).type, spelled)

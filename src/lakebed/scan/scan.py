@@ -50,7 +50,7 @@ class Scan:
 
     view: TableView
     columns: tuple[str, ...]
-    where: str | None
+    predicate: Predicate | None
     slices: tuple[FileSlice, ...]
     key_filter: KeyFilter | None
     commits: tuple[str, ...] | None = None
@@ -76,13 +76,11 @@ class Scan:
         """Return a table of its columns without rows."""
         return pa.schema([self.full_schema.field(name) for name in self.columns]).empty_table()
 
-    def predicate(self) -> Predicate | None:
-        """Parse `where`; UnsupportedError for what is outside the grammar."""
-        return None if self.where is None else Predicate.parse(self.where, self.full_schema)
-
-    def columns_with(self, predicate: Predicate | None) -> list[str]:
+    @property
+    def needed_columns(self) -> list[str]:
         """Return the columns to read: those asked for, and those that the predicate looks at."""
-        return list(dict.fromkeys((*self.columns, *(predicate.columns if predicate else ()))))
+        tested = () if self.predicate is None else self.predicate.columns
+        return list(dict.fromkeys((*self.columns, *tested)))
 
     def check_readable(self) -> None:
         """Look at the logs of one slice, so that a kind that is not read shows in the call.
@@ -105,16 +103,15 @@ class Scan:
         self,
         slice_: FileSlice,
         columns: Sequence[str],
-        predicate: Predicate | None,
         sources: Sequence[RunSource] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one slice, merged, filtered where a predicate is given."""
+        """Yield the rows of one slice, merged and filtered; `columns` include the needed ones."""
         if self.commits is None:
-            batches = self._read(slice_, columns, predicate, sources)
+            batches = self._read(slice_, columns, sources)
         else:
-            batches = self._read_commits(slice_, columns, predicate, pa.array(self.commits))
+            batches = self._read_commits(slice_, columns, pa.array(self.commits))
         for batch in batches:
-            kept = batch if predicate is None else predicate.filter(batch)
+            kept = batch if self.predicate is None else self.predicate.filter(batch)
             if kept.num_rows:
                 yield kept
 
@@ -122,7 +119,6 @@ class Scan:
         self,
         slice_: FileSlice,
         columns: Sequence[str],
-        predicate: Predicate | None,
         commits: pa.StringArray,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the commits.
@@ -133,18 +129,18 @@ class Scan:
         wanted = list(dict.fromkeys([*columns, RECORD_KEY, COMMIT_TIME]))
         if self.view.config.is_lsm_tree:
             keys = self.key_filter or self._written_keys(slice_)
-            for batch in self._read(slice_, wanted, predicate, key_filter=keys):
+            for batch in self._read(slice_, wanted, key_filter=keys):
                 ours = pc.is_in(batch.column(COMMIT_TIME), value_set=commits)
                 yield batch.filter(ours).select(columns)
             return
         whole = self._whole_of_parts(slice_)
-        merged = self._read(whole or slice_, wanted, predicate)
+        merged = self._read(whole or slice_, wanted)
         if whole is not None or slice_.base_file is None or not slice_.needs_merge:
             for batch in merged:
                 ours = pc.is_in(batch.column(COMMIT_TIME), value_set=commits)
                 yield batch.filter(ours).select(columns)
             return
-        logged = self._read(replace(slice_, base_file=None), wanted, predicate)
+        logged = self._read(replace(slice_, base_file=None), wanted)
         schema = pa.schema([self.full_schema.field(name) for name in wanted])
         for rows, logs in align(merged, logged, RECORD_KEY, schema):
             ours = pc.is_in(rows.column(COMMIT_TIME), value_set=commits)
@@ -189,13 +185,12 @@ class Scan:
         self,
         slice_: FileSlice,
         columns: Sequence[str],
-        predicate: Predicate | None,
         sources: Sequence[RunSource] | None = None,
         key_filter: KeyFilter | None = None,
     ) -> Iterator[pa.RecordBatch]:
         row_groups = None
-        if predicate is not None:
-            row_groups = RowGroupFilter(predicate.bound, self.full_schema)
+        if self.predicate is not None:
+            row_groups = RowGroupFilter(self.predicate.bound, self.full_schema)
         return read_slice(
             self.view,
             slice_,
@@ -295,7 +290,14 @@ def _scan(
     merger: Merger | None,
 ) -> Scan:
     view = snapshot.view(merger)
-    pruned = prune_slices(snapshot.config, snapshot.schema, where, slices)
+    predicate = parse_where(where, snapshot.schema)
+    pruned = prune_slices(snapshot.config, snapshot.schema, predicate, slices)
     if any(slice_.needs_merge for slice_ in pruned.slices):
         _ = view.rule  # refused here rather than by a task
-    return Scan(view, tuple(columns), where, tuple(pruned.slices), pruned.key_filter)
+    return Scan(view, tuple(columns), predicate, tuple(pruned.slices), pruned.key_filter)
+
+
+def parse_where(where: str | None, schema: pa.Schema) -> Predicate | None:
+    """Parse a predicate on the meta columns and the table's; raise for what is not understood."""
+    full = pa.schema([*META_FIELDS, *schema])
+    return None if where is None else Predicate.parse(where, full)

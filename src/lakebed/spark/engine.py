@@ -98,13 +98,9 @@ class SparkEngine:
         """
         return read_frame(self._spark, plan, held)
 
-    def check(self, scan: Scan) -> None:
-        """Raise an error if the predicate of `scan` is invalid."""
-        scan.predicate()
-
     def evaluates_alike(self, scan: Scan) -> bool:
         """Return whether the predicate selects the same rows in this session as in process."""
-        if scan.where is None:
+        if scan.predicate is None:
             return True
         return evaluates_alike(self._spark)
 

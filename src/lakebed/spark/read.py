@@ -76,10 +76,8 @@ class FramePlan:
 
 def plan_frame(spark: SparkSession, scan: Scan) -> FramePlan:
     """Decide which slices of `scan` Spark reads itself."""
-    # What is outside our grammar is rejected as in process, even if Spark could evaluate it.
-    predicate = scan.predicate()
     # A batch without columns would lose its rows on the way to Spark.
-    wanted = scan.columns_with(predicate) or [RECORD_KEY]
+    wanted = scan.needed_columns or [RECORD_KEY]
     # Some releases of Hudi put meta columns into files of tables that have none.
     hidden = not scan.view.config.has_meta_columns and not set(wanted).isdisjoint(META_COLUMNS)
     fields = [scan.full_schema.field(name) for name in wanted]
@@ -94,8 +92,8 @@ def plan_frame(spark: SparkSession, scan: Scan) -> FramePlan:
     )
     read_by_spark = set(plain)
     others = tuple(s for s in scan.slices if s not in read_by_spark)
-    where = scan.where if evaluates_alike(spark) else None
-    merged = replace(scan, slices=others, columns=tuple(wanted), where=where)
+    predicate = scan.predicate if evaluates_alike(spark) else None
+    merged = replace(scan, slices=others, columns=tuple(wanted), predicate=predicate)
     return FramePlan(scan, plain, merged)
 
 
@@ -119,8 +117,8 @@ def read_frame(spark: SparkSession, plan: FramePlan, held: pa.Table | None = Non
     if not frames:
         frames.append(spark.createDataFrame([], schema))
     frame = reduce(DataFrame.unionAll, frames)
-    if scan.where is not None:
-        frame = _filtered(frame, scan.where)
+    if scan.predicate is not None:
+        frame = _filtered(frame, scan.predicate.text)
     return frame.select(*_quoted(scan.columns))
 
 
@@ -204,11 +202,11 @@ def _through_python(spark: SparkSession, scan: Scan, schema: StructType) -> Data
     scan.check_readable()
     check_arrow(spark)
     check_reachable(scan.view.storage)
-    slices, names, predicate = scan.slices, scan.columns, scan.predicate()
+    slices, names = scan.slices, scan.columns
     travelling = replace(scan, slices=())
 
     def read(numbers: Iterator[int]) -> Iterator[pa.RecordBatch]:
         for number in numbers:
-            yield from travelling.read(slices[number], names, predicate)
+            yield from travelling.read(slices[number], names)
 
     return spread(spark, [slice_.cost_bytes for slice_ in slices], read, schema)

@@ -20,6 +20,7 @@ from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
 from lakebed.model.executor import Executor
 from lakebed.scan.prune import prune_slices
+from lakebed.scan.scan import parse_where
 from lakebed.storage.storage import Storage
 from lakebed.table.config.properties_file import update_properties
 from lakebed.table.config.property_values import option_number
@@ -179,10 +180,11 @@ def _looked(operation: Operation, spec: WriteSpec, touched: set[str]) -> frozens
 def _reads(source: Source, transaction: Transaction) -> Reads:
     """Return the test of where rows can lie that the predicate of `source` selects."""
     config, schema = transaction.config, transaction.snapshot.schema
+    predicate = parse_where(source.where, schema)
 
     def may_match(partition: str, file_id: str) -> bool:
         written = FileSlice(FileGroupId(partition, file_id), "", None)
-        return bool(prune_slices(config, schema, source.where, [written]).slices)
+        return bool(prune_slices(config, schema, predicate, [written]).slices)
 
     return may_match
 

@@ -5,11 +5,12 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
+from lakebed.expr.constraints import constraints_of
 from lakebed.format.names.bucket import key_buckets, new_bucket_file_id
 from lakebed.scan.prune import MAX_KEYS, key_filter, prune_slices
+from lakebed.scan.scan import parse_where
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.files.file_group import FileGroupId, FileSlice
-from lakebed.table.read.constraints import parse_constraints
 from lakebed.table.read.key_filter import KeyFilter
 
 SCHEMA = pa.schema(
@@ -58,24 +59,28 @@ def bucket_config(key, buckets, hash_field="", generator="COMPLEX", **others):
     return config(key, generator=generator, **index, **others)
 
 
+def pruned_slices(settings, schema, where, slices):
+    return prune_slices(settings, schema, parse_where(where, schema), slices)
+
+
 def slice_of(partition="", file_id="f-0"):
     return FileSlice(FileGroupId(partition, file_id), "20240101000000000", None)
 
 
 def folders_left(settings, where, folders):
-    pruned = prune_slices(settings, SCHEMA, where, [slice_of(folder) for folder in folders])
+    pruned = pruned_slices(settings, SCHEMA, where, [slice_of(folder) for folder in folders])
     return [slice_.group.partition for slice_ in pruned.slices]
 
 
 def buckets_left(settings, where, schema=SCHEMA):
     buckets = range(settings.index.buckets)
     slices = [slice_of("", new_bucket_file_id(bucket, UUID)) for bucket in buckets]
-    pruned = prune_slices(settings, schema, where, slices)
+    pruned = pruned_slices(settings, schema, where, slices)
     return {int(slice_.group.file_id[:8]) for slice_ in pruned.slices}
 
 
 def keys_of(settings, where, schema=SCHEMA):
-    return key_filter(settings, schema, parse_constraints(where, schema))
+    return key_filter(settings, schema, constraints_of(parse_where(where, schema), schema))
 
 
 class TestPartitions:
@@ -91,7 +96,9 @@ class TestPartitions:
             ("dt = 'b' OR dt = 'c'", ["b", "c"]),
             ("dt = 'b' OR n = 7", ["a", "b", "c"]),
             ("NOT dt = 'b'", ["a", "b", "c"]),
-            ("dt LIKE 'b'", ["a", "b", "c"]),
+            ("dt LIKE 'b'", ["b"]),
+            ("dt LIKE 'b%'", ["b"]),
+            ("dt IS NULL", ["a", "b", "c"]),
         ],
     )
     def test_a_plain_folder_is_the_value(self, where, left):
@@ -227,7 +234,7 @@ class TestPartitions:
         assert folders_left(settings, "n = 7 AND dt = 'a'", there) == there
 
     def test_an_impossible_predicate_leaves_no_slice_and_no_key(self):
-        pruned = prune_slices(config(partition="dt"), SCHEMA, "n = 99999999999", [slice_of("a")])
+        pruned = pruned_slices(config(partition="dt"), SCHEMA, "n = 99999999999", [slice_of("a")])
         assert pruned.slices == ()
         assert pruned.key_filter == KeyFilter(keys=())
 
@@ -286,7 +293,7 @@ class TestKeys:
         assert found == KeyFilter.of(prefixes=["id:a,", "id:b,"])
 
     def test_the_key_column_itself_is_taken_at_its_word(self):
-        pruned = prune_slices(config("id,n"), SCHEMA, "_hoodie_record_key IN ('b', 'a')", [])
+        pruned = pruned_slices(config("id,n"), SCHEMA, "_hoodie_record_key IN ('b', 'a')", [])
         assert pruned.key_filter == KeyFilter.of(keys=["a", "b"])
 
     @pytest.mark.parametrize(
@@ -347,13 +354,13 @@ class TestBuckets:
     def test_a_file_id_that_is_no_buckets_is_kept(self):
         settings = bucket_config("id", 8, generator="SIMPLE")
         other, stranger = slice_of("", new_bucket_file_id(0, UUID)), slice_of("", "abcdefgh-0")
-        pruned = prune_slices(settings, SCHEMA, "id = 'user_0'", [other, stranger])
+        pruned = pruned_slices(settings, SCHEMA, "id = 'user_0'", [other, stranger])
         assert pruned.slices == (stranger,)
 
     def test_a_bucket_beyond_the_count_shows_another_index(self):
         settings = bucket_config("id", 8, generator="SIMPLE")
         slices = tuple(slice_of("", new_bucket_file_id(bucket, UUID)) for bucket in (0, 8))
-        assert prune_slices(settings, SCHEMA, "id = 'user_0'", slices).slices == slices
+        assert pruned_slices(settings, SCHEMA, "id = 'user_0'", slices).slices == slices
 
     def test_a_table_without_a_stored_bucket_index_keeps_all_file_groups(self):
         slices = tuple(slice_of("", new_bucket_file_id(bucket, UUID)) for bucket in range(8))
@@ -362,7 +369,7 @@ class TestBuckets:
             bucket_config("id", 8, generator=""),
             bucket_config("id", 8, **{"hoodie.bucket.index.partition.expressions": "a,3"}),
         ):
-            assert prune_slices(settings, SCHEMA, "id = 'user_0'", slices).slices == slices
+            assert pruned_slices(settings, SCHEMA, "id = 'user_0'", slices).slices == slices
 
 
 def test_partition_and_bucket_prune_together():
@@ -374,7 +381,7 @@ def test_partition_and_bucket_prune_together():
         for day in ("2024-01-01", "2024-01-02")
         for bucket in range(8)
     ]
-    pruned = prune_slices(settings, SCHEMA, "id = 'user_0' AND day = '2024-01-02'", slices)
+    pruned = pruned_slices(settings, SCHEMA, "id = 'user_0' AND day = '2024-01-02'", slices)
     assert pruned.slices == (slices[8 + 3],)
     assert pruned.key_filter == KeyFilter.of(keys=["user_0"])
     assert pruned.constraints.values("day") == {dt.date(2024, 1, 2)}

@@ -62,7 +62,6 @@ class Reader(DataSourceReader):
         self._snapshot: Snapshot | None = snapshot
         self._options = options
         self._scan = self._plan(options.where)
-        self._scan.predicate()  # an unsupported predicate is rejected here
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return one partition for each task."""
@@ -78,11 +77,10 @@ class Reader(DataSourceReader):
         return self._rows(slices)
 
     def _rows(self, slices: Sequence[FileSlice]) -> Iterator[pa.RecordBatch]:
-        predicate = self._scan.predicate()
-        wanted = self._scan.columns_with(predicate)
+        wanted = self._scan.needed_columns
         with plainly():
             for slice_ in slices:
-                for batch in self._scan.read(slice_, wanted, predicate):
+                for batch in self._scan.read(slice_, wanted):
                     yield _exactly(batch, self._schema)
 
     def _plan(self, where: str | None) -> Scan:

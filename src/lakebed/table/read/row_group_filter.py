@@ -10,12 +10,12 @@ import decimal
 import math
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import pyarrow as pa
 
-from lakebed.expr.bound import Apply, Bound, Column, Constant, column_names
+from lakebed.expr.bound import Apply, Bound, Column, Constant, column_names, compared_with_constant
 from lakebed.expr.evaluate import Among
 from lakebed.expr.types import INTEGERS, MOMENTS, is_number
 from lakebed.format.files.parquet_statistics import ChunkStatistics, Physical
@@ -27,7 +27,6 @@ from lakebed.table.read.projection import cast_stored
 _Bound: TypeAlias = int | float | decimal.Decimal | bytes
 
 _SIGNS = ("=", "<>", "<", "<=", ">", ">=")
-_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 # No statistics have more digits than this.
 _EXACT = decimal.Context(prec=100)
@@ -70,9 +69,10 @@ class _Reader:
         if isinstance(node, Constant):
             return node.value.as_py() is truth
         if isinstance(node, Column):
-            return self._compared("=", node, Constant(pa.scalar(truth)), True)
+            equals = Apply("=", (node, Constant(pa.scalar(truth))), pa.bool_())
+            return self._compared(equals, True)
         if node.function in _SIGNS:
-            return self._compared(node.function, node.args[0], node.args[1], truth)
+            return self._compared(node, truth)
         every, some = (all, any) if truth else (any, all)
         known: dict[str, Callable[[], bool]] = {
             "and": lambda: every(self.may_be(part, truth) for part in node.args),
@@ -85,23 +85,22 @@ class _Reader:
         }
         return known[node.function]() if node.function in known else True
 
-    def _compared(self, sign: str, left: Bound, right: Bound, truth: bool) -> bool:
-        if isinstance(left, Constant):
-            left, right, sign = right, left, _FLIPPED.get(sign, sign)
-        column = self._column(left)
+    def _compared(self, node: Apply, truth: bool) -> bool:
+        sides = compared_with_constant(node)
+        column = None if sides is None else self._column(sides.operand)
         value = None
-        if column is not None and isinstance(right, Constant):
-            value = _value(right.value, column.type)
-        if column is None or value is None:
+        if sides is not None and column is not None:
+            value = _value(sides.constant.value, column.type)
+        if sides is None or column is None or value is None:
             return True
-        return self._test(column, sign if truth else _OPPOSITE[sign], value)
+        return self._test(column, sides.sign if truth else _OPPOSITE[sides.sign], value)
 
     def _same(self, node: Apply, truth: bool) -> bool:
         one, other = node.args
         for side, beside in ((one, other), (other, one)):
             if isinstance(beside, Constant) and not beside.value.is_valid:
                 return self._null(side, truth)
-        return not truth or self._compared("=", one, other, True)
+        return not truth or self._compared(replace(node, function="="), True)
 
     def _in(self, node: Apply) -> bool:
         assert isinstance(node.option, Among)

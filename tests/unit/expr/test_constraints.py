@@ -1,17 +1,19 @@
 """What a predicate demands of columns: enough to skip by, and never more than it says."""
 
 import datetime as dt
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 
-from lakebed.table.read.constraints import (
+from lakebed.expr.constraints import (
     Allowed,
     Constraints,
     Limit,
     column_value,
-    parse_constraints,
+    constraints_of,
 )
+from lakebed.expr.predicate import Predicate
 
 SCHEMA = pa.schema(
     [
@@ -30,8 +32,16 @@ SCHEMA = pa.schema(
 NEW_YEAR = dt.date(2024, 1, 1)
 
 
+def parse_constraints(text, schema, *, exact=False):
+    predicate = None if text is None else Predicate.parse(text, schema)
+    return constraints_of(predicate, schema, exact=exact)
+
+
 def demands(text: str) -> dict[str, Allowed]:
     return dict(parse_constraints(text, SCHEMA).columns)
+
+
+NULL = Allowed(frozenset(), null=True)
 
 
 def only(*values: object) -> Allowed:
@@ -168,44 +178,31 @@ def test_what_some_row_can_be_is_not_impossible(text):
         "id NOT IN (1)",
         "id NOT BETWEEN 1 AND 2",
         "id <> 1",
-        "name LIKE 'a%'",
         "name NOT LIKE 'a'",
-        "id IS NULL",
-        "id IS NOT NULL",
-        "id <=> NULL",
         "id = small",
         "id = 1 + 1",
         "id + 1 = 1",
         "id = '1'",
-        "id IN (1, '2')",
         "id = 1.0",
         "id = 1e0",
         "id = 5BD",
-        "id = true",
         "id = 99999999999999999999",
         "id > -99999999999999999999",
         "name = 1",
-        "name = DATE '2024-01-01'",
         "name = 'ID'",
         "name = 'it''s'",
         r"name = 'a\nb'",
         r"id = 1 AND name = 'a\\b'",
-        "name = '\ud800'",
         "flag = 'true'",
         "flag > false",
         "day = '2024-1-1'",
-        "day = '2024-02-30'",
         "day = '2024-01-01T00'",
-        "day = DATE '12024-01-01'",
         "day = TIMESTAMP '2024-01-01 00:00:00'",
         "at = '2024-01-01'",
         "at > DATE '2024-01-01'",
         "amount = 1",
         "ratio = 1",
         "place.x = 1",
-        "t.id = 1",
-        "nowhere = 1",
-        "id IN (SELECT 1)",
         "upper(name) = 'A'",
         "coalesce(id, 1) = 1",
         "if(id = 1, true, true)",
@@ -214,12 +211,6 @@ def test_what_some_row_can_be_is_not_impossible(text):
         "(id = 1) IS FALSE",
         "true",
         "1 = 1",
-        "id = 1 AND",
-        "id = 1; id = 2",
-        "",
-        "((((",
-        "id = 1 -- all",
-        "x" * 200_000,
     ],
 )
 def test_anything_else_demands_nothing(text):
@@ -230,16 +221,83 @@ def test_no_predicate_demands_nothing():
     assert parse_constraints(None, SCHEMA) == Constraints()
 
 
-def test_columns_that_differ_in_case_only_are_not_constrained():
-    schema = pa.schema([("a", pa.int64()), ("A", pa.int64())])
-    assert parse_constraints("a = 1", schema) == Constraints()
-
-
 def test_long_chains_are_read_without_recursion():
     chain = " OR ".join(f"id = {i}" for i in range(5000))
     assert parse_constraints(chain, SCHEMA).values("id") == frozenset(range(5000))
-    deep = "(" * 3000 + "id = 1" + ")" * 3000
-    assert parse_constraints(deep, SCHEMA).values("id") in (None, frozenset({1}))
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("id IS NULL", {"id": NULL}),
+        ("id <=> NULL", {"id": NULL}),
+        ("id IS NULL OR id = 1", {"id": Allowed(frozenset({1}), null=True)}),
+        ("id IS NULL OR id > 1", {"id": Allowed(lower=Limit(1, False), null=True)}),
+        ("id IS NOT NULL", {"id": Allowed()}),
+        ("NOT (id IS NULL)", {"id": Allowed()}),
+        ("id IS NOT NULL AND id <= 1", {"id": below(1, True)}),
+        ("id IS NULL OR id IS NOT NULL", {"id": Allowed(null=True)}),
+        ("place IS NULL", {"place": NULL}),
+        ("place.x IS NULL", {}),
+        ("id + 1 IS NULL", {}),
+    ],
+)
+def test_null_is_a_value_of_its_own(text, wanted):
+    assert demands(text) == wanted
+
+
+def test_a_column_that_may_be_null_has_no_finite_values():
+    assert parse_constraints("id IS NULL OR id = 1", SCHEMA).values("id") is None
+    assert not parse_constraints("id IS NULL", SCHEMA).is_impossible
+    assert parse_constraints("id IS NULL AND id = 1", SCHEMA).is_impossible
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("name LIKE 'ab%'", {"name": Allowed(None, Limit("ab", True), Limit("ac", False))}),
+        ("name LIKE 'ab_d'", {"name": Allowed(None, Limit("ab", True), Limit("ac", False))}),
+        ("name LIKE 'a'", {"name": only("a")}),
+        ("name LIKE '湖%'", {"name": Allowed(None, Limit("湖", True), Limit("湗", False))}),
+        ("name LIKE '\U0010ffff%'", {"name": above("\U0010ffff", True)}),
+        (
+            "name LIKE 'a!%%' ESCAPE '!'",
+            {"name": Allowed(None, Limit("a%", True), Limit("a&", False))},
+        ),
+        ("startswith(name, 'ab')", {"name": Allowed(None, Limit("ab", True), Limit("ac", False))}),
+        ("name LIKE '%a'", {}),
+        ("name LIKE ''", {}),
+        ("name LIKE 'id'", {}),
+        ("upper(name) LIKE 'A%'", {}),
+    ],
+)
+def test_the_beginning_of_a_pattern_is_a_range(text, wanted):
+    assert demands(text) == wanted
+
+
+NOON = dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("at >= TIMESTAMP '2024-01-01 12:00:00'", {"at": above(NOON, True)}),
+        ("at = '2024-01-01T12:00:00Z'", {"at": only(NOON)}),
+        ("amount = 1.50", {"amount": only(Decimal("1.50"))}),
+        ("amount < 1.505", {"amount": below(Decimal("1.505"))}),
+        ("ratio > 1.5D", {"ratio": above(1.5)}),
+        ("ratio IN (1, 0.25)", {"ratio": only(1.0, 0.25)}),
+        ("ratio = double('NaN')", {}),
+        ("id = 1 + 1", {"id": only(2)}),
+        ("id = '1'", {"id": only(1)}),
+        ("day = '2024-1-1'", {"day": only(NEW_YEAR)}),
+        ("name = 'it''s'", {"name": only("it's")}),
+        ("name = 'id'", {"name": only("id")}),
+        (r"name LIKE 'a\\_b%'", {"name": Allowed(None, Limit("a_b", True), Limit("a_c", False))}),
+    ],
+)
+def test_with_the_meaning_settled_every_constant_counts(text, wanted):
+    assert dict(parse_constraints(text, SCHEMA, exact=True).columns) == wanted
 
 
 @pytest.mark.parametrize(

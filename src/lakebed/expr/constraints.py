@@ -1,0 +1,354 @@
+"""What a predicate demands of single columns, for skipping what cannot hold such rows.
+
+Every row for which the predicate is true fulfils all constraints; not every row that fulfils
+them satisfies the predicate. So a part that is not understood demands nothing. A column is held
+to finite values (=, <=>, IN), to a range (<, <=, >, >=, BETWEEN, LIKE 'prefix%'), to null
+(IS NULL) or to anything else (IS NOT NULL).
+
+A Spark session may read a text in another way than we do, by its time zone or its quoting. Unless
+the caller knows that it does not (`exact`), only literals count that mean the same everywhere:
+integers, strings, truth values, and dates, which may also be written as ISO text.
+"""
+
+import datetime as dt
+import decimal
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from lakebed.expr.bound import Apply, Bound, Column, Constant, compared_with_constant
+from lakebed.expr.evaluate import Among
+from lakebed.expr.literal import Like
+from lakebed.expr.predicate import Predicate
+from lakebed.expr.types import INTEGERS, is_number
+
+Value: TypeAlias = int | str | bool | float | decimal.Decimal | dt.date | dt.datetime
+
+_INTEGER = re.compile(r"-?[0-9]{1,40}", re.ASCII)
+_ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+_SIGNS = ("=", "<=>", "<", "<=", ">", ">=")
+_LAST_CHARACTER = "\U0010ffff"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One end of a range; `inclusive` if it belongs to it."""
+
+    value: Value
+    inclusive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What one column may hold: finite values, or else a range, and null if `null` says so.
+
+    NaN, which is greater than all numbers, is in every range without an upper end.
+    """
+
+    values: frozenset[Value] | None = None
+    lower: Limit | None = None
+    upper: Limit | None = None
+    null: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing is allowed."""
+        return self.values is not None and not self.values and not self.null
+
+    def holds(self, value: Value) -> bool:
+        """Return whether `value`, of the column's type, is allowed."""
+        if self.values is not None:
+            return value in self.values
+        return (self.lower is None or _low(self.lower) <= (value, False)) and (
+            self.upper is None or (value, True) <= _high(self.upper)
+        )
+
+    def both(self, other: "Allowed") -> "Allowed":
+        """Return what this and `other` allow."""
+        return replace(_intersection(self, other), null=self.null and other.null)
+
+    def either(self, other: "Allowed") -> "Allowed":
+        """Return at least what one of the two allows: a range has no gaps."""
+        return replace(_union(self, other), null=self.null or other.null)
+
+
+def _intersection(one: Allowed, other: Allowed) -> Allowed:
+    if one.values is not None:
+        return Allowed(frozenset(filter(other.holds, one.values)))
+    if other.values is not None:
+        return _intersection(other, one)
+    lower = max(_known(one.lower, other.lower), key=_low, default=None)
+    upper = min(_known(one.upper, other.upper), key=_high, default=None)
+    if lower is not None and upper is not None and not _low(lower) < _high(upper):
+        return Allowed(frozenset())
+    return Allowed(None, lower, upper)
+
+
+def _union(one: Allowed, other: Allowed) -> Allowed:
+    for side, rest in ((one, other), (other, one)):
+        if side.values is not None and not side.values:
+            return rest
+    if one.values is not None and other.values is not None:
+        return Allowed(one.values | other.values)
+    (low, high), (other_low, other_high) = _ends(one), _ends(other)
+    return Allowed(
+        None,
+        None if low is None or other_low is None else min(low, other_low, key=_low),
+        None if high is None or other_high is None else max(high, other_high, key=_high),
+    )
+
+
+def _low(bound: Limit) -> tuple[Value, bool]:
+    """Place a lower end among values: it stands right before, or right after its own."""
+    return bound.value, not bound.inclusive
+
+
+def _high(bound: Limit) -> tuple[Value, bool]:
+    """Place an upper end among values, likewise."""
+    return bound.value, bound.inclusive
+
+
+def _ends(allowed: Allowed) -> tuple[Limit | None, Limit | None]:
+    if allowed.values is None:
+        return allowed.lower, allowed.upper
+    ends = [Limit(value, True) for value in allowed.values]
+    return min(ends, key=_low), max(ends, key=_high)
+
+
+def _known(*bounds: Limit | None) -> list[Limit]:
+    return [bound for bound in bounds if bound is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """What a predicate demands, by column; a column that is not named may hold anything."""
+
+    columns: Mapping[str, Allowed] = field(default_factory=dict)
+
+    @property
+    def is_impossible(self) -> bool:
+        """Return whether no row at all can satisfy the predicate."""
+        return any(allowed.is_empty for allowed in self.columns.values())
+
+    def values(self, column: str) -> frozenset[Value] | None:
+        """Return the finite values of `column`, None if it may hold others, or null."""
+        allowed = self.columns.get(column)
+        return None if allowed is None or allowed.null else allowed.values
+
+
+def constraints_of(
+    predicate: Predicate | None, schema: pa.Schema, *, exact: bool = False
+) -> Constraints:
+    """Return what `predicate` demands of the columns of `schema`.
+
+    With `exact` every constant counts, with the value that it has in ANSI mode and in UTC.
+    """
+    if predicate is None:
+        return Constraints()
+    # What a backslash means depends on the session (spark.sql.parser.escapedStringLiterals).
+    if not exact and "\\" in predicate.text:
+        return Constraints()
+    return Constraints(_Reader(schema, exact=exact).demands(predicate.bound))
+
+
+def column_value(text: str, kind: pa.DataType) -> Value | None:
+    """Return the value that a column of type `kind` has where its plain text is `text`.
+
+    None for a type whose text is not taken back, and for any other spelling.
+
+    >>> column_value("-7", pa.int32()), column_value("7.0", pa.int32())
+    (-7, None)
+    """
+    if kind in INTEGERS:
+        return int(text) if _INTEGER.fullmatch(text) else None
+    if kind == pa.date32():
+        return _date(text)
+    return text if kind == pa.string() else None
+
+
+_Demands: TypeAlias = Mapping[str, Allowed]
+
+
+class _Reader:
+    """Walks a bound predicate; a node that demands nothing gives no columns."""
+
+    def __init__(self, schema: pa.Schema, *, exact: bool) -> None:
+        self._names = {name.lower() for name in schema.names}
+        self._exact = exact
+
+    def demands(self, node: Bound) -> _Demands:
+        """Return what must hold of each column where `node` is true."""
+        if not isinstance(node, Apply):
+            return {}
+        if node.function in _SIGNS:
+            return self._compared(node)
+        known: dict[str, Callable[[Apply], _Demands]] = {
+            "and": lambda node: reduce(_both, map(self.demands, node.args)),
+            "or": lambda node: reduce(_either, map(self.demands, node.args)),
+            "in": self._in,
+            "like": self._like,
+            "startswith": lambda node: self._begins(node.args[0], str(node.option)),
+            "is null": lambda node: _null(node, is_null=True),
+            "not": self._not,
+        }
+        return known[node.function](node) if node.function in known else {}
+
+    def _compared(self, node: Apply) -> _Demands:
+        sides = compared_with_constant(node)
+        column = None if sides is None else _column(sides.operand, exact=self._exact)
+        if sides is None or column is None:
+            return {}
+        sign, constant = sides.sign, sides.constant
+        if sign == "<=>" and not constant.value.is_valid:
+            return {column.name: Allowed(frozenset(), null=True)}
+        if sign in ("=", "<=>"):
+            return self._one_of(column, [constant])
+        value = self._literal(constant, column.kind)
+        if value is None or isinstance(value, bool):
+            return {}
+        limit = Limit(value, sign.endswith("="))
+        is_lower = sign.startswith(">")
+        return {column.name: Allowed(lower=limit) if is_lower else Allowed(upper=limit)}
+
+    def _in(self, node: Apply) -> _Demands:
+        assert isinstance(node.option, Among)
+        column = _column(node.args[0], exact=self._exact)
+        if column is None or len(node.args) > 1:
+            return {}
+        return self._one_of(column, node.option.constants)
+
+    def _like(self, node: Apply) -> _Demands:
+        assert isinstance(node.option, Like)
+        like = node.option
+        return self._begins(node.args[0], like.prefix, is_whole=like.is_whole)
+
+    def _begins(self, column: Bound, text: str, *, is_whole: bool = False) -> _Demands:
+        prefix = self._string(text)
+        if not isinstance(column, Column) or not prefix:
+            return {}
+        if is_whole:
+            return {column.name: Allowed(frozenset({prefix}))}
+        after = _after_prefix(prefix)
+        upper = None if after is None else Limit(after, False)
+        return {column.name: Allowed(None, Limit(prefix, True), upper)}
+
+    def _not(self, node: Apply) -> _Demands:
+        inner = node.args[0]
+        is_null = isinstance(inner, Apply) and inner.function == "is null"
+        return _null(inner, is_null=False) if isinstance(inner, Apply) and is_null else {}
+
+    def _one_of(self, column: Column, items: Iterable[Constant]) -> _Demands:
+        # Nothing equals null.
+        known = [item for item in items if item.value.is_valid]
+        values = [self._literal(item, column.kind) for item in known]
+        exact = frozenset(value for value in values if value is not None)
+        if None in values or not self._is_constrained(column.kind):
+            return {}
+        if column.kind in INTEGERS:
+            half = 1 << (column.kind.bit_width - 1)
+            exact = frozenset(value for value in exact if value in range(-half, half))
+        return {column.name: Allowed(exact)}
+
+    def _literal(self, constant: Constant, kind: pa.DataType) -> Value | None:
+        """Return the value of a literal that is of the type `kind` itself, None for any other."""
+        if not constant.value.is_valid or not self._is_constrained(kind):
+            return None
+        if not self._exact:
+            if constant.is_computed:
+                return None
+            if kind == pa.date32():
+                return _date(constant.text)
+            if constant.text is not None:
+                return None
+        if kind == pa.string() and constant.kind == kind:
+            return self._string(constant.value.as_py())
+        if not _is_of_kind(constant.kind, kind):
+            return None
+        value: Value = constant.value.as_py()
+        return None if isinstance(value, float) and math.isnan(value) else value
+
+    def _string(self, text: str) -> str | None:
+        # In some sessions a text in double quotes is a column, and of a quote written twice
+        # none stays.
+        if not self._exact and (text.lower() in self._names or "'" in text or '"' in text):
+            return None
+        return text
+
+    def _is_constrained(self, kind: pa.DataType) -> bool:
+        if kind in (*INTEGERS, pa.string(), pa.bool_(), pa.date32()):
+            return True
+        return self._exact and bool(is_number(kind) or pa.types.is_timestamp(kind))
+
+
+def _null(node: Apply, *, is_null: bool) -> _Demands:
+    column = node.args[0]
+    if not isinstance(column, Column):
+        return {}
+    return {column.name: Allowed(frozenset(), null=True) if is_null else Allowed()}
+
+
+def _column(node: Bound, *, exact: bool) -> Column | None:
+    """Return the column that `node` is, perhaps cast to a wider type of its family."""
+    if isinstance(node, Apply) and node.function == "cast":
+        inner = node.args[0]
+        wider = _is_wider(inner.kind, node.kind, exact=exact)
+        return inner if wider and isinstance(inner, Column) else None
+    return node if isinstance(node, Column) else None
+
+
+def _is_wider(narrow: pa.DataType, wide: pa.DataType, *, exact: bool) -> bool:
+    if narrow in INTEGERS and wide in INTEGERS:
+        return bool(narrow.bit_width <= wide.bit_width)
+    if not exact:
+        return False
+    if pa.types.is_decimal(narrow) and pa.types.is_decimal(wide):
+        return bool(narrow.scale <= wide.scale)
+    return bool(narrow == pa.float32() and wide == pa.float64())
+
+
+def _is_of_kind(constant: pa.DataType, kind: pa.DataType) -> bool:
+    """Return whether a constant has a value that a column of `kind` may have."""
+    families = (INTEGERS.__contains__, pa.types.is_decimal, pa.types.is_floating)
+    alike = any(is_one(constant) and is_one(kind) for is_one in families)
+    return bool(alike or constant == kind)
+
+
+def _after_prefix(prefix: str) -> str | None:
+    """Return the first text after all that begin with `prefix`; None if there is none.
+
+    >>> _after_prefix("ab"), _after_prefix("a\U0010ffff")
+    ('ac', 'b')
+    """
+    kept = prefix.rstrip(_LAST_CHARACTER)
+    if not kept:
+        return None
+    # No text holds a surrogate.
+    last = 0xE000 if kept[-1] == "\ud7ff" else ord(kept[-1]) + 1
+    return kept[:-1] + chr(last)
+
+
+def _both(one: _Demands, other: _Demands) -> _Demands:
+    shared = {name: one[name].both(other[name]) for name in one.keys() & other.keys()}
+    return {**one, **other, **shared}
+
+
+def _either(one: _Demands, other: _Demands) -> _Demands:
+    for side, rest in ((one, other), (other, one)):
+        if any(allowed.is_empty for allowed in side.values()):
+            return rest  # that side is never true
+    return {name: one[name].either(other[name]) for name in one.keys() & other.keys()}
+
+
+def _date(text: str | None) -> dt.date | None:
+    """Read a date in the one form that is the same as text and as a date: 2024-01-02."""
+    if text is None or not _ISO_DATE.fullmatch(text):
+        return None
+    try:
+        return dt.date.fromisoformat(text)
+    except ValueError:
+        return None
