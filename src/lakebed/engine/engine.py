@@ -1,4 +1,4 @@
-"""The in-process engine, as the front door sees it."""
+"""The in-process engine behind the public API."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ class ArrowEngine:
     executor: Executor = LocalExecutor()
 
     def schema(self, schema: object) -> pa.Schema:
-        """Take a schema that a caller gave."""
+        """Return the given columns as an Arrow schema."""
         found = given_schema(schema)
         if found is not None:
             return found
@@ -31,7 +31,7 @@ class ArrowEngine:
         )
 
     def source(self, data: object) -> Source:
-        """Return the columns of `data` and what stages its rows."""
+        """Return the columns of `data` and a source that stages its rows."""
         if isinstance(data, (pa.Table, pa.RecordBatch)):
             return Source(
                 without_pandas_index(data.schema),
@@ -42,7 +42,7 @@ class ArrowEngine:
         return Source(stream.schema, lambda spec, _: stage_stream(stream, spec))
 
     def scanned(self, schema: pa.Schema, scan: Callable[[Snapshot], Scan]) -> Source:
-        """Return what stages the rows of a scan of the table as the write finds it."""
+        """Return a source that stages the rows of a scan of the table as of the start of the write."""
         return Source(
             schema,
             lambda spec, snapshot: stage_stream(self.read(scan(snapshot)), spec),
@@ -68,5 +68,5 @@ class ArrowEngine:
 
     @property
     def _threads(self) -> int:
-        """Return how many threads may read: as many as work on tasks."""
+        """Return how many threads may read: as many as run tasks."""
         return self.executor.threads if isinstance(self.executor, LocalExecutor) else 1

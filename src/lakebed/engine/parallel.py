@@ -1,4 +1,4 @@
-"""Several streams read at once by threads of this process, with a bound on what they hold."""
+"""Reads several streams at once with threads of this process, with a bound on what they buffer."""
 
 import threading
 from collections import deque
@@ -7,16 +7,16 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-# What each thread may have read before the caller takes it.
+# How much each thread may have read ahead of the caller.
 _HELD_PER_THREAD = 2
 
 
 def read_parallel(opens: Sequence[Callable[[], Iterator[T]]], threads: int) -> Iterator[T]:
-    """Yield what all streams yield, as it becomes ready; those of one stream stay in order.
+    """Yield the items of all streams as they become ready; those of one stream stay in order.
 
-    Each of `opens` opens a stream. One thread reads a stream from its beginning to its end, in the
-    order given; no thread is ahead of the caller by more than a few items. Threads end when the
-    caller has read all, when a stream fails, and when the caller drops this iterator.
+    Each of `opens` opens a stream. One thread reads a stream from start to end, in the order given;
+    no thread is ahead of the caller by more than a few items. Threads end when the caller has read
+    everything, when a stream fails, and when the caller drops this iterator.
     """
     if threads <= 1 or len(opens) <= 1:
         for open_ in opens:
@@ -38,7 +38,7 @@ class _Readers(Generic[T]):
         self._failure: BaseException | None = None
         self._stopped = False
         self._changed = threading.Condition()
-        # An iterator that is kept but never read to its end must not keep the process alive.
+        # An iterator that is kept but not exhausted must not keep the process alive.
         self._threads = [
             threading.Thread(target=self._work, name=f"lakebed-read-{number}", daemon=True)
             for number in range(threads)
@@ -60,7 +60,7 @@ class _Readers(Generic[T]):
             yield item
 
     def stop(self) -> None:
-        """End the threads and wait for them; what they hold is dropped."""
+        """Stop the threads and wait for them; buffered items are dropped."""
         with self._changed:
             self._stopped = True
             self._ready.clear()

@@ -24,7 +24,7 @@ class ArrowStream(Protocol):
 
 
 def open_stream(data: object) -> pa.RecordBatchReader:
-    """Open what a caller gave as one stream of batches, without the index that pandas adds."""
+    """Open the caller's data as one stream of batches, without the index that pandas adds."""
     stream = _stream(data)
     gone = pandas_index(stream.schema)
     if not gone:
@@ -52,8 +52,9 @@ def _stream(data: object) -> pa.RecordBatchReader:
 def stage_stream(stream: pa.RecordBatchReader, spec: WriteSpec) -> list[Staged]:
     """Write the rows of `stream` as sorted runs.
 
-    One task makes all of them, so their order is that of arrival, also for logs. Under a user's
-    own merger a key may come several times in a run, which a log must not: runs are merged first.
+    One task writes all of them, so their order is that of arrival, also for logs. With a custom
+    merger a key may occur several times in a run, which a log does not allow: runs are merged
+    first.
     """
     policy = LogPolicy(
         spec.appends_logs and spec.rule.is_associative and not spec.is_partial, alone=True
@@ -62,7 +63,7 @@ def stage_stream(stream: pa.RecordBatchReader, spec: WriteSpec) -> list[Staged]:
 
 
 def _bounded(stream: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """Cut large batches: a caller's one batch of a whole table must not be one flush."""
+    """Split large batches: a caller's single batch of a whole table must not be one flush."""
     for batch in stream:
         for start in range(0, batch.num_rows, _BATCH_ROWS):
             yield batch.slice(start, _BATCH_ROWS)

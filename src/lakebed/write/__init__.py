@@ -1,5 +1,5 @@
-"""What a write does, whoever runs it: rows to keys, keys to sorted runs, runs to base files.
+"""The stages of a write, on any engine: rows to keys, keys to sorted runs, runs to base files.
 
-Owns the stages of the pipeline and the plan between them. Must not know Spark: an
-engine hands it Arrow batches and an Executor.
+Owns the stages of the pipeline and the plan between them. Must not know Spark: an engine passes in
+Arrow batches and an Executor.
 """

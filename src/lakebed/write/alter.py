@@ -1,4 +1,4 @@
-"""Columns that leave a table: a commit that writes no file and says the columns that stay."""
+"""Dropping columns: a commit that writes no data file and records the remaining columns."""
 
 import json
 
@@ -16,7 +16,7 @@ from lakebed.write.spec.operation import ALTER_SCHEMA
 
 
 def execute_drop_column(target: WriteTarget, name: str) -> tuple[Commit, TableConfig]:
-    """Take a column out of the table's schema; the files keep it until they are rewritten."""
+    """Remove a column from the table's schema; files keep it until they are rewritten."""
     with begin(target.storage, target.clock, target.commits) as transaction:
         config, known = transaction.config, transaction.snapshot.schema
         check_droppable(config, known, name)
@@ -26,7 +26,7 @@ def execute_drop_column(target: WriteTarget, name: str) -> tuple[Commit, TableCo
             extra_metadata={"schema": arrow_to_avro(kept, config.name)},
             operation_type=ALTER_SCHEMA.name,
         )
-        # First: a column must never be gone whose name another could take unnoticed.
+        # Recorded first: otherwise another column could silently take the name of a dropped one.
         _note_dropped(transaction, name)
         completion = transaction.commit(metadata, ())
     instant = transaction.instant
@@ -38,7 +38,7 @@ def execute_drop_column(target: WriteTarget, name: str) -> tuple[Commit, TableCo
 
 
 def check_droppable(config: TableConfig, known: pa.Schema, name: str) -> None:
-    """Reject a column that the table does not have, or by which it finds or orders rows."""
+    """Raise an error for a column that does not exist, or that is a key, partition or ordering column."""
     if name not in known.names:
         raise SchemaError(
             f"table {config.name!r}: no column {name!r}; it has {', '.join(known.names) or 'none yet'}"

@@ -1,12 +1,12 @@
-"""The number of buckets of a table that was created without one, settled at its first write.
+"""The number of buckets of a table that was created without one, determined by its first write.
 
-How many buckets fit is known when the rows are staged, and staging splits rows by bucket. So rows
+The right number is known only when the rows are staged, but staging splits rows by bucket. So rows
 are staged by a number of buckets that follows from the size of each flush, a power of two. As
 
     hash % staged = (hash % settled) % staged      where staged divides settled, or the reverse,
 
-a staged run either belongs to one bucket of the settled number whole, or holds the rows of several, each
-of which reads it and keeps its own. Decision 17 tells what else was thought of.
+a staged run either belongs entirely to one bucket of the final number, or holds the rows of
+several, each of which reads the run and keeps its own rows. Decision 17 lists the alternatives.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,16 +26,16 @@ from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import Segment, least_buckets
 
 SMALL_BYTES: Final = 64 << 20
-"""Below this size of a first load a table gets the least number of buckets."""
+"""Below this size of the first load, a table gets the smallest number of buckets."""
 BUCKET_BYTES: Final = 128 << 20
-"""What a bucket of a larger load holds at most, on average, as Arrow columns in memory."""
+"""The average size of a bucket of a larger load, as Arrow columns in memory."""
 MOST_BUCKETS: Final = 1024
 
 
 def choose_buckets(config: TableConfig, segments: Iterable[Segment]) -> int:
     """Choose the number of buckets from the size and the partitions of the staged rows.
 
-    Where the table was created with a number of expected rows, that number stands for theirs.
+    If the table was created with a number of expected rows, that number is used instead.
     """
     held = list(segments)
     rows = sum(segment.num_rows for segment in held)
@@ -53,9 +53,9 @@ def choose_buckets(config: TableConfig, segments: Iterable[Segment]) -> int:
 
 
 def settle_buckets(transaction: Transaction, buckets: int) -> tuple[BucketIndex, bool]:
-    """Store the number of buckets, under the lock; say whether it is ours.
+    """Store the number of buckets, under the lock; return whether this write chose it.
 
-    Of two first writes at once the one that comes here first decides, and the other follows.
+    Of two concurrent first writes, the one that gets here first decides, and the other follows.
     """
     with transaction.locked():
         config = load_config(transaction.storage)
@@ -72,14 +72,14 @@ def settle_buckets(transaction: Transaction, buckets: int) -> tuple[BucketIndex,
 def settled_spec(
     transaction: Transaction, spec: WriteSpec, segments: Iterable[Segment]
 ) -> tuple[WriteSpec, int | None]:
-    """Return the write with a settled number of buckets, and that number if this write chose it."""
+    """Return the write with the final number of buckets, and that number if this write chose it."""
     index, ours = settle_buckets(transaction, choose_buckets(spec.config, segments))
     settled = replace(spec, view=replace(spec.view, config=transaction.config), index=index)
     return settled, index.buckets if ours else None
 
 
 def place_segments(segments: Iterable[Segment], spec: WriteSpec) -> list[Segment]:
-    """Assign staged runs to the file groups of the settled buckets; a run of several goes to each."""
+    """Assign staged runs to the file groups of the final buckets; a run of several goes to each."""
     assert isinstance(spec.index, BucketIndex), spec.index
     settled = spec.index.buckets
     placed: list[Segment] = []
@@ -92,7 +92,7 @@ def place_segments(segments: Iterable[Segment], spec: WriteSpec) -> list[Segment
             file_id = spec.file_id(BucketId(segment.partition, segment.bucket % settled))
             placed.append(replace(segment, file_id=file_id, bucket=0, of_buckets=0))
             continue
-        # A number that another writer named need not go with that of the staged runs.
+        # A number that another writer chose need not be compatible with that of the staged runs.
         divides = settled % staged == 0
         several = range(segment.bucket, settled, staged) if divides else range(settled)
         share = len(several)
@@ -134,4 +134,4 @@ def of_bucket(
 
 
 NON_BLOCKING_BUCKETS: Final = DEFAULT_BUCKETS
-"""Writers that do not wait for each other agree on Hudi's number, whatever they bring."""
+"""Non-blocking writers use Hudi's default number, whatever they write."""

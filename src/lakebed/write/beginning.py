@@ -1,4 +1,4 @@
-"""What a write begins with: the index that finds its rows, and what its tasks must know."""
+"""The start of a write: the index that finds its rows, and the spec for its tasks."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -35,12 +35,14 @@ from lakebed.write.spec.write_spec import WriteSpec
 def settle_index(transaction: Transaction, named: WriterIndex | None) -> WriterIndex:
     """Return the writer's index: the stored one, or the one named at the first write.
 
-    One that was not named is not stored: Hudi's writers refuse options that contradict it.
+    An index that was not named is not stored: Hudi's writers reject options that contradict it.
     """
     stored = transaction.config.index
     if isinstance(stored, AutoBuckets):
         if transaction.snapshot.slices or named is not None:
-            stored = None  # others wrote first, by a number of their own; or the caller names one
+            stored = (
+                None  # another writer was first and chose its own number; or the caller names one
+            )
         elif transaction.config.concurrency is ConcurrencyMode.NON_BLOCKING:
             stored, _ = settle_buckets(transaction, NON_BLOCKING_BUCKETS)
     if stored is not None:
@@ -64,12 +66,12 @@ def settle_index(transaction: Transaction, named: WriterIndex | None) -> WriterI
 
 
 def is_settled(config: TableConfig) -> bool:
-    """Return whether the table says by which index, and with how many buckets, it is written."""
+    """Return whether the table's index and number of buckets are determined."""
     return not isinstance(config.index, AutoBuckets | None)
 
 
 def hides_rows(operation: Operation, config: TableConfig) -> UnsupportedError:
-    """Name what must not end file groups whose ids, fixed by the hash, later rows have again."""
+    """Return the option or operation that must not replace file groups with fixed, hashed ids."""
     return UnsupportedError(
         f"table {config.name!r} is written with consistent hashing, whose file groups keep their "
         f"ids: after {operation.name} new rows would be hidden; delete and upsert instead"
@@ -84,12 +86,12 @@ def make_spec(
     intake: Intake,
     merger: Merger | None,
 ) -> WriteSpec:
-    """Settle what the tasks of a write that has begun must know."""
+    """Return the spec for the tasks of a write that has started."""
     config = transaction.config
     hashing = _hashing(operation, index, transaction)
     columns = settle_columns(config, operation, transaction.snapshot.schema, incoming, intake)
     view = transaction.snapshot.view(merger)
-    _ = view.rule  # by the schema that is there: refused here rather than by a task
+    _ = view.rule  # by the present schema: checked here rather than in a task
     return WriteSpec(
         view=replace(view, config=config, schema=columns.table, schema_text=columns.table_text),
         index=index,
@@ -106,14 +108,14 @@ def make_spec(
 
 
 def _ended(index: WriterIndex, transaction: Transaction) -> Mapping[BucketId, str]:
-    """Return what writers that do not wait for each other must agree on."""
+    """Return what non-blocking writers must agree on."""
     non_blocking = transaction.config.concurrency is ConcurrencyMode.NON_BLOCKING
     fixed = non_blocking and isinstance(index, BucketIndex)
     return ended_buckets(transaction.snapshot) if fixed else {}
 
 
 def _hashing(operation: Operation, index: WriterIndex, transaction: Transaction) -> LoadedRings:
-    """Return the rings of consistent hashing; no rings with another index."""
+    """Return the rings of consistent hashing; none for another index."""
     if not isinstance(index, ConsistentHashingIndex):
         return LoadedRings()
     if operation.replaces:

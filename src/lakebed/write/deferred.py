@@ -1,10 +1,10 @@
-"""Rows that are staged before their write has begun.
+"""Rows that are staged before their write has started.
 
-Spark's data source hands out rows to tasks first and calls the driver once, at the end; nobody
-could hold the table's lock, or keep an instant alive, in between. So tasks stage their rows under
-a name of their own (`.hoodie/.temp/lakebed/deferred/<milliseconds>-<uuid>-...`, where no reader
-looks, and which no other writer takes for its own), by what the table says at that time. When the
-write begins it looks whether that still holds, and takes the runs over.
+Spark's data source first distributes rows to tasks and calls the driver once, at the end; no
+process could hold the table's lock, or keep an instant alive, in between. So tasks stage their rows
+under a separate name (`.hoodie/.temp/lakebed/deferred/<milliseconds>-<uuid>-...`, which readers and
+other writers ignore), using the table's configuration at that time. When the write starts, it
+checks whether that still holds, and takes over the runs.
 """
 
 import re
@@ -35,19 +35,19 @@ from lakebed.write.staging import LogPolicy, Segment, Staged, stage_runs
 _FOLDER: Final = "deferred"
 _NAME: Final = re.compile(r"(?P<ms>[0-9]{10,16})-")
 ABANDONED_MS: Final = 7 * 24 * 3600 * 1000
-"""From this age on the rows of a write that never began are given up; no job runs that long."""
+"""Rows of a write that has not started after this time are abandoned; no job runs that long."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeferredWrite:
-    """One write to come: what its tasks need to stage rows. It travels to them."""
+    """A future write: what its tasks need to stage rows. It is pickled to them."""
 
     spec: WriteSpec
     incoming: pa.Schema
-    # The index, where the caller named one for a table that does not say it.
+    # The index, if the caller named one for a table without a stored index.
     named: WriterIndex | None = None
-    # Whether the rows are to be all that the table holds, which was empty: then they are not
-    # put beside those of another write that came first.
+    # Whether the rows replace an empty table: then they are not added to those of another write
+    # that came first.
     onto_nothing: bool = False
     intake: Intake = field(default_factory=Intake)
 
@@ -57,7 +57,7 @@ class DeferredWrite:
         return [segment for segment in staged if isinstance(segment, Segment)]
 
     def source(self, segments: Iterable[Segment]) -> Source:
-        """Return the staged rows as the source of a write; it may be tried again."""
+        """Return the staged rows as the source of a write; the write can be retried."""
         held = list(segments)
 
         def stage(spec: WriteSpec, snapshot: Snapshot) -> Iterator[Staged]:
@@ -72,17 +72,17 @@ class DeferredWrite:
         return Source(self.incoming, stage, repeatable=True, intake=self.intake)
 
     def delete(self) -> None:
-        """Delete every run of the write, those of tasks that failed or ran twice included."""
+        """Delete every run of the write, including those of tasks that failed or ran twice."""
         folder, _, prefix = self.spec.instant.rpartition("/")
         for name in self.spec.storage.names(f"{TEMP_FOLDER}/{folder}"):
             if name.startswith(prefix):
                 self.spec.storage.delete(f"{TEMP_FOLDER}/{folder}/{name}")
 
     def _check_same(self, spec: WriteSpec) -> None:
-        """Raise an error where the rows were staged for a table that is another one by now."""
+        """Raise an error if the table has changed since the rows were staged."""
         index: object = self.spec.index
         if isinstance(index, AutoBuckets) and isinstance(spec.index, BucketIndex):
-            index = BucketIndex(spec.index.buckets, index.hash_fields)  # settled meanwhile
+            index = BucketIndex(spec.index.buckets, index.hash_fields)  # determined meanwhile
         if _facts(spec, spec.index) != _facts(self.spec, index):
             raise ConflictError(
                 f"{spec.storage.url}: the table's columns, keys or index changed while the rows were "
@@ -98,7 +98,7 @@ def defer_write(
     intake: Intake,
     named: WriterIndex | None = None,
 ) -> DeferredWrite:
-    """Settle what tasks need to stage rows of `incoming`; touches nothing."""
+    """Return what tasks need to stage rows of `incoming`; nothing is written."""
     index = snapshot.config.index
     if index is None or (isinstance(index, AutoBuckets) and (named or snapshot.slices)):
         index = named or default_index(snapshot)
@@ -111,7 +111,7 @@ def defer_write(
     columns = settle_columns(config, operation, snapshot.schema, incoming, intake)
     name = f"{_FOLDER}/{target.clock.now_ms()}-{target.clock.new_uuid()}"
     view = snapshot.view(target.merger)
-    _ = view.rule  # by the schema that is there: refused here rather than by a task
+    _ = view.rule  # by the present schema: checked here rather than in a task
     spec = WriteSpec(
         view=replace(view, schema=columns.table, schema_text=columns.table_text),
         index=index,
@@ -127,7 +127,7 @@ def defer_write(
 
 
 def partitions_of(batches: Iterable[pa.RecordBatch], config: TableConfig) -> frozenset[str]:
-    """Return the partitions that rows are in."""
+    """Return the partitions of the rows."""
     found: set[str] = set()
     for batch in batches:
         missing = [name for name in config.partition_fields if name not in batch.schema.names]
@@ -141,7 +141,7 @@ def partitions_of(batches: Iterable[pa.RecordBatch], config: TableConfig) -> fro
 
 
 def find_abandoned(storage: Storage, now_ms: int) -> list[str]:
-    """List runs of writes that were staged so long ago that they will never begin."""
+    """List runs of writes that were staged so long ago that they will never start."""
     folder = f"{TEMP_FOLDER}/{_FOLDER}"
     found = []
     for name in storage.names(folder):
@@ -152,7 +152,7 @@ def find_abandoned(storage: Storage, now_ms: int) -> list[str]:
 
 
 def _facts(spec: WriteSpec, index: object) -> tuple[object, ...]:
-    """Return all that determines the staged runs."""
+    """Return everything that determines the staged runs."""
     config = spec.config
     return (
         spec.schema,
@@ -170,7 +170,7 @@ def _facts(spec: WriteSpec, index: object) -> tuple[object, ...]:
 
 
 def _settled(segment: Segment, spec: WriteSpec) -> Segment:
-    """Return a staged run the file group that the write has for its bucket."""
+    """Return a staged run with the file group that the write has for its bucket."""
     if not isinstance(spec.index, BucketIndex) or segment.of_buckets:
         return segment
     bucket = bucket_of_file_id(segment.file_id)

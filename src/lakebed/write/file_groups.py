@@ -34,15 +34,15 @@ from lakebed.write.spec.status import NOTHING_COMPACTED, RowCounts, WriteStatus
 from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import read_segment, spill_run
 
-# What a row that was written before brings along, and a new row does not have yet.
+# Columns that rewritten rows carry over, and new rows do not have yet.
 _CARRIED = (COMMIT_TIME, COMMIT_SEQNO)
-# Where values give way: a column that a late row fills if it may have filled others, so that the
-# row becomes one of this commit although it won, as in Hudi.
+# Where values yield: a column that a late row may have filled, so that the row becomes part of this
+# commit although it won, as in Hudi.
 _FILLED = f"{OUR_PREFIX}filled"
 
 
 def write_file_group(write: FileGroupWrite, task: TaskId) -> WriteStatus:
-    """Merge the staged runs of a file group, and its old base file, into what the plan says."""
+    """Merge the staged runs of a file group, and its old base file, as planned."""
     spec = write.spec
     ensure_partition(spec, write.partition)
     if isinstance(spec.index, ConsistentHashingIndex):
@@ -65,7 +65,7 @@ def write_file_group(write: FileGroupWrite, task: TaskId) -> WriteStatus:
 
 
 def _ensure_ring(spec: WriteSpec, partition: str) -> None:
-    """Record where the buckets of a new partition are, before others see rows in it."""
+    """Record the buckets of a new partition before others see rows in it."""
     if partition not in spec.hashing.rings:
         spec.fence.check()
         ensure_ring(spec.storage, spec.ring(partition))
@@ -74,7 +74,7 @@ def _ensure_ring(spec: WriteSpec, partition: str) -> None:
 def _merged(
     write: FileGroupWrite, task: TaskId, runs: list[Run], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Merge with the deletes kept, in passes where there are too many runs to open at once."""
+    """Merge and keep deletes, in several passes if there are too many runs to open at once."""
     spec = write.spec
     passes = count(1)
 
@@ -95,8 +95,8 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
         footer = read_footer(spec.storage, write.old.path)
         old_rows = footer.num_rows
         runs, fields = _with_old(write, footer, runs, fields)
-    # A delete that carries an ordering value may meet an older row that comes later still: on
-    # a merge-on-read table it stays, as a log on top of the new base file.
+    # A delete with an ordering value may meet an older row that arrives even later: on a
+    # merge-on-read table it is kept, as a log on top of the new base file.
     keeps_deletes = spec.may_delete and spec.config.table_type is TableType.MERGE_ON_READ
     kept: list[pa.RecordBatch] = []
     writer = DataFileWriter(
@@ -152,12 +152,12 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
 def _with_old(
     write: FileGroupWrite, footer: BaseFileFooter, runs: list[Run], fields: list[pa.Field]
 ) -> tuple[list[Run], list[pa.Field]]:
-    """Put the rows of the old base file before those that came, with the columns to merge by."""
+    """Put the rows of the old base file before the new ones, with the columns of the merge."""
     old, came = _old_run(write, footer), [_with_carried(run) for run in runs]
     carried = [pa.field(name, pa.string()) for name in _CARRIED]
     if (fill := write.spec.rule.fill) is None:
         return [old, *came], [*carried, *fields]
-    # Rows that came together fill each other before they meet the old ones, as in Hudi.
+    # New rows fill each other before they meet the old ones, as in Hudi.
     fills = [_with_filled(run, lambda rows: pa.repeat("yes", rows.num_rows)) for run in came]
     old = _with_filled(old, partial(_gives_way, schema=write.spec.view.schema, fill=fill))
     return (
@@ -167,7 +167,7 @@ def _with_old(
 
 
 def _below(write: FileGroupWrite, name: str, stats: DataFileStats | None) -> FileSlice:
-    """Return the slice of the base file that was just written, if it was."""
+    """Return the slice of the base file that was just written, if any."""
     group = FileGroupId(write.partition, write.file_id)
     if stats is None:
         return FileSlice(group, write.spec.instant, None)
@@ -176,7 +176,7 @@ def _below(write: FileGroupWrite, name: str, stats: DataFileStats | None) -> Fil
 
 
 def _change_log(write: FileGroupWrite, task: TaskId, open_files: ExitStack) -> ChangeLog | None:
-    """Log the changes of a base file that is rewritten; those of a new one are all its rows."""
+    """Log the changes of a base file that is rewritten; for a new one these are all its rows."""
     if write.old is None:
         return None
     spec = write.spec
@@ -197,8 +197,8 @@ def _change_log(write: FileGroupWrite, task: TaskId, open_files: ExitStack) -> C
 def _old_run(write: FileGroupWrite, footer: BaseFileFooter) -> Run:
     """Return the rows of the old base file in key order.
 
-    Ours are sorted and say so. Hudi's are sorted in memory, within a budget: a file of another
-    writer may hold rows in any order, and a key more than once.
+    Ours are sorted and marked so. Hudi's are sorted in memory, within a budget: a file of another
+    writer may be unsorted, and hold a key more than once.
     """
     assert write.old is not None
     old, spec = write.old, write.spec
@@ -210,7 +210,7 @@ def _old_run(write: FileGroupWrite, footer: BaseFileFooter) -> Run:
 
 
 def _with_carried(run: Run) -> Run:
-    """Add to new rows the columns that old rows bring, as nulls.
+    """Add the columns that old rows carry over to new rows, as nulls.
 
     Without them a partial update would keep the commit time of the row that it changes.
     """
@@ -225,13 +225,13 @@ def _with_carried(run: Run) -> Run:
 
 
 def _with_filled(run: Run, told: Callable[[pa.RecordBatch], pa.StringArray]) -> Run:
-    """Add a column that says whether a value of the row gives way."""
+    """Add a column that says whether a value of the row yields."""
     field = pa.field(_FILLED, pa.string())
     return replace(run, batches=(rows.append_column(field, told(rows)) for rows in run.batches))
 
 
 def _gives_way(rows: pa.RecordBatch, schema: pa.Schema, fill: Fill) -> pa.StringArray:
-    """Return what gives way where another value of the row does, elsewhere what does not."""
+    """Return a yielding value if another value of the row yields, otherwise one that does not."""
     masks = [
         mask for field in schema if (mask := fill.gives_way(rows.column(field.name))) is not None
     ]
@@ -241,7 +241,7 @@ def _gives_way(rows: pa.RecordBatch, schema: pa.Schema, fill: Fill) -> pa.String
 
 
 def _restamped(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Make rows that were filled rows of this commit."""
+    """Set the commit of rows that were filled to this commit."""
     if _FILLED not in batch.schema.names:
         return batch
     filled = pc.fill_null(pc.equal(batch.column(_FILLED), "yes"), False)
@@ -252,7 +252,7 @@ def _restamped(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _append(writer: DataFileWriter, batch: pa.RecordBatch, write: FileGroupWrite) -> pa.RecordBatch:
-    """Write the rows of a merged batch that are not deletes, and give them."""
+    """Write the rows of a merged batch that are not deletes, and return them."""
     flags = batch.column(FLAGS).to_numpy()
     gone = flags & DELETED != 0
     live = batch.filter(pa.array(~gone)) if gone.any() else batch
@@ -281,8 +281,8 @@ def _ordered_deletes(batch: pa.RecordBatch, spec: WriteSpec) -> pa.RecordBatch:
 def _counts(write: FileGroupWrite, old_rows: int, rows: int, carried: int, gone: int) -> RowCounts:
     """Count what became of the `old_rows`, of which `carried` are among the `rows` now.
 
-    Where deletes and rows come together, a row that is not there any more may have lost to
-    either: that is not told apart.
+    If a write has both deletes and rows, a row that is gone may have lost to either: these are not
+    distinguished.
     """
     if write.old is None:
         return RowCounts(rows, 0, 0)

@@ -1,8 +1,8 @@
 """New keys go to base files: small ones are filled up, the rest becomes new file groups.
 
-Hudi's small file handling for an index that looks at base files only. A file group with logs
-is left alone: its next base file is the compaction's. Where the rows of a partition do not fit into one
-file they are merged into one temporary run and cut in key order, at whole batches.
+Hudi's small file handling for an index that only looks at base files. A file group with logs is
+left alone: compaction writes its next base file. If the rows of a partition do not fit into one
+file, they are merged into one temporary run and split in key order, at whole batches.
 """
 
 from collections import defaultdict
@@ -27,9 +27,9 @@ from lakebed.write.staging import Segment, read_segment, spill_batches, spill_ru
 
 SMALL_FILE_LIMIT = 104_857_600
 MAX_FILE_SIZE = 125_829_120
-# The largest files of a partition say best what a row takes; few are enough.
+# The largest files of a partition show best how large a row is; a few are enough.
 _SAMPLE_FILES = 4
-# A file is cut at whole batches, so a batch is a small part of it.
+# A file is split at whole batches, so a batch is a small part of it.
 _PIECES = 16
 
 Group = tuple[str, str]
@@ -37,14 +37,14 @@ Group = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class FileSizes:
-    """From which size on a base file is not filled up, and how large one may become, in bytes."""
+    """The size above which a base file is not filled up, and the maximum size, in bytes."""
 
     small_limit: int
     max_size: int
 
     @classmethod
     def of(cls, config: TableConfig) -> "FileSizes":
-        """Take the sizes from the table's properties."""
+        """Parse the sizes from the table's properties."""
         known = config.properties
         small, full = "hoodie.parquet.small.file.limit", "hoodie.parquet.max.file.size"
         return cls(
@@ -55,7 +55,7 @@ class FileSizes:
 
 @dataclass(frozen=True, slots=True)
 class NewRows:
-    """The new keys of one partition, the files that may take them, and those to learn from."""
+    """The new keys of one partition, the files that may take them, and those to estimate from."""
 
     spec: WriteSpec
     partition: str
@@ -134,14 +134,14 @@ def _targets(rows: NewRows) -> tuple[str, int]:
 
 
 def _fits_one(rows: NewRows) -> bool:
-    """Return whether the first file takes all rows as they are; deletes are still to be dropped."""
+    """Return whether the first file takes all rows as they are, without dropping deletes."""
     size_bytes = sum(segment.size_bytes for segment in rows.segments)
     deletes = any(segment.num_deletes for segment in rows.segments)
     return not deletes and size_bytes <= _targets(rows)[1]
 
 
 def cut_new_rows(rows: NewRows, task: TaskId) -> list[Segment]:
-    """Merge the new rows of a partition into one temporary run and share it out.
+    """Merge the new rows of a partition into one temporary run and distribute it.
 
     Deletes among them are of keys that no file group holds, and are dropped.
     """
@@ -184,7 +184,7 @@ def cut_new_rows(rows: NewRows, task: TaskId) -> list[Segment]:
 
 
 def _row_bytes(rows: NewRows, staged: float) -> float:
-    """Guess what a row takes in a base file: as in the largest ones, at most what it takes here.
+    """Estimate the size of a row in a base file: as in the largest ones, at most its size in memory.
 
     A file of a few rows is mostly footer.
     """
@@ -196,7 +196,7 @@ def _row_bytes(rows: NewRows, staged: float) -> float:
 
 
 def _cut(rows: NewRows, counts: Sequence[int], row_bytes: float) -> Iterator[tuple[str, int, int]]:
-    """Yield a file id and a range of batches for each file group: the small ones first."""
+    """Yield a file id and a range of batches for each file group, starting with the small ones."""
     at = 0
     for file in rows.small:
         room = (rows.sizes.max_size - file.size_bytes) / row_bytes
@@ -205,7 +205,7 @@ def _cut(rows: NewRows, counts: Sequence[int], row_bytes: float) -> Iterator[tup
             yield file.name.file_id, at, end
         at = end
     left = sum(counts[at:])
-    # Groups of one size rather than full ones and a rest.
+    # Groups of equal size rather than full ones and a rest.
     groups = max(1, -int(-left * row_bytes // rows.sizes.max_size))
     start = at
     for number in range(groups):

@@ -1,4 +1,4 @@
-"""Write one sorted run of a file group as a log file, and say what was written."""
+"""Writes one sorted run of a file group as a log file."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -25,7 +25,9 @@ def write_log(
 ) -> WriteStatus:
     """Write `batches`, sorted and each key once, as the log of `version` of this task.
 
-    It lies on top of the slice `below`; Hudi's CDC query finds there what the log changes.
+    Return stats.
+
+    It is on top of the slice `below`, where Hudi's CDC query looks for what the log changes.
     """
     spec.fence.check()
     if spec.is_non_blocking:
@@ -60,7 +62,7 @@ def _stat(
     named = below if spec.logs_changes else None
     base = named.base_file.name.encode() if named is not None and named.base_file else ""
     older = () if named is None else tuple(log.name.encode() for log in named.log_files)
-    # Which keys the file group holds was not looked up, so all count as updates, as in Hudi.
+    # Whether the file group holds the keys was not looked up, so all count as updates, as in Hudi.
     return replace(
         NOTHING_COMPACTED,
         file_id=file_id,

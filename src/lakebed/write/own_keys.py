@@ -1,7 +1,7 @@
-"""Record keys of a table that has no key columns: its writer makes them, as Hudi does.
+"""Record keys of a table without key columns: its writer generates them, as Hudi does.
 
-Each new row gets `<write>_<task>_<row>`. A row that was read from the table brings its key along
-in `_hoodie_record_key`, so it can be updated or deleted.
+Each new row gets `<write>_<task>_<row>`. A row that was read from the table has its key in
+`_hoodie_record_key`, so it can be updated or deleted.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,7 +26,7 @@ def makes_keys(config: TableConfig) -> bool:
 def with_keys(
     batches: Iterable[pa.RecordBatch], spec: WriteSpec, task: TaskId
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows with a record key each: the one that it brings, or a new one."""
+    """Yield rows with a record key each: their own, or a new one."""
     start = 0
     for batch in batches:
         numbers = np.arange(start, start + batch.num_rows, dtype=np.int64)
@@ -57,7 +57,7 @@ def _with_key(
 
 
 def key_column(batch: pa.RecordBatch) -> pa.StringArray:
-    """Return the keys that `with_keys` made sure of."""
+    """Return the keys that `with_keys` ensured."""
     position = batch.schema.get_field_index(RECORD_KEY)
     if position < 0:
         raise SchemaError(

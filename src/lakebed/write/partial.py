@@ -1,12 +1,12 @@
-"""Updates of some columns as logs: the rows that are there decide what is written of each key.
+"""Partial updates as logs: the existing rows decide what is written for each key.
 
-Up to table version 9, the versions that Apache Hudi 1.2.0 reads, every row is made whole from the
-row that is there (null elsewhere for a key that is not). Hudi reads the other columns of a partial
-row from wherever their position among all columns points: its incremental query gives rows of
-garbage or ends the JVM, its global indexes cannot merge such rows, and in a table with a column
-`_hoodie_is_deleted` it takes them for deletes. Decision 12 tells what was tried.
+Up to table version 9, the versions that Apache Hudi 1.2.0 reads, every row is completed from the
+existing row (with nulls for a new key). Hudi reads the other columns of a partial row from whatever
+their position among all columns points at: its incremental query returns garbage or crashes the
+JVM, its global indexes cannot merge such rows, and in a table with a column `_hoodie_is_deleted` it
+treats them as deletes. Decision 12 lists what was tried.
 
-In version 10 with ordering columns a key that is there gets a partial row, any other a whole one;
+In version 10 with ordering columns, an existing key gets a partial row, any other a whole one;
 commit-time tables and tables with a column `_hoodie_is_deleted` get whole rows there too.
 """
 
@@ -32,7 +32,7 @@ from lakebed.write.spec.status import WriteStatus
 from lakebed.write.spec.write_spec import WriteSpec
 
 _THERE = "_lakebed_there"
-# Of so many keys at most the row groups are chosen by key.
+# For up to this many keys, row groups are chosen by key.
 _MAX_KEYS = 10_000
 # Logs of this table version and later may hold partial rows.
 _PARTIAL_SINCE = 10
@@ -40,7 +40,7 @@ _PARTIAL_SINCE = 10
 
 @dataclass(frozen=True, slots=True)
 class PartialWrite:
-    """Rows that bring some columns, for a file group that exists."""
+    """Rows with some of the columns, for a file group that exists."""
 
     spec: WriteSpec
     slice_: FileSlice
@@ -63,7 +63,7 @@ def write_partial_log(
 
 
 class _Apart:
-    """Whole rows on their way past: kept until there are enough for a log of their own."""
+    """Whole rows, collected while partial rows stream by, until there are enough for a separate log."""
 
     def __init__(self, spec: WriteSpec, slice_: FileSlice, task: TaskId) -> None:
         self._spec = spec
@@ -75,8 +75,8 @@ class _Apart:
     def take_whole(
         self, batches: Iterable[pa.RecordBatch], partial: WriteSpec
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows whose key is there, with the columns that came; keep the others."""
-        # Under a global index a row that moves leaves a delete behind.
+        """Yield the rows of existing keys, with the incoming columns; collect the others."""
+        # Under a global index, a row that moves leaves a delete behind.
         flags = [FLAGS] if partial.may_delete or partial.looks_everywhere else []
         for batch in batches:
             there = pc.is_valid(batch.column(_THERE))
@@ -104,20 +104,20 @@ class _Apart:
         self._held = []
 
     def finish(self) -> tuple[WriteStat, ...]:
-        """Write what is left; give the write stats of all that was written."""
+        """Write the rest; return the write stats of everything that was written."""
         if self._held:
             self._flush()
         return tuple(stat for status in self._statuses for stat in status.stats)
 
 
 def _fills(spec: WriteSpec) -> bool:
-    """Return whether rows are made whole, because Hudi would not read partial ones as we mean them."""
+    """Return whether rows are completed, because Hudi would misread partial ones."""
     read_by_hudi = spec.config.version < _PARTIAL_SINCE
     return read_by_hudi or not spec.rule.ordering_fields or IS_DELETED in spec.view.schema.names
 
 
 def _join(write: PartialWrite, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows that came, with all columns of the table, and whether their key is there."""
+    """Yield the incoming rows with all columns of the table, and whether their key exists."""
     spec = write.spec
     fills = _fills(spec)
     key_filter = None
@@ -126,7 +126,7 @@ def _join(write: PartialWrite, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
         keys = [key for batch in rows for key in batch.column(RECORD_KEY).to_pylist()]
         key_filter = KeyFilter.of(keys=keys)
     names = [RECORD_KEY, *(spec.view.schema.names if fills else ())]
-    # By key, as another writer's base file may be in any order.
+    # By key, as another writer's base file may be unsorted.
     there = read_slice(spec.view, write.slice_, names, key_filter=key_filter, by_key=True)
     columns = [field.with_nullable(True) for field in spec.view.schema]
     fields = [

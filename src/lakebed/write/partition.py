@@ -1,4 +1,4 @@
-"""Make a folder a partition, for Hudi."""
+"""Marks a folder as a partition for Hudi."""
 
 from lakebed.errors import ExistsError, NotFoundError
 from lakebed.format.files.partition_metadata import PARTITION_METADATA_NAME, PartitionMetadata

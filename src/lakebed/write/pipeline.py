@@ -1,4 +1,4 @@
-"""One write from begin to commit, whoever stages the rows and runs the tasks."""
+"""One write from start to commit, on any engine."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -59,7 +59,7 @@ _RETRIES = "hoodie.write.num.retries.on.conflict.failures"
 
 @dataclass(frozen=True, slots=True)
 class WriteTarget:
-    """The table to write to, and who does the work."""
+    """The table to write to, and the executor that runs the tasks."""
 
     storage: Storage
     config: TableConfig
@@ -71,26 +71,26 @@ class WriteTarget:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The rows of a write: their columns, and what stages them once the write has begun.
+    """The rows of a write: their columns, and the function that stages them once the write has started.
 
-    Some sources have looked up where each key is by the time that its rows are staged.
+    Some sources have already looked up the location of each key when its rows are staged.
     """
 
     schema: pa.Schema
     stage: Stage
     looks_up: bool = False
-    # Whether its rows come from the table itself, and whether they can be staged once more.
+    # Whether its rows come from the table itself, and whether they can be staged again.
     reads_table: bool = False
     repeatable: bool = False
-    # The predicate by which rows of the table were chosen.
+    # The predicate that selected rows of the table.
     where: str | None = None
-    # Counts the rows of the table that keys to delete name.
+    # Counts the rows of the table that match the keys to delete.
     found: Callable[[Snapshot], int] | None = None
     intake: Intake = field(default_factory=Intake)
 
 
 def conflict_retries(config: TableConfig) -> int:
-    """Return how often a write that another overtook is tried again by itself."""
+    """Return how often a write is retried automatically after a conflict."""
     return option_number(config.properties, _RETRIES, 0, most=10**5 - 1)
 
 
@@ -112,7 +112,7 @@ def execute_write(
                 written.append(staged)
         chosen: int | None = None
         if isinstance(spec.index, AutoBuckets):
-            # Where nothing was written yet, there is nothing to delete.
+            # If nothing was written yet, there is nothing to delete.
             segments = [] if operation.kind is Kind.DELETE else segments
             if segments:
                 spec, chosen = settled_spec(transaction, spec, segments)
@@ -131,7 +131,7 @@ def execute_write(
         written += target.executor.run(write_file_group, writes, "write files")
         replaced = _replaced(operation, transaction.snapshot, touched)
         if not is_settled(transaction.config) and named_index is not None:
-            # Only now: a write that fails must not settle the index for those after it.
+            # Only now: a write that fails must not determine the index for later ones.
             properties = index_properties(index, transaction.config.record_key_fields)
             with transaction.locked():
                 transaction.config = update_properties(transaction.storage, properties)
@@ -151,9 +151,9 @@ def execute_write(
 def execute_delete_partitions(
     target: WriteTarget, operation: Operation, choose: Callable[[Iterable[str]], Iterable[str]]
 ) -> tuple[Commit | None, TableConfig]:
-    """End all file groups of the partitions that `choose` picks of those that there are.
+    """Delete all file groups of the partitions that `choose` picks from the existing ones.
 
-    Without any nothing is committed.
+    If it picks none, nothing is committed.
     """
     with begin(target.storage, target.clock, target.commits, replaces=True) as transaction:
         if any(target.storage.list_names(HASHING_FOLDER)):
@@ -162,7 +162,7 @@ def execute_delete_partitions(
         there = sorted({slice_.group.partition for slice_ in snapshot.slices})
         gone = set(choose(there))
         if not gone:
-            return None, transaction.config  # which takes the instant back
+            return None, transaction.config  # which rolls back the instant
         replaced = _groups_of(snapshot, gone)
         text = snapshot.schema_text or ""
         completion = transaction.commit(_metadata(operation, text, [], replaced), ())
@@ -171,14 +171,14 @@ def execute_delete_partitions(
 
 
 def _looked(operation: Operation, spec: WriteSpec, touched: set[str]) -> frozenset[str] | None:
-    """Return the partitions on whose rows the write depends; None for all of the table."""
+    """Return the partitions whose rows the write depends on; None for the whole table."""
     if spec.looks_everywhere or operation.replaces_all:
         return None
     return frozenset(touched) if spec.looks_up or operation.replaces else frozenset()
 
 
 def _reads(source: Source, transaction: Transaction) -> Reads:
-    """Return the test of where rows can lie that the predicate of `source` selects."""
+    """Return a test for locations of rows that the predicate of `source` can select."""
     config, schema = transaction.config, transaction.snapshot.schema
     predicate = parse_where(source.where, schema)
 
@@ -190,7 +190,7 @@ def _reads(source: Source, transaction: Transaction) -> Reads:
 
 
 def _is_blind(operation: Operation, spec: WriteSpec, source: Source) -> bool:
-    """Return whether the write appends what came in without having read anything."""
+    """Return whether the write appends its rows without having read anything."""
     reads = source.reads_table or spec.looks_up or spec.is_partial
     return spec.appends_logs and not operation.replaces and not reads
 
@@ -241,19 +241,19 @@ def _counts(
     written: list[WriteStatus],
     replaces: bool,
 ) -> RowCounts:
-    """Count the rows that came, changed and went, as far as the write looked."""
+    """Count inserted, updated and deleted rows, as far as the write looked."""
     counts = total(status.counts for status in written)
     operation = spec.operation
     if operation.kind is not Kind.DELETE and spec.looks_everywhere:
-        return RowCounts()  # a row that moves goes here and comes there
+        return RowCounts()  # a row that moves is deleted here and inserted there
     if operation.kind is not Kind.DELETE:
-        # How many rows lay in file groups that ended was not counted.
+        # The number of rows in replaced file groups was not counted.
         return replace(counts, deleted=None) if replaces else counts
     deleted = counts.deleted
     if deleted is None and source.found is not None:
         deleted = source.found(snapshot)
     elif deleted is None and source.reads_table:
-        # Each key was read from a row that is there.
+        # Each key was read from an existing row.
         deleted = sum(stat.num_deletes or 0 for status in written for stat in status.stats)
     return RowCounts(0, 0, deleted)
 
@@ -281,8 +281,8 @@ def _check_whole(
 ) -> None:
     """Raise CorruptError if rows go to a damaged file group, or its keys had to be looked up.
 
-    Rows on top of what is lost would go with it when the damage is ended. Of two file groups of one
-    bucket it is not known which holds a key.
+    Rows on top of lost ones would be lost with them when the damage is repaired. With two file
+    groups for one bucket, it is unknown which of them holds a key.
     """
     damaged = [slice_ for slice_ in snapshot.slices if slice_.damage]
     doubled = {}

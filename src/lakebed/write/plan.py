@@ -1,4 +1,4 @@
-"""From staged runs to the files to write: who is new, who is rewritten, who gets a log."""
+"""From staged runs to the files to write: new base files, rewritten base files, and logs."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -14,11 +14,11 @@ from lakebed.write.staging import Segment
 
 @dataclass(frozen=True, slots=True)
 class FileGroupWrite:
-    """What to write to one file group: its old base file if that is rewritten, its new rows.
+    """What to write to one file group: its new rows, and its old base file if that is rewritten.
 
-    `number` is unique within the write. `segments` are in order of arrival as far as
-    there is one: by task, then by flush. With a slice `below` the rows become a log on top of it,
-    else a base file.
+    `number` is unique within the write. `segments` are in order of arrival as far as there is one:
+    by task, then by flush. With a slice `below` the rows become a log on top of it, otherwise a
+    base file.
     """
 
     spec: WriteSpec
@@ -59,10 +59,9 @@ def plan_writes(
 ) -> list[FileGroupWrite]:
     """Return the files to write, largest first so that no long task comes last.
 
-    `slices` are those that a write may add to, by partition and file id. On a merge-on-read
-    table a file group that exists gets a log; a new one gets a base file (a log where writers do
-    not wait for each other), and so does one that is `filled` with new keys: a simple index
-    finds keys in base files only.
+    `slices` are those that a write may add to, by partition and file id. On a merge-on-read table
+    an existing file group gets a log; a new one gets a base file (a log with non-blocking writers),
+    and so does one that is `filled` with new keys: a simple index finds keys in base files only.
     """
     staged: dict[tuple[str, str], list[Segment]] = defaultdict(list)
     for segment in segments:

@@ -1,4 +1,4 @@
-"""From rows as they come to rows with a record key, flags and a place."""
+"""From incoming rows to rows with a record key, flags and a location."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,18 +22,18 @@ from lakebed.write.own_keys import key_column
 from lakebed.write.spec.operation import Kind
 from lakebed.write.spec.write_spec import WriteSpec
 
-# Columns of an input that knows where its rows are already: the join of a simple index.
+# Columns of an input with known locations: the join of a simple index.
 LOCATED_FILE = "_lakebed_file_id"
-# A number that every number of buckets divides by which rows are staged before one is settled.
+# A multiple of every number of buckets by which rows are staged before it is determined.
 UNSETTLED_BUCKETS = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class RoutedRows:
-    """Rows with their record key (and flags) in front, and where each belongs.
+    """Rows with their record key (and flags) in front, and the location of each.
 
-    `slots` are bucket numbers, or file ids where an index has looked them up; an empty file id
-    is a key that the table does not hold.
+    `slots` are bucket numbers, or file ids where an index has looked them up; an empty file id is a
+    key that the table does not hold.
     """
 
     rows: pa.RecordBatch
@@ -61,7 +61,7 @@ def route_rows(batch: pa.RecordBatch, spec: WriteSpec) -> RoutedRows:
     else:
         keys = key_column(batch)
     _check_ordering(rows, keys, spec)
-    # Where a key is looked for everywhere, its rows are versions of one, in any partition.
+    # With a global lookup, the rows of a key are versions of one row, in any partition.
     everywhere = pa.repeat(pa.scalar(""), rows.num_rows) if spec.looks_everywhere else None
     partitions = partition_column(rows, config) if everywhere is None else everywhere
     slots = _slots(keys, texts, partitions, spec) if located is None else located.fill_null("")
@@ -77,7 +77,7 @@ def _slots(
     partitions: pa.StringArray,
     spec: WriteSpec,
 ) -> pa.Array:
-    """Return which bucket of its partition each row belongs to; "" where that must be looked up."""
+    """Return the bucket of each row in its partition; "" if it must be looked up."""
     index, fields, composite = spec.index, list(texts), spec.config.composite_key
     if isinstance(index, BucketIndex | AutoBuckets):
         count = index.buckets if isinstance(index, BucketIndex) else UNSETTLED_BUCKETS
@@ -95,7 +95,7 @@ def _pop(batch: pa.RecordBatch, name: str) -> pa.Array | None:
 
 
 def _wanted(batch: pa.RecordBatch, spec: WriteSpec) -> pa.RecordBatch:
-    """Leave out columns that steer the write and are not stored."""
+    """Leave out columns that control the write and are not stored."""
     fields = list(spec.schema)
     steering = {LOCATED_FILE, RECORD_KEY, *(name for name, _ in spec.markers)}
     kept = [
@@ -108,7 +108,7 @@ def _wanted(batch: pa.RecordBatch, spec: WriteSpec) -> pa.RecordBatch:
 
 
 def _flags(batch: pa.RecordBatch, spec: WriteSpec) -> pa.Array | None:
-    """Return of each row whether it is a delete.
+    """Return for each row whether it is a delete.
 
     A delete by key has no ordering value and wins over everything before it, as in Hudi.
     """
@@ -127,7 +127,7 @@ def _flags(batch: pa.RecordBatch, spec: WriteSpec) -> pa.Array | None:
 
 
 def _check_ordering(rows: pa.RecordBatch, keys: pa.StringArray, spec: WriteSpec) -> None:
-    """Reject a null ordering value: Apache Hudi cannot read a table that holds one."""
+    """Raise an error for a null ordering value: Apache Hudi cannot read a table that holds one."""
     if spec.operation.kind is Kind.DELETE:
         return
     for field in spec.rule.ordering_fields:

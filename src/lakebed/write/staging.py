@@ -1,12 +1,12 @@
-"""First stage of a write: rows as they come become sorted runs, without a shuffle.
+"""First stage of a write: incoming rows become sorted runs, without a shuffle.
 
-A task sorts what it holds when its memory budget is full, and writes one run per file group.
-On a merge-on-read table the run of a file group that exists is a log file at once. All else
-goes to a temporary file (Arrow IPC below `.hoodie/.temp`, where no reader looks; each file group
-is a range of its batches), which the second stage merges.
+A task sorts what it holds when its memory budget is full, and writes one run per file group. On a
+merge-on-read table the run of an existing file group is written as a log file directly. Everything
+else goes to a temporary file (Arrow IPC below `.hoodie/.temp`, which readers ignore; each file
+group is a range of its batches), which the second stage merges.
 
-While one flush is sorted and encoded the next rows come in: Arrow works outside Python's
-lock, and one flush at a time is under way, so memory stays bounded.
+While one flush is sorted and encoded, the next rows arrive: Arrow releases Python's lock, and only
+one flush is in progress at a time, so memory stays bounded.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,10 +32,10 @@ from lakebed.write.rows import UNSETTLED_BUCKETS, RoutedRows, route_rows, run_sc
 from lakebed.write.spec.status import WriteStatus
 from lakebed.write.spec.write_spec import WriteSpec
 
-# One batch of every run is in memory during the merge, so batches are small by bytes.
+# One batch of every run is in memory during the merge, so batches are small in bytes.
 RUN_BATCH_BYTES = 1 << 20
 MIN_BATCH_ROWS = 256
-# What a run holds at least where the number of buckets is not settled yet.
+# The smallest size of a run while the number of buckets is not determined yet.
 STAGED_RUN_BYTES = 4 << 20
 # How many logs of a file group one task can number, and how many tasks; a version has 9 digits.
 _FLUSHES = 1_000
@@ -46,8 +46,8 @@ _MAX_ORDERED_TASK = 999_998
 class Segment:
     """The rows of one file group in one temporary run: a range of its batches.
 
-    `arrival` orders the runs of a write: the task's number, then its flushes. An empty
-    `file_id` holds keys of which it is not known yet whether the table has them.
+    `arrival` orders the runs of a write: the task's number, then its flushes. An empty `file_id`
+    holds keys that have not been looked up yet.
     """
 
     path: str
@@ -59,8 +59,8 @@ class Segment:
     num_rows: int
     num_deletes: int = 0
     size_bytes: int = 0
-    # Where the number of buckets is not settled yet: the bucket among so many that the rows are in.
-    # With a file id: of the rows those of this bucket only.
+    # While the number of buckets is not determined: the bucket of the rows, and out of how many.
+    # With a file id: only the rows of this bucket.
     bucket: int = 0
     of_buckets: int = 0
 
@@ -79,15 +79,15 @@ Staged = Segment | WriteStatus
 
 @dataclass(frozen=True, slots=True)
 class LogPolicy:
-    """Whether a task may write log files by itself, and from how many rows per file group on.
+    """Whether a task may write log files directly, and from how many rows per file group on.
 
-    It must not where the order of tasks decides which version of a key survives; and many
-    tasks with few rows each would shower the table with small files.
+    It must not if the order of tasks decides which version of a key survives; and many tasks with
+    few rows each would create too many small files.
     """
 
     direct: bool
     min_rows: int = 0
-    # Whether one task stages all rows, so that it knows of a first flush that it is the last.
+    # Whether one task stages all rows, so that its first flush may be known to be the last.
     alone: bool = False
 
 
@@ -107,7 +107,7 @@ def stage_routed(
     policy: LogPolicy,
     label: str = "staged",
 ) -> Iterator[Staged]:
-    """Write rows that have their places as sorted runs; `label` tells temporary files apart."""
+    """Write rows with known locations as sorted runs; `label` distinguishes temporary files."""
     held: list[RoutedRows] = []
     held_bytes = 0
     flushes = 0
@@ -134,14 +134,14 @@ def stage_routed(
 
 
 def least_buckets(config: TableConfig) -> int:
-    """Return how many buckets a partition of a small table has."""
+    """Return the number of buckets per partition of a small table."""
     return 1 if config.partition_fields else DEFAULT_BUCKETS
 
 
 def staged_buckets(config: TableConfig, size_bytes: int, partitions: int, *, alone: bool) -> int:
-    """Choose by how many buckets a flush is split before their number is settled.
+    """Choose the number of buckets of a flush while the final number is not determined.
 
-    Many runs cost the merge, and a run of several buckets is read for each of them.
+    Many runs slow down the merge, and a run of several buckets is read once for each of them.
     """
     buckets = least_buckets(config)
     while not alone and size_bytes >= 2 * buckets * partitions * STAGED_RUN_BYTES:
@@ -157,7 +157,7 @@ def read_segment(storage: Storage, segment: Segment) -> Iterator[pa.RecordBatch]
 
 
 def spill_run(batches: Iterable[pa.RecordBatch], like: Segment, spec: WriteSpec, name: str) -> Run:
-    """Write merged batches of the file group of `like` as one new temporary run."""
+    """Write merged batches for the file group of `like` as one new temporary run."""
     segment = spill_segment(batches, like, spec, name)
     return Run(segment.path, read_segment(spec.storage, segment))
 
@@ -165,7 +165,7 @@ def spill_run(batches: Iterable[pa.RecordBatch], like: Segment, spec: WriteSpec,
 def spill_segment(
     batches: Iterable[pa.RecordBatch], like: Segment, spec: WriteSpec, name: str
 ) -> Segment:
-    """Write merged batches of the file group of `like` as one new temporary segment."""
+    """Write merged batches for the file group of `like` as one new temporary segment."""
     path, counts = spill_batches(batches, spec, name)
     return replace(like, path=path, first_batch=0, num_batches=len(counts), num_rows=sum(counts))
 
@@ -173,7 +173,7 @@ def spill_segment(
 def spill_batches(
     batches: Iterable[pa.RecordBatch], spec: WriteSpec, name: str
 ) -> tuple[str, list[int]]:
-    """Write batches as one new temporary file; give its path and the rows of each batch in it."""
+    """Write batches as one new temporary file; return its path and the rows of each batch in it."""
     path = temp_path(spec.instant, name)
     counts: list[int] = []
     writer: pa.ipc.RecordBatchFileWriter | None = None
@@ -192,7 +192,7 @@ def spill_batches(
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Cut a batch into pieces of about RUN_BATCH_BYTES."""
+    """Split a batch into pieces of about RUN_BATCH_BYTES."""
     rows = max(MIN_BATCH_ROWS, RUN_BATCH_BYTES * batch.num_rows // max(batch.nbytes, 1))
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)
@@ -218,7 +218,7 @@ def _flush(
     groups = list(_file_groups(partitions, slots, spec))
     existing = set(spec.file_ids.values())
     direct = policy.direct and rows.num_rows >= policy.min_rows * len(groups)
-    # The changes of a log are told from what was there before it: a second one would be missed.
+    # The changes of a log are relative to what was there before it: a second log would be missed.
     direct = direct and not spec.logs_changes
     done: list[Staged] = []
     temporary = _TemporaryRun(spec, task, flush, label)
@@ -239,16 +239,16 @@ def _flush(
 
 
 def _log_version(task: TaskId, flush: int) -> int:
-    """Return a version by which logs of one write replay in the order of tasks and their flushes.
+    """Return a version that makes logs of one write replay in the order of tasks and their flushes.
 
-    Versions are compared as numbers. Write tokens, which come after them, are compared as text,
-    where task 10 stands before task 2.
+    Versions are compared as numbers. Write tokens, which come after them, are compared as strings,
+    where task 10 sorts before task 2.
     """
     return min(task.partition, _MAX_ORDERED_TASK) * _FLUSHES + min(flush, _FLUSHES - 2) + 1
 
 
 class _TemporaryRun:
-    """The temporary file of one flush, made when the first rows go there."""
+    """The temporary file of one flush, created when the first rows are written to it."""
 
     def __init__(self, spec: WriteSpec, task: TaskId, flush: int, label: str) -> None:
         self._spec = spec
@@ -303,7 +303,7 @@ def _ipc_options(storage: Storage, path: str) -> pa.ipc.IpcWriteOptions:
 def _file_groups(
     partitions: pa.DictionaryArray, slots: pa.Array, spec: WriteSpec
 ) -> Iterator[tuple[str, str, int, npt.NDArray[np.int64]]]:
-    """Yield each file group (or bucket, where none is settled) with its rows in order of arrival."""
+    """Yield each file group (or bucket, before it has one) with its rows in order of arrival."""
     looked_up = pa.types.is_string(slots.type)
     names = slots.dictionary_encode() if looked_up else None
     numbers = (slots if names is None else names.indices).to_numpy().astype(np.int64)

@@ -1,1 +1,1 @@
-"""What a write is and what it did, as values: operation, columns, settings, status, summary."""
+"""The values that describe a write and its result: operation, columns, settings, status, summary."""

@@ -18,10 +18,10 @@ Marker = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """What a write takes of rows whose columns are not those of the table.
+    """How a write handles rows whose columns are not those of the table.
 
-    With `evolve` new columns and wider types become the table's; with `fill_missing` a column
-    that does not come is null, where it may be.
+    With `evolve`, new columns and wider types are added to the table; with `fill_missing`, a
+    missing column is null if it is nullable.
     """
 
     evolve: bool = False
@@ -30,7 +30,7 @@ class Intake:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of one write, settled against those of the table."""
+    """The columns of one write, checked against those of the table."""
 
     staged: pa.Schema
     table: pa.Schema
@@ -45,9 +45,12 @@ def settle_columns(
     incoming: pa.Schema,
     intake: Intake,
 ) -> Columns:
-    """Fit the columns that come to those that the table has; refuse by name what does not fit."""
+    """Fit the incoming columns to those of the table.
+
+    Raise an error naming one that does not fit.
+    """
     if not config.record_key_fields:
-        # Such a table makes its keys; rows that were read from it bring theirs.
+        # Such a table generates its keys; rows that were read from it have theirs.
         incoming = pa.schema([field for field in incoming if field.name != RECORD_KEY])
     _check_given(incoming)
     markers = () if operation.kind is Kind.DELETE else _markers(config, incoming)
@@ -79,7 +82,7 @@ def settle_columns(
 
 
 def delete_fields(config: TableConfig) -> tuple[str, ...]:
-    """Return the columns that name a row to delete; a global index needs no partition."""
+    """Return the columns that identify a row to delete; a global index needs no partition."""
     index = config.index
     if isinstance(index, SimpleIndex) and index.is_global:
         return config.record_key_fields
@@ -101,9 +104,9 @@ def _needed(config: TableConfig) -> tuple[str, ...]:
 
 
 def _markers(config: TableConfig, incoming: pa.Schema) -> tuple[Marker, ...]:
-    """Return the columns by which a row says that it is a delete: either of them will do.
+    """Return the columns that mark a row as a delete: either of them suffices.
 
-    `_hoodie_is_deleted` need not be a column of the table: then it only steers the write.
+    `_hoodie_is_deleted` need not be a column of the table: then it only controls the write.
     """
     found: list[Marker] = []
     for name, text in ((IS_DELETED, None), config.delete_marker or ("", None)):
@@ -120,7 +123,7 @@ def _markers(config: TableConfig, incoming: pa.Schema) -> tuple[Marker, ...]:
 
 
 def _check_no_fill(config: TableConfig) -> None:
-    """Reject what Hudi gives no meaning: some columns, where values give way to older ones."""
+    """Raise an error for partial rows where values yield to older ones: undefined in Hudi."""
     if config.fill is not None:
         gives_way = "a null" if config.fill.marker is None else repr(config.fill.marker)
         raise UnsupportedError(
@@ -130,14 +133,14 @@ def _check_no_fill(config: TableConfig) -> None:
 
 
 def _evolve_some(known: pa.Schema, rows: pa.Schema) -> pa.Schema:
-    """Evolve by rows that bring some columns: one that must have a value has it already."""
+    """Evolve by partial rows: a column that is not nullable has its value already."""
     needed = {field.name for field in known if not field.nullable}
     evolved = evolve(pa.schema([field.with_nullable(True) for field in known]), rows)
     return pa.schema([f.with_nullable(False) if f.name in needed else f for f in evolved])
 
 
 def _check_all_there(known: pa.Schema, incoming: pa.Schema) -> None:
-    """Reject rows that lack a column of the table: null would overwrite what it holds."""
+    """Raise an error for rows that lack a column of the table: null would overwrite its values."""
     missing = [
         field
         for field in known
@@ -155,7 +158,7 @@ def _check_all_there(known: pa.Schema, incoming: pa.Schema) -> None:
 def _check_evolution(
     config: TableConfig, known: pa.Schema, table: pa.Schema, intake: Intake
 ) -> None:
-    """Reject changes of the table's columns that the caller has not asked for."""
+    """Raise an error for schema changes that the caller has not asked for."""
     changes = schema_changes(known, table)
     if changes and not intake.evolve:
         raise SchemaError(
@@ -166,9 +169,9 @@ def _check_evolution(
 
 
 def _check_not_dropped(config: TableConfig, known: pa.Schema, table: pa.Schema) -> None:
-    """Reject a new column under the name of one that was dropped.
+    """Raise an error for a new column with the name of a dropped one.
 
-    Files that were written before still hold its values, which would come back.
+    Older files still hold its values, which would reappear.
     """
     for name in new_fields(known, table):
         if name.lower() in (dropped.lower() for dropped in config.dropped_columns):
@@ -180,9 +183,9 @@ def _check_not_dropped(config: TableConfig, known: pa.Schema, table: pa.Schema) 
 
 
 def _check_spelling(config: TableConfig, before: pa.Schema, after: pa.Schema) -> None:
-    """Reject a wider key or partition column whose values would be spelled otherwise.
+    """Raise an error for a wider key or partition column whose values would be formatted differently.
 
-    `1` as an int is the key `1`, as a double `1.0`: the same row would be there twice.
+    `1` as an int is the key `1`, as a double `1.0`: the same row would exist twice.
     """
     for name in _needed(config):
         if name not in before.names:
@@ -198,7 +201,7 @@ def _check_spelling(config: TableConfig, before: pa.Schema, after: pa.Schema) ->
 def _check_columns(
     config: TableConfig, schema: pa.Schema, fields: tuple[str, ...], ordering: tuple[str, ...]
 ) -> None:
-    """Reject rows that lack a key, partition or ordering column, by name."""
+    """Raise an error for rows that lack a key, partition or ordering column."""
     ordered = config.merge_mode is not MergeMode.COMMIT_TIME_ORDERING
     for name in (*fields, *(ordering if ordered else ())):
         if find_field(list(schema), name) is None:
@@ -215,7 +218,7 @@ def _check_columns(
 
 
 def _check_given(schema: pa.Schema) -> None:
-    """Reject names that would steer the write, and names that come twice."""
+    """Raise an error for reserved names, and for names that occur twice."""
     if not schema.names:
         raise InvalidError("the input has no columns")
     for name in schema.names:

@@ -1,4 +1,4 @@
-"""What a write did, as a value that prints itself."""
+"""The result of a write, as a value that prints itself."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -9,10 +9,10 @@ from lakebed.write.spec.status import RowCounts
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What a write did: its instant, when it became visible, and each file that it wrote.
+    """What a write did: its instant, its completion time, and each file that it wrote.
 
-    `inserted`, `updated` and `deleted` count rows as readers see them, and are None where the
-    write did not look: a log is appended to a file group without reading what lies below it.
+    `inserted`, `updated` and `deleted` count rows as readers see them, and are None if the write
+    did not look: a log is appended to a file group without reading the files below it.
     """
 
     instant: str
@@ -24,21 +24,21 @@ class Commit:
     inserted: int | None = None
     updated: int | None = None
     deleted: int | None = None
-    # The number of buckets of a partition, where this write settled it for the table.
+    # The number of buckets per partition, if this write determined it for the table.
     buckets: int | None = None
 
     @property
     def rows(self) -> int:
-        """Count the rows in the files that it wrote, those carried over included."""
+        """Return the number of rows in the files that it wrote, rewritten rows included."""
         return sum(stat.num_writes or 0 for stat in self.write_stats)
 
     @property
     def size_bytes(self) -> int:
-        """Add up the sizes of the files that it wrote."""
+        """Return the total size of the files that it wrote."""
         return sum(stat.file_size_in_bytes or 0 for stat in self.write_stats)
 
     def __str__(self) -> str:
-        """Return a sentence that says what happened.
+        """Return a sentence on what happened.
 
         >>> print(Commit("20260102030405006", "", "commit", "UPSERT", (), 0, 2, 1, 0))
         upsert 20260102030405006: 2 rows inserted, 1 updated, 0 deleted; no files
@@ -64,7 +64,7 @@ def _plural(number: int, noun: str) -> str:
 
 
 def total(counts: Iterable[RowCounts]) -> RowCounts:
-    """Add up what was counted; a number that one part does not know is not known."""
+    """Add up the counts; a sum is unknown if any part is."""
     held = list(counts)
     return RowCounts(
         _sum(one.inserted for one in held),

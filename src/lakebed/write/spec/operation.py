@@ -1,28 +1,28 @@
-"""What a write does to the rows that are there already."""
+"""The write operations, and what each does to existing rows."""
 
 from dataclasses import dataclass
 from enum import Enum
 
 
 class Kind(Enum):
-    """What the rows of a write are."""
+    """The kind of rows that a write brings."""
 
     ROWS = "rows"  # whole rows
-    UPDATE_COLUMNS = "update_columns"  # a key and some columns; the others stay
+    UPDATE_COLUMNS = "update_columns"  # a key and some columns; the others keep their values
     DELETE = "delete"  # keys to delete
-    NONE = "none"  # no rows at all: partitions go
+    NONE = "none"  # no rows at all: partitions are deleted
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One of the operations of the front door, under Hudi's name."""
+    """One of the public operations, under Hudi's name."""
 
     name: str
     kind: Kind = Kind.ROWS
-    # Which file groups end with it: those of the partitions that it writes, or all.
+    # Which file groups it replaces: those of the partitions that it writes, or all.
     replaces_partitions: bool = False
     replaces_all: bool = False
-    # Whether the table's columns become those of the rows: then none of the old files counts.
+    # Whether the table takes the columns of the rows: then no old file counts.
     replaces_columns: bool = False
 
     @property
@@ -35,7 +35,7 @@ BULK_INSERT = Operation("BULK_INSERT")
 INSERT = Operation("INSERT")
 UPSERT = Operation("UPSERT")
 DELETE = Operation("DELETE", Kind.DELETE)
-# Hudi has no word of its own for a partial update: its MERGE INTO writes them as upserts.
+# Hudi has no operation for a partial update: its MERGE INTO writes them as upserts.
 UPDATE_COLUMNS = Operation("UPSERT", Kind.UPDATE_COLUMNS)
 INSERT_OVERWRITE = Operation("INSERT_OVERWRITE", replaces_partitions=True)
 INSERT_OVERWRITE_TABLE = Operation("INSERT_OVERWRITE_TABLE", replaces_all=True)

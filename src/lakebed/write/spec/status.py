@@ -1,4 +1,4 @@
-"""What one task wrote."""
+"""The result of one task."""
 
 from dataclasses import dataclass
 
@@ -15,12 +15,12 @@ NOTHING_COMPACTED = WriteStat(
     total_log_files_compacted=0,
     total_log_size_compacted=0,
 )
-"""What Hudi says of every file that a write makes: the counters of its services are 0."""
+"""Fields that Hudi sets for every file of a write: the counters of its services are 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
-    """Rows that came, changed and went, as readers see them; None where nothing was looked up."""
+    """Rows inserted, updated and deleted, as readers see them; None if not looked up."""
 
     inserted: int | None = None
     updated: int | None = None
@@ -31,7 +31,7 @@ class RowCounts:
 class WriteStatus:
     """What one task wrote to one file group: a write stat for each of its files.
 
-    Only files that a status names count.
+    Only files that a status lists count.
     """
 
     partition: str

@@ -1,4 +1,4 @@
-"""What every task of one write must know, settled on the driver and pickled to the workers."""
+"""What every task of one write needs, determined on the driver and pickled to the workers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,11 +24,11 @@ DEFAULT_MEMORY_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class WriteSpec:
-    """One write: where to, as what, under which instant.
+    """One write: its target, kind and instant.
 
-    `schema` are the columns that rows bring, and the view's those of the table with this write:
-    fewer come with a delete (the key) or a partial update. `markers` are the columns that say of a row that
-    it is a delete, each with the text that says so (None: the truth value).
+    `schema` are the columns of the rows; the view's are those of the table after this write: a
+    delete (the key) or a partial update has fewer. `markers` are the columns that mark a row as a
+    delete, each with the string that does (None: true).
     """
 
     view: TableView
@@ -40,20 +40,20 @@ class WriteSpec:
     file_ids: Mapping[BucketId, str]
     seed: str
     markers: tuple[Marker, ...] = ()
-    # Where writers do not wait for each other: the instants that ended file groups of buckets.
+    # With non-blocking writers: the instants that replaced file groups of buckets.
     ended: Mapping[BucketId, str] = field(default_factory=dict)
     memory_bytes: int = DEFAULT_MEMORY_BYTES
-    # With consistent hashing: where on storage each partition's buckets are said.
+    # With consistent hashing: where on storage the buckets of each partition are recorded.
     hashing: LoadedRings = field(default_factory=LoadedRings)
 
     @property
     def storage(self) -> Storage:
-        """Return where the table lies."""
+        """Return the storage of the table."""
         return self.view.storage
 
     @property
     def config(self) -> TableConfig:
-        """Return how the table is configured."""
+        """Return the table's configuration."""
         return self.view.config
 
     @property
@@ -62,11 +62,11 @@ class WriteSpec:
         return self.view.rule
 
     def file_id(self, place: BucketId) -> str:
-        """Return the file group of a bucket: the one that exists, or a new one.
+        """Return the file group of a bucket: the existing one, or a new one.
 
-        Tasks do not talk to each other, so a new id follows from the write's own seed; where
-        writers do not wait for each other, from what all of them know. With consistent hashing
-        it is said on the partition's ring.
+        Tasks do not communicate, so a new id is derived from the write's own seed; with
+        non-blocking writers, from what all of them know. With consistent hashing it is on the
+        partition's ring.
         """
         if isinstance(self.index, ConsistentHashingIndex):
             return self._node_file_id(place)
@@ -79,7 +79,7 @@ class WriteSpec:
         )
 
     def ring(self, partition: str) -> HashingMetadata:
-        """Return the buckets of a partition: those that it has, or those with which it begins."""
+        """Return the buckets of a partition: its own, or those with which a partition starts."""
         assert isinstance(self.index, ConsistentHashingIndex), self.index
         reason = self.hashing.refused.get(partition)
         if reason is not None:
@@ -102,18 +102,18 @@ class WriteSpec:
 
     @property
     def is_non_blocking(self) -> bool:
-        """Return whether writers do not wait for each other: then only services write base files."""
+        """Return whether writers do not block each other: then only services write base files."""
         return self.config.concurrency is ConcurrencyMode.NON_BLOCKING
 
     @property
     def appends_logs(self) -> bool:
-        """Return whether a file group that exists gets a log instead of a new base file."""
+        """Return whether an existing file group gets a log instead of a new base file."""
         on_read = self.config.table_type is TableType.MERGE_ON_READ
         return on_read and not self.operation.replaces
 
     @property
     def is_partial(self) -> bool:
-        """Return whether a column that rows do not bring keeps its value."""
+        """Return whether columns that the rows lack keep their values."""
         return self.operation.kind is Kind.UPDATE_COLUMNS
 
     @property
@@ -123,21 +123,21 @@ class WriteSpec:
 
     @property
     def staged_rule(self) -> MergeRule:
-        """Return the rule among the rows that come: keys to delete have no ordering values."""
+        """Return the merge rule among the incoming rows: keys to delete have no ordering values."""
         return MergeRule() if self.operation.kind is Kind.DELETE else self.rule
 
     @property
     def logs_changes(self) -> bool:
-        """Return whether others read the changes that the write makes."""
+        """Return whether the write logs its changes for readers of change data."""
         return logging_mode(self.config.properties) is not None
 
     @property
     def looks_up(self) -> bool:
-        """Return whether the index has to find keys; inserts are new rows without a look."""
+        """Return whether the index has to find keys; inserts are always new rows."""
         known = self.operation.kind in (Kind.DELETE, Kind.UPDATE_COLUMNS)
         return isinstance(self.index, SimpleIndex) and (known or self.operation == UPSERT)
 
     @property
     def looks_everywhere(self) -> bool:
-        """Return whether a key is looked for in all partitions."""
+        """Return whether a key is looked up in all partitions."""
         return self.looks_up and isinstance(self.index, SimpleIndex) and self.index.is_global
