@@ -4,6 +4,7 @@ from typing import Any
 
 from lakebed.commit.fence import Fence
 from lakebed.format.avro.avro_schema import arrow_to_avro
+from lakebed.index.kinds import strategy_of
 from lakebed.storage.objects import memory_storage
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.view import TableView
@@ -35,11 +36,11 @@ def make_spec(
     return WriteSpec(
         view=TableView(memory_storage(), config, Timeline(), SCHEMA, arrow_to_avro(SCHEMA, "t")),
         index=config.index,
+        locator=strategy_of(config.index).deferred_locator(config, SEED),
         operation=operation,
         schema=SCHEMA,
         instant=INSTANT,
         fence=OpenFence(),
-        file_ids={},
         seed=SEED,
         memory_bytes=memory_bytes,
     )

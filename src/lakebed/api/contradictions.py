@@ -10,7 +10,7 @@ from lakebed.format.names.record_key import KeyGenerator
 from lakebed.model.options import stored_name
 from lakebed.model.save_options import SaveOptions
 from lakebed.table.config.table_config import TableConfig
-from lakebed.table.config.writer_index import NUM_BUCKETS, AutoBuckets
+from lakebed.table.config.writer_index import NUM_BUCKETS
 
 _NAME: Final = "hoodie.table.name"
 _CLASS: Final = "hoodie.table.keygenerator.class"
@@ -63,7 +63,7 @@ def _agrees(config: TableConfig, name: str, value: str) -> bool:
         before.pop(_MODE, None)
     if name == _INDEX and config.index is None:
         return True  # the first write names it
-    if name == NUM_BUCKETS and isinstance(config.index, AutoBuckets):
+    if name == NUM_BUCKETS and config.index is not None and not config.index.is_settled:
         return True  # the same
     after = TableConfig.parse({**before, stored_name(name): value}, "the options of this write")
     return all(

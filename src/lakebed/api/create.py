@@ -1,7 +1,7 @@
 """From the arguments of `create_table` to the properties of a table."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -17,7 +17,6 @@ from lakebed.api.create_checks import (
 from lakebed.errors import InvalidError, OptionError, UnsupportedError
 from lakebed.format.avro.avro_schema import arrow_to_avro
 from lakebed.format.files.properties import table_checksum
-from lakebed.index.bucket import index_properties
 from lakebed.model.options import canonical, is_stored, stored_name
 from lakebed.table.config.merge_mode import (
     PARTIAL_UPDATE_MODE,
@@ -34,26 +33,8 @@ from lakebed.table.config.table_config import (
     TableType,
 )
 from lakebed.table.config.writable import check_writable
-from lakebed.table.config.writer_index import (
-    DEFAULT_BUCKETS,
-    NUM_BUCKETS,
-    AutoBuckets,
-    BucketIndex,
-    ConsistentHashingIndex,
-    SimpleIndex,
-    WriterIndex,
-)
+from lakebed.table.config.writer_index import INDEXES, NUM_BUCKETS
 
-_INDEXES: dict[str, Callable[[int | None, tuple[str, ...]], WriterIndex]] = {
-    "bucket": lambda buckets, keys: (
-        AutoBuckets(keys) if buckets is None else BucketIndex(buckets, keys)
-    ),
-    "consistent_hashing": lambda buckets, keys: ConsistentHashingIndex(
-        buckets or DEFAULT_BUCKETS, keys
-    ),
-    "simple": lambda _buckets, _keys: SimpleIndex(),
-    "global_simple": lambda _buckets, _keys: SimpleIndex(is_global=True),
-}
 _MERGE_MODE = "hoodie.record.merge.mode"
 
 # What a property that repeats a keyword of create_table must agree with.
@@ -111,9 +92,9 @@ def table_properties(
     if column_groups:
         raise UnsupportedError("column_groups: not in this release; create the table without them")
     word = str(index).lower()
-    if word not in _INDEXES:
+    if word not in INDEXES:
         raise UnsupportedError(
-            f"index={index!r}: this release writes with {', '.join(map(repr, _INDEXES))}"
+            f"index={index!r}: this release writes with {', '.join(map(repr, INDEXES))}"
         )
     if table_version not in TABLE_VERSIONS:
         known = ", ".join(map(str, TABLE_VERSIONS))
@@ -140,9 +121,7 @@ def table_properties(
         "hoodie.table.multiple.base.file.formats.enable": "false",
         "hoodie.table.storage.layout": _word(Layout, layout, "layout"),
         "hoodie.table.create.schema": arrow_to_avro(schema, name),
-        **index_properties(
-            _INDEXES[word](checked_buckets(buckets, word, properties), tuple(key)), key
-        ),
+        **INDEXES[word](checked_buckets(buckets, word, properties), tuple(key)).properties(key),
     }
     if expected_rows is not None:
         settled[EXPECTED_ROWS] = str(expected_rows)

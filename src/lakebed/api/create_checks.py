@@ -9,14 +9,10 @@ from lakebed.format.names.bucket import MAX_BUCKETS
 from lakebed.format.names.partition_path import PartKind, parse_part_kinds
 from lakebed.format.names.record_key import KeyGenerator
 from lakebed.format.names.timestamp_keygen import TimestampKeygen
-from lakebed.index.rings import check_table_type
+from lakebed.index.kinds import strategy_of
 from lakebed.table.config.table_config import ConcurrencyMode, TableConfig
-from lakebed.table.config.writer_index import DEFAULT_BUCKETS, ConsistentHashingIndex
+from lakebed.table.config.writer_index import DEFAULT_BUCKETS, INDEXES, hashes_keys
 
-HASHED = ("bucket", "consistent_hashing")
-"""The indexes that hash keys to buckets."""
-HASHLESS = ("simple", "global_simple")
-"""Those that look keys up."""
 AUTO = "auto"
 """A number of buckets that the first write settles."""
 GENERATOR = "hoodie.table.keygenerator.type"
@@ -28,17 +24,18 @@ def check_used(index: str, buckets: int | str | None, options: Mapping[str, str]
 
     For `create_table` only: a job that moves over brings what it gave Hudi, which ignores these.
     """
-    if buckets not in (None, AUTO) and index.lower() in HASHLESS:
+    word = index.lower()
+    if buckets not in (None, AUTO) and word in INDEXES and not hashes_keys(word):
         raise InvalidError(
             f"buckets={buckets!r}: index={index!r} has no buckets; leave it out, or take "
-            f"index={HASHED[0]!r}"
+            "index='bucket'"
         )
     generator = options.get(GENERATOR, "").upper()
     marks = {"hoodie.payload.delete.field", "hoodie.payload.delete.marker"}
     needs = {
-        "hoodie.bucket.index.": ("index='bucket'", index.lower() in HASHED),
-        "hoodie.index.bucket.": ("index='bucket'", index.lower() in HASHED),
-        "hoodie.simple.index.": ("index='global_simple'", index.lower() == "global_simple"),
+        "hoodie.bucket.index.": ("index='bucket'", hashes_keys(word)),
+        "hoodie.index.bucket.": ("index='bucket'", hashes_keys(word)),
+        "hoodie.simple.index.": ("index='global_simple'", word == "global_simple"),
         "hoodie.keygen.timebased.": (
             f"{GENERATOR}=TIMESTAMP",
             generator in ("TIMESTAMP", "CUSTOM"),
@@ -169,7 +166,8 @@ def _has_times(settled: Mapping[str, str], generator: KeyGenerator) -> bool:
 
 def check_engine(config: TableConfig, index: str) -> None:
     """Reject an option for another engine of buckets than the keyword names, and a wrong type."""
-    if isinstance(config.index, ConsistentHashingIndex):
-        check_table_type(config)
-    elif str(index).lower() == "consistent_hashing":
+    if config.index is not None:
+        strategy_of(config.index).check_table(config)
+    named = INDEXES[str(index).lower()](None, ())
+    if str(index).lower() == "consistent_hashing" and type(config.index) is not type(named):
         raise OptionError(f"option hoodie.index.bucket.engine contradicts the keyword {index=}")

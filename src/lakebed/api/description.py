@@ -5,13 +5,7 @@ from dataclasses import dataclass
 from lakebed.api.layers import size_text
 from lakebed.services.verify.findings import plural
 from lakebed.table.config.ddl import type_text
-from lakebed.table.config.writer_index import (
-    AutoBuckets,
-    BucketIndex,
-    ConsistentHashingIndex,
-    SimpleIndex,
-    WriterIndex,
-)
+from lakebed.table.config.writer_index import WriterIndex
 from lakebed.table.snapshot import Snapshot
 
 
@@ -99,12 +93,4 @@ def describe(snapshot: Snapshot) -> Description:
 
 def index_text(index: WriterIndex | None) -> str:
     """Spell the index of a table for people."""
-    if isinstance(index, BucketIndex):
-        return plural(index.buckets, "bucket")
-    if isinstance(index, AutoBuckets):
-        return "buckets, as many as fit the first write"
-    if isinstance(index, ConsistentHashingIndex):
-        return f"consistent hashing from {plural(index.buckets, 'bucket')}"
-    if isinstance(index, SimpleIndex):
-        return "global simple index" if index.is_global else "simple index"
-    return "no index stored"
+    return "no index stored" if index is None else str(index)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lakebed.api.contradictions import check_stored
 from lakebed.api.create import default_name, table_properties
-from lakebed.api.create_checks import GENERATOR, HASHED
+from lakebed.api.create_checks import GENERATOR
 from lakebed.api.engines import Engines
 from lakebed.api.opening import make_table, open_as
 from lakebed.api.settings import check_settings
@@ -31,7 +31,7 @@ from lakebed.storage.storage import Storage
 from lakebed.table.config.properties_file import load_config
 from lakebed.table.config.schema import normalise
 from lakebed.table.config.table_config import TableConfig
-from lakebed.table.config.writer_index import AutoBuckets, WriterIndex
+from lakebed.table.config.writer_index import WriterIndex, hashes_keys
 from lakebed.table.files.commit_cache import CommitCache
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.active import ActiveTimeline
@@ -212,7 +212,9 @@ def begin_saving(given: Mapping[str, str], incoming: pa.Schema, overwrite: bool)
     named = None
     if config.index is None and _INDEX in options.properties:
         named = named_index(config, _index_word(options.properties), _buckets(options))
-    elif isinstance(config.index, AutoBuckets) and _BUCKETS in options.properties:
+    elif (
+        config.index is not None and not config.index.is_settled and _BUCKETS in options.properties
+    ):
         named = named_index(config, "bucket", _buckets(options))
     deferred = table.defer(operation, rows, Intake(evolve=options.merge_schema), named)
     return replace(saving, deferred=replace(deferred, onto_nothing=overwrite and not replaces))
@@ -299,7 +301,7 @@ def _settled(storage: Storage, options: SaveOptions, rows: pa.Schema) -> dict[st
         name=name,
         table_type=given.get("hoodie.table.type", "COPY_ON_WRITE"),
         index=index,
-        buckets=_buckets(options) if index in HASHED else None,
+        buckets=_buckets(options) if hashes_keys(index) else None,
         layout=given.get("hoodie.table.storage.layout", "default"),
         table_version=int(given.get("hoodie.table.version", "9")),
         column_groups={},

@@ -16,7 +16,6 @@ from lakebed.cli.answer import FINE, PROBLEM, Answer, answering
 from lakebed.cli.arguments import Debug, Json, Settings, Spark, opened
 from lakebed.errors import ConflictError, InvalidError
 from lakebed.model.clock import Clock, SystemClock
-from lakebed.table.config.writer_index import BucketIndex, ConsistentHashingIndex
 
 _MAX_BACKOFF_MS: Final = 3_600_000
 
@@ -136,7 +135,7 @@ def _steps(*, cluster: bool) -> list[tuple[str, Work]]:
 
 
 def _clustered(table: Table) -> Sequence[object]:
-    if isinstance(table.config.index, BucketIndex | ConsistentHashingIndex):
+    if table.config.index is not None and table.config.index.hashes_keys:
         return ()  # its file groups follow from their buckets
     done = table.cluster()
     return () if done is None else (done,)

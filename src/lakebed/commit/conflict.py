@@ -8,11 +8,10 @@ met it would undo or double what the other did, so it is refused and may be trie
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from lakebed.format.names.bucket import bucket_of_file_id
 from lakebed.format.names.data_names import BaseFileName, parse_data_name
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.table.config.table_config import ConcurrencyMode
-from lakebed.table.config.writer_index import BucketIndex, WriterIndex
+from lakebed.table.config.writer_index import WriterIndex
 
 GroupKey = tuple[str, str]
 # Whether a row that a predicate selects can lie in the file group of this partition and file id.
@@ -92,8 +91,7 @@ def footprint(
 
 def group_key(index: WriterIndex | None, partition: str, file_id: str) -> GroupKey:
     """Name the place of a file group: two new file groups of one bucket are the same place."""
-    bucket = bucket_of_file_id(file_id) if isinstance(index, BucketIndex) else None
-    return partition, file_id if bucket is None else str(bucket)
+    return partition, file_id if index is None else index.key_range(file_id)
 
 
 def find_conflict(

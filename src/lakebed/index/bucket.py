@@ -4,55 +4,206 @@ Each partition has the same number of buckets, each bucket one file group, whose
 begins with the bucket's number in eight digits (Hudi's BucketIdentifier).
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 from uuid import UUID, uuid5
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lakebed.errors import CorruptError, InvalidError, UnsupportedError
+from lakebed.errors import CorruptError, InvalidError
 from lakebed.format.names.bucket import (
-    MAX_BUCKETS,
     bucket_of_file_id,
     fixed_bucket_file_id,
-    key_buckets,
     new_bucket_file_id,
 )
 from lakebed.format.names.instant_name import Action
-from lakebed.format.names.meta_columns import RECORD_KEY
-from lakebed.format.names.record_key import record_keys
-from lakebed.table.config.table_config import TableConfig
-from lakebed.table.config.writer_index import (
-    AUTO_BUCKETS,
-    NUM_BUCKETS,
-    AutoBuckets,
-    BucketIndex,
-    ConsistentHashingIndex,
-    SimpleIndex,
-    WriterIndex,
+from lakebed.index.hashing import BucketId, Buckets, KeyHash, check_sample
+from lakebed.index.strategy import (
+    NO_NUMBERS,
+    Group,
+    IndexStrategy,
+    Locator,
+    Misplaced,
+    NewWrite,
+    Numbers,
+    StagedBucket,
 )
-from lakebed.table.files.file_group import FileSlice
-from lakebed.table.read.base_file import read_base_file
+from lakebed.table.config.table_config import ConcurrencyMode, TableConfig
+from lakebed.table.config.writer_index import BucketIndex
+from lakebed.table.files.file_group import FileGroupId, FileSlice, join_path
 from lakebed.table.snapshot import Snapshot
 
-HASHING_FOLDER = ".hoodie/.bucket_index/consistent_hashing_metadata"
-"""Where a table that is written with consistent hashing keeps its buckets."""
-_SAMPLE_FILES = 16
-_SAMPLE_ROWS = 512
-
-
-Buckets = npt.NDArray[np.int32] | npt.NDArray[np.int64]
+_BUCKETS_BY_PARTITION = "hoodie.bucket.index.partition.expressions"
 
 
 @dataclass(frozen=True, slots=True)
-class BucketId:
-    """One bucket of one partition."""
+class BucketLocator(Locator):
+    """The file group of each bucket, by the hash of the key.
 
-    partition: str
-    bucket: int
+    A new id follows from the write's own seed; where writers do not wait for each other, from what
+    all of them know: the instants that `ended` file groups, or this one, `ends`.
+    """
+
+    buckets: int
+    hashed: KeyHash
+    seed: str
+    held: Mapping[BucketId, str] = field(default_factory=dict)
+    non_blocking: bool = False
+    ended: Mapping[BucketId, str] = field(default_factory=dict)
+    ends: str | None = None
+
+    @property
+    def existing(self) -> Collection[str]:
+        """Return the file groups that the buckets have."""
+        return self.held.values()
+
+    def slots(
+        self, keys: pa.StringArray, texts: Mapping[str, pa.StringArray], partitions: pa.StringArray
+    ) -> pa.Array:
+        """Return the bucket of each row."""
+        del partitions
+        return pa.array(self.hashed.buckets(keys, self.buckets, texts))
+
+    def file_id(self, partition: str, slot: int) -> str:
+        """Return the file group of a bucket."""
+        place = BucketId(partition, slot)
+        if place in self.held:
+            return self.held[place]
+        if not self.non_blocking:
+            return derived_file_id(place, self.seed)
+        return agreed_file_id(place, self.ends or self.ended.get(place))
+
+    def file_ids(
+        self, partition: str, staged: StagedBucket
+    ) -> Sequence[tuple[str, StagedBucket | None]]:
+        """Return the file group that a staged run is of, or those that each have a part of it."""
+        if staged.of % self.buckets == 0:
+            return [(self.file_id(partition, staged.number % self.buckets), None)]
+        # A number that another writer named need not go with that of the staged runs.
+        divides = self.buckets % staged.of == 0
+        several = range(staged.number, self.buckets, staged.of) if divides else range(self.buckets)
+        return [(self.file_id(partition, n), StagedBucket(n, self.buckets)) for n in several]
+
+    def adopted(self, partition: str, file_id: str) -> str:
+        """Return the file group of the bucket that `file_id` names."""
+        bucket = bucket_of_file_id(file_id)
+        assert bucket is not None, file_id
+        return self.file_id(partition, bucket)
+
+
+@dataclass(frozen=True, slots=True)
+class BucketStrategy(IndexStrategy):
+    """A fixed number of buckets per partition."""
+
+    value: BucketIndex
+    one_group_per_key: ClassVar[bool] = True
+
+    def settle(self, snapshot: Snapshot) -> BucketIndex:
+        """Return the index if every file id is a bucket's, and a sample of keys lies in theirs."""
+        places = slices_by_bucket(snapshot)
+        for place, slice_ in places.items():
+            if place.bucket >= self.value.buckets:
+                raise InvalidError(
+                    f"file id {slice_.group.file_id!r} is bucket {place.bucket}, but the index was "
+                    f"named with {self.value.buckets} buckets"
+                )
+        hashed = KeyHash.of(snapshot.config, self.value)
+
+        def bucket_of(partition: str, keys: pa.StringArray) -> Buckets:
+            del partition
+            return hashed.buckets(keys, self.value.buckets)
+
+        check_sample(snapshot, self.value, places, bucket_of)
+        return self.value
+
+    def locator(self, write: NewWrite) -> BucketLocator:
+        """Return the file groups of the buckets; a write that ends them adds to none."""
+        found = self.deferred_locator(write.config, write.seed)
+        if write.ends is None:
+            slices = bucket_slices(write.snapshot).items()
+            found = replace(found, held={place: of[0].group.file_id for place, of in slices})
+        if write.config.concurrency is not ConcurrencyMode.NON_BLOCKING:
+            return found
+        ends = None if write.ends is None else write.instant
+        return replace(found, non_blocking=True, ended=ended_buckets(write.snapshot), ends=ends)
+
+    def deferred_locator(self, config: TableConfig, seed: str) -> BucketLocator:
+        """Return new file groups, in whose place the write puts those that there are."""
+        return BucketLocator(self.value.buckets, KeyHash.of(config, self.value), seed)
+
+    def check_groups(self, snapshot: Snapshot, groups: Collection[Group]) -> None:
+        """Raise CorruptError if one of the file groups shares its bucket with another."""
+        for place, slices in bucket_slices(snapshot).items():
+            ids = [slice_.group.file_id for slice_ in slices]
+            if len(ids) > 1 and any((place.partition, id_) in groups for id_ in ids):
+                _check_one(place, slices)
+
+    def prune(
+        self, config: TableConfig, keys: Sequence[str], slices: Sequence[FileSlice]
+    ) -> Sequence[FileSlice]:
+        """Leave out the slices of buckets to which no key hashes.
+
+        A file id that is no bucket's is kept; one beyond the number of buckets shows that another
+        index wrote the table, and all are kept.
+        """
+        if _BUCKETS_BY_PARTITION in config.properties:
+            return slices
+        found = [bucket_of_file_id(slice_.group.file_id) for slice_ in slices]
+        if any(bucket is not None and bucket >= self.value.buckets for bucket in found):
+            return slices
+        # As if plain: then the text alone decides how a key is cut, also for one that an older
+        # release spelled as a bare value.
+        hashed = replace(KeyHash.of(config, self.value), composite=False)
+        wanted = set(hashed.buckets(pa.array(keys, pa.string()), self.value.buckets).tolist())
+        return tuple(
+            slice_
+            for slice_, bucket in zip(slices, found, strict=True)
+            if bucket is None or bucket in wanted
+        )
+
+    def check_clusterable(self, config: TableConfig) -> None:
+        """Reject the table: each bucket is one file group."""
+        raise InvalidError(
+            f"table {config.name!r} has a bucket index: each bucket is one sorted file group, which "
+            "clustering would take apart; compact it instead"
+        )
+
+    def misplaced_groups(self, groups: Iterable[FileGroupId]) -> Iterator[Misplaced]:
+        """Yield file groups that are no bucket's, and buckets that have several."""
+        held: dict[tuple[str, int], list[str]] = defaultdict(list)
+        for group in groups:
+            bucket = bucket_of_file_id(group.file_id)
+            if bucket is None or bucket >= self.value.buckets:
+                yield Misplaced(
+                    join_path(group.partition, group.file_id),
+                    f"file group {group.file_id} in partition {group.partition!r}: the id is none of "
+                    f"a bucket below {self.value.buckets}; keys in it are never updated",
+                    "read the rows and write them again to a table with the right index",
+                )
+            else:
+                held[group.partition, bucket].append(group.file_id)
+        for (partition, bucket), ids in held.items():
+            if len(ids) > 1:
+                yield Misplaced(
+                    partition,
+                    f"partition {partition!r} has {len(ids)} file groups for bucket {bucket}: "
+                    f"{' and '.join(ids)}; a key may come twice, and writes are refused",
+                    "restore a savepoint, or overwrite the partition (insert_overwrite)",
+                )
+
+    def misplaced_keys(
+        self, config: TableConfig, file_id: str, keys: pa.StringArray
+    ) -> tuple[Numbers, Numbers]:
+        """Return the positions and the buckets of keys that are of another bucket."""
+        own = bucket_of_file_id(file_id)
+        if own is None:
+            return NO_NUMBERS, NO_NUMBERS
+        found = KeyHash.of(config, self.value).buckets(keys, self.value.buckets)
+        wrong = np.flatnonzero(found != own)
+        return wrong, found[wrong].astype(np.int64)
 
 
 def slices_by_bucket(snapshot: Snapshot) -> Mapping[BucketId, FileSlice]:
@@ -62,12 +213,12 @@ def slices_by_bucket(snapshot: Snapshot) -> Mapping[BucketId, FileSlice]:
     """
     found: dict[BucketId, FileSlice] = {}
     for place, slices in bucket_slices(snapshot).items():
-        check_one(place, slices)
+        _check_one(place, slices)
         found[place] = slices[0]
     return found
 
 
-def check_one(place: BucketId, slices: Sequence[FileSlice]) -> None:
+def _check_one(place: BucketId, slices: Sequence[FileSlice]) -> None:
     """Raise CorruptError if a bucket has more than one file group."""
     if len(slices) > 1:
         ids = " and ".join(slice_.group.file_id for slice_ in slices)
@@ -99,13 +250,13 @@ def derived_file_id(place: BucketId, seed: str) -> str:
     return new_bucket_file_id(place.bucket, str(uuid5(UUID(seed), place.partition)))
 
 
-def agreed_file_id(place: BucketId, ended: str) -> str:
+def agreed_file_id(place: BucketId, ended: str | None) -> str:
     """Return the id on which all writers of a bucket that has no file group agree by themselves.
 
-    That is Hudi's fixed one; after a replacecommit `ended` a file group of the bucket, one that
+    That is Hudi's fixed one. If the instant `ended` replaced a file group of the bucket, the id
     follows from that instant: readers would hide new rows under the id that it named.
     """
-    if not ended:
+    if ended is None:
         return fixed_bucket_file_id(place.bucket)
     return derived_file_id(place, str(uuid5(UUID(int=0), ended)))
 
@@ -123,126 +274,3 @@ def ended_buckets(snapshot: Snapshot) -> Mapping[BucketId, str]:
                 if bucket is not None:
                     found[BucketId(partition, bucket)] = instant.requested
     return found
-
-
-def check_index(snapshot: Snapshot, index: BucketIndex | SimpleIndex) -> None:
-    """Reject an index that does not fit the files of a table that has none stored.
-
-    Every file id must be a bucket's below the count, and a sample of keys must hash to
-    the bucket that they lie in. A simple index fits any files but those of buckets: their
-    writer would not find a key that lies elsewhere.
-    """
-    if isinstance(index, SimpleIndex):
-        if any(snapshot.storage.list_names(HASHING_FOLDER)):
-            raise InvalidError(
-                f"the table has {HASHING_FOLDER}: it is written with consistent hashing; name "
-                'index="consistent_hashing"'
-            )
-        ids = [slice_.group.file_id for slice_ in snapshot.slices]
-        if ids and all(bucket_of_file_id(file_id) is not None for file_id in ids):
-            raise InvalidError(
-                f"file id {ids[0]!r} is a bucket's: the table is written with a bucket index; "
-                'name index="bucket" and its number of buckets'
-            )
-        return
-    places = slices_by_bucket(snapshot)
-    for place, slice_ in places.items():
-        if place.bucket >= index.buckets:
-            raise InvalidError(
-                f"file id {slice_.group.file_id!r} is bucket {place.bucket}, but the index was "
-                f"named with {index.buckets} buckets"
-            )
-
-    def bucket_of(partition: str, keys: pa.StringArray) -> Buckets:
-        del partition
-        fields = snapshot.config.record_key_fields
-        composite = snapshot.config.composite_key
-        return key_buckets(keys, fields, index.hash_fields, index.buckets, composite=composite)
-
-    check_sample(snapshot, index, places, bucket_of)
-
-
-def check_sample(
-    snapshot: Snapshot,
-    index: BucketIndex | ConsistentHashingIndex,
-    places: Mapping[BucketId, FileSlice],
-    bucket_of: Callable[[str, pa.StringArray], Buckets],
-) -> None:
-    """Reject an index by which some keys of the first base files belong elsewhere.
-
-    `bucket_of` gives the bucket of each key in a partition.
-    """
-    for place, slice_ in sorted(places.items(), key=lambda item: item[1].group)[:_SAMPLE_FILES]:
-        _check_file(snapshot, index, place, slice_, bucket_of)
-
-
-def _check_file(
-    snapshot: Snapshot,
-    index: BucketIndex | ConsistentHashingIndex,
-    place: BucketId,
-    slice_: FileSlice,
-    bucket_of: Callable[[str, pa.StringArray], Buckets],
-) -> None:
-    if slice_.base_file is None:
-        return
-    config = snapshot.config
-    fields = config.record_key_fields
-    batches = read_base_file(
-        snapshot.storage,
-        slice_.base_file.path,
-        snapshot.schema,
-        [RECORD_KEY, *fields],
-        _SAMPLE_ROWS,
-    )
-    first = next(batches, None)
-    if first is None:
-        return
-    keys = first.column(0)
-    spelled = record_keys({f: first.column(f) for f in fields}, fields, config.composite_key)
-    odd = np.flatnonzero(pc.not_equal(keys, spelled).to_numpy(zero_copy_only=False))
-    if odd.size:
-        stored, ours = keys[int(odd[0])].as_py(), spelled[int(odd[0])].as_py()
-        raise UnsupportedError(
-            f"{slice_.base_file.path} holds the key {stored!r}, which we would spell {ours!r}: an "
-            "older or another writer made it, and our rows would not replace its"
-        )
-    wrong = np.flatnonzero(bucket_of(place.partition, keys) != place.bucket)
-    if wrong.size:
-        raise InvalidError(
-            f"key {keys[int(wrong[0])].as_py()!r} lies in bucket {place.bucket} ({slice_.base_file.path}), but "
-            f"{index.buckets} buckets over {','.join(index.hash_fields)} put it elsewhere: the "
-            "index does not fit the table"
-        )
-
-
-def index_properties(index: WriterIndex, keys: Sequence[str] = ()) -> dict[str, str]:
-    """Spell the index as table properties; Hudi's writers take them as their defaults.
-
-    With a bucket index its services also ask for the key fields, under the writer's name.
-    """
-    if isinstance(index, SimpleIndex):
-        return {"hoodie.index.type": "GLOBAL_SIMPLE" if index.is_global else "SIMPLE"}
-    hashing = isinstance(index, ConsistentHashingIndex)
-    number = {AUTO_BUCKETS: "auto"}
-    if not isinstance(index, AutoBuckets):
-        number = {NUM_BUCKETS: str(index.buckets)}
-    return {
-        "hoodie.index.type": "BUCKET",
-        "hoodie.index.bucket.engine": "CONSISTENT_HASHING" if hashing else "SIMPLE",
-        **number,
-        "hoodie.bucket.index.hash.field": ",".join(index.hash_fields),
-        "hoodie.datasource.write.recordkey.field": ",".join(keys or index.hash_fields),
-    }
-
-
-def checked_index(config: TableConfig, buckets: int, fields: tuple[str, ...]) -> BucketIndex:
-    """Make an index from what a caller asked for."""
-    if type(buckets) is not int or not 1 <= buckets <= MAX_BUCKETS:
-        raise InvalidError(f"buckets={buckets!r}: want a number from 1 to {MAX_BUCKETS}")
-    for field in fields:
-        if field not in config.record_key_fields:
-            raise InvalidError(
-                f"hash field {field!r} is not one of the record key fields "
-                f"{', '.join(config.record_key_fields)}"
-            )
-    return BucketIndex(buckets, fields or config.record_key_fields)

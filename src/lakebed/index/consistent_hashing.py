@@ -1,65 +1,181 @@
 """The consistent-hashing bucket index: where on the ring of its partition a record key falls."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakebed.errors import InvalidError
+from lakebed.errors import ConflictError, InvalidError, UnsupportedError
 from lakebed.format.names.consistent_hashing import MAX_VALUE, HashingMetadata, key_hashes
-from lakebed.index.bucket import BucketId, check_sample
-from lakebed.index.rings import Rings, load_rings
-from lakebed.table.config.writer_index import ConsistentHashingIndex, WriterIndex
+from lakebed.index.hashing import BucketId, Buckets, KeyHash, check_sample
+from lakebed.index.rings import (
+    HASHING_FOLDER,
+    LoadedRings,
+    Rings,
+    check_table_type,
+    ensure_ring,
+    first_ring,
+    load_rings,
+)
+from lakebed.index.strategy import IndexStrategy, Locator, NewWrite, Numbers
+from lakebed.storage.storage import Storage
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.config.writer_index import ConsistentHashingIndex
 from lakebed.table.files.file_group import FileGroupId
 from lakebed.table.snapshot import Snapshot
 
 
-def agrees(named: WriterIndex, stored: WriterIndex) -> bool:
-    """Return whether the index that a caller named is the stored one; 0 buckets are as many."""
-    if isinstance(named, ConsistentHashingIndex) and named.buckets == 0:
-        return isinstance(stored, ConsistentHashingIndex)
-    return named == stored
+@dataclass(frozen=True, slots=True)
+class RingLocator(Locator):
+    """The nodes of the ring of each partition, by the hash of the key."""
+
+    table: str
+    hashed: KeyHash
+    # With how many buckets a new partition begins.
+    buckets: int
+    loaded: LoadedRings
+    held: Mapping[BucketId, str]
+
+    @property
+    def existing(self) -> Collection[str]:
+        """Return the file groups that the nodes have."""
+        return self.held.values()
+
+    def slots(
+        self, keys: pa.StringArray, texts: Mapping[str, pa.StringArray], partitions: pa.StringArray
+    ) -> pa.Array:
+        """Return the number of its node for each row."""
+        return pa.array(self.numbers(keys, partitions, texts))
+
+    def numbers(
+        self,
+        keys: pa.StringArray,
+        partitions: pa.StringArray,
+        texts: Mapping[str, pa.StringArray] | None = None,
+    ) -> Numbers:
+        """Return for each key the number of its node on the ring of its partition."""
+        of = self.hashed
+        hashes = key_hashes(keys, of.fields, of.hash_fields, composite=of.composite, texts=texts)
+        return node_numbers(partitions, hashes, self._ring)
+
+    def file_id(self, partition: str, slot: int) -> str:
+        """Return the file group of a node; ConflictError if a clustering may change the node."""
+        file_id = self._ring(partition).nodes[slot].file_id
+        resized = self.loaded.resizing.get(BucketId(partition, slot))
+        if resized is not None:
+            raise ConflictError(
+                f"{self.table}: the bucket of file group {file_id} in partition "
+                f"{partition!r} may be resized by the clustering {resized}, which is pending; "
+                "let Apache Hudi finish it, or roll it back, and retry the write"
+            )
+        return file_id
+
+    def begin_partition(self, storage: Storage, partition: str, check: Callable[[], None]) -> None:
+        """Store the ring of a new partition."""
+        if partition not in self.loaded.rings:
+            check()
+            ensure_ring(storage, self._ring(partition))
+
+    def _ring(self, partition: str) -> HashingMetadata:
+        """Return the ring of a partition: the one that it has, or the one with which it begins."""
+        reason = self.loaded.refused.get(partition)
+        if reason is not None:
+            raise UnsupportedError(
+                f"{self.table}: {reason}; read the rows and write them to a new table"
+            )
+        held = self.loaded.rings.get(partition)
+        return first_ring(partition, self.buckets) if held is None else held
 
 
-def settle_hashing(snapshot: Snapshot, named: ConsistentHashingIndex) -> ConsistentHashingIndex:
-    """Settle the index of a table that has none stored: what its rings say counts.
+@dataclass(frozen=True, slots=True)
+class ConsistentHashingStrategy(IndexStrategy):
+    """Buckets on a ring of hashes, which each partition keeps for itself."""
 
-    With 0 buckets a new partition begins with as many as the others did.
-    """
-    loaded = load_rings(snapshot)
-    if loaded.refused:
-        raise InvalidError(next(iter(loaded.refused.values())))
-    known = loaded.buckets
-    if known is None and named.buckets == 0:
-        counts = sorted({ring.num_buckets for ring in loaded.rings.values()})
-        held = f"its partitions have {', '.join(map(str, counts))}" if counts else "it has none yet"
-        raise InvalidError(
-            f'table {snapshot.config.name!r}: index="consistent_hashing" needs buckets=<number> for '
-            f"new partitions; {held}"
+    value: ConsistentHashingIndex
+
+    def check_table(self, config: TableConfig) -> None:
+        """Reject a copy-on-write table."""
+        check_table_type(config)
+
+    def settle(self, snapshot: Snapshot) -> ConsistentHashingIndex:
+        """Return the index with the number of buckets that the rings have, if one was not named."""
+        named = self.value
+        loaded = load_rings(snapshot)
+        if loaded.refused:
+            raise InvalidError(next(iter(loaded.refused.values())))
+        known = loaded.buckets
+        if known is None and named.buckets is None:
+            counts = sorted({ring.num_buckets for ring in loaded.rings.values()})
+            held = (
+                f"its partitions have {', '.join(map(str, counts))}"
+                if counts
+                else "it has none yet"
+            )
+            raise InvalidError(
+                f'table {snapshot.config.name!r}: index="consistent_hashing" needs buckets=<number> for '
+                f"new partitions; {held}"
+            )
+        if known is not None and named.buckets not in (None, known):
+            raise InvalidError(
+                f"table {snapshot.config.name!r}: its partitions have {known} buckets, found "
+                f"buckets={named.buckets}; name none to begin new ones like them"
+            )
+        locator = self._locator(snapshot, loaded)
+
+        def number_of(partition: str, keys: pa.StringArray) -> Buckets:
+            return locator.numbers(keys, pa.repeat(pa.scalar(partition), len(keys)))
+
+        slices = {slice_.group: slice_ for slice_ in snapshot.slices}
+        places = {
+            place: slices[FileGroupId(place.partition, file_id)]
+            for place, file_id in locator.held.items()
+        }
+        check_sample(snapshot, named, places, number_of)
+        return replace(named, buckets=named.buckets if known is None else known)
+
+    def locator(self, write: NewWrite) -> Locator:
+        """Return the rings that are there; those that a clustering completed are marked as such."""
+        if write.ends is not None:
+            raise _hides_rows(write.ends, write.config)
+        loaded = load_rings(write.snapshot)
+        loaded.mark_committed(write.snapshot.storage)
+        return self._locator(write.snapshot, loaded)
+
+    def deferred_locator(self, config: TableConfig, seed: str) -> Locator:
+        """Reject the write: rings may change before it begins."""
+        del seed
+        raise UnsupportedError(
+            f"table {config.name!r} is written with {self.value}: format lakebed cannot place rows "
+            "there; call lakebed.open_table(spark, path) and its upsert or insert"
         )
-    if known is not None and named.buckets not in (0, known):
-        raise InvalidError(
-            f"table {snapshot.config.name!r}: its partitions have {known} buckets, found "
-            f"buckets={named.buckets}; name none to begin new ones like them"
-        )
-    config = snapshot.config
 
-    def number_of(partition: str, keys: pa.StringArray) -> npt.NDArray[np.int64]:
-        hashes = key_hashes(
-            keys, config.record_key_fields, named.hash_fields, composite=config.composite_key
+    def check_clusterable(self, config: TableConfig) -> None:
+        """Reject the table: its buckets can be resized only."""
+        raise UnsupportedError(
+            f"table {config.name!r} is written with consistent hashing: this release does not resize "
+            "its buckets; compact it, or let Apache Hudi cluster it"
         )
-        where = pa.repeat(pa.scalar(partition), len(keys))
-        return node_numbers(where, hashes, loaded.rings.__getitem__)
 
-    slices = {slice_.group: slice_ for slice_ in snapshot.slices}
-    places = {
-        place: slices[FileGroupId(place.partition, file_id)]
-        for place, file_id in ring_file_ids(snapshot, loaded.rings).items()
-    }
-    check_sample(snapshot, named, places, number_of)
-    return replace(named, buckets=named.buckets if known is None else known)
+    def _locator(self, snapshot: Snapshot, loaded: LoadedRings) -> RingLocator:
+        hashed = KeyHash.of(snapshot.config, self.value)
+        held = ring_file_ids(snapshot, loaded.rings)
+        return RingLocator(snapshot.storage.url, hashed, self.value.buckets or 0, loaded, held)
+
+
+def check_groups_may_end(storage: Storage, config: TableConfig, operation: str) -> None:
+    """Reject an operation that ends file groups, if the table is written with consistent hashing."""
+    if any(storage.list_names(HASHING_FOLDER)):
+        raise _hides_rows(operation, config)
+
+
+def _hides_rows(operation: str, config: TableConfig) -> UnsupportedError:
+    """Name what must not end file groups whose ids, fixed by the hash, later rows have again."""
+    return UnsupportedError(
+        f"table {config.name!r} is written with consistent hashing, whose file groups keep their "
+        f"ids: after {operation} new rows would be hidden; delete and upsert instead"
+    )
 
 
 def ring_file_ids(snapshot: Snapshot, rings: Rings) -> dict[BucketId, str]:
@@ -80,7 +196,7 @@ def node_numbers(
     partitions: pa.StringArray,
     hashes: npt.NDArray[np.int32],
     ring_of: Callable[[str], HashingMetadata],
-) -> npt.NDArray[np.int64]:
+) -> Numbers:
     """Return for each row the number of its node on the ring of its partition."""
     coded = partitions.dictionary_encode()
     codes = coded.indices.to_numpy().astype(np.int64)

@@ -1,30 +1,25 @@
 """The writer's index as a caller names it."""
 
 from lakebed.errors import InvalidError, UnsupportedError
-from lakebed.index.bucket import checked_index
-from lakebed.index.rings import check_table_type
+from lakebed.format.names.bucket import MAX_BUCKETS
+from lakebed.index.kinds import strategy_of
 from lakebed.table.config.table_config import TableConfig
-from lakebed.table.config.writer_index import ConsistentHashingIndex, SimpleIndex, WriterIndex
-
-_SIMPLE = {"simple": SimpleIndex(), "global_simple": SimpleIndex(is_global=True)}
+from lakebed.table.config.writer_index import INDEXES, WriterIndex
 
 
-def named_index(config: TableConfig, index: str | None, buckets: int | None) -> WriterIndex:
-    """Return the index of that name, or refuse it."""
-    word = "bucket" if index is None else str(index).lower()
-    if word == "consistent_hashing":
-        check_table_type(config)
-        counted = checked_index(config, 1 if buckets is None else buckets, ())
-        return ConsistentHashingIndex(buckets or 0, counted.hash_fields)
-    if word in _SIMPLE:
-        if buckets is not None:
-            raise InvalidError(f"index={index!r} has no buckets, found buckets={buckets!r}")
-        return _SIMPLE[word]
-    if word != "bucket":
+def named_index(config: TableConfig, word: str | None, buckets: int | None) -> WriterIndex:
+    """Return the index of that name, or raise an error."""
+    name = "bucket" if word is None else str(word).lower()
+    if name not in INDEXES:
         raise UnsupportedError(
-            f'index={index!r}: this release writes with index="bucket", "consistent_hashing", "simple" '
-            'or "global_simple"'
+            f"index={word!r}: this release writes with index={', '.join(map(repr, INDEXES))}"
         )
-    if buckets is None:
+    index = INDEXES[name](buckets, config.record_key_fields)
+    strategy_of(index).check_table(config)
+    if buckets is not None and not index.hashes_keys:
+        raise InvalidError(f"index={word!r} has no buckets, found buckets={buckets!r}")
+    if buckets is not None and (type(buckets) is not int or not 1 <= buckets <= MAX_BUCKETS):
+        raise InvalidError(f"buckets={buckets!r}: want a number from 1 to {MAX_BUCKETS}")
+    if not index.is_settled:
         raise InvalidError('index="bucket" needs buckets=<number>')
-    return checked_index(config, buckets, ())
+    return index

@@ -16,7 +16,7 @@ from functools import lru_cache
 from lakebed.errors import ConflictError, CorruptError, ExistsError, UnsupportedError
 from lakebed.format.names.consistent_hashing import FIRST_INSTANT, HashingMetadata
 from lakebed.format.names.instant_name import Action
-from lakebed.index.bucket import HASHING_FOLDER, BucketId
+from lakebed.index.hashing import BucketId
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.storage.storage import Storage
 from lakebed.table.config.table_config import TableConfig, TableType
@@ -24,6 +24,8 @@ from lakebed.table.files.file_group import join_path
 from lakebed.table.files.planned import planned_groups
 from lakebed.table.snapshot import Snapshot
 
+HASHING_FOLDER = ".hoodie/.bucket_index/consistent_hashing_metadata"
+"""Where a table that is written with consistent hashing keeps its buckets."""
 _RING, _COMMITTED = ".hashing_meta", ".commit"
 # Reading small files is waiting for storage.
 _READERS = 16

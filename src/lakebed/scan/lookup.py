@@ -11,7 +11,7 @@ from lakebed.expr.constraints import Constraints
 from lakebed.format.names.record_key import join_key_texts, key_texts
 from lakebed.index.spelling import keys_are_ours, odd_folder
 from lakebed.model.executor import LocalExecutor, TaskId
-from lakebed.scan.prune import folders_follow_columns, has_known_keys, prune_buckets
+from lakebed.scan.prune import folders_follow_columns, has_known_keys, prune_by_index
 from lakebed.scan.scan import Scan
 from lakebed.table.config.partitions import partition_column
 from lakebed.table.files.file_group import FileSlice
@@ -73,7 +73,7 @@ def plan_probes(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> list[Pr
         slices: Iterable[FileSlice] = scan.slices
         if partition is not None:
             slices = [slice_ for slice_ in slices if slice_.group.partition == partition]
-        slices = prune_buckets(
+        slices = prune_by_index(
             scan.view.config, scan.view.schema, Constraints({}), key_filter, slices
         )
         narrow = replace(scan, slices=(), key_filter=key_filter)

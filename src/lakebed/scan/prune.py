@@ -21,14 +21,13 @@ from lakebed.expr.constraints import (
     constraints_of,
 )
 from lakebed.expr.predicate import Predicate
-from lakebed.format.names.bucket import bucket_of_file_id, key_buckets
 from lakebed.format.names.java_text import column_text
 from lakebed.format.names.meta_columns import META_FIELDS, RECORD_KEY
 from lakebed.format.names.partition_path import parse_partition_path
 from lakebed.format.names.record_key import EMPTY_PART
+from lakebed.index.kinds import strategy_of
 from lakebed.table.config.partitions import time_level
 from lakebed.table.config.table_config import TableConfig
-from lakebed.table.config.writer_index import BucketIndex
 from lakebed.table.files.file_group import FileSlice
 from lakebed.table.read.key_filter import KeyFilter
 
@@ -36,7 +35,6 @@ MAX_KEYS = 10_000
 _GENERATORS = ("hoodie.table.keygenerator.type", "hoodie.table.keygenerator.class")
 _SLASHED_DATES = "hoodie.datasource.write.slash.separated.date.partitioning"
 _MOVES_ROWS = ".index.update.partition.path"
-_BUCKETS_BY_PARTITION = "hoodie.bucket.index.partition.expressions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ def prune_slices(
         return Pruned((), KeyFilter(keys=()), constraints)
     keys = key_filter(config, schema, constraints)
     kept = prune_partitions(config, schema, constraints, slices)
-    return Pruned(prune_buckets(config, schema, constraints, keys, kept), keys, constraints)
+    return Pruned(prune_by_index(config, schema, constraints, keys, kept), keys, constraints)
 
 
 def prune_partitions(
@@ -120,35 +118,26 @@ def key_filter(
     return KeyFilter.of(prefixes=[f"{_join(fields, row)}," for row in product(*parts)])
 
 
-def prune_buckets(
+def prune_by_index(
     config: TableConfig,
     schema: pa.Schema,
     constraints: Constraints,
     keys: KeyFilter | None,
     slices: Iterable[FileSlice],
 ) -> tuple[FileSlice, ...]:
-    """Leave out the slices of buckets to which no wanted key hashes.
+    """Leave out the slices that hold no wanted key, as far as the table's index tells.
 
-    `keys` is what `key_filter` gave. A file id that is no bucket's is kept; one beyond the
-    index's number of buckets shows that another index wrote the table, and all are kept.
+    `keys` is what `key_filter` gave.
     """
     kept = tuple(slices)
     index = config.index
-    if not isinstance(index, BucketIndex) or _BUCKETS_BY_PARTITION in config.properties:
+    if index is None or not _is_generator_known(config):
         return kept
-    if not _is_generator_known(config):
-        return kept
-    wanted = _wanted_buckets(config, index, schema, constraints, keys)
-    if wanted is None:
-        return kept
-    found = [bucket_of_file_id(slice_.group.file_id) for slice_ in kept]
-    if any(bucket is not None and bucket >= index.buckets for bucket in found):
-        return kept
-    return tuple(
-        slice_
-        for slice_, bucket in zip(kept, found, strict=True)
-        if bucket is None or bucket in wanted
-    )
+    if keys is not None and keys.keys is not None:
+        texts: Sequence[str] | None = [key.decode() for key in keys.keys]
+    else:
+        texts = _stand_in_keys(config, index.hash_fields, schema, constraints)
+    return kept if texts is None else tuple(strategy_of(index).prune(config, texts, kept))
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,41 +270,15 @@ def _spellings(config: TableConfig, row: Sequence[str]) -> list[str]:
     return [_join(fields, row), *(row if len(fields) == 1 else ())]
 
 
-def _wanted_buckets(
-    config: TableConfig,
-    index: BucketIndex,
-    schema: pa.Schema,
-    constraints: Constraints,
-    keys: KeyFilter | None,
-) -> frozenset[int] | None:
-    texts: list[str] | None
-    if keys is not None and keys.keys is not None:
-        texts = [key.decode() for key in keys.keys]
-    else:
-        texts = _stand_in_keys(config, index, schema, constraints)
-    if texts is None:
-        return None
-    # As if plain: then the text alone decides how a key is cut, also for one that an older
-    # release spelled as a bare value.
-    found = key_buckets(
-        pa.array(texts, pa.string()),
-        config.record_key_fields,
-        index.hash_fields,
-        index.buckets,
-        composite=False,
-    )
-    return frozenset(found.tolist())
-
-
 def _stand_in_keys(
-    config: TableConfig, index: BucketIndex, schema: pa.Schema, constraints: Constraints
+    config: TableConfig, hashed: Sequence[str], schema: pa.Schema, constraints: Constraints
 ) -> list[str] | None:
     """Return keys that hash as all wanted ones do, though not all of their fields are known.
 
     Hudi cuts the hashed values out of the key's text again, so a field that is not known must
     not be able to hold a `,`: `n` = "x,id:7" would add an id to the key.
     """
-    fields, hashed = config.record_key_fields, index.hash_fields
+    fields = config.record_key_fields
     if not config.composite_key or not hashed or not set(hashed) <= set(fields):
         return None
     if any("," in field or ":" in field for field in fields):

@@ -16,7 +16,9 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from lakebed.errors import CorruptError, LakebedError
 from lakebed.format.names.meta_columns import PARTITION_PATH, RECORD_KEY
-from lakebed.index.simple import HOLDERS, indexed_slices, key_runs
+from lakebed.index.holders import HOLDERS
+from lakebed.index.kinds import strategy_of
+from lakebed.index.strategy import KeySource
 from lakebed.spark.errors import translated
 from lakebed.spark.executor import (
     RESULT_DDL,
@@ -54,7 +56,7 @@ def stage_joined(
     spark: SparkSession, frame: DataFrame, spec: WriteSpec, snapshot: Snapshot
 ) -> list[Staged]:
     """Stage the rows of `frame`, each for the file groups that hold its key."""
-    slices = indexed_slices(snapshot)
+    slices = strategy_of(spec.index).indexed_slices(snapshot)
     if not spec.looks_up or not (slices or spec.looks_everywhere):
         return stage_frame(spark, frame, spec)
     check_reachable(spec.storage)
@@ -105,12 +107,12 @@ def _known_keys(spark: SparkSession, spec: WriteSpec, slices: Sequence[FileSlice
     storage = spec.storage
     native = []
     others = []
-    for slice_ in slices:
-        in_logs = slice_.tombstones or slice_.key_logs
-        if slice_.base_file is not None and not in_logs and is_native(storage, slice_):
-            native.append(slice_.base_file)
+    for source in strategy_of(spec.index).key_sources(slices):
+        base = source.base_file
+        if base is not None and is_native(storage, base):
+            native.append(base)
         else:
-            others.append(slice_)
+            others.append(source)
     frames = []
     if native:
         schema = arrow_to_spark(_KEY_SCHEMA.remove(2))
@@ -118,7 +120,7 @@ def _known_keys(spark: SparkSession, spec: WriteSpec, slices: Sequence[FileSlice
         read = native_frame(spark, storage, native, schema)
         frames.append(read.select(RECORD_KEY, PARTITION_PATH, file_id.alias(LOCATED_FILE)))
     if others:
-        frames.append(_keys_through_python(spark, spec, others))
+        frames.append(_keys_through_python(spark, spec, slices, others))
     if not frames:
         frames.append(spark.createDataFrame([], arrow_to_spark(_KEY_SCHEMA)))
     return reduce(DataFrame.unionAll, frames).select(
@@ -129,19 +131,20 @@ def _known_keys(spark: SparkSession, spec: WriteSpec, slices: Sequence[FileSlice
 
 
 def _keys_through_python(
-    spark: SparkSession, spec: WriteSpec, slices: Sequence[FileSlice]
+    spark: SparkSession, spec: WriteSpec, slices: Sequence[FileSlice], sources: Sequence[KeySource]
 ) -> DataFrame:
+    groups = [slice_.group for slice_ in slices]
+    partitions = pa.array([group.partition for group in groups], pa.string())
+    file_ids = pa.array([group.file_id for group in groups], pa.string())
+
     def read(numbers: Iterator[int]) -> Iterator[pa.RecordBatch]:
         for number in numbers:
-            group = slices[number].group
-            (run,) = key_runs(spec.view, [slices[number]])
-            for batch in run.batches:
-                place = (group.partition, group.file_id)
-                texts = [pa.repeat(pa.scalar(text), batch.num_rows) for text in place]
-                columns = [batch.column(RECORD_KEY), *texts]
+            for batch in sources[number].open(spec.view).batches:
+                at = batch.column(HOLDERS).cast(pa.int64())
+                columns = [batch.column(RECORD_KEY), partitions.take(at), file_ids.take(at)]
                 yield pa.RecordBatch.from_arrays(columns, schema=_KEY_SCHEMA)
 
-    costs = [slice_.cost_bytes for slice_ in slices]
+    costs = [source.cost_bytes for source in sources]
     return spread(spark, costs, read, arrow_to_spark(_KEY_SCHEMA))
 
 

@@ -86,7 +86,7 @@ def plan_frame(spark: SparkSession, scan: Scan) -> FramePlan:
         for s in scan.slices
         if not s.needs_merge
         and not hidden
-        and is_native(scan.view.storage, s)
+        and is_native(scan.view.storage, s.base_file)
         and s.base_file is not None
         and shows_alike(scan.view.storage, s.base_file, fields)
     )
@@ -171,15 +171,13 @@ def _filtered(frame: DataFrame, where: str) -> DataFrame:
     return kept
 
 
-def is_native(storage: Storage, slice_: FileSlice) -> bool:
-    """Return whether Spark itself can open the base file.
+def is_native(storage: Storage, file: BaseFile | None) -> bool:
+    """Return whether Spark itself can open a base file.
 
     Hadoop's patterns fail on a colon in a folder's name (HADOOP-14217), so a path that needs
     escaping must not have one.
     """
-    if slice_.base_file is None:
-        return False
-    path = storage.local_path(slice_.base_file.path)
+    path = None if file is None else storage.local_path(file.path)
     return path is not None and not (":" in path and _GLOB.search(path))
 
 

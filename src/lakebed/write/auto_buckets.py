@@ -16,14 +16,18 @@ from typing import Final
 import pyarrow as pa
 
 from lakebed.commit.transaction import Transaction
-from lakebed.format.names.bucket import key_buckets
+from lakebed.errors import ConflictError
 from lakebed.format.names.meta_columns import RECORD_KEY
-from lakebed.index.bucket import BucketId, index_properties
+from lakebed.index.hashing import KeyHash
+from lakebed.index.kinds import strategy_of
+from lakebed.index.staged_buckets import least_buckets
+from lakebed.index.strategy import Locator, NewWrite
 from lakebed.table.config.properties_file import load_config, update_properties
 from lakebed.table.config.table_config import TableConfig
-from lakebed.table.config.writer_index import DEFAULT_BUCKETS, AutoBuckets, BucketIndex
+from lakebed.table.config.writer_index import DEFAULT_BUCKETS, BucketIndex, WriterIndex
+from lakebed.write.spec.operation import Operation
 from lakebed.write.spec.write_spec import WriteSpec
-from lakebed.write.staging import Segment, least_buckets
+from lakebed.write.staging import Segment
 
 SMALL_BYTES: Final = 64 << 20
 """Below this size of the first load, a table gets the smallest number of buckets."""
@@ -52,19 +56,30 @@ def choose_buckets(config: TableConfig, segments: Iterable[Segment]) -> int:
     return buckets
 
 
-def settle_buckets(transaction: Transaction, buckets: int) -> tuple[BucketIndex, bool]:
-    """Store the number of buckets, under the lock; return whether this write chose it.
+def make_locator(
+    transaction: Transaction, operation: Operation, index: WriterIndex, seed: str
+) -> Locator:
+    """Return where the rows of a write that has begun go."""
+    ends = operation.name if operation.replaces else None
+    instant = transaction.instant.requested
+    write = NewWrite(transaction.snapshot, transaction.config, instant, seed, ends)
+    return strategy_of(index).locator(write)
+
+
+def settle_buckets(transaction: Transaction, buckets: int) -> tuple[WriterIndex, bool]:
+    """Store the number of buckets, under the lock; return the index, and whether it is ours.
 
     Of two concurrent first writes, the one that gets here first decides, and the other follows.
     """
     with transaction.locked():
         config = load_config(transaction.storage)
-        if isinstance(config.index, BucketIndex):
+        index = config.index
+        assert index is not None, config
+        if index.is_settled:
             transaction.config = config
-            return config.index, False
-        assert isinstance(config.index, AutoBuckets), config.index
-        index = BucketIndex(buckets, config.index.hash_fields)
-        properties = index_properties(index, config.record_key_fields)
+            return index, False
+        index = BucketIndex(buckets, index.hash_fields)
+        properties = index.properties(config.record_key_fields)
         transaction.config = update_properties(transaction.storage, properties)
         return index, True
 
@@ -73,40 +88,37 @@ def settled_spec(
     transaction: Transaction, spec: WriteSpec, segments: Iterable[Segment]
 ) -> tuple[WriteSpec, int | None]:
     """Return the write with the final number of buckets, and that number if this write chose it."""
-    index, ours = settle_buckets(transaction, choose_buckets(spec.config, segments))
-    settled = replace(spec, view=replace(spec.view, config=transaction.config), index=index)
-    return settled, index.buckets if ours else None
+    buckets = choose_buckets(spec.config, segments)
+    index, ours = settle_buckets(transaction, buckets)
+    if not spec.index.agrees(index):
+        raise ConflictError(
+            f"{spec.storage.url}: another write settled the index as {index!r} while the rows were "
+            "staged; run the write again"
+        )
+    locator = make_locator(transaction, spec.operation, index, spec.seed)
+    view = replace(spec.view, config=transaction.config)
+    return replace(spec, view=view, index=index, locator=locator), buckets if ours else None
 
 
 def place_segments(segments: Iterable[Segment], spec: WriteSpec) -> list[Segment]:
     """Assign staged runs to the file groups of the final buckets; a run of several goes to each."""
-    assert isinstance(spec.index, BucketIndex), spec.index
-    settled = spec.index.buckets
     placed: list[Segment] = []
     for segment in segments:
-        if not segment.of_buckets:
+        if segment.staged is None:
             placed.append(segment)
             continue
-        staged = segment.of_buckets
-        if settled <= staged and staged % settled == 0:
-            file_id = spec.file_id(BucketId(segment.partition, segment.bucket % settled))
-            placed.append(replace(segment, file_id=file_id, bucket=0, of_buckets=0))
-            continue
-        # A number that another writer chose need not be compatible with that of the staged runs.
-        divides = settled % staged == 0
-        several = range(segment.bucket, settled, staged) if divides else range(settled)
-        share = len(several)
+        groups = spec.locator.file_ids(segment.partition, segment.staged)
+        share = len(groups)
         placed += [
             replace(
                 segment,
-                file_id=spec.file_id(BucketId(segment.partition, bucket)),
-                bucket=bucket,
-                of_buckets=settled,
+                file_id=file_id,
+                staged=own,
                 num_rows=-(-segment.num_rows // share),
                 num_deletes=-(-segment.num_deletes // share),
                 size_bytes=-(-segment.size_bytes // share),
             )
-            for bucket in several
+            for file_id, own in groups
         ]
     return placed
 
@@ -115,20 +127,14 @@ def of_bucket(
     batches: Iterable[pa.RecordBatch], segment: Segment, spec: WriteSpec
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a staged run that belong to the bucket of `segment`."""
-    if not segment.of_buckets:
+    staged = segment.staged
+    if staged is None:
         yield from batches
         return
-    config = spec.config
-    assert isinstance(spec.index, BucketIndex), spec.index
+    hashed = KeyHash.of(spec.config, spec.index)
     for batch in batches:
-        found = key_buckets(
-            batch.column(RECORD_KEY),
-            config.record_key_fields,
-            spec.index.hash_fields,
-            segment.of_buckets,
-            composite=config.composite_key,
-        )
-        kept = batch.filter(pa.array(found == segment.bucket))
+        found = hashed.buckets(batch.column(RECORD_KEY), staged.of)
+        kept = batch.filter(pa.array(found == staged.number))
         if kept.num_rows:
             yield kept
 

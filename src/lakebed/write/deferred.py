@@ -16,15 +16,14 @@ import pyarrow as pa
 
 from lakebed.commit.fence import Fence
 from lakebed.commit.rollback import TEMP_FOLDER
-from lakebed.errors import ConflictError, SchemaError, UnsupportedError
-from lakebed.format.names.bucket import bucket_of_file_id
-from lakebed.index.bucket import BucketId
+from lakebed.errors import ConflictError, SchemaError
 from lakebed.index.guest import default_index
+from lakebed.index.kinds import strategy_of
 from lakebed.model.executor import TaskId
 from lakebed.storage.storage import Storage
 from lakebed.table.config.partitions import partition_column
 from lakebed.table.config.table_config import TableConfig
-from lakebed.table.config.writer_index import AutoBuckets, BucketIndex, SimpleIndex, WriterIndex
+from lakebed.table.config.writer_index import WriterIndex
 from lakebed.table.snapshot import Snapshot
 from lakebed.write.pipeline import Source, WriteTarget
 from lakebed.write.spec.columns import Intake, settle_columns
@@ -80,10 +79,7 @@ class DeferredWrite:
 
     def _check_same(self, spec: WriteSpec) -> None:
         """Raise an error if the table has changed since the rows were staged."""
-        index: object = self.spec.index
-        if isinstance(index, AutoBuckets) and isinstance(spec.index, BucketIndex):
-            index = BucketIndex(spec.index.buckets, index.hash_fields)  # determined meanwhile
-        if _facts(spec, spec.index) != _facts(self.spec, index):
+        if _facts(spec) != _facts(self.spec) or not self.spec.index.agrees(spec.index):
             raise ConflictError(
                 f"{spec.storage.url}: the table's columns, keys or index changed while the rows were "
                 "staged; run the write again"
@@ -100,14 +96,11 @@ def defer_write(
 ) -> DeferredWrite:
     """Return what tasks need to stage rows of `incoming`; nothing is written."""
     index = snapshot.config.index
-    if index is None or (isinstance(index, AutoBuckets) and (named or snapshot.slices)):
+    if index is None or (not index.is_settled and (named or snapshot.slices)):
         index = named or default_index(snapshot)
-    if not isinstance(index, (BucketIndex, AutoBuckets, SimpleIndex)):
-        raise UnsupportedError(
-            f"table {snapshot.config.name!r} is written with {index}: format lakebed cannot place rows "
-            "there; call lakebed.open_table(spark, path) and its upsert or insert"
-        )
     config = snapshot.config
+    seed = target.clock.new_uuid()
+    locator = strategy_of(index).deferred_locator(config, seed)
     columns = settle_columns(config, operation, snapshot.schema, incoming, intake)
     name = f"{_FOLDER}/{target.clock.now_ms()}-{target.clock.new_uuid()}"
     view = snapshot.view(target.merger)
@@ -115,12 +108,12 @@ def defer_write(
     spec = WriteSpec(
         view=replace(view, schema=columns.table, schema_text=columns.table_text),
         index=index,
+        locator=locator,
         operation=operation,
         schema=columns.staged,
         instant=name,
         fence=Fence(target.storage, name, ""),
-        file_ids={},
-        seed=target.clock.new_uuid(),
+        seed=seed,
         markers=columns.markers,
     )
     return DeferredWrite(spec, incoming, named, intake=intake)
@@ -151,14 +144,13 @@ def find_abandoned(storage: Storage, now_ms: int) -> list[str]:
     return found
 
 
-def _facts(spec: WriteSpec, index: object) -> tuple[object, ...]:
-    """Return everything that determines the staged runs."""
+def _facts(spec: WriteSpec) -> tuple[object, ...]:
+    """Return everything but the index that determines the staged runs."""
     config = spec.config
     return (
         spec.schema,
         spec.view.avro_schema,
         spec.markers,
-        index,
         spec.rule,
         spec.operation,
         config.record_key_fields,
@@ -170,9 +162,7 @@ def _facts(spec: WriteSpec, index: object) -> tuple[object, ...]:
 
 
 def _settled(segment: Segment, spec: WriteSpec) -> Segment:
-    """Return a staged run with the file group that the write has for its bucket."""
-    if not isinstance(spec.index, BucketIndex) or segment.of_buckets:
+    """Return a staged run for the file group that the write has in place of the one it was for."""
+    if segment.file_id is None:
         return segment
-    bucket = bucket_of_file_id(segment.file_id)
-    assert bucket is not None, segment.file_id
-    return segment.moved_to(spec.file_id(BucketId(segment.partition, bucket)))
+    return replace(segment, file_id=spec.locator.adopted(segment.partition, segment.file_id))

@@ -12,13 +12,11 @@ import pyarrow.compute as pc
 from lakebed.format.names.data_names import TOMBSTONES, BaseFileName
 from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, OUR_PREFIX, RECORD_KEY
 from lakebed.format.timeline.commit_metadata import NO_PREVIOUS_COMMIT, WriteStat
-from lakebed.index.rings import ensure_ring
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.rule import Fill
 from lakebed.merge.run import DELETED, FLAGS, OPEN, Run
 from lakebed.model.executor import TaskId
 from lakebed.table.config.table_config import TableType
-from lakebed.table.config.writer_index import ConsistentHashingIndex
 from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice, join_path
 from lakebed.table.read.base_file import BaseFileFooter, read_footer
 from lakebed.table.read.run_reader import Needs, open_run
@@ -45,8 +43,7 @@ def write_file_group(write: FileGroupWrite, task: TaskId) -> WriteStatus:
     """Merge the staged runs of a file group, and its old base file, as planned."""
     spec = write.spec
     ensure_partition(spec, write.partition)
-    if isinstance(spec.index, ConsistentHashingIndex):
-        _ensure_ring(spec, write.partition)
+    spec.locator.begin_partition(spec.storage, write.partition, spec.fence.check)
     runs = [
         Run(
             segment.path,
@@ -62,13 +59,6 @@ def write_file_group(write: FileGroupWrite, task: TaskId) -> WriteStatus:
             return write_partial_log(PartialWrite(spec, write.below, write.new_rows), task, merged)
         return write_log(spec, write.partition, write.file_id, task, 1, merged, write.below)
     return _write_base_file(write, task, runs)
-
-
-def _ensure_ring(spec: WriteSpec, partition: str) -> None:
-    """Record the buckets of a new partition before others see rows in it."""
-    if partition not in spec.hashing.rings:
-        spec.fence.check()
-        ensure_ring(spec.storage, spec.ring(partition))
 
 
 def _merged(

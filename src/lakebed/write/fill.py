@@ -13,7 +13,7 @@ from itertools import count
 import pyarrow as pa
 
 from lakebed.format.names.meta_columns import RECORD_KEY
-from lakebed.index.simple import new_file_id
+from lakebed.index.holders import new_file_id
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.run import Run
 from lakebed.model.executor import Executor, TaskId
@@ -83,7 +83,7 @@ def fill_groups(
     settled: list[Segment] = []
     new: dict[str, list[Segment]] = defaultdict(list)
     for segment in segments:
-        if segment.file_id:
+        if segment.file_id is not None:
             settled.append(segment)
         else:
             new[segment.partition].append(segment)
@@ -97,8 +97,8 @@ def fill_groups(
             tasks.append(rows)
     for cut in executor.run(cut_new_rows, tasks, "cut new rows"):
         added += cut
-    filled = {(segment.partition, segment.file_id) for segment in added} & set(slices)
-    return settled + added, frozenset(filled)
+    took = {(segment.partition, segment.file_id) for segment in added}
+    return settled + added, frozenset(group for group in slices if group in took)
 
 
 def _new_rows(

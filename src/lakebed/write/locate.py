@@ -1,6 +1,6 @@
-"""Between staging and writing: the simple index tells which file group holds each staged key.
+"""Between staging and writing: an index that looks keys up tells which file group holds each.
 
-In process this is a merge. The keys of the base files, as runs of key and place, are the older
+In process this is a merge. The keys that the index knows, as runs of key and place, are the older
 side; the staged runs are the newer one and partial, so that a row keeps the place which an older
 one has told. Everything streams. Where Spark has joined rows and places already, `stage_located`
 takes them from there.
@@ -17,13 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.format.names.meta_columns import RECORD_KEY
-from lakebed.index.simple import (
-    HOLDERS,
-    HOLDERS_RULE,
-    HOLDERS_SCHEMA,
-    explode_holders,
-    key_runs,
-)
+from lakebed.index.holders import HOLDERS, HOLDERS_RULE, HOLDERS_SCHEMA, explode_holders
+from lakebed.index.kinds import strategy_of
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import DELETED, FLAGS, Run
@@ -60,9 +55,9 @@ class Lookup:
 def locate_segments(
     segments: Iterable[Segment], slices: Iterable[FileSlice], spec: WriteSpec, executor: Executor
 ) -> list[Segment]:
-    """Return the staged rows by the file groups that hold their keys; "" is the id for new keys.
+    """Return the staged rows by the file groups that hold their keys; new keys have none yet.
 
-    `slices` are those that the index looks at (`indexed_slices`).
+    `slices` are those that the index looks at.
     Rows of a global index come out in their own partitions, or where `write/moves.py` says.
     """
     staged: dict[str, list[Segment]] = defaultdict(list)
@@ -150,13 +145,13 @@ def _locate(lookup: Lookup, task: TaskId) -> list[Segment]:
         keep_deletes=True,
     )
     keys = merge_in_passes(
-        key_runs(spec.view, lookup.slices),
+        [source.open(spec.view) for source in strategy_of(spec.index).key_sources(lookup.slices)],
         HOLDERS_RULE,
         HOLDERS_SCHEMA,
         partial(spill, "keys"),
     )
     runs = [
-        Run("the keys of the base files", keys),
+        Run("the keys of the index", keys),
         Run("the input", map(mark, folded), partial=True),
     ]
     fields = [*_marked_schema(spec), pa.field(HOLDERS, pa.string())]
@@ -194,12 +189,11 @@ def _route(
         flags = rows.column(FLAGS).to_numpy()
         kept = (numbers >= 0) | (flags[at] & DELETED == 0)
         at, numbers = at[kept], numbers[kept]
-    # The last one is for the place -1.
-    ids = pa.array([*(slice_.group.file_id for slice_ in slices), ""], pa.string())
+    ids = pa.array([slice_.group.file_id for slice_ in slices], pa.string())
     return RoutedRows(
         rows.take(pa.array(at)),
         pa.repeat(pa.scalar(partition), at.size),
-        ids.take(pa.array(numbers % len(ids))),
+        ids.take(pa.array(numbers, mask=numbers < 0)),
     )
 
 

@@ -4,12 +4,12 @@ A row whose partition has changed is deleted where it was and inserted where it 
 `hoodie.simple.index.update.partition.path`, on by default). Where the row that is there has a say,
 by its ordering value or because a partial update builds on it, it is read first. So it is
 where a base file still holds a key that a log has deleted: only one of several places is alive. Such
-rows are staged for `settle_moves` under the id `>` + file id, or `>` for those with several places.
+rows wait for `settle_moves`, those of one file group together, and together those of several.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
@@ -19,14 +19,9 @@ import pyarrow.compute as pc
 
 from lakebed.errors import UnsupportedError
 from lakebed.format.names.meta_columns import RECORD_KEY
-from lakebed.index.simple import (
-    HOLDERS,
-    HOLDERS_RULE,
-    HOLDERS_SCHEMA,
-    Numbers,
-    explode_holders,
-    moves_rows,
-)
+from lakebed.index.holders import HOLDERS, HOLDERS_RULE, HOLDERS_SCHEMA, explode_holders
+from lakebed.index.kinds import strategy_of
+from lakebed.index.strategy import Numbers
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS, Run
@@ -43,7 +38,6 @@ from lakebed.write.staging import LogPolicy, Segment, read_segment, spill_run, s
 
 Mask = npt.NDArray[np.bool_]
 
-_MOVES = ">"
 # The places where a key is alive now.
 _ALIVE = "_lakebed_alive"
 _KEY = pa.field(RECORD_KEY, pa.string())
@@ -52,15 +46,21 @@ _PLACES = pa.field(HOLDERS, pa.string())
 
 @dataclass(frozen=True, slots=True)
 class _Routes:
-    """Rows by number, and the partition and file id that each goes to."""
+    """Rows by number, and the partition and file id that each goes to, or waits for.
+
+    `flag` is what the rows are flagged with, if not as they came.
+    """
 
     at: Numbers
     partitions: pa.Array
     ids: pa.Array
+    wait: bool = False
+    flag: int | None = None
 
     def where(self, mask: Mask) -> "_Routes":
         chosen = pa.array(mask)
-        return _Routes(self.at[mask], self.partitions.filter(chosen), self.ids.filter(chosen))
+        partitions, ids = self.partitions.filter(chosen), self.ids.filter(chosen)
+        return replace(self, at=self.at[mask], partitions=partitions, ids=ids)
 
 
 class _Places:
@@ -90,18 +90,18 @@ class _Places:
         firsts[chosen[np.unique(self.at[chosen], return_index=True)[1]]] = True
         return firsts
 
-    def there(self, mask: Mask) -> _Routes:
+    def there(self, mask: Mask, flag: int | None = None) -> _Routes:
         """Send rows to the file groups of these places."""
-        return _Routes(self.at, self.partitions, self.ids).where(mask)
+        return _Routes(self.at, self.partitions, self.ids, flag=flag).where(mask)
 
     def home(self, mask: Mask) -> _Routes:
         """Send rows to their own partitions, as new ones."""
-        return _Routes(self.at, self.homes, pa.repeat(pa.scalar(""), self.at.size)).where(mask)
+        return _Routes(self.at, self.homes, pa.nulls(self.at.size, pa.string())).where(mask)
 
 
 def _by_number(texts: list[str], numbers: Numbers) -> pa.StringArray:
-    """Take a text for each number; the place -1, which is none, has the last."""
-    return pa.array([*texts, ""], pa.string()).take(pa.array(numbers % (len(texts) + 1)))
+    """Take a text for each number; the place -1, which is none, has null."""
+    return pa.array(texts, pa.string()).take(pa.array(numbers, mask=numbers < 0))
 
 
 def route_globally(
@@ -114,28 +114,25 @@ def route_globally(
     gone_rows = rows.column(FLAGS).to_numpy() & DELETED != 0
     places = _Places(rows.column(HOLDERS), _homes(rows, gone_rows, spec), slices)
     found, gone = places.found, gone_rows[places.at]
-    if not moves_rows(spec.config):
-        return _placed(rows, [(places.there(found), None), (places.home(~found & ~gone), None)])
+    if not strategy_of(spec.index).moves_rows(spec.config):
+        return _placed(rows, [places.there(found), places.home(~found & ~gone)])
     moves = found & ~gone & ~places.at_home
     stays = found & ~moves
     later = _needs_rows(spec, places) & ~gone & found
     _refuse_merger(spec, rows, places.at[moves])
     homeless = moves & ~places.rows_with(stays)
     several = places.counts[places.at] > 1
-    waiting = _Routes(
-        places.at, places.partitions, pc.binary_join_element_wise(_MOVES, places.ids, "")
-    )
-    joint = _Routes(
-        places.at, *(pa.repeat(pa.scalar(text), places.at.size) for text in ("", _MOVES))
-    )
+    waiting = _Routes(places.at, places.partitions, places.ids, wait=True)
+    nowhere = pa.repeat(pa.scalar(""), places.at.size), pa.nulls(places.at.size, pa.string())
+    joint = _Routes(places.at, *nowhere, wait=True)
     return _placed(
         rows,
         [
-            (places.there(stays & ~later), None),
-            (places.home((~found & ~gone) | (places.firsts(homeless) & ~later)), None),
-            (places.there(moves & ~later), COMMIT_TIME_DELETE),
-            (waiting.where(later & ~several), None),
-            (joint.where(places.firsts(later & several)), None),
+            places.there(stays & ~later),
+            places.home((~found & ~gone) | (places.firsts(homeless) & ~later)),
+            places.there(moves & ~later, COMMIT_TIME_DELETE),
+            waiting.where(later & ~several),
+            joint.where(places.firsts(later & several)),
         ],
     )
 
@@ -171,20 +168,21 @@ def _refuse_merger(spec: WriteSpec, rows: pa.RecordBatch, moving: Numbers) -> No
         )
 
 
-def _placed(rows: pa.RecordBatch, parts: Sequence[tuple[_Routes, int | None]]) -> RoutedRows:
-    """Return the rows of all routes, with the flags that they have or those that are given."""
+def _placed(rows: pa.RecordBatch, parts: Sequence[_Routes]) -> RoutedRows:
+    """Return the rows of all routes."""
     held = rows.column(FLAGS).to_numpy()
     flags = [
-        held[routes.at] if flag is None else np.full(routes.at.size, flag, dtype=np.uint8)
-        for routes, flag in parts
+        held[part.at] if part.flag is None else np.full(part.at.size, part.flag, dtype=np.uint8)
+        for part in parts
     ]
-    taken = rows.take(pa.array(np.concatenate([routes.at for routes, _ in parts])))
+    taken = rows.take(pa.array(np.concatenate([part.at for part in parts])))
     position = taken.schema.get_field_index(FLAGS)
     field = taken.schema.field(position)
     return RoutedRows(
         taken.set_column(position, field, pa.array(np.concatenate(flags))),
-        pa.concat_arrays([routes.partitions for routes, _ in parts]),
-        pa.concat_arrays([routes.ids for routes, _ in parts]),
+        pa.concat_arrays([part.partitions for part in parts]),
+        pa.concat_arrays([part.ids for part in parts]),
+        pa.array(np.concatenate([np.full(part.at.size, part.wait) for part in parts])),
     )
 
 
@@ -213,9 +211,9 @@ def settle_moves(
     A row that is there and has the greater ordering value stays: the one that came is late.
     """
     settled: list[Segment] = []
-    waiting: dict[tuple[str, str], list[Segment]] = defaultdict(list)
+    waiting: dict[tuple[str, str | None], list[Segment]] = defaultdict(list)
     for segment in segments:
-        if segment.file_id.startswith(_MOVES):
+        if segment.wait:
             waiting[segment.partition, segment.file_id].append(segment)
         else:
             settled.append(segment)
@@ -255,9 +253,9 @@ def _route_settled(won: pa.RecordBatch, move: Move) -> RoutedRows:
     return _placed(
         rows,
         [
-            (alive.there(alive.at_home), None),
-            (alive.home(alive.firsts(new)), None),
-            (alive.there(alive.found & ~alive.at_home), COMMIT_TIME_DELETE),
+            alive.there(alive.at_home),
+            alive.home(alive.firsts(new)),
+            alive.there(alive.found & ~alive.at_home, COMMIT_TIME_DELETE),
         ],
     )
 

@@ -9,13 +9,8 @@ import pyarrow as pa
 from lakebed.commit.conflict import Reads
 from lakebed.commit.transaction import Transaction, begin
 from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
-from lakebed.index.bucket import (
-    HASHING_FOLDER,
-    bucket_slices,
-    check_one,
-    index_properties,
-)
-from lakebed.index.simple import indexed_slices
+from lakebed.index.consistent_hashing import check_groups_may_end
+from lakebed.index.kinds import strategy_of
 from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
 from lakebed.model.executor import Executor
@@ -25,12 +20,7 @@ from lakebed.storage.storage import Storage
 from lakebed.table.config.properties_file import update_properties
 from lakebed.table.config.property_values import option_number
 from lakebed.table.config.table_config import TableConfig
-from lakebed.table.config.writer_index import (
-    AutoBuckets,
-    BucketIndex,
-    SimpleIndex,
-    WriterIndex,
-)
+from lakebed.table.config.writer_index import WriterIndex
 from lakebed.table.files.commit_cache import CommitCache
 from lakebed.table.files.damage import check_whole
 from lakebed.table.files.file_group import FileGroupId, FileSlice
@@ -39,7 +29,7 @@ from lakebed.write.auto_buckets import (
     place_segments,
     settled_spec,
 )
-from lakebed.write.beginning import hides_rows, is_settled, make_spec, settle_index
+from lakebed.write.beginning import make_spec, settle_index
 from lakebed.write.file_groups import write_file_group
 from lakebed.write.fill import fill_groups
 from lakebed.write.locate import locate_segments
@@ -111,12 +101,12 @@ def execute_write(
             else:
                 written.append(staged)
         chosen: int | None = None
-        if isinstance(spec.index, AutoBuckets):
-            # If nothing was written yet, there is nothing to delete.
+        if not spec.index.is_settled:
+            # Where nothing was written yet, there is nothing to delete.
             segments = [] if operation.kind is Kind.DELETE else segments
             if segments:
                 spec, chosen = settled_spec(transaction, spec, segments)
-        if any(segment.of_buckets for segment in segments):
+        if any(segment.staged for segment in segments):
             segments = place_segments(segments, spec)
         slices = {} if operation.replaces else _slices(transaction.snapshot)
         touched = {segment.partition for segment in segments}
@@ -124,15 +114,16 @@ def execute_write(
         if not operation.replaces:
             _check_whole(transaction.snapshot, spec, segments, written)
         filled: frozenset[tuple[str, str]] = frozenset()
-        if isinstance(index, SimpleIndex):
+        if not index.hashes_keys:
             segments = _looked_up(target, source, transaction.snapshot, segments, spec)
             segments, filled = fill_groups(segments, slices, spec, target.executor)
         writes = plan_writes(segments, slices, spec, filled)
         written += target.executor.run(write_file_group, writes, "write files")
         replaced = _replaced(operation, transaction.snapshot, touched)
-        if not is_settled(transaction.config) and named_index is not None:
-            # Only now: a write that fails must not determine the index for later ones.
-            properties = index_properties(index, transaction.config.record_key_fields)
+        stored = transaction.config.index
+        if named_index is not None and (stored is None or not stored.is_settled):
+            # Only now: a write that fails must not settle the index for those after it.
+            properties = index.properties(transaction.config.record_key_fields)
             with transaction.locked():
                 transaction.config = update_properties(transaction.storage, properties)
         metadata = _metadata(operation, spec.view.avro_schema, written, replaced)
@@ -156,8 +147,7 @@ def execute_delete_partitions(
     If it picks none, nothing is committed.
     """
     with begin(target.storage, target.clock, target.commits, replaces=True) as transaction:
-        if any(target.storage.list_names(HASHING_FOLDER)):
-            raise hides_rows(operation, transaction.config)
+        check_groups_may_end(target.storage, transaction.config, operation.name)
         snapshot = transaction.snapshot
         there = sorted({slice_.group.partition for slice_ in snapshot.slices})
         gone = set(choose(there))
@@ -268,7 +258,7 @@ def _looked_up(
     """Return the staged rows by the file groups that hold their keys."""
     if not spec.looks_up:
         return segments
-    slices = indexed_slices(snapshot)
+    slices = strategy_of(spec.index).indexed_slices(snapshot)
     if not source.looks_up:
         segments = locate_segments(segments, slices, spec, target.executor)
     if spec.looks_everywhere:
@@ -284,24 +274,19 @@ def _check_whole(
     Rows on top of lost ones would be lost with them when the damage is repaired. With two file
     groups for one bucket, it is unknown which of them holds a key.
     """
-    damaged = [slice_ for slice_ in snapshot.slices if slice_.damage]
-    doubled = {}
-    if isinstance(spec.index, BucketIndex):
-        doubled = {place: of for place, of in bucket_slices(snapshot).items() if len(of) > 1}
-    if not damaged and not doubled:
-        return
-    groups = {(segment.partition, segment.file_id) for segment in segments}
+    groups = {(segment.partition, segment.file_id) for segment in segments if segment.file_id}
     groups |= {(status.partition, status.file_id) for status in written}
-    touched = {partition for partition, _ in groups}
+    touched = {segment.partition for segment in segments} | {status.partition for status in written}
     check_whole(
         slice_
-        for slice_ in damaged
-        if (slice_.group.partition, slice_.group.file_id) in groups
-        or (spec.looks_up and (spec.looks_everywhere or slice_.group.partition in touched))
+        for slice_ in snapshot.slices
+        if slice_.damage
+        and (
+            (slice_.group.partition, slice_.group.file_id) in groups
+            or (spec.looks_up and (spec.looks_everywhere or slice_.group.partition in touched))
+        )
     )
-    for place, slices in doubled.items():
-        if any((place.partition, slice_.group.file_id) in groups for slice_ in slices):
-            check_one(place, slices)
+    strategy_of(spec.index).check_groups(snapshot, groups)
 
 
 def _slices(snapshot: Snapshot) -> Mapping[tuple[str, str], FileSlice]:

@@ -65,6 +65,7 @@ def plan_writes(
     """
     staged: dict[tuple[str, str], list[Segment]] = defaultdict(list)
     for segment in segments:
+        assert segment.file_id is not None, segment
         staged[segment.partition, segment.file_id].append(segment)
     on_read = spec.config.table_type is TableType.MERGE_ON_READ
     writes = []

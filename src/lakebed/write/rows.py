@@ -8,15 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import KeyValueError
-from lakebed.format.names.bucket import key_buckets
-from lakebed.format.names.consistent_hashing import key_hashes
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.format.names.record_key import join_key_texts, key_texts
-from lakebed.index.consistent_hashing import node_numbers
 from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS
 from lakebed.table.config.partitions import partition_column
 from lakebed.table.config.schema import find_field
-from lakebed.table.config.writer_index import AutoBuckets, BucketIndex, ConsistentHashingIndex
 from lakebed.table.read.conform import conform
 from lakebed.write.own_keys import key_column
 from lakebed.write.spec.operation import Kind
@@ -24,21 +20,20 @@ from lakebed.write.spec.write_spec import WriteSpec
 
 # Columns of an input with known locations: the join of a simple index.
 LOCATED_FILE = "_lakebed_file_id"
-# A multiple of every number of buckets by which rows are staged before it is determined.
-UNSETTLED_BUCKETS = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class RoutedRows:
     """Rows with their record key (and flags) in front, and the location of each.
 
-    `slots` are bucket numbers, or file ids where an index has looked them up; an empty file id is a
-    key that the table does not hold.
+    `slots` are what the locator gave, or file ids where an index has looked them up; null is a key
+    that the table does not hold. Rows that `wait` are for `settle_moves`.
     """
 
     rows: pa.RecordBatch
     partitions: pa.StringArray
     slots: pa.Array
+    wait: pa.BooleanArray | None = None
 
 
 def run_schema(spec: WriteSpec) -> pa.Schema:
@@ -64,30 +59,11 @@ def route_rows(batch: pa.RecordBatch, spec: WriteSpec) -> RoutedRows:
     # With a global lookup, the rows of a key are versions of one row, in any partition.
     everywhere = pa.repeat(pa.scalar(""), rows.num_rows) if spec.looks_everywhere else None
     partitions = partition_column(rows, config) if everywhere is None else everywhere
-    slots = _slots(keys, texts, partitions, spec) if located is None else located.fill_null("")
+    slots = spec.locator.slots(keys, texts, partitions) if located is None else located
     columns = [keys, *([] if flags is None else [flags]), *rows.columns]
     return RoutedRows(
         pa.RecordBatch.from_arrays(columns, schema=run_schema(spec)), partitions, slots
     )
-
-
-def _slots(
-    keys: pa.StringArray,
-    texts: Mapping[str, pa.StringArray],
-    partitions: pa.StringArray,
-    spec: WriteSpec,
-) -> pa.Array:
-    """Return the bucket of each row in its partition; "" if it must be looked up."""
-    index, fields, composite = spec.index, list(texts), spec.config.composite_key
-    if isinstance(index, BucketIndex | AutoBuckets):
-        count = index.buckets if isinstance(index, BucketIndex) else UNSETTLED_BUCKETS
-        return pa.array(
-            key_buckets(keys, fields, index.hash_fields, count, composite=composite, texts=texts)
-        )
-    if isinstance(index, ConsistentHashingIndex):
-        hashes = key_hashes(keys, fields, index.hash_fields, composite=composite, texts=texts)
-        return pa.array(node_numbers(partitions, hashes, spec.ring))
-    return pa.repeat(pa.scalar(""), len(keys))
 
 
 def _pop(batch: pa.RecordBatch, name: str) -> pa.Array | None:

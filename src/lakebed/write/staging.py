@@ -18,25 +18,21 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakebed.commit.rollback import temp_path
-from lakebed.index.bucket import BucketId
+from lakebed.index.strategy import StagedBucket
 from lakebed.merge.order import sort_positions
 from lakebed.merge.run import FLAGS, Run
 from lakebed.model.executor import TaskId
 from lakebed.model.packing import ROW_BYTES, file_cost
 from lakebed.storage.storage import Storage, WriteStream
-from lakebed.table.config.table_config import TableConfig
-from lakebed.table.config.writer_index import DEFAULT_BUCKETS, AutoBuckets
 from lakebed.write.log_runs import write_log
 from lakebed.write.own_keys import with_keys
-from lakebed.write.rows import UNSETTLED_BUCKETS, RoutedRows, route_rows, run_schema
+from lakebed.write.rows import RoutedRows, route_rows, run_schema
 from lakebed.write.spec.status import WriteStatus
 from lakebed.write.spec.write_spec import WriteSpec
 
 # One batch of every run is in memory during the merge, so batches are small in bytes.
 RUN_BATCH_BYTES = 1 << 20
 MIN_BATCH_ROWS = 256
-# The smallest size of a run while the number of buckets is not determined yet.
-STAGED_RUN_BYTES = 4 << 20
 # How many logs of a file group one task can number, and how many tasks; a version has 9 digits.
 _FLUSHES = 1_000
 _MAX_ORDERED_TASK = 999_998
@@ -46,32 +42,28 @@ _MAX_ORDERED_TASK = 999_998
 class Segment:
     """The rows of one file group in one temporary run: a range of its batches.
 
-    `arrival` orders the runs of a write: the task's number, then its flushes. An empty `file_id`
-    holds keys that have not been looked up yet.
+    `arrival` orders the runs of a write: the task's number, then its flushes. Without a `file_id`
+    the rows are still to be assigned to file groups. Rows that `wait` are for `settle_moves`: of
+    keys that only this file group holds, or without one, of keys that several do.
     """
 
     path: str
     arrival: tuple[int, int]
     partition: str
-    file_id: str
+    file_id: str | None
     first_batch: int
     num_batches: int
     num_rows: int
     num_deletes: int = 0
     size_bytes: int = 0
-    # While the number of buckets is not determined: the bucket of the rows, and out of how many.
-    # With a file id: only the rows of this bucket.
-    bucket: int = 0
-    of_buckets: int = 0
+    # The bucket that the rows are in; with a file id, of the rows those of this bucket only.
+    staged: StagedBucket | None = None
+    wait: bool = False
 
     @property
     def cost_bytes(self) -> int:
         """Estimate the work of reading and writing its rows."""
         return file_cost(self.num_rows * ROW_BYTES, 1)
-
-    def moved_to(self, file_id: str) -> "Segment":
-        """Return the same rows for another file group."""
-        return replace(self, file_id=file_id)
 
 
 Staged = Segment | WriteStatus
@@ -131,22 +123,6 @@ def stage_routed(
             policy = replace(policy, alone=policy.alone and flushes == 0)
             yield from _flush(held, spec, task, flushes, policy, label)
     pa.default_memory_pool().release_unused()
-
-
-def least_buckets(config: TableConfig) -> int:
-    """Return the number of buckets per partition of a small table."""
-    return 1 if config.partition_fields else DEFAULT_BUCKETS
-
-
-def staged_buckets(config: TableConfig, size_bytes: int, partitions: int, *, alone: bool) -> int:
-    """Choose the number of buckets of a flush while the final number is not determined.
-
-    Many runs slow down the merge, and a run of several buckets is read once for each of them.
-    """
-    buckets = least_buckets(config)
-    while not alone and size_bytes >= 2 * buckets * partitions * STAGED_RUN_BYTES:
-        buckets *= 2
-    return min(buckets, UNSETTLED_BUCKETS)
 
 
 def read_segment(storage: Storage, segment: Segment) -> Iterator[pa.RecordBatch]:
@@ -209,28 +185,31 @@ def _flush(
     rows = pa.concat_batches([placed.rows for placed in held])
     partitions = pa.concat_arrays([placed.partitions for placed in held]).dictionary_encode()
     slots = pa.concat_arrays([placed.slots for placed in held])
+    wait = None if held[0].wait is None else pa.concat_arrays([placed.wait for placed in held])
     held.clear()
-    buckets = 0
-    if isinstance(spec.index, AutoBuckets):
-        folders = len(partitions.dictionary)
-        buckets = staged_buckets(spec.config, rows.nbytes, folders, alone=policy.alone)
+    folders = len(partitions.dictionary)
+    buckets = spec.locator.staged_buckets(rows.nbytes, folders, alone=policy.alone)
+    if buckets is not None:
         slots = pa.array(slots.to_numpy() % buckets)
-    groups = list(_file_groups(partitions, slots, spec))
-    existing = set(spec.file_ids.values())
+    groups = list(_file_groups(partitions, slots, wait, spec))
+    existing = set(spec.locator.existing)
     direct = policy.direct and rows.num_rows >= policy.min_rows * len(groups)
     # The changes of a log are relative to what was there before it: a second log would be missed.
     direct = direct and not spec.logs_changes
     done: list[Staged] = []
     temporary = _TemporaryRun(spec, task, flush, label)
     try:
-        for partition, file_id, bucket, subset in groups:
-            ordered = rows.take(pa.array(sort_positions(rows, spec.staged_rule, subset)))
-            if direct and file_id in existing:
+        for group in groups:
+            ordered = rows.take(pa.array(sort_positions(rows, spec.staged_rule, group.rows)))
+            if direct and group.file_id is not None and group.file_id in existing:
                 version = _log_version(task, flush)
-                done.append(write_log(spec, partition, file_id, task, version, [ordered]))
+                done.append(
+                    write_log(spec, group.partition, group.file_id, task, version, [ordered])
+                )
             else:
-                segment = temporary.append(partition, file_id, ordered)
-                done.append(replace(segment, bucket=bucket, of_buckets=buckets))
+                segment = temporary.append(group.partition, group.file_id, ordered)
+                staged = None if buckets is None else StagedBucket(group.slot, buckets)
+                done.append(replace(segment, staged=staged, wait=group.wait))
     except BaseException:
         temporary.abort()
         raise
@@ -258,7 +237,7 @@ class _TemporaryRun:
         self._sink: WriteStream | None = None
         self._writer: pa.ipc.RecordBatchFileWriter | None = None
 
-    def append(self, partition: str, file_id: str, rows: pa.RecordBatch) -> Segment:
+    def append(self, partition: str, file_id: str | None, rows: pa.RecordBatch) -> Segment:
         if self._writer is None:
             storage = self._spec.storage
             self._sink = storage.open_write(self._path, durable=False)
@@ -300,15 +279,29 @@ def _ipc_options(storage: Storage, path: str) -> pa.ipc.IpcWriteOptions:
     return pa.ipc.IpcWriteOptions(compression=None if local else "lz4")
 
 
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Rows, by number in order of arrival, that go to one file group, or wait together."""
+
+    partition: str
+    slot: int
+    file_id: str | None
+    wait: bool
+    rows: npt.NDArray[np.int64]
+
+
 def _file_groups(
-    partitions: pa.DictionaryArray, slots: pa.Array, spec: WriteSpec
-) -> Iterator[tuple[str, str, int, npt.NDArray[np.int64]]]:
-    """Yield each file group (or bucket, before it has one) with its rows in order of arrival."""
+    partitions: pa.DictionaryArray, slots: pa.Array, wait: pa.BooleanArray | None, spec: WriteSpec
+) -> Iterator[_Group]:
+    """Yield each file group (or slot, where none is settled) with its rows."""
     looked_up = pa.types.is_string(slots.type)
-    names = slots.dictionary_encode() if looked_up else None
+    names = slots.dictionary_encode(null_encoding="encode") if looked_up else None
     numbers = (slots if names is None else names.indices).to_numpy().astype(np.int64)
     codes = partitions.indices.to_numpy().astype(np.int64)
+    waits = None if wait is None else wait.to_numpy(zero_copy_only=False)
     places = codes * (int(numbers.max()) + 1) + numbers
+    if waits is not None:
+        places = 2 * places + waits
     # numpy sorts 16-bit integers by radix, in a fraction of the time.
     compact = places.astype(np.uint16) if places.max() < 1 << 16 else places
     order = np.argsort(compact, kind="stable")
@@ -317,12 +310,12 @@ def _file_groups(
     for end in ends:
         row = int(order[start])
         partition = partitions.dictionary[int(codes[row])].as_py()
-        bucket, file_id = 0, ""
-        if isinstance(spec.index, AutoBuckets):
-            bucket = int(numbers[row])
-        elif names is None:
-            file_id = spec.file_id(BucketId(partition, int(numbers[row])))
-        else:
-            file_id = names.dictionary[int(numbers[row])].as_py()
-        yield partition, file_id, bucket, order[start:end]
+        slot = int(numbers[row])
+        file_id = (
+            spec.locator.file_id(partition, slot)
+            if names is None
+            else names.dictionary[slot].as_py()
+        )
+        waiting = waits is not None and bool(waits[row])
+        yield _Group(partition, slot, file_id, waiting, order[start:end])
         start = int(end)

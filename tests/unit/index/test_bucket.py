@@ -4,17 +4,13 @@ import pyarrow as pa
 import pytest
 
 import lakebed
-from lakebed.errors import CorruptError, InvalidError
+from lakebed.errors import CorruptError, InvalidError, OptionError
 from lakebed.format.files.properties import parse_properties
 from lakebed.format.names.bucket import bucket_of_file_id
-from lakebed.index.bucket import (
-    BucketId,
-    check_index,
-    checked_index,
-    derived_file_id,
-    index_properties,
-    slices_by_bucket,
-)
+from lakebed.index.bucket import derived_file_id, slices_by_bucket
+from lakebed.index.hashing import BucketId
+from lakebed.index.kinds import strategy_of
+from lakebed.index.named import named_index
 from lakebed.model.clock import ManualClock
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.writer_index import BucketIndex
@@ -40,12 +36,12 @@ def snapshot(table):
 def test_the_index_that_hudi_used_fits_and_no_other_count_does(name, index, tmp_path):
     table = lakebed.open_table(None, str(unpack(name, tmp_path)))
     found = snapshot(table)
-    check_index(found, index)
+    assert strategy_of(index).settle(found) == index
     for place in slices_by_bucket(found):
         assert 0 <= place.bucket < index.buckets
     for wrong in {1, index.buckets - 1, index.buckets + 1, 64} - {index.buckets, 0}:
         with pytest.raises(InvalidError):
-            check_index(found, BucketIndex(wrong, index.hash_fields))
+            strategy_of(BucketIndex(wrong, index.hash_fields)).settle(found)
 
 
 def test_a_new_group_in_a_table_of_hudi_is_in_the_bucket_that_hudi_would_choose(tmp_path):
@@ -62,7 +58,7 @@ def test_a_new_group_in_a_table_of_hudi_is_in_the_bucket_that_hudi_would_choose(
     assert len(after) == len(before) + 20
     for row in again.files().to_pylist():
         assert bucket_of_file_id(row["file_id"]) in range(8)
-    check_index(snapshot(again), BucketIndex(8, ("id",)))
+    strategy_of(again.config.index).settle(snapshot(again))
 
 
 def test_a_file_id_that_is_no_buckets_is_named():
@@ -101,22 +97,23 @@ def test_a_new_file_id_begins_with_the_bucket_and_comes_again_only_in_the_same_w
 
 def test_an_index_survives_its_properties():
     index = BucketIndex(16, ("id",))
-    assert TableConfig.parse({**settle(), **index_properties(index)}, "here").index == index
+    assert TableConfig.parse({**settle(), **index.properties(())}, "here").index == index
 
 
 @pytest.mark.parametrize("buckets", [0, -1, 10**9, "4", 4.0, True, None])
 def test_a_number_of_buckets_that_is_none_is_refused(buckets):
     config = TableConfig.parse(settle(), "here")
     with pytest.raises(InvalidError, match="buckets="):
-        checked_index(config, buckets, ())
+        named_index(config, "bucket", buckets)
 
 
 def test_hash_fields_are_key_fields():
     config = TableConfig.parse(settle(key=("id", "v")), "here")
-    assert checked_index(config, 4, ()) == BucketIndex(4, ("id", "v"))
-    assert checked_index(config, 4, ("v",)) == BucketIndex(4, ("v",))
-    with pytest.raises(InvalidError, match=r"hash field 'ts' is not one of .* id, v"):
-        checked_index(config, 4, ("ts",))
+    assert named_index(config, None, 4) == BucketIndex(4, ("id", "v"))
+    by_one = {"hoodie.bucket.index.hash.field": "v"}
+    assert make(key=("id", "v"), properties=by_one).config.index == BucketIndex(2, ("v",))
+    with pytest.raises(OptionError, match=r"'ts' is not one of .* id, v"):
+        make(key=("id", "v"), properties={"hoodie.bucket.index.hash.field": "ts"})
 
 
 def test_keys_hashed_by_one_of_two_fields_lie_together():

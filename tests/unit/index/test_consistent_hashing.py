@@ -11,8 +11,9 @@ from lakebed.format.names.consistent_hashing import HashingMetadata, HashingNode
 from lakebed.format.names.instant_name import Action
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.format.timeline.plans import PlanKind, encode_plan
-from lakebed.index.bucket import BucketId
-from lakebed.index.consistent_hashing import node_numbers, settle_hashing
+from lakebed.index.consistent_hashing import node_numbers
+from lakebed.index.hashing import BucketId
+from lakebed.index.kinds import strategy_of
 from lakebed.index.named import named_index
 from lakebed.index.rings import ensure_ring, first_ring, load_rings
 from lakebed.table.config.writer_index import ConsistentHashingIndex
@@ -245,19 +246,19 @@ def test_an_empty_key_is_refused_as_with_every_index():
 def test_the_number_of_buckets_is_that_of_the_rings():
     table = table_of()
     found = snapshot(table)
-    any_number = dataclasses.replace(INDEX, buckets=0)
-    assert settle_hashing(found, any_number) == INDEX
+    any_number = dataclasses.replace(INDEX, buckets=None)
+    assert strategy_of(any_number).settle(found) == INDEX
     with pytest.raises(InvalidError, match="have 16 buckets, found buckets=4"):
-        settle_hashing(found, dataclasses.replace(INDEX, buckets=4))
+        strategy_of(dataclasses.replace(INDEX, buckets=4)).settle(found)
     empty = make(table_type="MERGE_ON_READ", index="consistent_hashing")
     with pytest.raises(InvalidError, match=r"needs buckets=<number>.*none yet"):
-        settle_hashing(snapshot(empty), any_number)
+        strategy_of(any_number).settle(snapshot(empty))
     table._storage.put(
         f"{FOLDER}/q/00000000000000.hashing_meta", HashingMetadata.first("q", 4).encode()
     )
     with pytest.raises(InvalidError, match="its partitions have 4, 16"):
-        settle_hashing(snapshot(table), any_number)
-    assert settle_hashing(snapshot(table), INDEX) == INDEX
+        strategy_of(any_number).settle(snapshot(table))
+    assert strategy_of(INDEX).settle(snapshot(table)) == INDEX
 
 
 def test_rings_that_do_not_fit_the_keys_are_refused():
@@ -271,12 +272,12 @@ def test_rings_that_do_not_fit_the_keys_are_refused():
     path = f"{FOLDER}/p/00000000000000.hashing_meta"
     table._storage.put(path, dataclasses.replace(ring, nodes=nodes).encode())
     with pytest.raises(InvalidError, match="key 'a' lies in bucket"):
-        settle_hashing(snapshot(table), INDEX)
+        strategy_of(INDEX).settle(snapshot(table))
 
 
 def test_a_named_index_may_leave_the_number_of_buckets_to_the_rings():
     table = table_of()
-    assert named_index(table.config, "consistent_hashing", None).buckets == 0
+    assert named_index(table.config, "consistent_hashing", None).buckets is None
     assert named_index(table.config, "CONSISTENT_HASHING", 16) == INDEX
     with pytest.raises(InvalidError, match="want a number from 1"):
         named_index(table.config, "consistent_hashing", 0)

@@ -11,11 +11,13 @@ import lakebed
 from lakebed.api.saving import begin_saving
 from lakebed.api.table import Table
 from lakebed.errors import ConflictError, InvalidError, UnavailableError
+from lakebed.index import staged_buckets
+from lakebed.index.staged_buckets import StagedLocator
 from lakebed.model.executor import TaskId
 from lakebed.storage.objects import memory_storage
 from lakebed.table.config.properties_file import load_config
 from lakebed.table.config.writer_index import AutoBuckets, BucketIndex
-from lakebed.write import auto_buckets, staging
+from lakebed.write import auto_buckets
 from lakebed.write.auto_buckets import choose_buckets
 from lakebed.write.staging import Segment
 from support.faulty import FaultyStorage
@@ -44,7 +46,7 @@ def settled(table: Table) -> int:
 
 
 def segment(size_bytes: int, partition: str = "", num_rows: int = 1000) -> Segment:
-    return Segment("x", (0, 0), partition, "", 0, 1, num_rows, 0, size_bytes)
+    return Segment("x", (0, 0), partition, None, 0, 1, num_rows, 0, size_bytes)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ KEYS = [("id",), ("id", "dt")]
 def test_runs_that_were_staged_by_another_number_reach_their_buckets(
     monkeypatch: pytest.MonkeyPatch, staged: int, wanted: int, key: tuple[str, ...]
 ):
-    monkeypatch.setattr(staging, "staged_buckets", lambda *_, **__: staged)
+    monkeypatch.setattr(StagedLocator, "staged_buckets", lambda *_, **__: staged)
     monkeypatch.setattr(auto_buckets, "choose_buckets", lambda *_: wanted)
     table = auto(partition_by=("dt",), key=key)
     table.insert(rows(400, 2))
@@ -127,7 +129,7 @@ def test_runs_that_were_staged_by_another_number_reach_their_buckets(
 def test_a_load_of_many_flushes_is_split_finely(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(auto_buckets, "SMALL_BYTES", 1000)
     monkeypatch.setattr(auto_buckets, "BUCKET_BYTES", 20_000)
-    monkeypatch.setattr(staging, "STAGED_RUN_BYTES", 500)
+    monkeypatch.setattr(staged_buckets, "STAGED_RUN_BYTES", 500)
     table = auto(partition_by=())
     batches = rows(5000).to_batches(max_chunksize=100)
     with memory_of(8_000):

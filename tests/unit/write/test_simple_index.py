@@ -6,7 +6,7 @@ import pytest
 
 from lakebed.api.table import Table
 from lakebed.errors import CorruptError, InvalidError, UnsupportedError
-from lakebed.index.simple import explode_holders, new_file_id
+from lakebed.index.holders import explode_holders, new_file_id
 from lakebed.merge.passes import MAX_FAN_IN
 from support.services_machine import ARCHIVES, BY_HAND
 from support.tables import SCHEMA, batch, check_no_leftovers, make, reopen, rows_of, user_rows

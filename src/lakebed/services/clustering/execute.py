@@ -15,10 +15,10 @@ from lakebed.errors import (
     DAMAGE_ERRORS,
     CorruptError,
     InvalidError,
-    UnsupportedError,
 )
 from lakebed.format.names.instant_name import Action
 from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from lakebed.index.kinds import strategy_of
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.model.instant import Instant
 from lakebed.services.clustering.merge import ClusteringTask, cluster_input_group
@@ -38,7 +38,6 @@ from lakebed.storage.storage import Storage
 from lakebed.table.config.properties_file import load_config
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.tombstones import compaction_cutoff
-from lakebed.table.config.writer_index import BucketIndex, ConsistentHashingIndex
 from lakebed.table.files.damage import describe_slice
 from lakebed.table.read.base_file import read_footer
 from lakebed.table.snapshot import Snapshot, load_snapshot
@@ -101,21 +100,12 @@ def cluster(
 
 
 def _check_table(config: TableConfig) -> None:
-    if isinstance(config.index, ConsistentHashingIndex):
-        raise UnsupportedError(
-            f"table {config.name!r} is written with consistent hashing: this release does not resize "
-            "its buckets; compact it, or let Apache Hudi cluster it"
-        )
-    if isinstance(config.index, BucketIndex):
-        raise InvalidError(
-            f"table {config.name!r} has a bucket index: each bucket is one sorted file group, which "
-            "clustering would take apart; compact it instead"
-        )
     if config.index is None:
         raise InvalidError(
             f"table {config.name!r} does not say which index its writer uses; name it at a write "
             "before clustering: index='simple'"
         )
+    strategy_of(config.index).check_clusterable(config)
 
 
 class _Look:

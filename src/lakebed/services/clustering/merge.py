@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from lakebed.errors import CorruptError
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.format.timeline.commit_metadata import NO_PREVIOUS_COMMIT, WriteStat
-from lakebed.index.simple import new_file_id
+from lakebed.index.holders import new_file_id
 from lakebed.merge.arrays import to_bools
 from lakebed.merge.passes import MAX_FAN_IN, merge_in_passes
 from lakebed.merge.rule import Merger, MergeRule

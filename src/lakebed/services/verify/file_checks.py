@@ -3,13 +3,13 @@
 From names, sizes and commits alone; only partition metadata files are opened.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from lakebed.errors import CorruptError, LakebedError
 from lakebed.format.files.partition_metadata import PARTITION_METADATA_NAME, PartitionMetadata
-from lakebed.format.names.bucket import bucket_of_file_id
 from lakebed.format.names.instant_name import LAYOUT_1
+from lakebed.index.kinds import strategy_of
 from lakebed.services.verify.findings import (
     ADVICE_LOST,
     ADVICE_REWRITE,
@@ -20,7 +20,6 @@ from lakebed.services.verify.findings import (
 )
 from lakebed.services.verify.inventory import Inventory
 from lakebed.table.config.table_config import TableType
-from lakebed.table.config.writer_index import BucketIndex
 from lakebed.table.files.damage import describe
 from lakebed.table.files.file_group import (
     BaseFile,
@@ -134,38 +133,14 @@ def check_slices(
                     instant=log.name.instant,
                     advice=ADVICE_REWRITE,
                 )
-    index = inventory.config.index
-    if isinstance(index, BucketIndex):
-        yield from _check_buckets(index, groups)
-
-
-def _check_buckets(
-    index: BucketIndex, groups: Mapping[FileGroupId, tuple[FileSlice, ...]]
-) -> Iterator[Finding]:
-    held: dict[tuple[str, int], list[FileGroupId]] = defaultdict(list)
-    for group in groups:
-        bucket = bucket_of_file_id(group.file_id)
-        if bucket is None or bucket >= index.buckets:
+    if inventory.config.index is not None:
+        for found in strategy_of(inventory.config.index).misplaced_groups(groups):
             yield Finding(
                 Severity.ERROR,
                 Code.BUCKET_WRONG,
-                f"file group {group.file_id} in partition {group.partition!r}: the id is none of a "
-                f"bucket below {index.buckets}; keys in it are never updated",
-                path=join_path(group.partition, group.file_id),
-                advice="read the rows and write them again to a table with the right index",
-            )
-        else:
-            held[group.partition, bucket].append(group)
-    for (partition, bucket), of in held.items():
-        if len(of) > 1:
-            ids = " and ".join(group.file_id for group in of)
-            yield Finding(
-                Severity.ERROR,
-                Code.BUCKET_WRONG,
-                f"partition {partition!r} has {len(of)} file groups for bucket {bucket}: {ids}; a "
-                "key may come twice, and writes are refused",
-                path=partition,
-                advice="restore a savepoint, or overwrite the partition (insert_overwrite)",
+                found.message,
+                path=found.path,
+                advice=found.advice,
             )
 
 

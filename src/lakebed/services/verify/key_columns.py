@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,13 +13,12 @@ from lakebed.format.files.footer import (
     parse_row_group_keys,
     same_order_in_java,
 )
-from lakebed.format.names.bucket import bucket_of_file_id, key_buckets
 from lakebed.format.names.meta_columns import FILE_NAME, PARTITION_PATH, RECORD_KEY
+from lakebed.index.kinds import strategy_of
 from lakebed.services.verify.bloom import BloomFilter
 from lakebed.services.verify.findings import ADVICE_REWRITE, Code, Finding, Severity
 from lakebed.storage.storage import Storage
 from lakebed.table.config.table_config import TableConfig
-from lakebed.table.config.writer_index import BucketIndex
 from lakebed.table.files.file_group import FileGroupId
 from lakebed.table.read.parquet_source import ParquetFooter, open_parquet
 from lakebed.table.read.run_source import RunKind, RunSource
@@ -147,21 +145,12 @@ class KeyStream:
                 offence.add(times, after[at].as_py())
 
     def _take_buckets(self, keys: pa.StringArray) -> None:
-        index = self.config.index
-        own = bucket_of_file_id(self.group.file_id)
-        if not isinstance(index, BucketIndex) or own is None:
+        if self.config.index is None:
             return
-        found = key_buckets(
-            keys,
-            self.config.record_key_fields,
-            index.hash_fields,
-            index.buckets,
-            composite=self.config.composite_key,
-        )
-        wrong = np.flatnonzero(found != own)
+        index = strategy_of(self.config.index)
+        wrong, buckets = index.misplaced_keys(self.config, self.group.file_id, keys)
         if wrong.size:
-            at = int(wrong[0])
-            self._strays.add(int(wrong.size), keys[at].as_py(), str(int(found[at])))
+            self._strays.add(int(wrong.size), keys[int(wrong[0])].as_py(), str(int(buckets[0])))
 
     def _take_bloom(self, keys: pa.StringArray) -> None:
         if self.bloom is None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakebed.errors import LakebedError, UnavailableError, UnsupportedError
 from lakebed.format.names.meta_columns import RECORD_KEY
-from lakebed.index.simple import HOLDERS_RULE, HOLDERS_SCHEMA, explode_holders
+from lakebed.index.holders import HOLDERS_RULE, HOLDERS_SCHEMA, explode_holders
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.run import Run
 from lakebed.model.executor import TaskId

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from lakebed.commit.heartbeat import Pulse, is_alive
 from lakebed.errors import LakebedError
+from lakebed.index.kinds import strategy_of
 from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
 from lakebed.model.executor import Executor
@@ -38,7 +39,6 @@ from lakebed.services.verify.properties_checks import check_properties
 from lakebed.services.verify.slice_checks import Checked, SliceCheck, check_slice
 from lakebed.services.verify.timeline_checks import check_pending, check_plans, check_states
 from lakebed.storage.storage import Storage
-from lakebed.table.config.writer_index import BucketIndex, SimpleIndex
 from lakebed.table.files.file_group import FileGroupId, FileSlice, latest_slice
 
 Progress = Callable[[str, int, int], None]
@@ -164,10 +164,11 @@ def _places(
 ) -> tuple[list[HoldersCheck], list[Checked]]:
     """Return the groups of slices that may not share a key; none if buckets guarantee it."""
     index = inventory.config.index
-    if isinstance(index, BucketIndex) or inventory.schema is None:
+    settled = index is not None and strategy_of(index).one_group_per_key
+    if settled or inventory.schema is None:
         return [], []
     together: dict[str, list[FileSlice]] = defaultdict(list)
-    everywhere = isinstance(index, SimpleIndex) and index.is_global
+    everywhere = index is not None and index.is_global
     for slices in groups.values():
         latest = latest_slice(slices)
         if latest is not None:

@@ -11,7 +11,6 @@ from lakebed.table.config.table_config import (
     TableConfig,
     TableType,
 )
-from lakebed.table.config.writer_index import AutoBuckets, BucketIndex, SimpleIndex
 
 _GIVE_UP = "open_table(..., properties={'hoodie.metadata.enable': 'false'}) gives it up"
 _OLD_INDEXES = "hoodie.table.secondary.indexes.metadata"
@@ -27,7 +26,8 @@ def check_writable(config: TableConfig, *, gives_up_indexes: bool = False) -> No
     indexes = ", ".join(asked_indexes(config))
     unready = ", ".join(metadata_partitions(config, BEING_BUILT))
     blocking = config.concurrency is not ConcurrencyMode.NON_BLOCKING
-    buckets = isinstance(config.index, BucketIndex | AutoBuckets)
+    index = config.index
+    agreed = index is not None and index.allows_non_blocking
     meta = properties.get("hoodie.meta.fields.mode", "ALL").upper()
     slashed = "hoodie.datasource.write.slash.separated.date.partitioning"
     by_type, by_class = "hoodie.table.keygenerator.type", "hoodie.table.keygenerator.class"
@@ -51,10 +51,10 @@ def check_writable(config: TableConfig, *, gives_up_indexes: bool = False) -> No
             config.key_generator is None
         ),
         "it has no record key fields, so its keys cannot be hashed to buckets": (
-            not config.record_key_fields and not isinstance(config.index, SimpleIndex | None)
+            not config.record_key_fields and index is not None and index.hashes_keys
         ),
         "writers that do not block each other need a MERGE_ON_READ table with a bucket index": (
-            not blocking and not (config.table_type is TableType.MERGE_ON_READ and buckets)
+            not blocking and not (config.table_type is TableType.MERGE_ON_READ and agreed)
         ),
         "it writes dates as slash-separated partitions": flag(properties, slashed),
         f"it has indexes of an older Hudi ({_OLD_INDEXES})": (

@@ -1,52 +1,147 @@
 """The writer's index: how it finds the file group of a key, as `hoodie.properties` says it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
+from lakebed.format.names.bucket import bucket_of_file_id
 from lakebed.table.config.property_values import names, whole_number
 
-
-@dataclass(frozen=True, slots=True)
-class BucketIndex:
-    """The writer's index: a fixed number of buckets per partition, by hash of key fields."""
-
-    buckets: int
-    hash_fields: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AutoBuckets:
-    """The writer's index: buckets as above, of which the first write settles how many."""
-
-    hash_fields: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ConsistentHashingIndex:
-    """The writer's index: buckets on a ring of hashes, which each partition keeps for itself.
-
-    `buckets` is the number with which a new partition begins.
-    """
-
-    buckets: int
-    hash_fields: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SimpleIndex:
-    """The writer's index: keys are looked up in the base files, of all partitions if global."""
-
-    is_global: bool = False
-
-
-WriterIndex = BucketIndex | AutoBuckets | ConsistentHashingIndex | SimpleIndex
-
+_TYPE: Final = "hoodie.index.type"
+_ENGINE: Final = "hoodie.index.bucket.engine"
+_HASH_FIELD: Final = "hoodie.bucket.index.hash.field"
 DEFAULT_BUCKETS: Final = 4
 """As in Hudi."""
 NUM_BUCKETS: Final = "hoodie.bucket.index.num.buckets"
 AUTO_BUCKETS: Final = "lakebed.buckets"
 """The property, with the value `auto`, of a table that was created without a number of buckets."""
+
+
+class _Index:
+    """What most kinds have in common."""
+
+    __slots__ = ()
+    # Whether the file group of a key follows from its hash; else keys are looked up.
+    hashes_keys: ClassVar[bool] = False
+    # Whether the index is all that a writer needs to know.
+    is_settled: ClassVar[bool] = True
+    # Whether writers find the same file group for a new key without waiting for each other.
+    allows_non_blocking: ClassVar[bool] = False
+
+    def agrees(self, stored: "WriterIndex") -> bool:
+        """Return whether rows for this index, which a caller named, are rows for the stored one."""
+        return self == stored
+
+    def key_range(self, file_id: str) -> str:
+        """Return a name of the keys that a file group can hold: two file groups may share it."""
+        return file_id
+
+
+class _HashIndex(_Index):
+    """What is common to the indexes that hash the values of key fields to buckets."""
+
+    __slots__ = ()
+    hashes_keys: ClassVar[bool] = True
+    is_global: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, slots=True)
+class BucketIndex(_HashIndex):
+    """The writer's index: a fixed number of buckets per partition, by hash of key fields."""
+
+    buckets: int
+    hash_fields: tuple[str, ...]
+    allows_non_blocking: ClassVar[bool] = True
+
+    def __str__(self) -> str:
+        return _count(self.buckets)
+
+    def key_range(self, file_id: str) -> str:
+        """Return the bucket: new file groups of two writers may be of one."""
+        bucket = bucket_of_file_id(file_id)
+        return file_id if bucket is None else str(bucket)
+
+    def properties(self, keys: Sequence[str]) -> dict[str, str]:
+        """Spell the index as table properties."""
+        return _bucket_properties("SIMPLE", {NUM_BUCKETS: str(self.buckets)}, self, keys)
+
+
+@dataclass(frozen=True, slots=True)
+class AutoBuckets(_HashIndex):
+    """The writer's index: buckets as above, of which the first write settles how many."""
+
+    hash_fields: tuple[str, ...]
+    is_settled: ClassVar[bool] = False
+    allows_non_blocking: ClassVar[bool] = True
+
+    def __str__(self) -> str:
+        return "buckets, as many as fit the first write"
+
+    def agrees(self, stored: "WriterIndex") -> bool:
+        """Return whether the stored index hashes as this one does; it may be settled by now."""
+        hashed = isinstance(stored, BucketIndex) and stored.hash_fields == self.hash_fields
+        return hashed or self == stored
+
+    def properties(self, keys: Sequence[str]) -> dict[str, str]:
+        """Spell the index as table properties."""
+        return _bucket_properties("SIMPLE", {AUTO_BUCKETS: "auto"}, self, keys)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsistentHashingIndex(_HashIndex):
+    """The writer's index: buckets on a ring of hashes, which each partition keeps for itself.
+
+    `buckets` is the number with which a new partition begins; None is as many as others have.
+    """
+
+    buckets: int | None
+    hash_fields: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"consistent hashing from {_count(self.buckets or 0)}"
+
+    def agrees(self, stored: "WriterIndex") -> bool:
+        """Return whether the stored index is this one; without a number it has any."""
+        return self == stored or (self.buckets is None and type(stored) is type(self))
+
+    def properties(self, keys: Sequence[str]) -> dict[str, str]:
+        """Spell the index as table properties."""
+        number = {NUM_BUCKETS: str(self.buckets)}
+        return _bucket_properties("CONSISTENT_HASHING", number, self, keys)
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleIndex(_Index):
+    """The writer's index: keys are looked up in the base files, of all partitions if global."""
+
+    is_global: bool = False
+    hash_fields: ClassVar[tuple[str, ...]] = ()
+
+    def __str__(self) -> str:
+        return "global simple index" if self.is_global else "simple index"
+
+    def properties(self, keys: Sequence[str]) -> dict[str, str]:
+        """Spell the index as table properties."""
+        del keys
+        return {_TYPE: "GLOBAL_SIMPLE" if self.is_global else "SIMPLE"}
+
+
+WriterIndex = BucketIndex | AutoBuckets | ConsistentHashingIndex | SimpleIndex
+
+INDEXES: Mapping[str, Callable[[int | None, tuple[str, ...]], WriterIndex]] = {
+    "bucket": lambda buckets, keys: (
+        AutoBuckets(keys) if buckets is None else BucketIndex(buckets, keys)
+    ),
+    "consistent_hashing": ConsistentHashingIndex,
+    "simple": lambda _buckets, _keys: SimpleIndex(),
+    "global_simple": lambda _buckets, _keys: SimpleIndex(is_global=True),
+}
+"""What callers name: makes an index from a number of buckets, if one was given, and key fields."""
+
+
+def hashes_keys(word: str) -> bool:
+    """Return whether `word` names an index with buckets."""
+    return word in INDEXES and INDEXES[word](None, ()).hashes_keys
 
 
 _ENGINES: dict[str, type[BucketIndex] | type[ConsistentHashingIndex]] = {
@@ -60,17 +155,37 @@ def parse_index(
     properties: Mapping[str, str], keys: tuple[str, ...], where: str
 ) -> WriterIndex | None:
     """Return the index that the properties name; None where they name none that we write with."""
-    kind = properties.get("hoodie.index.type", "").strip().upper()
+    kind = properties.get(_TYPE, "").strip().upper()
     if kind in _SIMPLE_INDEXES:
         return _SIMPLE_INDEXES[kind]
     if kind != "BUCKET":
         return None
-    engine = properties.get("hoodie.index.bucket.engine", "SIMPLE").strip().upper()
+    engine = properties.get(_ENGINE, "SIMPLE").strip().upper()
     buckets = whole_number(properties, NUM_BUCKETS, 0, where)
-    fields = names(properties.get("hoodie.bucket.index.hash.field", "")) or keys
+    fields = names(properties.get(_HASH_FIELD, "")) or keys
     auto = properties.get(AUTO_BUCKETS, "").strip().lower() == "auto"
     if auto and engine == "SIMPLE" and NUM_BUCKETS not in properties:
         return AutoBuckets(fields)
     if engine not in _ENGINES or buckets < 1:
         return None
     return _ENGINES[engine](buckets, fields)
+
+
+def _bucket_properties(
+    engine: str, number: Mapping[str, str], index: WriterIndex, keys: Sequence[str]
+) -> dict[str, str]:
+    """Spell an index of buckets; Hudi's writers take these properties as their defaults.
+
+    Its services also ask for the key fields, under the writer's name.
+    """
+    return {
+        _TYPE: "BUCKET",
+        _ENGINE: engine,
+        **number,
+        _HASH_FIELD: ",".join(index.hash_fields),
+        "hoodie.datasource.write.recordkey.field": ",".join(keys or index.hash_fields),
+    }
+
+
+def _count(buckets: int) -> str:
+    return f"{buckets:,} bucket{'' if buckets == 1 else 's'}"

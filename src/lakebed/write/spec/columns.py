@@ -10,7 +10,6 @@ from lakebed.format.names.meta_columns import IS_DELETED, OUR_PREFIX, RECORD_KEY
 from lakebed.table.config.merge_mode import MergeMode
 from lakebed.table.config.schema import evolve, find_field, new_fields, normalise, schema_changes
 from lakebed.table.config.table_config import TableConfig
-from lakebed.table.config.writer_index import SimpleIndex
 from lakebed.write.spec.operation import Kind, Operation
 
 Marker = tuple[str, str | None]
@@ -83,8 +82,7 @@ def settle_columns(
 
 def delete_fields(config: TableConfig) -> tuple[str, ...]:
     """Return the columns that identify a row to delete; a global index needs no partition."""
-    index = config.index
-    if isinstance(index, SimpleIndex) and index.is_global:
+    if config.index is not None and config.index.is_global:
         return config.record_key_fields
     return _needed(config)
 

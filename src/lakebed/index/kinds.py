@@ -1,0 +1,29 @@
+"""The kinds of index that there are: the one place where a value of the properties gets its strategy."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lakebed.index.bucket import BucketStrategy
+from lakebed.index.consistent_hashing import ConsistentHashingStrategy
+from lakebed.index.simple import SimpleStrategy
+from lakebed.index.staged_buckets import AutoBucketStrategy
+from lakebed.index.strategy import IndexStrategy
+from lakebed.table.config.writer_index import (
+    AutoBuckets,
+    BucketIndex,
+    ConsistentHashingIndex,
+    SimpleIndex,
+    WriterIndex,
+)
+
+_STRATEGIES: Mapping[type[WriterIndex], Callable[[Any], IndexStrategy]] = {
+    AutoBuckets: AutoBucketStrategy,
+    BucketIndex: BucketStrategy,
+    ConsistentHashingIndex: ConsistentHashingStrategy,
+    SimpleIndex: SimpleStrategy,
+}
+
+
+def strategy_of(index: WriterIndex) -> IndexStrategy:
+    """Return what the index of a table can do."""
+    return _STRATEGIES[type(index)](index)
