@@ -12,18 +12,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.commit.fence import Fence
-from lakebed.format.names.data_names import TOMBSTONES, BaseFileName
+from lakebed.format.names.data_names import TOMBSTONES
 from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
 from lakebed.format.timeline.commit_metadata import WriteStat
 from lakebed.merge.run import DELETED, FLAGS
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.tombstones import forgotten_deletes
-from lakebed.table.files.file_group import FileGroupId, FileSlice, join_path
+from lakebed.table.files.file_group import FileGroupId, FileSlice
 from lakebed.table.read.run_source import RunSource
 from lakebed.table.read.slice_reader import read_slice
-from lakebed.table.store.data_writer import DataFileStats, DataFileWriter, NewDataFile
+from lakebed.table.store.data_writer import DataFileStats
 from lakebed.table.store.log_writer import LogFileStats, LogRunWriter, NewLog
 from lakebed.table.view import TableView
+from lakebed.write.base_file import NewBaseFile
 from lakebed.write.spec.status import NOTHING_COMPACTED
 
 # When a row was written does not change by rewriting it.
@@ -104,30 +105,14 @@ class RewrittenFile:
         self._rewrite = rewrite
         self._group = group
         self._write_token = write_token
-        name = BaseFileName(group.file_id, write_token, rewrite.instant).encode()
-        path = join_path(group.partition, name)
-        self._writer = DataFileWriter(
-            rewrite.view.storage.open_write(path),
-            NewDataFile(
-                path,
-                rewrite.view.schema,
-                table_name=rewrite.view.config.name,
-                instant=rewrite.instant,
-                partition_path=group.partition,
-                task=number,
-                may_repeat=may_repeat,
-            ),
+        self._base = NewBaseFile(
+            rewrite.view, rewrite.fence, group, write_token, number, may_repeat=may_repeat
         )
         self._log: LogRunWriter | None = None
 
     def put(self, rows: pa.RecordBatch) -> None:
         """Append rows in key order, with their commit times and sequence numbers."""
-        self._writer.write(
-            rows.select(self._rewrite.view.schema.names),
-            rows.column(RECORD_KEY),
-            commit_times=rows.column(COMMIT_TIME),
-            commit_seqnos=rows.column(COMMIT_SEQNO),
-        )
+        self._base.put(rows)
 
     def put_deletes(self, deletes: pa.RecordBatch) -> None:
         """Keep, in key order, those of `deletes` that are not forgotten."""
@@ -155,18 +140,17 @@ class RewrittenFile:
 
     def close(self) -> Rewritten:
         """Make the files visible; ConflictError, and no file, if the write is over."""
-        fence = self._rewrite.fence
-        fence.check()
-        logs = [] if self._log is None else self._log.close()
-        base = self._writer.close()
-        fence.check_written([base.path, *(log.path for log in logs)])
-        return Rewritten(base, tuple(self._tombstone_stat(base, log) for log in logs))
+        base, logs = self._base.close(self._close_log)
+        return Rewritten(base, tuple(self._tombstone_stat(base, log) for log in logs.values()))
+
+    def _close_log(self) -> dict[str, LogFileStats]:
+        return {} if self._log is None else {log.path: log for log in self._log.close()}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._writer.abort()
+        self._base.abort()
         if self._log is not None:
             self._log.__exit__(*error)
 

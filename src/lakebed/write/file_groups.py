@@ -1,6 +1,6 @@
 """Second stage of a write: merge the runs of one file group into its base file, or into one log."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial, reduce
@@ -17,13 +17,14 @@ from lakebed.merge.rule import Fill
 from lakebed.merge.run import DELETED, FLAGS, OPEN, Run
 from lakebed.model.executor import TaskId
 from lakebed.table.config.table_config import TableType
-from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice, join_path
+from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice
 from lakebed.table.read.base_file import BaseFileFooter, read_footer
 from lakebed.table.read.run_reader import Needs, open_run
 from lakebed.table.read.run_source import RunKind, RunSource
 from lakebed.table.store.cdc_log import CdcTarget, ChangeLog, open_change_log
-from lakebed.table.store.data_writer import DataFileStats, DataFileWriter, NewDataFile
+from lakebed.table.store.data_writer import DataFileStats
 from lakebed.write.auto_buckets import of_bucket
+from lakebed.write.base_file import NewBaseFile
 from lakebed.write.log_runs import write_log
 from lakebed.write.partial import PartialWrite, write_partial_log
 from lakebed.write.partition import ensure_partition
@@ -78,8 +79,6 @@ def _merged(
 
 def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> WriteStatus:
     spec = write.spec
-    name = BaseFileName(write.file_id, task.write_token, spec.instant).encode()
-    path = join_path(write.partition, name)
     fields, old_rows = [pa.field(RECORD_KEY, pa.string()), *spec.view.schema], 0
     if write.old is not None:
         footer = read_footer(spec.storage, write.old.path)
@@ -89,25 +88,22 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
     # merge-on-read table it is kept, as a log on top of the new base file.
     keeps_deletes = spec.may_delete and spec.config.table_type is TableType.MERGE_ON_READ
     kept: list[pa.RecordBatch] = []
-    writer = DataFileWriter(
-        spec.storage.open_write(path),
-        NewDataFile(
-            path,
-            spec.view.schema,
-            table_name=spec.config.name,
-            instant=spec.instant,
-            partition_path=write.partition,
-            task=write.number,
-            may_repeat=write.old is not None,
-        ),
+    base = NewBaseFile(
+        spec.view,
+        spec.fence,
+        FileGroupId(write.partition, write.file_id),
+        task.write_token,
+        write.number,
+        may_repeat=write.old is not None,
     )
-    cdc_stats: dict[str, int] | None = None
+    cdc_stats: Mapping[str, int] = {}
     carried = gone = 0
     with ExitStack() as open_files:
-        open_files.enter_context(writer)
+        open_files.enter_context(base)
         changes = _change_log(write, task, open_files)
         for batch in map(_restamped, _merged(write, task, runs, pa.schema(fields))):
-            live = _append(writer, batch, write)
+            live = _live(batch)
+            base.put(live)
             gone += batch.num_rows - live.num_rows
             if write.old is not None:
                 carried += live.num_rows - live.column(COMMIT_TIME).null_count
@@ -115,22 +111,16 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
                 changes.put(live)
             if keeps_deletes and live.num_rows < batch.num_rows:
                 kept.append(_ordered_deletes(batch, spec))
-        if write.old is None and writer.rows == 0:
-            writer.abort()
-            stats = None
-        else:
-            spec.fence.check()
-            if changes is not None:
-                cdc_stats = changes.close()
-            stats = writer.close()
-    counts = _counts(write, old_rows, writer.rows, carried, gone)
+        stats = None
+        if write.old is not None or base.num_rows:
+            stats, cdc_stats = base.close(dict if changes is None else changes.close)
+    counts = _counts(write, old_rows, base.num_rows, carried, gone)
     status = WriteStatus(write.partition, write.file_id, (), counts)
     if stats is not None:
-        spec.fence.check_written([path, *(cdc_stats or ())])
-        stat = replace(_stat(write, stats, old_rows), cdc_stats=cdc_stats)
+        stat = replace(_stat(write, stats, old_rows), cdc_stats=cdc_stats or None)
         status = replace(status, stats=(stat,))
     if any(batch.num_rows for batch in kept):
-        below = _below(write, name, stats)
+        below = _below(write, base.name, stats)
         beside = stats is not None and spec.config.is_lsm_tree
         version = TOMBSTONES if beside else 1
         logged = write_log(spec, write.partition, write.file_id, task, version, kept, below)
@@ -156,12 +146,12 @@ def _with_old(
     )
 
 
-def _below(write: FileGroupWrite, name: str, stats: DataFileStats | None) -> FileSlice:
+def _below(write: FileGroupWrite, name: BaseFileName, stats: DataFileStats | None) -> FileSlice:
     """Return the slice of the base file that was just written, if any."""
     group = FileGroupId(write.partition, write.file_id)
     if stats is None:
         return FileSlice(group, write.spec.instant, None)
-    base = BaseFile(write.partition, BaseFileName.parse(name), stats.size_bytes)
+    base = BaseFile(write.partition, name, stats.size_bytes)
     return FileSlice(group, write.spec.instant, base)
 
 
@@ -241,25 +231,10 @@ def _restamped(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns.values()), schema=batch.schema)
 
 
-def _append(writer: DataFileWriter, batch: pa.RecordBatch, write: FileGroupWrite) -> pa.RecordBatch:
-    """Write the rows of a merged batch that are not deletes, and return them."""
-    flags = batch.column(FLAGS).to_numpy()
-    gone = flags & DELETED != 0
-    live = batch.filter(pa.array(~gone)) if gone.any() else batch
-    if live.num_rows == 0:
-        return live
-    rows = live.select(write.spec.view.schema.names)
-    keys = live.column(RECORD_KEY)
-    if write.old is None:
-        writer.write(rows, keys)
-    else:
-        writer.write(
-            rows,
-            keys,
-            commit_times=live.column(COMMIT_TIME),
-            commit_seqnos=live.column(COMMIT_SEQNO),
-        )
-    return live
+def _live(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows of a merged batch that are not deletes."""
+    gone = batch.column(FLAGS).to_numpy() & DELETED != 0
+    return batch.filter(pa.array(~gone)) if gone.any() else batch
 
 
 def _ordered_deletes(batch: pa.RecordBatch, spec: WriteSpec) -> pa.RecordBatch:

@@ -1,0 +1,89 @@
+"""A base file of a file group, and what must become visible together with it.
+
+Writes, compaction, clustering and repair all publish their base files here.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Self, TypeVar
+
+import pyarrow as pa
+
+from lakebed.commit.fence import Fence
+from lakebed.format.names.data_names import BaseFileName
+from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
+from lakebed.table.files.file_group import FileGroupId, join_path
+from lakebed.table.store.data_writer import DataFileStats, DataFileWriter, NewDataFile
+from lakebed.table.view import TableView
+
+T = TypeVar("T")
+
+
+class NewBaseFile:
+    """A base file under way; nothing is visible before `close`.
+
+    A `number` must not come twice in an instant: sequence numbers hold it. A base file that takes
+    the place of another writer's `may_repeat` keys, as that one did.
+    """
+
+    def __init__(
+        self,
+        view: TableView,
+        fence: Fence,
+        group: FileGroupId,
+        write_token: str,
+        number: int,
+        *,
+        may_repeat: bool = False,
+    ) -> None:
+        self._columns = view.schema.names
+        self._fence = fence
+        self.name = BaseFileName(group.file_id, write_token, fence.instant)
+        path = join_path(group.partition, self.name.encode())
+        self._writer = DataFileWriter(
+            view.storage.open_write(path),
+            NewDataFile(
+                path,
+                view.schema,
+                table_name=view.config.name,
+                instant=fence.instant,
+                partition_path=group.partition,
+                task=number,
+                may_repeat=may_repeat,
+            ),
+        )
+
+    @property
+    def num_rows(self) -> int:
+        """Return how many rows were put."""
+        return self._writer.rows
+
+    def put(self, rows: pa.RecordBatch) -> None:
+        """Append rows in key order; they keep the commit times and sequence numbers they have."""
+        if not rows.num_rows:
+            return
+        carried = {}
+        if COMMIT_TIME in rows.schema.names:
+            carried["commit_times"] = rows.column(COMMIT_TIME)
+            carried["commit_seqnos"] = rows.column(COMMIT_SEQNO)
+        self._writer.write(rows.select(self._columns), rows.column(RECORD_KEY), **carried)
+
+    def close(self, beside: Callable[[], Mapping[str, T]]) -> tuple[DataFileStats, Mapping[str, T]]:
+        """Make the file visible, after the files `beside` it, whose closing gives facts by path.
+
+        ConflictError, and no file, if the attempt at the instant is over.
+        """
+        self._fence.check()
+        others = beside()
+        stats = self._writer.close()
+        self._fence.check_written([stats.path, *others])
+        return stats, others
+
+    def abort(self) -> None:
+        """Leave nothing behind; no effect after `close`."""
+        self._writer.abort()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.abort()
