@@ -1,75 +1,100 @@
-"""Write docs/options.md from the options that the code knows.
+"""Write docs/options.md from the registry of options.
 
 python scripts/options_page.py
 """
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-from lakebed.model.datasource_options import READ_OPTIONS, STORED_NAMES, WRITE_OPTIONS
-from lakebed.model.hudi_options import HUDI_OPTIONS
-from lakebed.model.options import TABLE_OPTIONS, Option
+from lakebed.model.options.data_source import EITHER, READ, WRITE
+from lakebed.model.options.hudi import HUDI
+from lakebed.model.options.option import Fate, Option, Subject
+from lakebed.model.options.registry import OPTIONS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "options.md"
 
 HEAD = """\
 # Options
 
-Every option of Apache Hudi that we know, and what becomes of it. An option that nobody knows is refused with the nearest name;
-one that changes rows, keys, layout or guarantees is honoured or refused; one that changes only speed is accepted with a line of
-information in the log of `lakebed`. Written by `scripts/options_page.py`.
+Every option that is known, and what becomes of it. The names are Apache Hudi's; those that begin with `lakebed.` are our own. An
+unknown name is refused with the nearest one. An option that changes rows, keys, layout or guarantees is honoured or refused; one that
+changes only speed is accepted with a line of information in the log of `lakebed`. Written by `scripts/options_page.py`.
 
 Object stores take `lakebed.storage.<name>` in reads and writes of `format("lakebed")` (`lakebed.storage.endpoint`,
 `lakebed.storage.region`, `lakebed.storage.access_key_id`, ...); without them the environment and the machine's role count.
-"""
-TABLE = """
-## Of a table
 
-`create_table(..., properties={...})` and the first write of `format("lakebed")` take these. What steers services, locks,
-concurrency and file sizes may change later: by `t.set_properties`, or by a write that gives another value, which the table keeps.
-All else is settled when the table is made; a write that says otherwise is refused.
+`create_table(..., properties={...})` and the first write of `format("lakebed")` take the options of a table. Some may change
+later: by `t.set_properties`, or by a write that gives another value, which the table keeps. A call of a service
+(`t.clean(options={...})`, `lakebed clean --set KEY=VALUE`) takes them for that call only. All else is settled when the table is made,
+and a write that says otherwise is refused.
 """
-READ = """
-## Of a read: `spark.read.format("lakebed")`
-"""
-WRITE = """
-## Of a write: `df.write.format("lakebed")`
-
-Beside these a write takes all options of a table. Where an option is another name of one of those, the note names it.
-"""
-OTHERS = """
-## Everything else of Hudi
-"""
-
-
-def rows(options: Iterable[Option]) -> list[str]:
-    """Spell options as rows of a table."""
-    lines = ["", "| option | what becomes of it | values | note |", "|---|---|---|---|"]
-    for option in sorted(options, key=lambda option: option.name):
-        values = ", ".join(f"`{value}`" for value in option.values)
-        stored = STORED_NAMES.get(option.name, "")
-        alias = f"`{stored}`" if stored and stored not in option.note else ""
-        note = "; ".join(part for part in (alias, option.note) if part)
-        lines.append(f"| `{option.name}` | {option.fate.value} | {values} | {note} |")
-    return lines
+SETTLED = "Settled when a table is made."
+LATER = "May change later."
+NOTES = {WRITE: "Beside these a write takes all options of a table."}
 
 
 def text() -> str:
-    """Spell the page."""
-    named = {
-        option.name for part in (TABLE_OPTIONS, READ_OPTIONS, WRITE_OPTIONS) for option in part
-    }
-    others = [option for option in HUDI_OPTIONS if option.name not in named]
-    parts = (
-        (TABLE, TABLE_OPTIONS),
-        (READ, READ_OPTIONS),
-        (WRITE, WRITE_OPTIONS),
-        (OTHERS, others),
-    )
+    """Return the page."""
+    subjects: dict[Subject, list[Option[Any]]] = {}
+    for option in OPTIONS.values():
+        is_other = option.fate in (Fate.IGNORED, Fate.REFUSED)
+        subjects.setdefault(HUDI if is_other else option.subject, []).append(option)
+    of_a_table = [subject for subject in subjects if subject not in (EITHER, READ, WRITE, HUDI)]
     lines = [HEAD.rstrip("\n")]
-    for head, options in parts:
-        lines += [head.rstrip("\n"), *rows(options)]
+    for subject in (*of_a_table, EITHER, READ, WRITE):
+        note = NOTES.get(subject, "")
+        if subject in of_a_table:
+            note = LATER if subjects[subject][0].is_changeable else SETTLED
+        lines += ["", f"## {subject.title}", *(["", note] if note else [])]
+        lines += _rows(subjects[subject])
+    lines += ["", f"## {HUDI.title}", "", "| option | what becomes of it | why |", "|---|---|---|"]
+    for option in sorted(subjects[HUDI], key=lambda option: option.name):
+        lines.append(f"| `{option.name}` | {option.fate.value} | {option.effect} |")
     return "\n".join(lines) + "\n"
+
+
+def _rows(options: Iterable[Option[Any]]) -> list[str]:
+    lines = ["", "| option | values | default | what it does |", "|---|---|---|---|"]
+    for option in options:
+        values = ", ".join(f"`{value}`" for value in option.kind.words)
+        only = option.fate is Fate.FIXED
+        lines.append(
+            f"| `{option.name}` | {'only ' * only}{values or _wanted(option)} | "
+            f"{'' if only else _default(option)} | {_effect(option)} |"
+        )
+    return lines
+
+
+def _wanted(option: Option[Any]) -> str:
+    return re.sub(r"^a whole (number from \d+) to 9+$", r"a \1 on", option.kind.wanted)
+
+
+def _default(option: Option[Any]) -> str:
+    default = option.kind.default
+    if default is None or default == "":
+        return ""
+    if isinstance(default, bool):
+        default = str(default).lower()
+    if option.kind.wanted.startswith("a number and a unit"):
+        default = f"{default // 86_400_000} days"
+    if isinstance(default, int) and default >= 1 << 20:
+        mib = default >> 20
+        default = f"{default} ({f'{mib >> 10} GiB' if mib % 1024 == 0 else f'{mib} MiB'})"
+    return f"`{default}`" if option.kind.words else str(default)
+
+
+def _effect(option: Option[Any]) -> str:
+    parts = [option.effect]
+    if option.keyword:
+        parts.append(f"the keyword `{option.keyword}=`")
+    others = [
+        ("older name", option.aliases),
+        ("in a write also", option.write_names),
+    ]
+    parts += [f"{what} {', '.join(f'`{n}`' for n in names)}" for what, names in others if names]
+    return "; ".join(part for part in parts if part)
 
 
 if __name__ == "__main__":

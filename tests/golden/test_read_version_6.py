@@ -11,7 +11,7 @@ import pytest
 from lakebed.errors import ConflictError, CorruptError, InvalidError, UnsupportedError
 from lakebed.format.files.properties import encode_properties
 from lakebed.model.clock import ManualClock
-from lakebed.services.compaction.options import CompactionOptions
+from lakebed.model.options.services import CompactionOptions
 from lakebed.services.compaction.schedule import schedule_compaction
 from lakebed.storage.storage import Storage
 from lakebed.table.config.properties_file import PROPERTIES_PATH

@@ -13,8 +13,8 @@ from interop.rows import user_rows
 from lakebed.errors import UnavailableError
 from lakebed.format.names.instant_name import Action
 from lakebed.model.executor import LocalExecutor
+from lakebed.model.options.services import CleanOptions
 from lakebed.services.clean.execute import clean
-from lakebed.services.clean.options import CleanOptions
 from lakebed.storage.open import open_storage
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.archived import read_archived, read_manifest

@@ -10,8 +10,8 @@ import lakebed
 from interop.clients import Hudi, HudiRs
 from interop.rows import user_rows
 from lakebed.api.table import Table
+from lakebed.model.options.services import CompactionOptions
 from lakebed.services.compaction.execute import execute_compaction, pending_compactions
-from lakebed.services.compaction.options import CompactionOptions
 from lakebed.services.compaction.plan_file import Kind
 from lakebed.services.compaction.schedule import schedule_compaction
 from lakebed.table.snapshot import load_snapshot

@@ -8,8 +8,8 @@ from hypothesis.stateful import rule
 
 from lakebed.api.table import Table
 from lakebed.model.clock import ManualClock
+from lakebed.model.options.services import ClusteringOptions
 from lakebed.services.clustering.execute import cluster
-from lakebed.services.clustering.options import ClusteringOptions
 from lakebed.storage.objects import memory_storage
 from lakebed.table.snapshot import load_snapshot
 from support.lsm_machine import OPERATIONS, PARTITIONS, LsmMachine, shapes_of

@@ -7,8 +7,8 @@ from hypothesis.stateful import initialize, invariant, rule
 from lakebed.api.table import Table
 from lakebed.format.names.bucket import bucket_of_file_id
 from lakebed.model.clock import ManualClock
+from lakebed.model.options.services import CompactionOptions
 from lakebed.services.compaction.execute import execute_compaction
-from lakebed.services.compaction.options import CompactionOptions
 from lakebed.services.compaction.plan_file import Kind
 from lakebed.services.compaction.schedule import Scheduled, schedule_compaction
 from lakebed.storage.objects import memory_storage

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakebed
-from lakebed.api.engines import DRIVER_MAX_BYTES
+from lakebed.model.options.writers import DRIVER_MAX_BYTES
 from support.s3 import S3Server, running_s3_server
 
 HERE = pathlib.Path(__file__).parent
@@ -31,7 +31,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Give the session that `local_session` makes, on two cores; small work runs on Spark too."""
     warehouse = tmp_path_factory.mktemp("warehouse")
     session = lakebed.local_session(2, conf={"spark.sql.warehouse.dir": warehouse.as_uri()})
-    session.conf.set(DRIVER_MAX_BYTES, "0")
+    session.conf.set(DRIVER_MAX_BYTES.name, "0")
     yield session
     session.stop()
 

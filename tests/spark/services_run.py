@@ -14,9 +14,10 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import lakebed
-from lakebed.api.engines import DRIVER_MAX_BYTES, Engines
+from lakebed.api.engines import Engines
 from lakebed.errors import LakebedError
 from lakebed.model.clock import SystemClock
+from lakebed.model.options.writers import DRIVER_MAX_BYTES
 from lakebed.table.config.properties_file import load_config
 from spark.frames import strays
 from support.spark_faults import FAULTS, FaultyInTask, Twice, first_rows, second_rows
@@ -104,14 +105,14 @@ def main(folder: str) -> None:
     reports: dict[str, Any] = {}
     spark = lakebed.local_session("2,3")
     # However little there is to do, Spark does it.
-    spark.conf.set(DRIVER_MAX_BYTES, "0")
+    spark.conf.set(DRIVER_MAX_BYTES.name, "0")
     for fault, services in SCENARIOS.items():
         for service in services:
             path = os.path.join(folder, f"{fault}-{service}")
             reports[f"{fault} {service}"] = scenario(spark, fault, service, path)
     spark.stop()
     spark = lakebed.local_session("1", conf={"spark.speculation": "true"})
-    spark.conf.set(DRIVER_MAX_BYTES, "0")
+    spark.conf.set(DRIVER_MAX_BYTES.name, "0")
     for service in ("full", "cluster"):
         path = os.path.join(folder, f"guess-{service}")
         loaded(path, service)

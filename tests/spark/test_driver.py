@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import lakebed
-from lakebed.api.engines import DRIVER_MAX_BYTES
 from lakebed.model.executor import TaskId
+from lakebed.model.options.writers import DRIVER_MAX_BYTES
 from lakebed.spark.executor import SparkExecutor
 from spark.frames import EVERY_TYPE, every_type, rows, session_conf
 
@@ -39,9 +39,9 @@ def plan_of(frame: DataFrame, capsys: pytest.CaptureFixture[str]) -> str:
 @pytest.fixture
 def near(spark: SparkSession) -> Iterator[SparkSession]:
     """Let the driver do small work, as it does unless told otherwise."""
-    spark.conf.unset(DRIVER_MAX_BYTES)
+    spark.conf.unset(DRIVER_MAX_BYTES.name)
     yield spark
-    spark.conf.set(DRIVER_MAX_BYTES, "0")
+    spark.conf.set(DRIVER_MAX_BYTES.name, "0")
 
 
 @pytest.fixture(scope="module")
@@ -84,15 +84,15 @@ def test_a_session_can_forbid_work_on_the_driver(spark, daily, capsys):
 
 
 def test_a_table_can_forbid_work_on_the_driver(near, path, capsys):
-    properties = {DRIVER_MAX_BYTES: "0"}
+    properties = {DRIVER_MAX_BYTES.name: "0"}
     table = lakebed.create_table(near, path, SCHEMA, key="id", properties=properties)
     for ts in (1, 2):
         table.upsert(pa.table({"id": [1], "day": ["d"], "ts": [ts]}, SCHEMA))
     assert "MapInArrow" in plan_of(table.read(), capsys)
-    table.set_properties({DRIVER_MAX_BYTES: "1MB"})
+    table.set_properties({DRIVER_MAX_BYTES.name: "1MB"})
     assert "MapInArrow" not in plan_of(table.read(), capsys)
-    with pytest.raises(lakebed.InvalidError, match=DRIVER_MAX_BYTES):
-        table.set_properties({DRIVER_MAX_BYTES: "much"})
+    with pytest.raises(lakebed.InvalidError, match=DRIVER_MAX_BYTES.name):
+        table.set_properties({DRIVER_MAX_BYTES.name: "much"})
 
 
 def test_rows_that_take_more_than_the_driver_may_hold_come_from_spark(near, path, capsys):
@@ -127,7 +127,7 @@ def test_a_wrong_predicate_of_a_delete_is_refused_before_the_write(near, daily):
 
 @pytest.mark.parametrize("limit", ["0", "64MB"])
 def test_a_dataframe_shows_the_table_as_it_was_when_it_was_read(near, path, limit):
-    near.conf.set(DRIVER_MAX_BYTES, limit)
+    near.conf.set(DRIVER_MAX_BYTES.name, limit)
     table = lakebed.create_table(near, path, SCHEMA, key="id")
     table.upsert(pa.table({"id": [1], "day": ["d"], "ts": [1]}, SCHEMA))
     table.upsert(pa.table({"id": [1], "day": ["d"], "ts": [2]}, SCHEMA))
@@ -143,7 +143,7 @@ def test_both_ways_give_the_same_types_and_values(near, path, zone):
         table.upsert(every_type(near))
     with session_conf(near, **{"spark.sql.session.timeZone": zone}):
         here = [table.read(), table.read(where="big < 5")]
-        near.conf.set(DRIVER_MAX_BYTES, "0")
+        near.conf.set(DRIVER_MAX_BYTES.name, "0")
         there = [table.read(), table.read(where="big < 5")]
         for one, other in zip(here, there, strict=True):
             assert one.schema == other.schema
@@ -156,7 +156,7 @@ def test_both_ways_give_the_same_types_and_values(near, path, zone):
 def test_changes_are_the_same_from_the_driver_and_from_tasks(near, daily):
     table = lakebed.open_table(near, daily)
     here = table.read(since="earliest", mode="cdc")
-    near.conf.set(DRIVER_MAX_BYTES, "0")
+    near.conf.set(DRIVER_MAX_BYTES.name, "0")
     there = table.read(since="earliest", mode="cdc")
     assert here.schema == there.schema
     assert rows(here) == rows(there)

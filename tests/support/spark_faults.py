@@ -18,10 +18,11 @@ from typing import Any
 from pyspark import TaskContext
 
 import lakebed
-from lakebed.api.engines import DRIVER_MAX_BYTES, Engines
+from lakebed.api.engines import Engines
 from lakebed.errors import KeyValueError, UnavailableError
 from lakebed.model.clock import SystemClock
 from lakebed.model.executor import Executor, Report, TaskId
+from lakebed.model.options.writers import DRIVER_MAX_BYTES
 from lakebed.storage.storage import Storage, WriteStream
 from lakebed.table.config.properties_file import load_config
 
@@ -233,7 +234,7 @@ def main(scenario: str, path: str) -> None:
     """Make the table of one scenario, or of all below a folder; print what happened."""
     spark = lakebed.local_session("2,3")
     # However little there is to do, Spark does it.
-    spark.conf.set(DRIVER_MAX_BYTES, "0")
+    spark.conf.set(DRIVER_MAX_BYTES.name, "0")
     if scenario == "all":
         report = {name: _make(spark, name, os.path.join(path, name)) for name in FAULTS}
     else:

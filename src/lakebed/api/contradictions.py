@@ -1,33 +1,38 @@
-"""Whether the options of a write say what its table says."""
+"""Whether the options of a table go together, and those of a write with its table."""
 
 from dataclasses import fields
 from typing import Final
 
-from lakebed.api.create_checks import GENERATOR
-from lakebed.api.settings import CHANGEABLE
+from lakebed.commit.lock import table_lock
 from lakebed.errors import OptionError
 from lakebed.format.names.record_key import KeyGenerator
-from lakebed.model.options import stored_name
-from lakebed.model.save_options import SaveOptions
+from lakebed.model.options import table
+from lakebed.model.options.registry import OPTIONS
+from lakebed.model.options.save import SaveOptions
+from lakebed.model.options.services import ArchiveOptions
+from lakebed.storage.storage import Storage
 from lakebed.table.config.table_config import TableConfig
+from lakebed.table.config.writable import check_writable
 from lakebed.table.config.writer_index import NUM_BUCKETS
 
-_NAME: Final = "hoodie.table.name"
-_CLASS: Final = "hoodie.table.keygenerator.class"
-_PAYLOAD: Final = "hoodie.compaction.payload.class"
-_MODE: Final = "hoodie.record.merge.mode"
-_DELETE_MARKER: Final = ("hoodie.payload.delete.field", "hoodie.payload.delete.marker")
-_CDC: Final = "hoodie.table.cdc.enabled"
-_INDEX: Final = "hoodie.index.type"
+_DELETE_MARKER: Final = (table.DELETE_FIELD.name, table.DELETE_MARKER.name)
+_GENERATORS: Final = (table.GENERATOR.name, table.GENERATOR_CLASS.name)
+
+
+def check_settings(storage: Storage, config: TableConfig) -> None:
+    """Raise an error for settings that are fine one by one, and with which no write would begin."""
+    check_writable(config)
+    table_lock(storage, config.properties)
+    ArchiveOptions.of(config.properties)
 
 
 def check_stored(config: TableConfig, options: SaveOptions) -> dict[str, str]:
     """Reject options that contradict the table; give those that it can take over."""
     changes = {}
     for name, value in options.properties.items():
-        stored = config.properties.get(stored_name(name))
-        if name.startswith(CHANGEABLE):
-            if (stored or "").lower() != value.lower():
+        option = OPTIONS[name]
+        if option.is_changeable:
+            if config.properties.get(option.stored_name, "").lower() != value.lower():
                 changes[name] = value
         elif not _agrees(config, name, value):
             raise OptionError(
@@ -40,32 +45,34 @@ def check_stored(config: TableConfig, options: SaveOptions) -> dict[str, str]:
 def _held(config: TableConfig, name: str) -> str:
     """Show the property that an option contradicts, under the name that the table has it by."""
     held = config.properties
-    if name in (GENERATOR, _CLASS):
-        name = GENERATOR if held.get(GENERATOR) else _CLASS
-    if name == _PAYLOAD and not held.get(_PAYLOAD):
-        name = _MODE
-    stored = held.get(stored_name(name))
-    return f"no {stored_name(name)}" if stored is None else f"{stored_name(name)}={stored}"
+    if name in _GENERATORS:
+        name = next((one for one in _GENERATORS if held.get(one)), name)
+    if name == table.PAYLOAD_CLASS.name and not held.get(name):
+        name = table.MERGE_MODE.name
+    stored_name = OPTIONS[name].stored_name
+    return f"{stored_name}={held[stored_name]}" if stored_name in held else f"no {stored_name}"
 
 
 def _agrees(config: TableConfig, name: str, value: str) -> bool:
     before = dict(config.properties)
-    if name == _NAME:
+    if name == table.NAME.name:
         return value == config.name
-    if name == _CDC:
-        return before.get(_CDC, "false").lower() == value.lower()
+    if name == table.CDC.name:
+        return before.get(name, "false").lower() == value.lower()
     if name in _DELETE_MARKER:
         # One of the two changes nothing by itself.
         return (config.delete_marker or ("", ""))[_DELETE_MARKER.index(name)] == value
-    if name in (GENERATOR, _CLASS):
+    if name in _GENERATORS:
         return KeyGenerator.parse(value) is config.key_generator
-    if name == _PAYLOAD:
-        before.pop(_MODE, None)
-    if name == _INDEX and config.index is None:
+    if name == table.PAYLOAD_CLASS.name:
+        before.pop(table.MERGE_MODE.name, None)
+    if name == table.INDEX_TYPE.name and config.index is None:
         return True  # the first write names it
     if name == NUM_BUCKETS and config.index is not None and not config.index.is_settled:
         return True  # the same
-    after = TableConfig.parse({**before, stored_name(name): value}, "the options of this write")
+    after = TableConfig.parse(
+        {**before, OPTIONS[name].stored_name: value}, "the options of this write"
+    )
     return all(
         getattr(after, field.name) == getattr(config, field.name)
         for field in fields(config)

@@ -17,7 +17,8 @@ from lakebed.api.create_checks import (
 from lakebed.errors import InvalidError, OptionError, UnsupportedError
 from lakebed.format.avro.avro_schema import arrow_to_avro
 from lakebed.format.files.properties import table_checksum
-from lakebed.model.options import canonical, is_stored, stored_name
+from lakebed.model.options.option import Scope
+from lakebed.model.options.registry import OPTIONS, Given, check_given
 from lakebed.table.config.merge_mode import (
     PARTIAL_UPDATE_MODE,
     PAYLOAD_CLASS,
@@ -36,20 +37,6 @@ from lakebed.table.config.writable import check_writable
 from lakebed.table.config.writer_index import INDEXES, NUM_BUCKETS
 
 _MERGE_MODE = "hoodie.record.merge.mode"
-
-# What a property that repeats a keyword of create_table must agree with.
-_KEYWORDS = {
-    "hoodie.table.name": "name",
-    "hoodie.table.type": "table_type",
-    "hoodie.table.version": "table_version",
-    "hoodie.table.recordkey.fields": "key",
-    "hoodie.table.partition.fields": "partition_by",
-    "hoodie.table.ordering.fields": "ordering",
-    "hoodie.table.precombine.field": "ordering",
-    "hoodie.table.storage.layout": "layout",
-    "hoodie.index.type": "index",
-    "hoodie.bucket.index.num.buckets": "buckets",
-}
 
 
 def table_properties(
@@ -79,6 +66,8 @@ def table_properties(
     if not key and not makes_keys:
         raise InvalidError("key: want at least one column")
     words = {word: word for word in ("key", "ordering", "partition_by")} | dict(spelled or {})
+    given = check_given(properties, Scope.CREATE)
+    properties = given.stored
     partition_fields = partition_columns(partition_by, properties, words["partition_by"])
     check_names(
         schema,
@@ -131,7 +120,7 @@ def table_properties(
     settled[GENERATOR] = _generator(key, partition_fields)
     if table_version >= 10:
         settled["hoodie.meta.fields.mode"] = "ALL"
-    _overlay(settled, properties)
+    _overlay(settled, given)
     if not key:
         del settled["hoodie.table.recordkey.fields"]
     check_settled(settled, key, partition_fields, words["partition_by"])
@@ -164,7 +153,7 @@ def _merge_properties(
     mode = MergeMode.EVENT_TIME_ORDERING if ordering else MergeMode.COMMIT_TIME_ORDERING
     asked = properties.get(_MERGE_MODE)
     if asked is not None:
-        mode = MergeMode(canonical(_MERGE_MODE, asked))
+        mode = MergeMode(asked)
     if custom:
         if asked is not None:
             raise OptionError(f"option {_MERGE_MODE}={mode}: want none beside a merger of your own")
@@ -200,7 +189,7 @@ def _payload_properties(
     found = payload_properties(payload, tuple(ordering), version)
     for name in (_MERGE_MODE, PARTIAL_UPDATE_MODE):
         asked = properties.get(name)
-        if asked is not None and canonical(name, asked) != found.get(name):
+        if asked is not None and asked != found.get(name):
             raise OptionError(
                 f"option {name}={asked} contradicts {PAYLOAD_CLASS}={payload}, which gives "
                 f"{found.get(name, 'none')}"
@@ -230,17 +219,16 @@ def _generator(key: Sequence[str], partition_by: Sequence[str]) -> str:
     return "COMPLEX" if len(key) > 1 or len(partition_by) > 1 else "SIMPLE"
 
 
-def _overlay(settled: dict[str, str], properties: Mapping[str, str]) -> None:
-    for name, given in properties.items():
-        value = canonical(name, given)
-        keyword = _KEYWORDS.get(name)
-        if name == NUM_BUCKETS and name not in settled:
-            settled[name] = value  # a number after all
-        held = settled.get("hoodie.table.ordering.fields" if keyword == "ordering" else name)
-        if keyword is not None and held != value:
+def _overlay(settled: dict[str, str], given: Given) -> None:
+    for name, value in given.stored.items():
+        option = OPTIONS[name]
+        if name == NUM_BUCKETS:
+            settled.setdefault(name, value)  # a number after all
+        if option.keyword and settled.get(name) != value:
             raise OptionError(
-                f"option {name}={value} contradicts the keyword {keyword}, which gives {held!r}"
+                f"option {given.names[name]}={value} contradicts the keyword {option.keyword}, which "
+                f"gives {settled.get(name)!r}"
             )
         # A payload class is spelled by other properties, by those of the table's version.
-        if keyword is None and is_stored(name) and name != PAYLOAD_CLASS:
-            settled[stored_name(name)] = value
+        if not option.keyword and name != PAYLOAD_CLASS:
+            settled[option.stored_name] = value

@@ -4,7 +4,7 @@ With a session small work is done by this process all the same: a round of Spark
 than reading a few files. What counts as small is `lakebed.spark.driver.max.bytes`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -12,15 +12,13 @@ import pyarrow as pa
 from lakebed.engine.engine import ArrowEngine
 from lakebed.errors import InvalidError
 from lakebed.model.executor import Executor, NearExecutor
+from lakebed.model.options.writers import DRIVER_MAX_BYTES
 from lakebed.scan.scan import Scan
 from lakebed.table.changes.scan import ChangeScan
-from lakebed.table.config.property_values import size_bytes
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.snapshot import Snapshot
 from lakebed.write.pipeline import Source
 
-DRIVER_MAX_BYTES = "lakebed.spark.driver.max.bytes"
-_DRIVER_MAX_BYTES = 64 << 20
 # Rows that this process has read go to Spark more slowly than those of its tasks, so of the bytes
 # that may be read this part may be held.
 _HELD = 32
@@ -28,11 +26,6 @@ _HELD = 32
 _UNPACKED = 4
 
 ScanPlan = Callable[[Snapshot], Scan]
-
-
-def driver_max_bytes(properties: Mapping[str, str]) -> int:
-    """Return how much work is done without a Spark job, and how much it may hold; 0 for none."""
-    return size_bytes(properties, DRIVER_MAX_BYTES, _DRIVER_MAX_BYTES, least=0)
 
 
 class Engine(Protocol):
@@ -129,8 +122,9 @@ class Engines:
 
     def _max_bytes(self, config: TableConfig) -> int:
         assert self._spark is not None, "only Spark has a driver"
-        said = self._spark.setting(DRIVER_MAX_BYTES)
-        return driver_max_bytes(config.properties if said is None else {DRIVER_MAX_BYTES: said})
+        name = DRIVER_MAX_BYTES.name
+        said = self._spark.setting(name)
+        return DRIVER_MAX_BYTES.value(config.properties if said is None else {name: said})
 
     def for_data(self, data: object) -> Engine:
         """Return the engine that stages `data`."""

@@ -5,15 +5,17 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, cast
 
+from lakebed.api.contradictions import check_settings
 from lakebed.api.create import default_name, table_properties
 from lakebed.api.create_checks import AUTO, check_used, checked_expected_rows
 from lakebed.api.engines import Engines
-from lakebed.api.settings import check_settings
 from lakebed.api.table import Table
 from lakebed.errors import ExistsError, InvalidError, NotFoundError, OptionError
 from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock, SystemClock
-from lakebed.model.options import check_options
+from lakebed.model.options.hudi import METADATA_TABLE
+from lakebed.model.options.option import Scope
+from lakebed.model.options.registry import check_given
 from lakebed.storage.open import open_storage
 from lakebed.storage.storage import Storage
 from lakebed.table.config.properties_file import PROPERTIES_PATH, create_properties
@@ -22,8 +24,6 @@ from lakebed.table.config.table_config import TableConfig
 from lakebed.table.location import find_table
 
 log = logging.getLogger(__name__)
-
-_METADATA = "hoodie.metadata.enable"
 
 Kind = TypeVar("Kind", bound=Table)
 
@@ -85,9 +85,10 @@ def create_table(
         raise OptionError(f"properties: want a mapping, found {type(properties).__name__}")
     if name is not None and not isinstance(name, str):
         raise InvalidError(f"name: want text, found {name!r}")
-    options = dict(properties or {})
-    for line in check_options(options):
+    given = check_given(properties or {}, Scope.CREATE)
+    for line in given.lines:
         log.info(line)
+    options = given.stored
     buckets = AUTO if buckets is None else buckets
     check_used(str(index), buckets, options)
     storage = open_storage(_checked_path(path), storage_options)
@@ -103,7 +104,7 @@ def create_table(
         layout=layout,
         table_version=table_version,
         column_groups=column_groups or {},
-        properties=options,
+        properties=properties or {},
         custom_merger=merger is not None,
         expected_rows=checked_expected_rows(expected_rows, buckets),
     )
@@ -192,15 +193,8 @@ def open_as(
 def _gives_up_indexes(properties: object) -> bool:
     if not isinstance(properties or {}, Mapping):
         raise OptionError(f"properties: want a mapping, found {type(properties).__name__}")
-    given = dict(cast("Mapping[str, str]", properties or {}))
-    check_options(given)
-    for name in given:
-        if name != _METADATA:
-            raise OptionError(
-                f"option {name}: open_table takes {_METADATA} only; a table keeps its own "
-                "settings, see set_properties"
-            )
-    return given.get(_METADATA, "true").lower() == "false"
+    given = check_given(cast("Mapping[str, str]", properties or {}), Scope.OPEN)
+    return not METADATA_TABLE.value(given.values)
 
 
 def _checked_path(path: object) -> str:

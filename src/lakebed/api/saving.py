@@ -11,12 +11,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from lakebed.api.contradictions import check_stored
+from lakebed.api.contradictions import check_settings, check_stored
 from lakebed.api.create import default_name, table_properties
 from lakebed.api.create_checks import GENERATOR
 from lakebed.api.engines import Engines
 from lakebed.api.opening import make_table, open_as
-from lakebed.api.settings import check_settings
 from lakebed.api.table import Table
 from lakebed.commit.drop import finish_drop, replace_table
 from lakebed.errors import ExistsError, NotFoundError, OptionError, UnsupportedError
@@ -25,7 +24,11 @@ from lakebed.format.names.record_key import KeyGenerator
 from lakebed.index.named import named_index
 from lakebed.model.clock import SystemClock
 from lakebed.model.executor import LocalExecutor, TaskId
-from lakebed.model.save_options import OPERATION, SaveOptions
+from lakebed.model.options import table as table_options
+from lakebed.model.options.data_source import OPERATION
+from lakebed.model.options.hudi import METADATA_TABLE
+from lakebed.model.options.registry import OPTIONS
+from lakebed.model.options.save import SaveOptions
 from lakebed.storage.open import open_storage
 from lakebed.storage.storage import Storage
 from lakebed.table.config.properties_file import load_config
@@ -67,11 +70,6 @@ _OPERATIONS: Final = {
         DELETE_PARTITION,
     )
 }
-_NAME: Final = "hoodie.table.name"
-_CLASS: Final = "hoodie.table.keygenerator.class"
-_METADATA: Final = "hoodie.metadata.enable"
-_INDEX: Final = "hoodie.index.type"
-_BUCKETS: Final = "hoodie.bucket.index.num.buckets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +95,6 @@ class Saving:
     deferred: DeferredWrite | None = None
     # What to make the table of, once it is dropped and the rows are staged.
     remake: Mapping[str, str] | None = None
-    gives_up_indexes: bool = False
     # Whether the rows have columns of the table, all meta columns first, as a view of it has.
     fits_view: bool = False
 
@@ -143,7 +140,7 @@ class Saving:
 
     def open(self) -> "_StagedTable":
         """Open the table that was planned for."""
-        properties = {_METADATA: "false"} if self.gives_up_indexes else None
+        properties = {METADATA_TABLE.name: "false"} if self.options.gives_up_indexes else None
         return open_as(
             _StagedTable, None, self.options.path, self.options.storage_options, properties
         )
@@ -187,7 +184,6 @@ def begin_saving(given: Mapping[str, str], incoming: pa.Schema, overwrite: bool)
     rows = pa.schema([f for f in incoming if f.name not in META_COLUMNS])
     brings_keys = RECORD_KEY in incoming.names
     storage = open_storage(options.path, options.storage_options)
-    gives_up = str(given.get(_METADATA, "true")).lower() == "false"
     if not _exists(storage) and _create(storage, options, rows):
         replaces, changes = False, {}
     else:
@@ -200,7 +196,7 @@ def begin_saving(given: Mapping[str, str], incoming: pa.Schema, overwrite: bool)
             return _remade(storage, options, rows, brings_keys)
     config = load_config(storage)
     operation = _operation(options, config, brings_keys, replaces=replaces)
-    saving = Saving(options, operation, config, gives_up_indexes=gives_up)
+    saving = Saving(options, operation, config)
     table = saving.open()
     meta, others = incoming.names[: len(META_COLUMNS)], incoming.names[len(META_COLUMNS) :]
     fits = meta == list(META_COLUMNS) and set(others) <= set(table.schema.names)
@@ -209,13 +205,11 @@ def begin_saving(given: Mapping[str, str], incoming: pa.Schema, overwrite: bool)
         table.set_properties(changes)
     if operation is DELETE_PARTITION:
         return saving
-    named = None
-    if config.index is None and _INDEX in options.properties:
-        named = named_index(config, _index_word(options.properties), _buckets(options))
-    elif (
-        config.index is not None and not config.index.is_settled and _BUCKETS in options.properties
-    ):
-        named = named_index(config, "bucket", _buckets(options))
+    named, buckets = None, table_options.BUCKETS.value(options.properties)
+    if config.index is None and table_options.INDEX_TYPE.name in options.properties:
+        named = named_index(config, _index_word(options.properties), buckets)
+    elif config.index is not None and not config.index.is_settled and buckets is not None:
+        named = named_index(config, "bucket", buckets)
     deferred = table.defer(operation, rows, Intake(evolve=options.merge_schema), named)
     return replace(saving, deferred=replace(deferred, onto_nothing=overwrite and not replaces))
 
@@ -266,7 +260,9 @@ def _operation(
     if not replaces:
         return operation
     if operation in (DELETE, DELETE_PARTITION):
-        raise OptionError(f'option {OPERATION}={asked}: want mode("append"), found "overwrite"')
+        raise OptionError(
+            f'option {OPERATION.name}={asked}: want mode("append"), found "overwrite"'
+        )
     return OVERWRITE  # also for insert_overwrite: Hudi deletes the whole table in this mode
 
 
@@ -287,63 +283,29 @@ def _create(storage: Storage, options: SaveOptions, rows: pa.Schema) -> bool:
 def _settled(storage: Storage, options: SaveOptions, rows: pa.Schema) -> dict[str, str]:
     """Return the properties of a new table."""
     given = dict(options.properties)
-    named = given.pop(_CLASS, None)
+    named = given.pop(table_options.GENERATOR_CLASS.name, None)
     if named is not None:
         given.setdefault(GENERATOR, KeyGenerator.parse(named).value)
-    key = options.names("hoodie.table.recordkey.fields")
-    name = given.get(_NAME) or default_name(storage.url)
+    key = options.names(table_options.RECORD_KEY.name)
     index = _index_word(given)
     settled = table_properties(
         schema=normalise(rows),
         key=key,
-        ordering=options.names("hoodie.table.ordering.fields"),
-        partition_by=options.names("hoodie.table.partition.fields"),
-        name=name,
-        table_type=given.get("hoodie.table.type", "COPY_ON_WRITE"),
+        ordering=options.names(table_options.ORDERING.name),
+        partition_by=options.names(table_options.PARTITION.name),
+        name=given.get(table_options.NAME.name) or default_name(storage.url),
+        table_type=given.get(table_options.TYPE.name, "COPY_ON_WRITE"),
         index=index,
-        buckets=_buckets(options) if hashes_keys(index) else None,
-        layout=given.get("hoodie.table.storage.layout", "default"),
-        table_version=int(given.get("hoodie.table.version", "9")),
+        buckets=table_options.BUCKETS.value(given) if hashes_keys(index) else None,
+        layout=given.get(table_options.LAYOUT.name, "default"),
+        table_version=int(table_options.VERSION.value(given)),
         column_groups={},
-        properties={k: v for k, v in given.items() if k not in _GIVEN_OTHERWISE},
+        properties={k: v for k, v in given.items() if not OPTIONS[k].keyword},
         makes_keys=not key,
-        spelled={
-            word: options.given[stored]
-            for word, stored in _COLUMNS.items()
-            if stored in options.given
-        },
+        spelled={OPTIONS[stored].keyword: name for stored, name in options.given.items()},
     )
     check_settings(storage, TableConfig.parse(settled, "the options of this write"))
     return settled
-
-
-# The keywords that name columns.
-_COLUMNS: Final = {
-    "key": "hoodie.table.recordkey.fields",
-    "ordering": "hoodie.table.ordering.fields",
-    "partition_by": "hoodie.table.partition.fields",
-}
-# What goes to `table_properties` under a keyword of its own.
-_GIVEN_OTHERWISE: Final = frozenset(
-    {
-        _NAME,
-        "hoodie.table.type",
-        "hoodie.table.version",
-        "hoodie.table.recordkey.fields",
-        "hoodie.table.partition.fields",
-        "hoodie.table.ordering.fields",
-        "hoodie.table.storage.layout",
-        "hoodie.index.type",
-        "hoodie.bucket.index.num.buckets",
-    }
-)
-
-
-def _buckets(options: SaveOptions) -> int | None:
-    text = options.properties.get(_BUCKETS)
-    if text is not None and not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise OptionError(f"option {_BUCKETS}={text}: want a number")
-    return None if text is None else int(text)
 
 
 def _without_meta(batch: pa.RecordBatch, config: TableConfig) -> pa.RecordBatch:
@@ -354,6 +316,6 @@ def _without_meta(batch: pa.RecordBatch, config: TableConfig) -> pa.RecordBatch:
 
 
 def _index_word(given: Mapping[str, str]) -> str:
-    kind = given.get("hoodie.index.type", "SIMPLE").lower()
-    engine = given.get("hoodie.index.bucket.engine", "SIMPLE").upper()
-    return "consistent_hashing" if kind == "bucket" and engine != "SIMPLE" else kind
+    kind = given.get(table_options.INDEX_TYPE.name, "SIMPLE").lower()
+    hashing = kind == "bucket" and table_options.BUCKET_ENGINE.value(given) != "SIMPLE"
+    return "consistent_hashing" if hashing else kind

@@ -6,27 +6,29 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from lakebed.api.contradictions import check_settings
 from lakebed.api.progress import showing, watched, watched_target
-from lakebed.api.settings import CHANGEABLE, check_settings
 from lakebed.commit.hold import hold_table
 from lakebed.errors import (
     ConflictError,
     InvalidError,
     LockedError,
-    OptionError,
     TakenError,
     UnfinishedError,
 )
-from lakebed.model.options import canonical, check_options
+from lakebed.model.options.option import Scope
+from lakebed.model.options.registry import check_given
+from lakebed.model.options.services import (
+    ArchiveOptions,
+    CleanOptions,
+    ClusteringOptions,
+    CompactionOptions,
+)
 from lakebed.services.archive.execute import Archive, archive
-from lakebed.services.archive.options import ArchiveOptions
 from lakebed.services.clean.execute import Clean, clean
-from lakebed.services.clean.options import CleanOptions
 from lakebed.services.clean.reason import nothing_to_clean
 from lakebed.services.clustering.execute import Clustering, cluster
-from lakebed.services.clustering.options import ClusteringOptions
 from lakebed.services.compaction.execute import Compaction, execute_compaction, pending_compactions
-from lakebed.services.compaction.options import CompactionOptions
 from lakebed.services.compaction.schedule import Scheduled, schedule_compaction
 from lakebed.services.restore.execute import Restore, restore
 from lakebed.services.rollback.execute import Rollback, rollback
@@ -111,7 +113,7 @@ class TableServices(ABC):
         """
 
         def work(target: WriteTarget) -> Scheduled | None:
-            settled = CompactionOptions.parse(_with(target, options))
+            settled = CompactionOptions.of(_with(target, options))
             return schedule_compaction(target, settled, mode, force=force)
 
         return self._act(work)
@@ -173,7 +175,7 @@ class TableServices(ABC):
         paths = None if partitions is None else {self._partition_path(p) for p in partitions}
 
         def work(target: WriteTarget) -> Clustering | None:
-            return cluster(target, ClusteringOptions.parse(_with(target, options)), paths)
+            return cluster(target, ClusteringOptions.of(_with(target, options)), paths)
 
         with showing("cluster"):
             return self._act(work)
@@ -300,16 +302,13 @@ class TableServices(ABC):
 
         Raises: OptionError: An option is unknown, fixed, or has a wrong value.
         """
-        check_options(properties)
-        for name in properties:
-            if not name.startswith(CHANGEABLE):
-                raise OptionError(f"option {name}: settled when the table was created")
+        changes = check_given(properties, Scope.LATER).stored
 
         def work(target: WriteTarget) -> None:
             with hold_table(target.storage, target.clock, target.commits) as hold:
-                settled = {**hold.config.properties, **_spelled(properties)}
+                settled = {**hold.config.properties, **changes}
                 check_settings(hold.storage, TableConfig.parse(settled, "set_properties"))
-                update_properties(hold.storage, _spelled(properties))
+                update_properties(hold.storage, changes)
 
         self._act(work)
 
@@ -338,15 +337,10 @@ class TableServices(ABC):
         return restore(self._target(), _checked(savepoint))
 
 
-def _spelled(properties: Mapping[str, str]) -> dict[str, str]:
-    return {name: canonical(name, value) for name, value in properties.items()}
-
-
 def _with(target: WriteTarget, options: Mapping[str, str] | None) -> Mapping[str, str]:
     if not options:
         return target.config.properties
-    check_options(options)
-    return {**target.config.properties, **options}
+    return {**target.config.properties, **check_given(options, Scope.CREATE).values}
 
 
 def _checked(instant: object) -> str:

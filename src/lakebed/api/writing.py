@@ -16,6 +16,7 @@ from lakebed.errors import (
     UnsupportedError,
 )
 from lakebed.index.named import named_index
+from lakebed.model.options.writers import CONFLICT_RETRIES
 from lakebed.scan.scan import Scan, plan_scan
 from lakebed.services.upkeep import run_inline
 from lakebed.table.config.partitions import partition_column
@@ -24,7 +25,6 @@ from lakebed.table.snapshot import Snapshot
 from lakebed.write.alter import execute_drop_column
 from lakebed.write.pipeline import (
     Source,
-    conflict_retries,
     execute_delete_partitions,
     execute_write,
 )
@@ -267,7 +267,7 @@ class TableWrites(TableHandle):
 
     def _execute(self, operation: Operation, source: Source, named: WriterIndex | None) -> Commit:
         self._check_writable()
-        left = conflict_retries(self._config) if source.repeatable else 0
+        left = CONFLICT_RETRIES.value(self._config.properties) if source.repeatable else 0
         while True:
             try:
                 commit, self._config = self._act(

@@ -20,7 +20,7 @@ from lakebed.cli.arguments import (
 )
 from lakebed.errors import InvalidError
 from lakebed.model.clock import SystemClock
-from lakebed.services.clean.options import CleanOptions
+from lakebed.model.options.services import CleanOptions
 from lakebed.services.clean.reason import nothing_to_clean
 from lakebed.table.config.properties_file import load_config
 from lakebed.table.config.table_config import TableType

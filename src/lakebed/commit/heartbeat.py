@@ -6,41 +6,15 @@ the moment in which the write completes or is taken back, both under the table's
 
 import logging
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import replace
 
 from lakebed.errors import ConflictError, LakebedError, NotFoundError
 from lakebed.format.timeline.heartbeat import HEARTBEAT_MAX_BYTES, Beat, heartbeat_path
 from lakebed.model.clock import Clock
+from lakebed.model.options.writers import Pulse
 from lakebed.storage.storage import Storage
-from lakebed.table.config.property_values import option_number
 
 log = logging.getLogger(__name__)
-
-_INTERVAL = "hoodie.client.heartbeat.interval_in_ms"
-_MISSES = "hoodie.client.heartbeat.tolerable.misses"
-
-
-@dataclass(frozen=True, slots=True)
-class Pulse:
-    """How often a heartbeat comes, and how many may be missing before its writer is dead."""
-
-    interval_ms: int = 60_000
-    misses: int = 2
-
-    @classmethod
-    def of(cls, properties: Mapping[str, str]) -> Self:
-        """Take both from a table's properties."""
-        return cls(
-            option_number(properties, _INTERVAL, 60_000, least=1),
-            option_number(properties, _MISSES, 2, least=1),
-        )
-
-    @property
-    def expiry_ms(self) -> int:
-        """Return the age at which a heartbeat counts no more."""
-        return self.interval_ms * self.misses
 
 
 class Heartbeat:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import cast
 
-from lakebed.commit.heartbeat import Pulse, is_alive
+from lakebed.commit.heartbeat import is_alive
 from lakebed.commit.lock import HeldLock, table_lock
 from lakebed.commit.metadata_table import (
     check_indexing,
@@ -27,6 +27,7 @@ from lakebed.format.names.instant_name import Action, State
 from lakebed.format.timeline.plans import PlanKind, parse_plan
 from lakebed.model.clock import Clock
 from lakebed.model.instant import Instant, next_instant
+from lakebed.model.options.writers import Pulse
 from lakebed.storage.storage import Storage
 from lakebed.table.config.properties_file import load_config
 from lakebed.table.config.table_config import ConcurrencyMode, TableConfig

@@ -8,27 +8,23 @@ one process only, and a lock within it.
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
-from typing import Protocol, Self
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from lakebed.commit.file_lock import FileLock
-from lakebed.commit.storage_lock import RENEW_SECONDS, VALIDITY_SECONDS, StorageLock
+from lakebed.commit.storage_lock import StorageLock
 from lakebed.errors import LockedError, OptionError, UnsupportedError
 from lakebed.format.timeline.lock_file import DISK_LOCK_PATH
 from lakebed.model.clock import Clock
+from lakebed.model.options.writers import LOCK_PROVIDERS, LockOptions
 from lakebed.storage.paths import parse_location
 from lakebed.storage.storage import Storage
-from lakebed.table.config.property_values import option_number
 
 GUARD_PATH = ".hoodie/.locks/lakebed.lock"
 _POLL_SECONDS = 0.05
 
 _PROVIDER = "hoodie.write.lock.provider"
-_PROVIDERS = "org.apache.hudi.client.transaction.lock."
 _FOLDER = "hoodie.write.lock.filesystem.path"
-_EXPIRE = "hoodie.write.lock.filesystem.expire"
-_VALIDITY = "hoodie.write.lock.storage.validity.timeout.secs"
-_RENEW = "hoodie.write.lock.storage.renew.interval.secs"
 
 
 class HeldLock(Protocol):
@@ -87,42 +83,12 @@ _registry_guard = threading.Lock()
 _registry: dict[str, threading.Lock] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class LockOptions:
-    """What a table's properties say of its lock."""
-
-    provider: str = ""
-    folder: str = ""
-    expire_minutes: int = 0
-    validity_seconds: int = int(VALIDITY_SECONDS)
-    renew_seconds: int = int(RENEW_SECONDS)
-
-    @classmethod
-    def parse(cls, properties: Mapping[str, str]) -> Self:
-        """Read Hudi's options; a provider that we do not know is refused by name."""
-        default = cls()
-        options = cls(
-            provider=_provider(properties),
-            folder=_folder(properties),
-            expire_minutes=option_number(properties, _EXPIRE, default.expire_minutes),
-            validity_seconds=option_number(properties, _VALIDITY, default.validity_seconds),
-            renew_seconds=option_number(properties, _RENEW, default.renew_seconds),
-        )
-        validity, renew = options.validity_seconds, options.renew_seconds
-        if renew < 1 or validity < 10 * renew:
-            raise OptionError(
-                f"options {_VALIDITY}={validity} and {_RENEW}={renew}: want a renewal every second "
-                "or more, and a validity of ten times that or more"
-            )
-        return options
-
-
 def table_lock(storage: Storage, properties: Mapping[str, str] | None = None) -> TableLock:
     """Return the lock that fits where the table lies, as its properties ask for it.
 
     UnsupportedError for a provider that does not fit: its writers would not see our lock.
     """
-    options = LockOptions.parse(properties or {})
+    options = lock_options(properties or {})
     path, guard = storage.local_path(DISK_LOCK_PATH), storage.local_path(GUARD_PATH)
     if path is not None and guard is not None:
         _expect(options, "FileSystemBasedLockProvider", storage)
@@ -135,30 +101,34 @@ def table_lock(storage: Storage, properties: Mapping[str, str] | None = None) ->
     return StorageLock(storage, options.validity_seconds, options.renew_seconds)
 
 
+def lock_options(properties: Mapping[str, str]) -> LockOptions:
+    """Return what a table's properties say of its lock; a provider that we do not know is refused."""
+    provider = properties.get(_PROVIDER, "").strip()
+    if provider and provider not in LOCK_PROVIDERS:
+        raise UnsupportedError(
+            f"{_PROVIDER}={provider}: this release does not take that lock, and could write at the same "
+            f"time as one that does; want one of {', '.join(LOCK_PROVIDERS)}"
+        )
+    options = LockOptions.of(properties)
+    validity, renew = options.validity_seconds, options.renew_seconds
+    if renew < 1 or validity < 10 * renew:
+        raise OptionError(
+            f"options hoodie.write.lock.storage.validity.timeout.secs={validity} and "
+            f"hoodie.write.lock.storage.renew.interval.secs={renew}: want a renewal every second "
+            "or more, and a validity of ten times that or more"
+        )
+    return replace(options, folder=_folder(options.folder))
+
+
 def _expect(options: LockOptions, fitting: str, storage: Storage) -> None:
-    if options.provider not in ("", fitting):
+    if options.provider and not options.provider.endswith(f".{fitting}"):
         raise UnsupportedError(
-            f"{storage.url}: {_PROVIDER}={_PROVIDERS}{options.provider} would not keep out the "
-            f"other writers of a table here; want {_PROVIDERS}{fitting}"
+            f"{storage.url}: {_PROVIDER}={options.provider} would not keep out the other writers of "
+            f"a table here; want {options.provider.rpartition('.')[0]}.{fitting}"
         )
 
 
-_KNOWN = ("FileSystemBasedLockProvider", "StorageBasedLockProvider", "InProcessLockProvider")
-
-
-def _provider(properties: Mapping[str, str]) -> str:
-    text = properties.get(_PROVIDER, "").strip()
-    name = text.removeprefix(_PROVIDERS)
-    if text and (name == text or name not in _KNOWN):
-        raise UnsupportedError(
-            f"{_PROVIDER}={text}: this release does not take that lock, and could write at the same "
-            f"time as one that does; want one of {', '.join(_PROVIDERS + known for known in _KNOWN)}"
-        )
-    return name
-
-
-def _folder(properties: Mapping[str, str]) -> str:
-    text = properties.get(_FOLDER, "").strip()
+def _folder(text: str) -> str:
     if not text:
         return ""
     scheme, authority, path = parse_location(text)

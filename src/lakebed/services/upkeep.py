@@ -5,20 +5,16 @@ A service that fails never undoes the write before it: it stays due, and the nex
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, Self
+from typing import Protocol
 
-from lakebed.errors import ConflictError, LockedError, OptionError, TakenError
+from lakebed.errors import ConflictError, LockedError, TakenError
 from lakebed.format.names.instant_name import Action
+from lakebed.model.options.services import ArchiveOptions, CleanOptions, Upkeep
 from lakebed.services.archive.execute import archive
-from lakebed.services.archive.options import ArchiveOptions
 from lakebed.services.clean.execute import clean
-from lakebed.services.clean.options import CleanOptions
 from lakebed.services.compaction.execute import execute_compaction, pending_compactions
-from lakebed.services.compaction.options import Mode
 from lakebed.services.compaction.schedule import schedule_compaction
-from lakebed.table.config.property_values import option_number
 from lakebed.table.config.table_config import TableType
 from lakebed.table.snapshot import load_snapshot
 from lakebed.timeline.timeline import Timeline, TimelineInstant
@@ -26,46 +22,11 @@ from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
 
-_COMPACT = "hoodie.compact.inline"
-_SCHEDULE = "hoodie.compact.schedule.inline"
-_MODE = "lakebed.compaction.mode"
-_CLEAN = "hoodie.clean.automatic"
-_CLEAN_EVERY = "hoodie.clean.trigger.max.commits"
-_ARCHIVE = "hoodie.archive.automatic"
-
 
 class Done(Protocol):
     """The result of a service; `str()` of it is a sentence."""
 
     def __str__(self) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Upkeep:
-    """What a table does by itself after a write, with Hudi's option names.
-
-    As in Hudi, cleaning and archiving are on and compaction is off by default. Cleaning is
-    considered only every few commits, because it costs a listing.
-    """
-
-    compact: bool = False
-    schedule: bool = False
-    mode: Mode = Mode.HYBRID
-    clean: bool = True
-    clean_every: int = 5
-    archive: bool = True
-
-    @classmethod
-    def of(cls, properties: Mapping[str, str]) -> Self:
-        """Parse a table's properties."""
-        return cls(
-            _flag(properties, _COMPACT, default=False),
-            _flag(properties, _SCHEDULE, default=False),
-            Mode.parse(properties.get(_MODE, "").strip().lower() or Mode.HYBRID),
-            _flag(properties, _CLEAN, default=True),
-            option_number(properties, _CLEAN_EVERY, 5, least=1, most=10**6 - 1),
-            _flag(properties, _ARCHIVE, default=True),
-        )
 
 
 def run_inline(target: WriteTarget) -> tuple[Done, ...]:
@@ -158,10 +119,3 @@ def _is_clean_due(timeline: Timeline, properties: Mapping[str, str], every: int)
 
 def _is_archive_due(timeline: Timeline, properties: Mapping[str, str]) -> bool:
     return len(timeline.commits) > ArchiveOptions.of(properties).max_commits
-
-
-def _flag(properties: Mapping[str, str], name: str, *, default: bool) -> bool:
-    text = properties.get(name, "").strip().lower()
-    if text not in ("", "true", "false"):
-        raise OptionError(f"option {name}={text}: want true or false")
-    return text == "true" if text else default

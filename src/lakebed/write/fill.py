@@ -17,40 +17,19 @@ from lakebed.index.holders import new_file_id
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.run import Run
 from lakebed.model.executor import Executor, TaskId
-from lakebed.table.config.property_values import LARGE, option_number
-from lakebed.table.config.table_config import TableConfig
+from lakebed.model.options.writers import FileSizes
 from lakebed.table.files.file_group import BaseFile, FileSlice
 from lakebed.table.read.base_file import read_footer
 from lakebed.write.spec.operation import BULK_INSERT
 from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import Segment, read_segment, spill_batches, spill_run
 
-SMALL_FILE_LIMIT = 104_857_600
-MAX_FILE_SIZE = 125_829_120
 # The largest files of a partition show best how large a row is; a few are enough.
 _SAMPLE_FILES = 4
 # A file is split at whole batches, so a batch is a small part of it.
 _PIECES = 16
 
 Group = tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class FileSizes:
-    """The size above which a base file is not filled up, and the maximum size, in bytes."""
-
-    small_limit: int
-    max_size: int
-
-    @classmethod
-    def of(cls, config: TableConfig) -> "FileSizes":
-        """Parse the sizes from the table's properties."""
-        known = config.properties
-        small, full = "hoodie.parquet.small.file.limit", "hoodie.parquet.max.file.size"
-        return cls(
-            option_number(known, small, SMALL_FILE_LIMIT, most=LARGE),
-            option_number(known, full, MAX_FILE_SIZE, least=1, most=LARGE),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +83,7 @@ def fill_groups(
 def _new_rows(
     spec: WriteSpec, partition: str, segments: Sequence[Segment], slices: Iterable[FileSlice]
 ) -> NewRows:
-    sizes = FileSizes.of(spec.config)
+    sizes = FileSizes.of(spec.config.properties)
     here = [s for s in slices if s.group.partition == partition and s.base_file is not None]
     files = [s.base_file for s in here if s.base_file is not None]
     small = [

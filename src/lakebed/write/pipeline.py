@@ -18,7 +18,6 @@ from lakebed.scan.prune import prune_slices
 from lakebed.scan.scan import parse_where
 from lakebed.storage.storage import Storage
 from lakebed.table.config.properties_file import update_properties
-from lakebed.table.config.property_values import option_number
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.writer_index import WriterIndex
 from lakebed.table.files.commit_cache import CommitCache
@@ -43,8 +42,6 @@ from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import Segment, Staged
 
 Stage = Callable[[WriteSpec, Snapshot], Iterable[Staged]]
-
-_RETRIES = "hoodie.write.num.retries.on.conflict.failures"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +74,6 @@ class Source:
     # Counts the rows of the table that match the keys to delete.
     found: Callable[[Snapshot], int] | None = None
     intake: Intake = field(default_factory=Intake)
-
-
-def conflict_retries(config: TableConfig) -> int:
-    """Return how often a write is retried automatically after a conflict."""
-    return option_number(config.properties, _RETRIES, 0, most=10**5 - 1)
 
 
 def execute_write(

@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import lakebed
-from lakebed.api.engines import DRIVER_MAX_BYTES
 from lakebed.errors import KeyValueError
+from lakebed.model.options.writers import DRIVER_MAX_BYTES
 
 url, path = sys.argv[1:]
 report: dict[str, Any] = {}
@@ -69,7 +69,7 @@ except KeyValueError as error:
 report["commits"] = table.history().num_rows
 
 # However little there is to compact, Spark does it.
-spark.conf.set(DRIVER_MAX_BYTES, "0")
+spark.conf.set(DRIVER_MAX_BYTES.name, "0")
 logged = lakebed.create_table(
     spark, f"{path}-logs", ddl, key="id", ordering="ts", partition_by="region", buckets=2
 )

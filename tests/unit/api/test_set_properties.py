@@ -3,6 +3,7 @@
 import pytest
 
 from lakebed.errors import OptionError, UnsupportedError
+from lakebed.model.options.services import CleanOptions
 from support.tables import batch, make, reopen, user_rows
 
 MOR = {"table_type": "MERGE_ON_READ", "ordering": ("ts",)}
@@ -46,3 +47,17 @@ def test_what_cannot_be_changed_or_cannot_be_is_refused(name, value, error):
     with pytest.raises(error):
         table.set_properties({name: value})
     assert table._storage.read(".hoodie/hoodie.properties") == before
+
+
+def test_an_older_name_changes_the_option_that_the_table_has_under_its_name_of_today():
+    table = make(properties={"hoodie.clean.commits.retained": "7"})
+    table.set_properties({"hoodie.cleaner.commits.retained": "3"})
+    properties = reopen(table._storage).config.properties
+    assert CleanOptions.of(properties).commits_retained == 3
+    assert "hoodie.cleaner.commits.retained" not in properties
+
+
+def test_what_merges_rows_is_settled_when_a_table_is_created():
+    # It used to be stored where no merge looks for it.
+    with pytest.raises(OptionError, match="settled when the table was created"):
+        make(**MOR).set_properties({"hoodie.write.partial.update.unavailable.value": "?"})

@@ -3,10 +3,11 @@
 import threading
 from typing import Any
 
-from lakebed.commit.heartbeat import Heartbeat, Pulse, read_beat
+from lakebed.commit.heartbeat import Heartbeat, read_beat
 from lakebed.errors import UnavailableError
 from lakebed.format.timeline.heartbeat import heartbeat_path
 from lakebed.model.clock import ManualClock
+from lakebed.model.options.writers import Pulse
 from lakebed.storage.objects import memory_storage
 from support.faulty import FaultyStorage
 

@@ -8,7 +8,7 @@ import pytest
 
 import lakebed
 from lakebed.commit.file_lock import FileLock
-from lakebed.commit.lock import GUARD_PATH, InProcessLock, LockOptions, TableLock, table_lock
+from lakebed.commit.lock import GUARD_PATH, InProcessLock, TableLock, lock_options, table_lock
 from lakebed.commit.storage_lock import StorageLock
 from lakebed.errors import LockedError, OptionError, UnsupportedError
 from lakebed.model.clock import ManualClock, SystemClock
@@ -114,7 +114,7 @@ def test_options_of_a_table_reach_its_lock(tmp_path):
     ],
 )
 def test_the_folder_of_the_lock_is_a_path_or_an_address(text, folder):
-    assert LockOptions.parse({FOLDER: text}).folder == folder
+    assert lock_options({FOLDER: text}).folder == folder
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_the_folder_of_the_lock_is_a_path_or_an_address(text, folder):
 )
 def test_an_option_that_cannot_be_meant_is_refused_by_name(name, value):
     with pytest.raises(OptionError, match=name):
-        LockOptions.parse({name: value})
+        lock_options({name: value})
 
 
 def locks(tmp_path: Path) -> list[TableLock]:

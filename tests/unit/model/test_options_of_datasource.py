@@ -3,17 +3,8 @@
 import pytest
 
 from lakebed.errors import InvalidError, OptionError
-from lakebed.model.datasource_options import (
-    ALL_OPTIONS,
-    AS_OF,
-    STORED_NAMES,
-    check_read,
-    check_write,
-)
-from lakebed.model.hudi_options import HUDI_OPTIONS
-from lakebed.model.options import TABLE_OPTIONS, Fate
-from lakebed.model.read_options import ReadOptions
-from lakebed.model.save_options import SaveOptions
+from lakebed.model.options.read import ReadOptions
+from lakebed.model.options.save import SaveOptions
 
 QUERY = "hoodie.datasource.query.type"
 BEGIN = "hoodie.datasource.read.begin.instanttime"
@@ -28,48 +19,15 @@ def save(given: dict[str, str]) -> SaveOptions:
     return SaveOptions.parse({"path": "t", **given})[0]
 
 
-def test_many_of_hudis_options_are_known_each_once():
-    assert len([name for name in ALL_OPTIONS if name.startswith("hoodie.")]) > 450
-    listed = [option.name for option in (*HUDI_OPTIONS, *TABLE_OPTIONS)]
-    assert len(set(listed)) == len(listed)
-
-
-def test_every_other_name_of_a_property_is_an_option_whose_property_exists():
-    for name, stored in STORED_NAMES.items():
-        assert name in ALL_OPTIONS
-        assert stored in ALL_OPTIONS
-
-
-@pytest.mark.parametrize("option", ALL_OPTIONS.values(), ids=lambda option: option.name)
-def test_every_option_is_taken_with_a_line_or_refused_by_name(option):
-    value = (*option.values, "1")[0]
-    for check in (check_read, check_write):
-        try:
-            lines = check({option.name: value})
-        except OptionError as error:
-            lines = [str(error)]
-        assert all(
-            option.name in line or STORED_NAMES.get(option.name, "?") in line for line in lines
-        )
-        expected = option.fate is not Fate.HONOURED or option.name in (*STORED_NAMES, AS_OF)
-        assert lines == [] or expected
-
-
-def test_an_option_that_only_makes_hudi_faster_says_that_it_changes_nothing():
-    [line] = check_write({"hoodie.memory.merge.max.size": "1g"})
-    assert line.startswith("option hoodie.memory.merge.max.size=1g changes nothing here")
-    assert check_read({"hoodie.memory.merge.max.size": "1g"}) == [line]
-
-
 def test_a_read_takes_the_options_of_a_write_and_a_write_those_of_a_read():
-    assert check_read({"hoodie.datasource.write.recordkey.field": "id"}) == []
-    assert check_write({QUERY: "snapshot"}) == []
+    assert read(**{"hoodie.datasource.write.recordkey.field": "id"}) == read()
+    assert save({QUERY: "snapshot"}) == save({})
 
 
 def test_a_write_takes_no_moment_of_the_past():
     # Hudi 1.2.0 swallows it, and writes to the table as it is.
     with pytest.raises(OptionError, match=r"as.of.instant cannot be given with a write.*restore"):
-        save({AS_OF: "20240101000000000"})
+        save({"as.of.instant": "20240101000000000"})
 
 
 @pytest.mark.parametrize(
@@ -81,6 +39,8 @@ def test_a_write_takes_no_moment_of_the_past():
         ),
         ({"header": "true"}, "unknown option 'header'"),
         ({"hoodie.datasource.hive_sync.enable": "true"}, "want false .no catalogue is synced"),
+        ({"hoodie.metrics.on": "true"}, "want false .no metrics are sent"),
+        ({"hoodie.errortable.enable": "true"}, "want false .a row that fails stops all"),
         ({"hoodie.precommit.validators": "x"}, "cannot be given: check the rows"),
         ({"hoodie.index.type": "HBASE"}, "want SIMPLE or GLOBAL_SIMPLE or BLOOM"),
         ({"hoodie.datasource.write.table.type": "COW"}, "want COPY_ON_WRITE"),

@@ -9,10 +9,9 @@ from lakebed.errors import CorruptError
 from lakebed.format.names.data_names import parse_data_name
 from lakebed.model.clock import ManualClock
 from lakebed.model.executor import LocalExecutor
+from lakebed.model.options.services import ArchiveOptions, CleanOptions
 from lakebed.services.archive.execute import archive
-from lakebed.services.archive.options import ArchiveOptions
 from lakebed.services.clean.execute import clean
-from lakebed.services.clean.options import CleanOptions
 from lakebed.services.verify.findings import Code, Severity
 from lakebed.services.verify.verify import verify
 from lakebed.storage.objects import memory_storage

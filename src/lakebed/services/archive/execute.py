@@ -15,8 +15,8 @@ from lakebed.commit.hold import TableHold, hold_table
 from lakebed.errors import NotFoundError
 from lakebed.format.names.instant_name import Action, State
 from lakebed.model.instant import Instant
+from lakebed.model.options.services import ArchiveOptions
 from lakebed.services.archive.left_behind import record_archived_files
-from lakebed.services.archive.options import ArchiveOptions
 from lakebed.services.archive.plan import MOVABLE, plan_archive
 from lakebed.services.clean.clean_input import (
     DataFile,

@@ -7,7 +7,7 @@ the cleans and rollbacks among them.
 
 from lakebed.format.names.instant_name import Action
 from lakebed.model.instant import Instant, parse_instant
-from lakebed.services.archive.options import ArchiveOptions
+from lakebed.model.options.services import ArchiveOptions
 from lakebed.services.clean.plan import by_policy
 from lakebed.table.config.table_config import TableType
 from lakebed.timeline.timeline import COMMIT_ACTIONS, WRITE_ACTIONS, Timeline, TimelineInstant

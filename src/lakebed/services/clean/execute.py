@@ -15,9 +15,9 @@ from lakebed.format.files.partition_metadata import is_partition_metadata_name
 from lakebed.format.names.instant_name import Action, State
 from lakebed.model.executor import TaskId
 from lakebed.model.instant import Instant, format_instant
+from lakebed.model.options.services import CleanOptions
 from lakebed.model.packing import FILE_BYTES
 from lakebed.services.clean.clean_input import read_clean_input
-from lakebed.services.clean.options import CleanOptions
 from lakebed.services.clean.plan import CleanPlan, plan_clean
 from lakebed.services.clean.plan_file import encode_clean, encode_clean_plan, parse_clean_plan
 from lakebed.services.clean.sweep import find_stale

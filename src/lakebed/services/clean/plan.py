@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lakebed.model.instant import Instant, format_instant
+from lakebed.model.options.services import CleanOptions, CleanPolicy
 from lakebed.services.clean.clean_input import CleanInput, DataFile
-from lakebed.services.clean.options import CleanOptions, CleanPolicy
 from lakebed.table.files.file_group import FileGroupId, FileSlice
 from lakebed.timeline.timeline import WRITE_ACTIONS, Timeline
 

@@ -12,7 +12,7 @@ from lakebed.errors import CorruptError, UnsupportedError
 from lakebed.format.names.data_names import parse_data_name
 from lakebed.format.names.instant_name import State
 from lakebed.format.timeline.plans import PlanKind, encode_plan, parse_plan
-from lakebed.services.clean.options import CleanPolicy
+from lakebed.model.options.services import CleanPolicy
 from lakebed.services.clean.plan import CleanPlan
 from lakebed.table.files.file_group import join_path
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from lakebed.format.names.instant_name import Action
+from lakebed.model.options.services import CleanOptions, CleanPolicy
 from lakebed.services.clean.clean_input import read_clean_input
-from lakebed.services.clean.options import CleanOptions, CleanPolicy
 from lakebed.services.clean.plan import plan_clean
 from lakebed.table.config.table_config import TableType
 from lakebed.table.snapshot import Snapshot

@@ -21,8 +21,8 @@ from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from lakebed.index.kinds import strategy_of
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.model.instant import Instant
+from lakebed.model.options.services import ClusteringOptions
 from lakebed.services.clustering.merge import ClusteringTask, cluster_input_group
-from lakebed.services.clustering.options import ClusteringOptions
 from lakebed.services.clustering.plan import (
     FileFacts,
     InputGroup,
@@ -124,7 +124,7 @@ class _Look:
 
     def settled(self, config: TableConfig) -> ClusteringOptions:
         """Return the caller's options, or the table's."""
-        return self._options or ClusteringOptions.parse(config.properties)
+        return self._options or ClusteringOptions.of(config.properties)
 
     def at(self, snapshot: Snapshot) -> tuple[InputGroup, ...]:
         """Return what is worth clustering in `snapshot`."""

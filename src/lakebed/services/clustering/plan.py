@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from lakebed.commit.hold import OUR_CLUSTERING
 from lakebed.format.timeline.plans import PlanKind, encode_plan
-from lakebed.services.clustering.options import ClusteringOptions
+from lakebed.model.options.services import ClusteringOptions
 from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice
 
 _EXECUTION = "org.apache.hudi.client.clustering.run.strategy.SparkSortAndSizeExecutionStrategy"

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from lakebed.format.names.data_names import BaseFileName, parse_data_name
 from lakebed.model.instant import Instant
-from lakebed.services.compaction.options import CompactionOptions, Mode
+from lakebed.model.options.services import CompactionMode, CompactionOptions
 from lakebed.services.compaction.plan_file import LOG_BYTES, CompactionOperation, Kind
 from lakebed.table.files.file_group import FileGroupId, FileSlice
 
@@ -69,15 +69,15 @@ def _lost_log(slice_: FileSlice) -> bool:
     return any(name is not None and not isinstance(name, BaseFileName) for name in names)
 
 
-def choose_kind(slice_: FileSlice, mode: Mode, options: CompactionOptions) -> Kind | None:
+def choose_kind(slice_: FileSlice, mode: CompactionMode, options: CompactionOptions) -> Kind | None:
     """Return by names and sizes alone what to do with a slice; None for nothing.
 
     Logs that an earlier compaction merged are still counted here: LOG is a candidate,
     `log_operation` decides.
     """
-    if mode is Mode.FULL:
+    if mode is CompactionMode.FULL:
         return Kind.FULL
-    if mode is Mode.HYBRID:
+    if mode is CompactionMode.HYBRID:
         base = slice_.base_file
         if base is None or _log_bytes(slice_) >= options.log_ratio * base.size_bytes:
             return Kind.FULL

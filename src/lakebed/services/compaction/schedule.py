@@ -8,13 +8,13 @@ from lakebed.commit.hold import TableHold, hold_table
 from lakebed.errors import DAMAGE_ERRORS, InvalidError
 from lakebed.format.names.instant_name import Action
 from lakebed.model.executor import LocalExecutor, TaskId
+from lakebed.model.options.services import CompactionMode, CompactionOptions
 from lakebed.services.compaction.logs import (
     first_pending_write,
     folds_logs_first,
     log_run,
     replays_at_own_instant,
 )
-from lakebed.services.compaction.options import CompactionOptions, Mode
 from lakebed.services.compaction.plan import (
     bound_io,
     choose_kind,
@@ -83,7 +83,7 @@ class Scheduled:
 def schedule_compaction(
     target: WriteTarget,
     options: CompactionOptions | None = None,
-    mode: Mode | str = Mode.FULL,
+    mode: CompactionMode | str = CompactionMode.FULL,
     *,
     force: bool = False,
     groups: Collection[FileGroupId] | None = None,
@@ -94,17 +94,17 @@ def schedule_compaction(
     logs (`log`) from two on. `groups` are file groups that get a new base file, whatever their
     logs. File groups in a pending plan are left out.
     """
-    mode = Mode.parse(mode)
+    mode = CompactionMode.parse(mode)
     with hold_table(target.storage, target.clock, target.commits) as hold:
         config = hold.config
         if config.table_type is not TableType.MERGE_ON_READ:
             raise InvalidError(
                 f"table {config.name!r} is {config.table_type}: only MERGE_ON_READ has logs to compact"
             )
-        chosen = options or CompactionOptions.parse(config.properties)
+        chosen = options or CompactionOptions.of(config.properties)
         if not force and not is_due(hold.timeline, chosen, mode, hold.next_instant(), config.zone):
             return None
-        if force and mode is Mode.LOG:
+        if force and mode is CompactionMode.LOG:
             chosen = replace(chosen, blocks_threshold=2)
         joins = (
             target.merger is None
@@ -119,9 +119,9 @@ def schedule_compaction(
         if not operations:
             return None
         plan = CompactionPlan(
-            Action.LOGCOMPACTION if mode is Mode.LOG else Action.COMPACTION,
+            Action.LOGCOMPACTION if mode is CompactionMode.LOG else Action.COMPACTION,
             operations,
-            HYBRID_VERSION if mode is Mode.HYBRID else HUDI_VERSION,
+            HYBRID_VERSION if mode is CompactionMode.HYBRID else HUDI_VERSION,
             # Not later than the plan's own instant, and later than what it merges.
             compaction_cutoff(config, hold.next_instant()),
         )
@@ -135,7 +135,7 @@ def busy_groups(snapshot: Snapshot) -> frozenset[FileGroupId]:
 
 
 def _operations(
-    hold: TableHold, mode: Mode, options: CompactionOptions, *, joins: bool
+    hold: TableHold, mode: CompactionMode, options: CompactionOptions, *, joins: bool
 ) -> list[CompactionOperation]:
     """Choose per file group. A custom merger cannot be assumed to merge logs alone."""
     slices = choose_slices(hold.snapshot.slices, busy_groups(hold.snapshot), options)
@@ -145,7 +145,7 @@ def _operations(
     for slice_ in slices:
         kind = choose_kind(slice_, mode, options)
         if kind is Kind.LOG and not joins:
-            kind = Kind.FULL if mode is Mode.HYBRID else None
+            kind = Kind.FULL if mode is CompactionMode.HYBRID else None
         if kind is Kind.FULL:
             found.append(full_operation(slice_))
         elif kind is Kind.LOG:
@@ -178,7 +178,7 @@ def _full_operations(
 class _Look:
     view: TableView
     slice_: FileSlice
-    mode: Mode
+    mode: CompactionMode
     options: CompactionOptions
 
 
@@ -213,7 +213,7 @@ def _settle_whole(look: _Look) -> CompactionOperation | None:
     live = len({run.path for run in runs})
     joinable = count_joinable(runs, logs_first=logs_first)
     apart = live >= look.options.blocks_threshold and joinable < len(runs)
-    return full_operation(look.slice_) if look.mode is Mode.HYBRID and apart else None
+    return full_operation(look.slice_) if look.mode is CompactionMode.HYBRID and apart else None
 
 
 def _reads_alike(look: _Look, joined: CompactionOperation, sources: list[RunSource]) -> bool:

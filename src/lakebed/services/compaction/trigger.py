@@ -2,12 +2,12 @@
 
 from lakebed.format.names.instant_name import Action
 from lakebed.model.instant import Instant, parse_instant
-from lakebed.services.compaction.options import CompactionOptions, Mode, Trigger
+from lakebed.model.options.services import CompactionMode, CompactionOptions, Trigger
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 
 
 def is_due(
-    timeline: Timeline, options: CompactionOptions, mode: Mode, now: Instant, zone: str
+    timeline: Timeline, options: CompactionOptions, mode: CompactionMode, now: Instant, zone: str
 ) -> bool:
     """Return whether a compaction of `mode` is due at `now`.
 
@@ -15,7 +15,7 @@ def is_due(
     if the strategy says so; before the first compaction, from the first delta commit on. Log
     compaction is due when enough delta commits came since the last compaction of either kind.
     """
-    if mode is Mode.LOG:
+    if mode is CompactionMode.LOG:
         kinds = (_last_compaction(timeline), _last_log_compaction(timeline))
         return min(_delta_commits(timeline, last) for last in kinds) >= options.blocks_threshold
     last = _last_compaction(timeline)

@@ -12,12 +12,11 @@ from lakebed.commit.hold import TableHold, hold_table
 from lakebed.errors import ConflictError, InvalidError, UnsupportedError
 from lakebed.format.logs.cdc import logging_mode
 from lakebed.format.names.instant_name import Action
+from lakebed.model.options.services import CleanOptions, CleanPolicy, CompactionOptions
 from lakebed.services.clean.clean_input import read_clean_input
 from lakebed.services.clean.execute import clean
-from lakebed.services.clean.options import CleanOptions, CleanPolicy
 from lakebed.services.clean.plan import versions_of
 from lakebed.services.compaction.execute import execute_compaction, pending_compactions
-from lakebed.services.compaction.options import CompactionOptions
 from lakebed.services.compaction.schedule import schedule_compaction
 from lakebed.services.rollback.execute import settle
 from lakebed.services.savepoint.execute import savepoints

@@ -4,12 +4,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from lakebed.commit.heartbeat import Pulse, is_alive
+from lakebed.commit.heartbeat import is_alive
 from lakebed.errors import LakebedError
 from lakebed.index.kinds import strategy_of
 from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
 from lakebed.model.executor import Executor
+from lakebed.model.options.writers import Pulse
 from lakebed.services.verify.archive_checks import check_archived_files
 from lakebed.services.verify.change_data import check_change_data
 from lakebed.services.verify.file_checks import (

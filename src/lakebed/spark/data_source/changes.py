@@ -8,7 +8,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StringType, StructField, StructType
 
 from lakebed.errors import SchemaError, UnsupportedError
-from lakebed.model.read_options import ReadOptions
+from lakebed.model.options.read import ReadOptions
 from lakebed.spark.data_source.moment import commits_of, snapshot_of
 from lakebed.spark.errors import plainly
 from lakebed.table.changes.json_text import changes_to_json

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from lakebed.model.instant import resolve_as_of, resolve_since
-from lakebed.model.read_options import ReadOptions
+from lakebed.model.options.read import ReadOptions
 from lakebed.table.changes.commit_range import RangeCommit, commits_between
 from lakebed.table.location import TableFolder, find_table
 from lakebed.table.snapshot import Snapshot, load_snapshot

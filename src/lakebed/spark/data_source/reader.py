@@ -12,8 +12,8 @@ from pyspark.sql.types import StructType
 
 from lakebed.errors import InvalidError, SchemaError
 from lakebed.format.names.meta_columns import META_FIELDS
+from lakebed.model.options.read import ReadOptions
 from lakebed.model.packing import pack, useful_tasks
-from lakebed.model.read_options import ReadOptions
 from lakebed.scan.scan import Scan, plan_incremental, plan_scan
 from lakebed.spark.data_source.changes import CHANGES_SCHEMA, ChangesReader
 from lakebed.spark.data_source.filters import to_predicate

@@ -17,13 +17,13 @@ from lakebed.format.names.partition_path import PartitionStyle, PartKind, parse_
 from lakebed.format.names.record_key import KeyGenerator
 from lakebed.format.names.timestamp_keygen import TimestampKeygen
 from lakebed.merge.rule import Fill
+from lakebed.model.options.writers import READ_BUFFER
 from lakebed.table.config.merge_mode import MergeMode, parse_merge
 from lakebed.table.config.property_values import (
     flag,
     names,
     partition_names,
     required,
-    size_bytes,
     whole_number,
 )
 from lakebed.table.config.timeline_paths import history_path, timeline_path
@@ -36,7 +36,6 @@ READ_ONLY_VERSION = 6
 """What we read and do not write: Hudi 0.14 and 0.15, timeline layout 1."""
 EXPECTED_ROWS = "lakebed.expected.rows"
 DROPPED_COLUMNS = "lakebed.dropped.columns"
-_READ_BUFFER = "compaction_log_streaming_read_buffer"
 _PARTITION_FIELDS = "hoodie.table.partition.fields"
 
 
@@ -190,7 +189,7 @@ class TableConfig:
             layout=_layout(properties, where),
             index=parse_index(properties, keys, where),
             delete_marker=merge.delete_marker,
-            read_buffer_bytes=size_bytes(properties, _READ_BUFFER, 10 << 20),
+            read_buffer_bytes=READ_BUFFER.value(properties),
             distribution_mode=properties.get("write.distribution-mode", "").strip().lower(),
             concurrency=_concurrency(properties, where),
             zone=_zone(properties, where),

@@ -7,46 +7,18 @@ plan of a compaction records that cutoff: readers that meet the plan while it is
 the table's setting is by then.
 """
 
-import re
-from collections.abc import Mapping
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebed.errors import OptionError
 from lakebed.format.names.meta_columns import COMMIT_TIME
 from lakebed.merge.arrays import to_bools
 from lakebed.merge.run import DELETED, FLAGS, OPEN
 from lakebed.model.instant import Instant, format_instant, parse_instant
+from lakebed.model.options.services import TOMBSTONES
 from lakebed.table.config.table_config import TableConfig
 
-RETENTION = "lakebed.tombstone.retention"
 PLAN_CUTOFF = "lakebed.tombstone.cutoff"
 """The entry in the metadata of a compaction plan: deletes of commits before it are forgotten."""
-
-_DEFAULT_MS = 7 * 24 * 3_600_000
-_UNIT_MS = {"d": 24 * 3_600_000, "h": 3_600_000, "m": 60_000, "s": 1_000}
-_SHAPE = re.compile(r"([0-9]{1,9}) ?(d|days?|h|hours?|m|minutes?|s|seconds?)")
-
-
-def retention_ms(properties: Mapping[str, str]) -> int:
-    """Return how long ordered deletes survive full compaction, in milliseconds.
-
-    >>> retention_ms({"lakebed.tombstone.retention": "36 hours"}), retention_ms({})
-    (129600000, 604800000)
-    """
-    text = properties.get(RETENTION, "").strip().lower()
-    if not text:
-        return _DEFAULT_MS
-    if text == "0":
-        return 0
-    match = _SHAPE.fullmatch(text)
-    if match is None:
-        raise OptionError(
-            f"option {RETENTION}={text}: want a number and a unit, such as '7 days', '12 hours' or "
-            "'30 minutes', or 0 to forget deletes as soon as they are compacted"
-        )
-    return int(match[1]) * _UNIT_MS[match[2][0]]
 
 
 def compaction_cutoff(config: TableConfig, instant: Instant, recorded: str | None = None) -> str:
@@ -59,7 +31,7 @@ def compaction_cutoff(config: TableConfig, instant: Instant, recorded: str | Non
         return ""
     if recorded is not None:
         return recorded
-    kept_ms = retention_ms(config.properties)
+    kept_ms = TOMBSTONES.value(config.properties)
     if kept_ms == 0:
         return instant
     return format_instant(max(0, parse_instant(instant, config.zone) - kept_ms), config.zone)

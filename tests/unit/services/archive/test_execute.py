@@ -9,10 +9,9 @@ from lakebed.errors import InvalidError, LakebedError
 from lakebed.format.names.data_names import parse_data_name
 from lakebed.format.names.instant_name import Action, InstantName
 from lakebed.model.clock import ManualClock
+from lakebed.model.options.services import ArchiveOptions, CleanOptions
 from lakebed.services.archive.execute import archive
-from lakebed.services.archive.options import ArchiveOptions
 from lakebed.services.clean.execute import clean
-from lakebed.services.clean.options import CleanOptions
 from lakebed.storage.objects import memory_storage
 from lakebed.storage.storage import Storage
 from lakebed.timeline.active import ActiveTimeline

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from lakebed.errors import OptionError
 from lakebed.format.names.instant_name import Action, State
 from lakebed.model.instant import format_instant
-from lakebed.services.archive.options import ArchiveOptions
+from lakebed.model.options.services import ArchiveOptions, CleanOptions, CleanPolicy
 from lakebed.services.archive.plan import plan_archive
-from lakebed.services.clean.options import CleanOptions, CleanPolicy
 from lakebed.table.config.table_config import TableType
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 

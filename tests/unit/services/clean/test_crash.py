@@ -7,8 +7,8 @@ import pytest
 from lakebed.errors import LakebedError
 from lakebed.format.names.data_names import parse_data_name
 from lakebed.model.clock import ManualClock
+from lakebed.model.options.services import CleanOptions
 from lakebed.services.clean.execute import clean
-from lakebed.services.clean.options import CleanOptions
 from lakebed.storage.objects import memory_storage
 from lakebed.storage.storage import Storage
 from support.crash_points import Unseen, When, Work

@@ -12,8 +12,8 @@ from lakebed.format.timeline.heartbeat import heartbeat_path
 from lakebed.format.timeline.plans import PlanKind, encode_plan, parse_plan
 from lakebed.model.clock import ManualClock
 from lakebed.model.executor import LocalExecutor
+from lakebed.model.options.services import CleanOptions, CleanPolicy
 from lakebed.services.clean.execute import Clean, clean
-from lakebed.services.clean.options import CleanOptions, CleanPolicy
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.objects import memory_storage
 from lakebed.timeline.active import ActiveTimeline

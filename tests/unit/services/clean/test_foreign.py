@@ -5,8 +5,8 @@ import pytest
 from lakebed.format.names.instant_name import Action, State
 from lakebed.format.timeline.plans import PlanKind, encode_plan
 from lakebed.model.clock import ManualClock
+from lakebed.model.options.services import CleanOptions
 from lakebed.services.clean.execute import clean
-from lakebed.services.clean.options import CleanOptions
 from lakebed.services.clean.plan_file import parse_clean_plan
 from lakebed.timeline.active import ActiveTimeline
 from support.tables import batch, make, reopen, user_rows

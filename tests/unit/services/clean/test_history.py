@@ -5,10 +5,9 @@ from hypothesis import strategies as st
 
 from lakebed.errors import InvalidError, NotFoundError
 from lakebed.model.clock import ManualClock
+from lakebed.model.options.services import ArchiveOptions, CleanOptions, CleanPolicy
 from lakebed.services.archive.execute import archive
-from lakebed.services.archive.options import ArchiveOptions
 from lakebed.services.clean.execute import clean
-from lakebed.services.clean.options import CleanOptions, CleanPolicy
 from lakebed.services.compaction.execute import execute_compaction, pending_compactions
 from lakebed.services.compaction.schedule import schedule_compaction
 from lakebed.table.snapshot import load_snapshot

@@ -10,8 +10,8 @@ from lakebed.errors import OptionError
 from lakebed.format.names.data_names import BaseFileName, InlineLogName
 from lakebed.format.names.instant_name import LAYOUT_2, Action, State
 from lakebed.model.instant import format_instant
+from lakebed.model.options.services import CleanOptions, CleanPolicy
 from lakebed.services.clean.clean_input import CleanInput
-from lakebed.services.clean.options import CleanOptions, CleanPolicy
 from lakebed.services.clean.plan import plan_clean, versions_of
 from lakebed.table.files.file_group import (
     BaseFile,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from lakebed.errors import CorruptError, UnsupportedError
 from lakebed.format.names.data_names import BaseFileName
 from lakebed.format.timeline.plans import PlanKind, encode_plan, parse_plan
-from lakebed.services.clean.options import CleanPolicy
+from lakebed.model.options.services import CleanPolicy
 from lakebed.services.clean.plan import CleanPlan
 from lakebed.services.clean.plan_file import encode_clean, encode_clean_plan, parse_clean_plan
 from support.fixtures import files

@@ -26,8 +26,8 @@ from lakebed.format.names.meta_columns import FILE_NAME, RECORD_KEY
 from lakebed.format.timeline.plans import PlanKind, encode_plan
 from lakebed.merge import passes
 from lakebed.model.executor import LocalExecutor, TaskId
+from lakebed.model.options.services import ClusteringOptions
 from lakebed.services.clustering.execute import Clustering, cluster
-from lakebed.services.clustering.options import ClusteringOptions
 from lakebed.storage.local import LocalStorage
 from lakebed.table.snapshot import Snapshot, load_snapshot
 from lakebed.timeline.active import load_timeline

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from lakebed.errors import OptionError
 from lakebed.format.names.data_names import BaseFileName, parse_data_name
 from lakebed.format.timeline.plans import PlanKind, parse_plan
+from lakebed.model.options.services import ClusteringOptions
 from lakebed.services.clustering.merge import rows_of_next_file
-from lakebed.services.clustering.options import ClusteringOptions
 from lakebed.services.clustering.plan import (
     FileFacts,
     InputGroup,
@@ -155,8 +155,8 @@ def test_files_come_out_even_and_none_is_above_the_target(
 
 def test_options_have_hudis_defaults_and_refuse_nonsense():
     name = "hoodie.clustering.plan.strategy.target.file.max.bytes"
-    assert ClusteringOptions.parse({}) == ClusteringOptions(1 << 30, 300 << 20, 30, 2 << 30)
-    assert ClusteringOptions.parse({name: "7"}).target_bytes == 7
+    assert ClusteringOptions.of({}) == ClusteringOptions(1 << 30, 300 << 20, 30, 2 << 30)
+    assert ClusteringOptions.of({name: "7"}).target_bytes == 7
     for text in ("0", "-1", "much", "1e9"):
         with pytest.raises(OptionError, match=f"{name}={text}: want a whole number from 1 to"):
-            ClusteringOptions.parse({name: text})
+            ClusteringOptions.of({name: text})

@@ -24,12 +24,12 @@ from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, FILE_NA
 from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from lakebed.model.clock import ManualClock
 from lakebed.model.executor import LocalExecutor
+from lakebed.model.options.services import CompactionOptions
 from lakebed.services.compaction.execute import (
     Compaction,
     execute_compaction,
     pending_compactions,
 )
-from lakebed.services.compaction.options import CompactionOptions
 from lakebed.services.compaction.plan import full_operation
 from lakebed.services.compaction.plan_file import CompactionPlan, Kind
 from lakebed.services.compaction.schedule import Scheduled, schedule_compaction

@@ -10,8 +10,8 @@ import pytest
 
 from lakebed.model.clock import ManualClock
 from lakebed.model.executor import LocalExecutor, TaskId
+from lakebed.model.options.services import CompactionOptions
 from lakebed.services.compaction.execute import execute_compaction, pending_compactions
-from lakebed.services.compaction.options import CompactionOptions
 from lakebed.services.compaction.schedule import schedule_compaction
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.objects import memory_storage

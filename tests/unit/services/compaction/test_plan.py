@@ -1,5 +1,5 @@
 from lakebed.format.names.data_names import BaseFileName, InlineLogName
-from lakebed.services.compaction.options import CompactionOptions, Mode
+from lakebed.model.options.services import CompactionMode, CompactionOptions
 from lakebed.services.compaction.plan import (
     LogRun,
     bound_io,
@@ -52,24 +52,24 @@ def test_slices_below_the_thresholds_of_log_size_and_number_are_left_out():
 
 
 def test_full_takes_every_slice_and_log_those_with_enough_logs():
-    assert choose_kind(slice_of(100, 1), Mode.FULL, OPTIONS) is Kind.FULL
-    assert choose_kind(slice_of(100, *[1] * 4), Mode.LOG, OPTIONS) is None
-    assert choose_kind(slice_of(100, *[1] * 5), Mode.LOG, OPTIONS) is Kind.LOG
-    assert choose_kind(slice_of(None, *[1] * 5), Mode.LOG, OPTIONS) is Kind.LOG
+    assert choose_kind(slice_of(100, 1), CompactionMode.FULL, OPTIONS) is Kind.FULL
+    assert choose_kind(slice_of(100, *[1] * 4), CompactionMode.LOG, OPTIONS) is None
+    assert choose_kind(slice_of(100, *[1] * 5), CompactionMode.LOG, OPTIONS) is Kind.LOG
+    assert choose_kind(slice_of(None, *[1] * 5), CompactionMode.LOG, OPTIONS) is Kind.LOG
 
 
 def test_hybrid_joins_many_small_logs_on_a_large_base_file():
-    assert choose_kind(slice_of(1000, *[10] * 8), Mode.HYBRID, OPTIONS) is Kind.LOG
+    assert choose_kind(slice_of(1000, *[10] * 8), CompactionMode.HYBRID, OPTIONS) is Kind.LOG
 
 
 def test_hybrid_leaves_few_small_logs_alone():
-    assert choose_kind(slice_of(1000, 10, 10), Mode.HYBRID, OPTIONS) is None
+    assert choose_kind(slice_of(1000, 10, 10), CompactionMode.HYBRID, OPTIONS) is None
 
 
 def test_hybrid_makes_a_new_base_file_where_logs_are_large_next_to_it_or_there_is_none():
-    assert choose_kind(slice_of(1000, 250), Mode.HYBRID, OPTIONS) is Kind.FULL
-    assert choose_kind(slice_of(1000, *[50] * 5), Mode.HYBRID, OPTIONS) is Kind.FULL
-    assert choose_kind(slice_of(None, 1), Mode.HYBRID, OPTIONS) is Kind.FULL
+    assert choose_kind(slice_of(1000, 250), CompactionMode.HYBRID, OPTIONS) is Kind.FULL
+    assert choose_kind(slice_of(1000, *[50] * 5), CompactionMode.HYBRID, OPTIONS) is Kind.FULL
+    assert choose_kind(slice_of(None, 1), CompactionMode.HYBRID, OPTIONS) is Kind.FULL
 
 
 def test_logs_of_whole_rows_are_joined_up_to_the_first_that_changes_columns():

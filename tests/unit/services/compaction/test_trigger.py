@@ -1,6 +1,6 @@
 import pytest
 
-from lakebed.services.compaction.options import CompactionOptions, Mode, Trigger
+from lakebed.model.options.services import CompactionMode, CompactionOptions, Trigger
 from lakebed.services.compaction.trigger import is_due
 from lakebed.timeline.timeline import Timeline
 
@@ -13,7 +13,9 @@ def delta(second: int) -> list[str]:
     return [f"{at(second)}.deltacommit.requested", f"{at(second)}_{at(second + 1)}.deltacommit"]
 
 
-def due(names: list[str], now: int, mode: Mode = Mode.FULL, **options: object) -> bool:
+def due(
+    names: list[str], now: int, mode: CompactionMode = CompactionMode.FULL, **options: object
+) -> bool:
     chosen = CompactionOptions(**options)  # type: ignore[arg-type]
     return is_due(Timeline.parse(names), chosen, mode, at(now), "UTC")
 
@@ -69,7 +71,7 @@ def test_number_and_time_can_be_asked_together(commits: int, now: int, both: boo
 
 def test_logs_are_due_by_the_delta_commits_since_either_kind_of_compaction():
     joined = [f"{at(4)}.logcompaction.requested", f"{at(4)}_{at(8)}.deltacommit"]
-    assert due(THREE, 9, Mode.LOG, blocks_threshold=3)
-    assert not due([*THREE, *joined], 9, Mode.LOG, blocks_threshold=2)
-    assert due([*THREE, *joined], 9, Mode.LOG, blocks_threshold=1)
-    assert not due([*THREE, *COMPACTED], 9, Mode.LOG, blocks_threshold=2)
+    assert due(THREE, 9, CompactionMode.LOG, blocks_threshold=3)
+    assert not due([*THREE, *joined], 9, CompactionMode.LOG, blocks_threshold=2)
+    assert due([*THREE, *joined], 9, CompactionMode.LOG, blocks_threshold=1)
+    assert not due([*THREE, *COMPACTED], 9, CompactionMode.LOG, blocks_threshold=2)

@@ -20,8 +20,8 @@ from lakebed.errors import (
 from lakebed.format.names.instant_name import Action
 from lakebed.format.timeline.heartbeat import heartbeat_path
 from lakebed.format.timeline.plans import PlanKind, parse_plan
+from lakebed.model.options.services import CleanOptions, CleanPolicy
 from lakebed.services.clean.execute import clean
-from lakebed.services.clean.options import CleanOptions, CleanPolicy
 from lakebed.services.compaction.execute import execute_compaction
 from lakebed.services.compaction.schedule import schedule_compaction
 from lakebed.services.restore.execute import restore

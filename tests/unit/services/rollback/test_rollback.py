@@ -13,8 +13,8 @@ from lakebed.format.names.data_names import parse_data_name
 from lakebed.format.names.instant_name import Action, State
 from lakebed.format.timeline.heartbeat import heartbeat_path
 from lakebed.format.timeline.plans import PlanKind, encode_plan, parse_plan
+from lakebed.model.options.services import CleanOptions, CleanPolicy
 from lakebed.services.clean.execute import clean
-from lakebed.services.clean.options import CleanOptions, CleanPolicy
 from lakebed.services.compaction.execute import execute_compaction
 from lakebed.services.compaction.schedule import schedule_compaction
 from lakebed.services.rollback.execute import finish_pending, rollback

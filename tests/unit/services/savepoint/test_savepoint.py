@@ -8,10 +8,9 @@ from lakebed.commit.hold import hold_table
 from lakebed.errors import CorruptError, ExistsError, InvalidError, NotFoundError
 from lakebed.format.names.instant_name import Action
 from lakebed.format.timeline.plans import PlanKind, encode_plan, parse_plan
+from lakebed.model.options.services import ArchiveOptions, CleanOptions, CleanPolicy
 from lakebed.services.archive.execute import archive
-from lakebed.services.archive.options import ArchiveOptions
 from lakebed.services.clean.execute import clean
-from lakebed.services.clean.options import CleanOptions, CleanPolicy
 from lakebed.services.compaction.execute import execute_compaction
 from lakebed.services.compaction.schedule import schedule_compaction
 from lakebed.services.savepoint.execute import delete_savepoint, savepoint, savepoints

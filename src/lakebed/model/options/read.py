@@ -6,19 +6,11 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from lakebed.errors import InvalidError, OptionError
-from lakebed.model.datasource_options import AS_OF, check_read, split_storage
-from lakebed.model.options import canonical
+from lakebed.model.options import data_source as of
+from lakebed.model.options.option import Option, Scope
+from lakebed.model.options.registry import check_given
 
-_QUERY: Final = "hoodie.datasource.query.type"
-_VIEW: Final = "hoodie.datasource.view.type"
-_FORMAT: Final = "hoodie.datasource.query.incremental.format"
-_BEGIN: Final = "hoodie.datasource.read.begin.instanttime"
-_END: Final = "hoodie.datasource.read.end.instanttime"
-_WHERE: Final = "lakebed.read.where"
-_PUSHDOWN: Final = "lakebed.read.filter.pushdown"
 _EARLIEST: Final = re.compile(r"0+|earliest", re.IGNORECASE)
-# What the older option calls a snapshot.
-_VIEWS: Final = {"realtime": "snapshot"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,36 +28,48 @@ class ReadOptions:
     storage_options: Mapping[str, str] | None = None
 
     @classmethod
-    def parse(cls, given: Mapping[str, str]) -> tuple[Self, list[str]]:
+    def parse(cls, given: Mapping[str, str]) -> tuple[Self, tuple[str, ...]]:
         """Check the options of one read; give them, and a line for each that changes nothing."""
         options, storage = split_storage(given)
         path = path_of(options)
-        lines = check_read(options)
-        query = options.get(_QUERY) or options.get(_VIEW) or "snapshot"
-        mode = canonical(_QUERY, _VIEWS.get(query.lower(), query)).lower()
-        since, until, as_of = options.get(_BEGIN), options.get(_END), options.get(AS_OF)
+        checked = check_given(options, Scope.READ)
+        held = checked.values
+        mode = held.get(of.QUERY.name) or held.get(of.VIEW.name) or of.QUERY.kind.default
+        since, until, as_of = (held.get(option.name) for option in (of.BEGIN, of.END, of.AS_OF))
         if mode != "incremental":
-            _refuse_beside(options, mode, (_BEGIN, _END, _FORMAT))
+            _refuse_beside(held, mode, of.BEGIN, of.END, of.FORMAT)
             since = until = None
         else:
-            _refuse_beside(options, mode, (AS_OF,))
+            _refuse_beside(held, mode, of.AS_OF)
             if since is None:
-                raise OptionError(f"option {_QUERY}=incremental: want {_BEGIN} with it")
+                raise OptionError(
+                    f"option {of.QUERY.name}=incremental: want {of.BEGIN.name} with it"
+                )
             if _EARLIEST.fullmatch(since):
                 since = "earliest"
-            if options.get(_FORMAT, "latest_state").lower() == "cdc":
+            if of.FORMAT.value(held) == "cdc":
                 mode = "cdc"
-                _refuse_beside(options, mode, (_WHERE,))
-        pushdown = options.get(_PUSHDOWN, "false").lower() == "true"
-        where = options.get(_WHERE)
-        return cls(path, mode, as_of, since, until, where, pushdown, storage or None), lines
+                _refuse_beside(held, mode, of.WHERE)
+        where, pushdown = held.get(of.WHERE.name), of.PUSHDOWN.value(held)
+        return cls(path, mode, as_of, since, until, where, pushdown, storage or None), checked.lines
+
+
+def split_storage(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the options, with names in lower case as Spark hands them, and those of the store."""
+    options = {str(name).lower(): value for name, value in given.items()}
+    storage = {
+        name.removeprefix(of.STORAGE_PREFIX): options.pop(name)
+        for name in list(options)
+        if name.startswith(of.STORAGE_PREFIX)
+    }
+    return options, storage
 
 
 def path_of(options: Mapping[str, str]) -> str:
     """Return the one path of a read or a write."""
     if "paths" in options:
         raise InvalidError("a lakebed table is one folder: want load(path), found several paths")
-    path = options.get("path")
+    path = options.get(of.PATH.name)
     # Spark puts the owner there where a table of its catalogue is made, whose options get lost later.
     if not path or "owner" in options:
         raise InvalidError(
@@ -77,7 +81,7 @@ def path_of(options: Mapping[str, str]) -> str:
     return path
 
 
-def _refuse_beside(options: Mapping[str, str], mode: str, names: tuple[str, ...]) -> None:
-    for name in names:
-        if name in options and options[name].lower() != "latest_state":
-            raise OptionError(f"option {name} does not go with {_QUERY}={mode}")
+def _refuse_beside(held: Mapping[str, str], mode: str, *options: Option[str]) -> None:
+    for option in options:
+        if held.get(option.name, option.kind.default) != option.kind.default:
+            raise OptionError(f"option {option.name} does not go with {of.QUERY.name}={mode}")

@@ -1,0 +1,269 @@
+"""What an option consists of: its names, its kind of value, where it is given, what becomes of it."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from enum import Enum, Flag, StrEnum, auto
+from typing import Any, Final, Generic, Self, TypeVar, cast
+
+from lakebed.errors import OptionError
+
+LARGE: Final = 10**18 - 1
+"""The bound of numbers of bytes."""
+_MOST: Final = 10**9 - 1
+_BYTES: Final = {"": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+_UNIT_MS: Final = {"d": 24 * 3_600_000, "h": 3_600_000, "m": 60_000, "s": 1_000}
+_DURATION: Final = re.compile(r"([0-9]{1,9}) ?(d|days?|h|hours?|m|minutes?|s|seconds?)")
+
+T = TypeVar("T", covariant=True)  # noqa: PLC0105 - as short as it is common
+Member = TypeVar("Member", bound=StrEnum)
+
+
+class Fate(Enum):
+    """What becomes of an option."""
+
+    HONOURED = "honoured"
+    FIXED = "accepted with this value only"
+    IGNORED = "accepted, changes nothing here"
+    REFUSED = "refused"
+
+
+class Scope(Flag):
+    """Where an option may be given."""
+
+    CREATE = auto()  # when a table is made, or for one call of a service
+    LATER = auto()  # to `set_properties`, or by a later write, which the table keeps
+    OPEN = auto()  # to `open_table`
+    READ = auto()
+    WRITE = auto()
+    ANYWHERE = CREATE | LATER | READ | WRITE
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a group of options is about, and where these may be given."""
+
+    title: str
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T]):
+    """A kind of value: `parse` returns None for a text that is none, which `wanted` describes.
+
+    `words` are the values of an option that takes words; one that is the `same` as another is
+    stored as that one.
+    """
+
+    default: T
+    wanted: str
+    parse: Callable[[str], T | None]
+    words: tuple[str, ...] = ()
+    same: Mapping[str, str] = field(default_factory=dict)
+
+    def spell(self, given: str) -> str:
+        """Spell a word as Hudi does; other text stays as it is."""
+        word = next((word for word in self.words if word.lower() == given.strip().lower()), given)
+        return self.same.get(word, word)
+
+
+@dataclass(frozen=True, slots=True)
+class Option(Generic[T]):
+    """One option. Its effect is a sentence for users; for one that is not honoured, the reason.
+
+    `aliases` are older names. `write_names` are those under which writes of `format("lakebed")`
+    take what a table stores. `keyword` is the argument of `create_table` that says the same.
+    """
+
+    name: str
+    subject: Subject
+    kind: Kind[T]
+    effect: str = ""
+    aliases: tuple[str, ...] = ()
+    write_names: tuple[str, ...] = ()
+    keyword: str = ""
+    fate: Fate = Fate.HONOURED
+    # Hudi stores what steers a merge under this.
+    prefix: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return all names, the one that counts first."""
+        return (self.name, *self.aliases, *self.write_names)
+
+    @property
+    def stored_name(self) -> str:
+        """Return the property of the table that the option becomes."""
+        return self.prefix + self.name
+
+    @property
+    def is_stored(self) -> bool:
+        """Return whether the option becomes a property of the table."""
+        return Scope.CREATE in self.subject.scope and self.fate in (Fate.HONOURED, Fate.FIXED)
+
+    @property
+    def is_changeable(self) -> bool:
+        """Return whether a table that exists takes another value."""
+        return Scope.LATER in self.subject.scope
+
+    def value(self, properties: Mapping[str, str]) -> T:
+        """Return the value under the first of its names that has one, else the default.
+
+        Raise OptionError for an invalid value.
+        """
+        for name in (self.name, *self.aliases):
+            text = properties.get(name, "").strip()
+            if text:
+                return self._parse(name, text)
+        return self.kind.default
+
+    def check(self, name: str, text: object) -> str:
+        """Return what was given under `name` as it is stored; raise OptionError if it cannot be."""
+        if self.fate is Fate.REFUSED:
+            raise OptionError(f"option {name} cannot be given: {self.effect}")
+        if not isinstance(text, str):
+            raise OptionError(f"option {name}: want text, found {type(text).__name__} {text!r}")
+        if text.strip() or self.kind.words:
+            self._parse(name, text.strip())
+        return self.kind.spell(text)
+
+    def _parse(self, name: str, text: str) -> T:
+        found = self.kind.parse(text)
+        if found is None:
+            tail = f" ({self.effect})" if self.effect and self.kind.words else ""
+            raise OptionError(f"option {name}={text}: want {self.kind.wanted}{tail}")
+        return found
+
+
+def listed(
+    subject: Subject, fate: Fate, kind: Kind[T], names: Mapping[str, str]
+) -> tuple[Option[T], ...]:
+    """Return options of one fate; `names` lists them, by what there is to say of them.
+
+    In a list `hoodie.parquet:` stands before names that begin with `hoodie.parquet.`
+    """
+    found = []
+    for effect, ends in names.items():
+        prefix = ""
+        for end in ends.split():
+            if end.endswith(":"):
+                prefix = f"{end[:-1]}."
+            else:
+                found.append(Option(prefix + end, subject, kind, effect, fate=fate))
+    return tuple(found)
+
+
+class Settings:
+    """Options that one consumer takes together: a frozen dataclass whose fields are `setting`s."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> Self:
+        """Parse `properties`; raise OptionError for an invalid value."""
+        return cls(**{name: option.value(properties) for name, option in options_of(cls).items()})
+
+
+def setting(
+    subject: Subject, name: str, kind: Kind[T], effect: str, aliases: tuple[str, ...] = ()
+) -> T:
+    """Declare a field of `Settings` that is an option."""
+    return same_setting(Option(name, subject, kind, effect, aliases))
+
+
+def same_setting(option: Option[T]) -> T:
+    """Declare a field of `Settings` that is an option declared elsewhere."""
+    return field(default=option.kind.default, metadata={"option": option})
+
+
+def options_of(settings: type[Settings]) -> dict[str, Option[Any]]:
+    """Return the options of a class of settings, by field."""
+    held = fields(cast("Any", settings))
+    return {one.name: one.metadata["option"] for one in held if "option" in one.metadata}
+
+
+def text(default: str = "") -> Kind[str]:
+    """Return the kind of any text."""
+    return Kind(default, "text", str)
+
+
+def word(*words: str, default: str = "", same: Mapping[str, str] | None = None) -> Kind[str]:
+    """Return the kind of a few words, in any case."""
+    spelled = {one.lower(): (same or {}).get(one, one) for one in words}
+    return Kind(
+        default, " or ".join(words), lambda given: spelled.get(given.lower()), words, same or {}
+    )
+
+
+def member(default: Member) -> Kind[Member]:
+    """Return the kind of the words of an enumeration."""
+    words = {str(one).lower(): one for one in type(default)}
+    spelled = tuple(map(str, words.values()))
+    return Kind(default, " or ".join(spelled), lambda given: words.get(given.lower()), spelled)
+
+
+def flag(*, default: bool) -> Kind[bool]:
+    """Return the kind of true and false."""
+    words = {"true": True, "false": False}
+    return Kind(default, "true or false", lambda given: words.get(given.lower()), tuple(words))
+
+
+def number(default: int, least: int = 0, most: int = _MOST) -> Kind[int]:
+    """Return the kind of whole numbers between two bounds."""
+    return Kind(default, *_number(least, most))
+
+
+def no_number(least: int = 0, most: int = _MOST) -> Kind[int | None]:
+    """Return the kind of whole numbers between two bounds, of which none is the default."""
+    return Kind(None, *_number(least, most))
+
+
+def ratio(default: float) -> Kind[float]:
+    """Return the kind of a share."""
+    return Kind(default, "a number, 0 or greater", _ratio)
+
+
+def size(default: int, least: int = 1) -> Kind[int]:
+    """Return the kind of a number of bytes, which may carry a unit: `10MB`."""
+
+    def parse(given: str) -> int | None:
+        match = re.fullmatch(r"([0-9]{1,12})(|KB|MB|GB)", given.upper())
+        return int(match[1]) * _BYTES[match[2]] if match and int(match[1]) >= least else None
+
+    return Kind(default, "a number of bytes, or one with KB, MB or GB", parse)
+
+
+def duration(default_ms: int, zero: str) -> Kind[int]:
+    """Return the kind of a time that passes, in milliseconds; `zero` is what 0 means."""
+    wanted = f"a number and a unit, such as '7 days', '12 hours' or '30 minutes', or 0 {zero}"
+    return Kind(default_ms, wanted, _duration)
+
+
+def parse_whole_number(given: str, least: int = 0, most: int = _MOST) -> int | None:
+    """Parse a whole number between two bounds; None for any other text."""
+    # The length first: Python refuses to read very long numbers, by an error of its own.
+    if not (given.isascii() and given.isdigit() and len(given) <= len(str(most))):
+        return None
+    return int(given) if least <= int(given) <= most else None
+
+
+def _number(least: int, most: int) -> tuple[str, Callable[[str], int | None]]:
+    return (
+        f"a whole number from {least} to {most}",
+        lambda given: parse_whole_number(given, least, most),
+    )
+
+
+def _ratio(given: str) -> float | None:
+    try:
+        found = float(given)
+    except ValueError:
+        return None
+    return found if 0 <= found < float("inf") else None
+
+
+def _duration(given: str) -> int | None:
+    if given == "0":
+        return 0
+    match = _DURATION.fullmatch(given.lower())
+    return int(match[1]) * _UNIT_MS[match[2][0]] if match else None

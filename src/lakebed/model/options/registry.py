@@ -1,0 +1,110 @@
+"""All options by any of their names, and what callers give checked against them."""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lakebed.errors import OptionError
+from lakebed.model.options import data_source, hudi, services, table, writers
+from lakebed.model.options.option import Fate, Option, Scope, Settings, options_of
+
+AnyOption = Option[Any]
+
+
+def _entries() -> Iterator[AnyOption]:
+    for module in (table, writers, services, data_source, hudi):
+        for held in vars(module).values():
+            if isinstance(held, Option):
+                yield held
+            elif isinstance(held, tuple):
+                yield from (one for one in held if isinstance(one, Option))
+            elif isinstance(held, type) and issubclass(held, Settings) and held is not Settings:
+                yield from options_of(held).values()
+
+
+OPTIONS: Final[Mapping[str, AnyOption]] = {option.name: option for option in _entries()}
+"""Every option by its name."""
+_BY_ANY_NAME: Final = {name: option for option in OPTIONS.values() for name in option.names}
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a caller gave: values as they are stored, and the names that it used, by option.
+
+    `lines` has a line for each option that changes nothing.
+    """
+
+    values: Mapping[str, str]
+    names: Mapping[str, str]
+    lines: tuple[str, ...]
+
+    @property
+    def stored(self) -> dict[str, str]:
+        """Return the values of those options that a table stores."""
+        return {name: value for name, value in self.values.items() if OPTIONS[name].is_stored}
+
+
+def find_option(name: str) -> AnyOption | None:
+    """Return the option that has this name, among others; None for an unknown one."""
+    return _BY_ANY_NAME.get(name)
+
+
+def check_given(given: Mapping[str, str], place: Scope) -> Given:
+    """Check what is given at one place; raise OptionError for what is unknown or cannot be honoured."""
+    values: dict[str, str] = {}
+    names: dict[str, str] = {}
+    lines = []
+    for name, text in given.items():
+        if not isinstance(name, str):
+            raise OptionError(f"option {name!r}: want a name as text")
+        option = _taken(name, place)
+        if option is None:
+            continue
+        value = option.check(name, text)
+        if option.fate is Fate.IGNORED:
+            tail = f" ({option.effect})" if option.effect else ""
+            lines.append(f"option {name}={text} changes nothing here{tail}")
+        if values.setdefault(option.name, value) != value:
+            raise OptionError(
+                f"options {names[option.name]}={values[option.name]} and {name}={value} say the same "
+                "thing in two ways: give one of them"
+            )
+        names.setdefault(option.name, name)
+    return Given(values, names, tuple(lines))
+
+
+def _taken(name: str, place: Scope) -> AnyOption | None:
+    """Return the option of a name; None for one of a read where a write is, and the other way round."""
+    option = find_option(name)
+    if option is None:
+        raise OptionError(_unknown(name, place))
+    scope = option.subject.scope
+    if place is Scope.WRITE:
+        return option if scope & (Scope.WRITE | Scope.CREATE) else None
+    if place in scope and name not in option.write_names:
+        return option
+    if place is Scope.READ:
+        return None
+    if place is Scope.OPEN:
+        raise OptionError(
+            f"option {name}: open_table takes {hudi.METADATA_TABLE.name} only; a table keeps its own "
+            "settings, see set_properties"
+        )
+    if Scope.CREATE not in scope:
+        raise OptionError(f'option {name}: for reads and writes of format("lakebed"), not a table')
+    if name in option.write_names:
+        raise OptionError(f"unknown option {name!r}; did you mean {option.name}?")
+    raise OptionError(f"option {name}: settled when the table was created")
+
+
+def _unknown(name: str, place: Scope) -> str:
+    known = [
+        known
+        for known, option in _BY_ANY_NAME.items()
+        if place in (Scope.READ, Scope.WRITE)
+        or (Scope.CREATE in option.subject.scope and known not in option.write_names)
+    ]
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    hint = f"; did you mean {near[0]}?" if near else "; docs/options.md lists those we know"
+    return f"unknown option {name!r}{hint}"

@@ -1,0 +1,68 @@
+"""The options of `df.write.format("lakebed")`, as values under the names that a table stores."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+from lakebed.errors import OptionError
+from lakebed.model.options import data_source as of
+from lakebed.model.options.hudi import METADATA_TABLE
+from lakebed.model.options.option import Scope
+from lakebed.model.options.read import path_of, split_storage
+from lakebed.model.options.registry import check_given
+from lakebed.model.options.table import INDEX_TYPE, UPDATE_PARTITION
+
+
+@dataclass(frozen=True, slots=True)
+class SaveOptions:
+    """What one write asks for.
+
+    `properties` are those that a table stores, under the names of the options: the caller creates
+    the table with them, or compares them with what it has. `given` has the name under which the
+    user gave each.
+    """
+
+    path: str
+    operation: str | None = None
+    partitions_to_delete: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    storage_options: Mapping[str, str] | None = None
+    given: Mapping[str, str] = field(default_factory=dict)
+    merge_schema: bool = True
+    gives_up_indexes: bool = False
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> tuple[Self, tuple[str, ...]]:
+        """Check the options of one write; give them, and a line for each that changes nothing."""
+        options, storage = split_storage(given)
+        path = path_of(options)
+        if of.AS_OF.name in options:
+            raise OptionError(
+                f"option {of.AS_OF.name} cannot be given with a write: it names the past that a read "
+                "shows, and a write changes the table as it is now; to go back, call t.restore(savepoint)"
+            )
+        checked = check_given({name: text.strip() for name, text in options.items()}, Scope.WRITE)
+        held, properties, used = checked.values, checked.stored, dict(checked.names)
+        is_global_bloom = options.get(INDEX_TYPE.name, "").upper() == "GLOBAL_BLOOM"
+        if is_global_bloom and of.BLOOM_MOVES.name in held and UPDATE_PARTITION.name not in held:
+            properties[UPDATE_PARTITION.name] = held[of.BLOOM_MOVES.name]
+            used[UPDATE_PARTITION.name] = of.BLOOM_MOVES.name
+        return cls(
+            path,
+            of.OPERATION.value(held) or None,
+            names(of.PARTITIONS_TO_DELETE.value(held)),
+            properties,
+            storage or None,
+            {name: used[name] for name in properties},
+            of.MERGE_SCHEMA.value(held),
+            not METADATA_TABLE.value(held),
+        ), checked.lines
+
+    def names(self, stored: str) -> tuple[str, ...]:
+        """Return the columns that a property names."""
+        return names(self.properties.get(stored, ""))
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Split the names that an option lists."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())

@@ -1,0 +1,287 @@
+"""Options of the services of a table. They may change later; given to a call they count for it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final, Self
+
+from lakebed.errors import OptionError
+from lakebed.model.options.option import (
+    LARGE,
+    Fate,
+    Option,
+    Scope,
+    Settings,
+    Subject,
+    duration,
+    flag,
+    member,
+    number,
+    options_of,
+    ratio,
+    same_setting,
+    setting,
+    word,
+)
+
+_SCOPE: Final = Scope.CREATE | Scope.LATER
+UPKEEP: Final = Subject("Services after a write", _SCOPE)
+COMPACTION: Final = Subject("Compaction", _SCOPE)
+CLEANING: Final = Subject("Cleaning", _SCOPE)
+ARCHIVING: Final = Subject("Archiving", _SCOPE)
+CLUSTERING: Final = Subject("Clustering", _SCOPE)
+
+_PLAN: Final = "hoodie.clustering.plan.strategy."
+
+
+class CompactionMode(StrEnum):
+    """What a compaction does: rewrite base files, merge logs only, or choose per file group."""
+
+    FULL = "full"
+    LOG = "log"
+    HYBRID = "hybrid"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse a mode; raise OptionError listing the valid ones."""
+        try:
+            return cls(text)
+        except ValueError:
+            raise OptionError(f"compaction mode {text!r}: want {' or '.join(cls)}") from None
+
+
+class Trigger(StrEnum):
+    """When a compaction is due: by the number of delta commits, by time, or by both."""
+
+    NUM_COMMITS = "NUM_COMMITS"
+    NUM_COMMITS_AFTER_LAST_REQUEST = "NUM_COMMITS_AFTER_LAST_REQUEST"
+    TIME_ELAPSED = "TIME_ELAPSED"
+    NUM_AND_TIME = "NUM_AND_TIME"
+    NUM_OR_TIME = "NUM_OR_TIME"
+
+
+class CleanPolicy(StrEnum):
+    """How retention is measured. The values are on disk: do not change."""
+
+    KEEP_LATEST_COMMITS = "KEEP_LATEST_COMMITS"
+    KEEP_LATEST_BY_HOURS = "KEEP_LATEST_BY_HOURS"
+    KEEP_LATEST_FILE_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep(Settings):
+    """What a table does by itself after a write.
+
+    As in Hudi, cleaning and archiving are on and compaction is off by default. Cleaning is
+    considered only every few commits, because it costs a listing.
+    """
+
+    compact: bool = setting(
+        UPKEEP, "hoodie.compact.inline", flag(default=False), "compact when it is due"
+    )
+    schedule: bool = setting(
+        UPKEEP,
+        "hoodie.compact.schedule.inline",
+        flag(default=False),
+        "only plan it, for `lakebed serve`",
+    )
+    mode: CompactionMode = setting(
+        UPKEEP,
+        "lakebed.compaction.mode",
+        member(CompactionMode.HYBRID),
+        "rewrite base files, only join logs, or each where it pays",
+    )
+    clean: bool = setting(
+        UPKEEP, "hoodie.clean.automatic", flag(default=True), "clean when it is due"
+    )
+    clean_every: int = setting(
+        UPKEEP, "hoodie.clean.trigger.max.commits", number(5, 1), "look every so many commits"
+    )
+    archive: bool = setting(
+        UPKEEP, "hoodie.archive.automatic", flag(default=True), "archive when it is due"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionOptions(Settings):
+    """When a compaction is due, and what it takes in."""
+
+    trigger: Trigger = setting(
+        COMPACTION,
+        "hoodie.compact.inline.trigger.strategy",
+        member(Trigger.NUM_COMMITS),
+        "when a compaction is due",
+    )
+    max_delta_commits: int = setting(
+        COMPACTION,
+        "hoodie.compact.inline.max.delta.commits",
+        number(5, 1),
+        "delta commits after which it is due",
+    )
+    max_delta_seconds: int = setting(
+        COMPACTION,
+        "hoodie.compact.inline.max.delta.seconds",
+        number(3600, most=LARGE),
+        "seconds after which it is due",
+    )
+    log_size_threshold: int = setting(
+        COMPACTION,
+        "hoodie.compaction.logfile.size.threshold",
+        number(0, most=LARGE),
+        "bytes of logs from which on a file group takes part",
+    )
+    log_count_threshold: int = setting(
+        COMPACTION,
+        "hoodie.compaction.logfile.num.threshold",
+        number(0, most=LARGE),
+        "logs from which on a file group takes part",
+    )
+    blocks_threshold: int = setting(
+        COMPACTION,
+        "hoodie.log.compaction.blocks.threshold",
+        number(5, most=LARGE),
+        "logs that are worth joining",
+    )
+    target_io_mb: int = setting(
+        COMPACTION,
+        "hoodie.compaction.target.io",
+        number(500 * 1024, most=LARGE),
+        "MB that one plan reads and writes",
+    )
+    log_ratio: float = setting(
+        COMPACTION,
+        "lakebed.compaction.log.ratio",
+        ratio(0.25),
+        "hybrid: logs of this share of their base file are merged into it",
+    )
+
+
+TOMBSTONES: Final = Option(
+    "lakebed.tombstone.retention",
+    COMPACTION,
+    duration(7 * 24 * 3_600_000, "to forget deletes as soon as they are compacted"),
+    "how long ordered deletes survive full compaction and clustering",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CleanOptions(Settings):
+    """How much history stays readable.
+
+    Whatever the policy, no file is deleted that was the newest of its file group within the last
+    `min_age_seconds`: a query that started no longer ago than that never loses a file, however fast
+    commits follow one another. A longer query is safe as long as the commit that it reads is
+    retained. With None, no query is considered, and this machine's clock does not matter.
+    """
+
+    policy: CleanPolicy = setting(
+        CLEANING,
+        "hoodie.clean.policy",
+        member(CleanPolicy.KEEP_LATEST_COMMITS),
+        "what decides how much of the past stays",
+        ("hoodie.cleaner.policy",),
+    )
+    commits_retained: int = setting(
+        CLEANING,
+        "hoodie.clean.commits.retained",
+        number(10, 1),
+        "commits that stay readable",
+        ("hoodie.cleaner.commits.retained",),
+    )
+    hours_retained: int = setting(
+        CLEANING,
+        "hoodie.clean.hours.retained",
+        number(24, 1),
+        "hours that stay readable",
+        ("hoodie.cleaner.hours.retained",),
+    )
+    file_versions_retained: int = setting(
+        CLEANING,
+        "hoodie.clean.fileversions.retained",
+        number(3, 1),
+        "versions of a file group that stay",
+        ("hoodie.cleaner.fileversions.retained",),
+    )
+    min_age_seconds: int | None = setting(
+        CLEANING,
+        "lakebed.clean.min.age.seconds",
+        number(300),
+        "queries that take no longer lose no file",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveOptions(Settings):
+    """How many commits stay on the active timeline.
+
+    Archiving starts when there are more than `max_commits` and leaves `min_commits`, or as many as
+    `clean` retains if that is more. On a merge-on-read table the last `delta_commits` since a
+    compaction stay, because their number triggers the next one. `merge_files` archived files of one
+    level are merged into one of the next.
+    """
+
+    min_commits: int = setting(
+        ARCHIVING, "hoodie.keep.min.commits", number(20, 1), "commits that archiving leaves"
+    )
+    max_commits: int = setting(
+        ARCHIVING, "hoodie.keep.max.commits", number(30, 1), "commits above which it begins"
+    )
+    merge_files: int = setting(
+        ARCHIVING,
+        "hoodie.timeline.compaction.batch.size",
+        number(10, 2),
+        "archived files that become one",
+    )
+    delta_commits: int = same_setting(options_of(CompactionOptions)["max_delta_commits"])
+    clean: CleanOptions = field(default_factory=CleanOptions)
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> Self:
+        """Parse `properties`; raise OptionError for an invalid value."""
+        found = super(ArchiveOptions, cls).of(properties)
+        least, most = found.min_commits, found.max_commits
+        if "hoodie.keep.max.commits" not in properties and most <= least:
+            most = least + 10
+        if most <= least:
+            raise OptionError(
+                f"option hoodie.keep.max.commits={most}: want more than hoodie.keep.min.commits, "
+                f"which is {least}"
+            )
+        return replace(found, max_commits=most, clean=CleanOptions.of(properties))
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringOptions(Settings):
+    """Which file groups are clustered, and into what.
+
+    File groups with a base file below `small_limit` bytes are merged into files of `target_bytes`.
+    One task takes up to `group_bytes` of them, and one plan holds up to `max_groups` tasks.
+    """
+
+    target_bytes: int = setting(
+        CLUSTERING,
+        _PLAN + "target.file.max.bytes",
+        number(1 << 30, 1, LARGE),
+        "bytes of a new file",
+    )
+    small_limit: int = setting(
+        CLUSTERING,
+        _PLAN + "small.file.limit",
+        number(300 << 20, most=LARGE),
+        "base files below so many bytes take part",
+    )
+    max_groups: int = setting(
+        CLUSTERING, _PLAN + "max.num.groups", number(30, 1, LARGE), "tasks of one call"
+    )
+    group_bytes: int = setting(
+        CLUSTERING, _PLAN + "max.bytes.per.group", number(2 << 30, 1, LARGE), "bytes of one task"
+    )
+
+
+CLUSTER_INLINE: Final = Option(
+    "hoodie.clustering.inline",
+    CLUSTERING,
+    word("false"),
+    "call cluster, or run `lakebed serve --cluster`",
+    fate=Fate.FIXED,
+)

@@ -1,0 +1,127 @@
+"""Options of writers: how they share a table, its lock, its files. They may change later."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from lakebed.model.options.option import (
+    LARGE,
+    Option,
+    Scope,
+    Settings,
+    Subject,
+    number,
+    setting,
+    size,
+    text,
+    word,
+)
+
+_SCOPE: Final = Scope.CREATE | Scope.LATER
+CONCURRENCY: Final = Subject("Several writers", _SCOPE)
+LOCK: Final = Subject("The lock of a table", _SCOPE)
+FILES: Final = Subject("Files and memory", _SCOPE)
+
+_LOCK: Final = "hoodie.write.lock."
+LOCK_PROVIDERS: Final = tuple(
+    f"org.apache.hudi.client.transaction.lock.{kind}LockProvider"
+    for kind in ("FileSystemBased", "StorageBased", "InProcess")
+)
+
+CONCURRENCY_MODE: Final = Option(
+    "hoodie.write.concurrency.mode",
+    CONCURRENCY,
+    word(
+        "SINGLE_WRITER",
+        "OPTIMISTIC_CONCURRENCY_CONTROL",
+        "NON_BLOCKING_CONCURRENCY_CONTROL",
+        default="SINGLE_WRITER",
+    ),
+    "the last with MERGE_ON_READ and a bucket index only",
+)
+CONFLICT_RETRIES: Final = Option(
+    "hoodie.write.num.retries.on.conflict.failures",
+    CONCURRENCY,
+    number(0, most=10**5 - 1),
+    "how often a write that another overtook is tried again",
+)
+DISTRIBUTION: Final = Option(
+    "write.distribution-mode", FILES, word("none", "hash"), "without it chosen by size"
+)
+READ_BUFFER: Final = Option(
+    "compaction_log_streaming_read_buffer", FILES, size(10 << 20), "what a merge holds of each run"
+)
+DRIVER_MAX_BYTES: Final = Option(
+    "lakebed.spark.driver.max.bytes",
+    FILES,
+    size(64 << 20, least=0),
+    "how much a Spark driver reads and merges by itself, without a job; 0: nothing. "
+    "`spark.conf.set` says it for one session",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse(Settings):
+    """How often a heartbeat comes, and how many may be missing before its writer is dead."""
+
+    interval_ms: int = setting(
+        CONCURRENCY,
+        "hoodie.client.heartbeat.interval_in_ms",
+        number(60_000, 1),
+        "how often a writer shows that it lives",
+    )
+    misses: int = setting(
+        CONCURRENCY,
+        "hoodie.client.heartbeat.tolerable.misses",
+        number(2, 1),
+        "how many of these may be missing before it counts as dead",
+    )
+
+    @property
+    def expiry_ms(self) -> int:
+        """Return the age at which a heartbeat counts no more."""
+        return self.interval_ms * self.misses
+
+
+@dataclass(frozen=True, slots=True)
+class LockOptions(Settings):
+    """How the lock of a table is taken."""
+
+    provider: str = setting(
+        LOCK,
+        _LOCK + "provider",
+        word(*LOCK_PROVIDERS),
+        "follows from where the table lies: on local disk, on an object store, in memory",
+    )
+    folder: str = setting(
+        LOCK, _LOCK + "filesystem.path", text(), "folder of the file lock, on local disk"
+    )
+    expire_minutes: int = setting(
+        LOCK, _LOCK + "filesystem.expire", number(0), "minutes, for a lock of Hudi's; 0: never"
+    )
+    validity_seconds: int = setting(
+        LOCK,
+        _LOCK + "storage.validity.timeout.secs",
+        number(300),
+        "seconds for which a lock on an object store counts",
+    )
+    renew_seconds: int = setting(
+        LOCK, _LOCK + "storage.renew.interval.secs", number(30), "seconds after which it is renewed"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FileSizes(Settings):
+    """The size above which a base file is not filled up, and the maximum size, in bytes."""
+
+    small_limit: int = setting(
+        FILES,
+        "hoodie.parquet.small.file.limit",
+        number(104_857_600, most=LARGE),
+        "bytes below which a base file takes new keys; not with a bucket index",
+    )
+    max_size: int = setting(
+        FILES,
+        "hoodie.parquet.max.file.size",
+        number(125_829_120, 1, LARGE),
+        "bytes; a bucket is one file, however large",
+    )
