@@ -13,6 +13,7 @@ from lakebed.model.clock import ManualClock
 from lakebed.model.executor import LocalExecutor
 from lakebed.services.compaction.execute import Compaction
 from lakebed.services.upkeep import run_due
+from lakebed.table.config.properties_file import update_properties
 from support.tables import batch, make, reopen, user_rows
 
 
@@ -86,7 +87,9 @@ def test_a_writer_that_has_the_table_for_minutes_does_not_cost_a_compaction_its_
     ],
 )
 def test_a_property_that_no_service_understands_does_not_fail_the_write_before(wrong, caplog):
-    table = make(table_type="MERGE_ON_READ", properties=wrong)
+    storage = make(table_type="MERGE_ON_READ")._storage
+    update_properties(storage, wrong)
+    table = reopen(storage)
     commit = table.upsert(batch(("a", 1, 1, "p")))
     assert commit.instant
     assert len(user_rows(reopen(table._storage))) == 1

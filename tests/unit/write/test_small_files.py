@@ -10,6 +10,7 @@ import pytest
 from lakebed.api.table import Table
 from lakebed.errors import InvalidError
 from lakebed.format.names.meta_columns import RECORD_KEY
+from lakebed.table.config.properties_file import update_properties
 from lakebed.table.files.file_group import FileSlice
 from lakebed.table.read.base_file import read_base_file, read_footer
 from support.tables import SCHEMA, batch, check_no_leftovers, make, user_rows
@@ -174,6 +175,7 @@ def test_overwriting_a_partition_makes_new_groups_only():
 
 @pytest.mark.parametrize("text", ["many", "-1", "1e9"])
 def test_a_size_that_is_no_number_is_refused_by_name(text: str):
-    table = simple(properties={"hoodie.parquet.max.file.size": text})
+    table = simple()
+    update_properties(table._storage, {"hoodie.parquet.max.file.size": text})
     with pytest.raises(InvalidError, match=r"hoodie\.parquet\.max\.file\.size"):
         table.insert(batch(("a", 1, 1, "p")))
