@@ -8,14 +8,7 @@ import pytest
 
 from lakebed.format.files.partition_metadata import PartitionMetadata, is_partition_metadata_name
 from lakebed.format.files.properties import encode_properties, parse_properties, table_checksum
-from lakebed.format.logs.delete_block import (
-    NO_ORDERING,
-    DeleteRecord,
-    OrderingKind,
-    OrderingValue,
-    encode_delete_block,
-    parse_delete_block,
-)
+from lakebed.format.logs.delete_block import OrderingKind
 from lakebed.format.logs.log_block import (
     BlockType,
     CorruptSpan,
@@ -30,6 +23,13 @@ from lakebed.format.timeline import avro_models
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.format.timeline.ocf import decode_record, full_name
 from lakebed.format.timeline.plans import PlanKind, encode_plan, parse_plan
+from support.delete_records import (
+    NO_ORDERING,
+    DeleteRecord,
+    OrderingValue,
+    encode_delete_block,
+    parse_delete_block,
+)
 from support.fixtures import expected_rows, files, names, unpack
 
 TABLES = names()

@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 from lakebed.errors import CorruptError, FileNameError, LakebedError, UnsupportedError
 from lakebed.format.files.partition_metadata import PartitionMetadata
 from lakebed.format.files.properties import encode_properties, parse_properties
-from lakebed.format.logs.delete_block import (
-    DeleteRecord,
-    OrderingKind,
-    OrderingValue,
-    encode_delete_block,
-    parse_delete_block,
-)
+from lakebed.format.logs.delete_block import OrderingKind
 from lakebed.format.logs.log_block import (
     MAGIC,
     BlockType,
@@ -38,6 +32,10 @@ from lakebed.format.names.data_names import (
 from lakebed.format.names.instant_name import Action, InstantName, State
 from lakebed.format.timeline.commit_metadata import CommitMetadata, RuntimeStats, WriteStat
 from lakebed.format.timeline.ocf import decode_record
+from support.delete_records import (
+    DeleteRecord,
+    OrderingValue,
+)
 
 TEXT = st.text(max_size=20)
 WORDS = st.text(
@@ -245,17 +243,3 @@ DELETES = st.builds(
     | ORDERINGS.filter(lambda value: value.kind is not OrderingKind.LOCAL_DATE)
     | st.lists(st.none() | ORDERINGS, max_size=3).map(tuple),
 )
-
-
-@given(st.lists(DELETES, max_size=5))
-def test_deletes_come_back(records):
-    assert parse_delete_block(encode_delete_block(records), "f") == records
-
-
-@given(st.binary(max_size=60))
-def test_any_bytes_are_deletes_or_our_error(data):
-    framed = b"\x00\x00\x00\x03" + len(data).to_bytes(4, "big") + data
-    try:
-        parse_delete_block(framed, "f")
-    except CorruptError as error:
-        assert str(error).startswith("f: ")  # noqa: PT017

@@ -3,6 +3,7 @@
 import json
 import string
 from decimal import Decimal
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -10,16 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakebed.errors import CorruptError, LakebedError, UnsupportedError
-from lakebed.format.logs import delete_walk
-from lakebed.format.logs.delete_block import (
-    NO_ORDERING,
-    DeleteRecord,
-    OrderingKind,
-    OrderingValue,
-    encode_delete_block,
-)
-from lakebed.format.logs.delete_columns import decode_deletes, encode_deletes
-from lakebed.format.logs.delete_fields import parse_deletes, walk_deletes
+from lakebed.format.avro.avro_rows import machine
+from lakebed.format.logs.delete_block import OrderingKind
+from lakebed.format.logs.delete_columns import decode_deletes, encode_deletes, parse_deletes
 from lakebed.format.logs.log_block import BlockType, CorruptSpan, HeaderKey, LogBlock, encode_block
 from lakebed.format.logs.log_scan import iter_blocks, scan_blocks
 from lakebed.format.logs.native_footer import (
@@ -29,7 +23,15 @@ from lakebed.format.logs.native_footer import (
     parse_log_footer,
 )
 from lakebed.format.logs.order_mark import is_marked_ordered, mark_ordered
+from support.delete_records import (
+    NO_ORDERING,
+    DeleteRecord,
+    OrderingValue,
+    encode_delete_block,
+    parse_delete_block,
+)
 
+engines = pytest.mark.parametrize("kernel", [False, True], ids=["twin", "kernel"])
 TEXT = st.text(max_size=20)
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1) | st.integers(-2, 2)
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-2, 2)
@@ -63,25 +65,48 @@ RECORDS = st.builds(
 
 
 def shown(parsed):
-    """Give all that was parsed as text: NaN is itself there."""
-    fields = [
-        (f.branch.tolist(), f.is_zero.tolist(),
-         sorted((kind, rows.tolist(), repr(values.to_pylist()))
-                for kind, (rows, values) in f.values.items()))
-        for f in parsed.fields
-    ]  # fmt: skip
-    return parsed.keys.to_pylist(), parsed.is_array.tolist(), parsed.count.tolist(), fields
+    """Return each delete with its ordering values, as text: NaN is itself there."""
+    keys, arrays, counts = parsed.keys.to_pylist(), parsed.is_array.tolist(), parsed.count.tolist()
+    rows = [[None] * max(count, 1) for count in counts]
+    for number, field in enumerate(parsed.fields):
+        for kind, places, values in field.values:
+            for row, value in zip(places.tolist(), values.to_pylist(), strict=True):
+                assert field.branch[row] == kind
+                assert field.is_zero[row] == (kind is OrderingKind.INT and value == 0)
+                rows[row][number] = (kind, value)
+    return [
+        (key, repr(tuple(row[:count]) if is_array else row[0]))
+        for key, is_array, count, row in zip(keys, arrays, counts, rows, strict=True)
+    ]
 
 
-@settings(max_examples=200)
-@given(st.lists(RECORDS, min_size=1, max_size=12), st.sampled_from([8, 64, 1 << 19]))
-def test_walk_finds_what_the_plain_parser_finds(records, chunk):
+def spelled(records):
+    """Return what `shown` should give."""
+
+    def pair(value):
+        return None if value is None else (value.kind, value.value)
+
+    return [
+        (
+            record.record_key,
+            repr(
+                tuple(map(pair, record.ordering))
+                if isinstance(record.ordering, tuple)
+                else pair(record.ordering)
+            ),
+        )
+        for record in records
+    ]
+
+
+@engines
+@settings(max_examples=150)
+@given(st.lists(RECORDS, max_size=12))
+def test_deletes_of_any_kind_come_back(kernel, records):
     content = encode_delete_block(records)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(delete_walk, "_CHUNK", chunk)
-        walked = walk_deletes(content)
-    assert walked is not None
-    assert shown(walked) == shown(parse_deletes(content, "f"))
+    assert spelled(parse_delete_block(content, "f")) == spelled(records)
+    with mock.patch.object(machine, "use_kernel", return_value=kernel):
+        assert shown(parse_deletes(content, "f")) == spelled(records)
 
 
 def broken(data, content):
@@ -94,26 +119,25 @@ def broken(data, content):
     return bytes(found)
 
 
+@engines
 @settings(max_examples=300)
 @given(st.lists(RECORDS, min_size=1, max_size=4), st.data())
-def test_walk_of_broken_bytes_agrees_with_the_plain_parser_or_gives_up(records, data):
+def test_broken_bytes_are_the_deletes_that_they_spell_or_corrupt(kernel, records, data):
     body = broken(data, encode_delete_block(records)[8:])
     content = b"\x00\x00\x00\x03" + len(body).to_bytes(4, "big") + body
-    walked = walk_deletes(content)
     try:
-        plain = parse_deletes(content, "f")
+        with mock.patch.object(machine, "use_kernel", return_value=kernel):
+            found = shown(parse_deletes(content, "f"))
     except CorruptError as error:
         assert str(error).startswith("f: ")  # noqa: PT017
-        assert walked is None
         return
-    assert walked is None or shown(walked) == shown(plain)
+    assert found == spelled(parse_delete_block(content, "f"))
 
 
 @settings(max_examples=200)
 @given(st.binary(max_size=60))
 def test_any_bytes_are_delete_columns_or_our_error(body):
     content = b"\x00\x00\x00\x03" + len(body).to_bytes(4, "big") + body
-    walk_deletes(content)
     for types in ([], [pa.int32()], [pa.timestamp("us"), pa.string()]):
         try:
             decode_deletes(content, types, "f")
@@ -147,28 +171,27 @@ def deletes(draw):
     return [key for key, _ in pairs], kinds, [values for _, values in pairs]
 
 
-@settings(max_examples=200)
+@engines
+@settings(max_examples=150)
 @given(deletes(), TEXT)
-def test_columns_are_written_as_their_records_are_and_come_back(drawn, partition):
+def test_columns_are_written_as_their_records_are_and_come_back(kernel, drawn, partition):
     keys, kinds, rows = drawn
     columns = [
         pa.array([row and row[n] for row in rows], NUMBERS.get(kind, kind)).cast(kind)
         for n, kind in enumerate(kinds)
     ]
-    content = encode_deletes(pa.array(keys, pa.string()), partition, columns)
     orderings = [NO_ORDERING if row is None else _ordering(row, kinds) for row in rows]
+    with mock.patch.object(machine, "use_kernel", return_value=kernel):
+        content = encode_deletes(pa.array(keys, pa.string()), partition, columns)
+        found = decode_deletes(content, kinds, "f")
     assert content == encode_delete_block(
         [DeleteRecord(key, partition, one) for key, one in zip(keys, orderings, strict=True)]
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lakebed.format.logs.delete_columns._WALK_MIN_BYTES", 0)
-        walked = decode_deletes(content, kinds, "f")
-    for found in (walked, decode_deletes(content, kinds, "f")):
-        assert found.keys.to_pylist() == keys
-        assert found.no_ordering.tolist() == [one == NO_ORDERING for one in orderings]
-        for got, want in zip(found.ordering, columns, strict=True):
-            gone = pa.array(found.no_ordering, pa.bool_())
-            assert got.equals(pa.compute.if_else(gone, pa.scalar(None, want.type), want))
+    assert found.keys.to_pylist() == keys
+    assert found.no_ordering.tolist() == [one == NO_ORDERING for one in orderings]
+    for got, want in zip(found.ordering, columns, strict=True):
+        gone = pa.array(found.no_ordering, pa.bool_())
+        assert got.equals(pa.compute.if_else(gone, pa.scalar(None, want.type), want))
 
 
 def _ordering(row, kinds):

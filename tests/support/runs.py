@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 
 from lakebed.format.avro.avro_schema import arrow_to_avro, with_meta_fields
 from lakebed.format.files.footer import FOOTER_IS_ORDERED
-from lakebed.format.logs.delete_block import NO_ORDERING, DeleteRecord, encode_delete_block
 from lakebed.format.logs.log_block import BlockType, HeaderKey, LogBlock, encode_block
 from lakebed.format.logs.native_footer import FOOTER_KINDS, FooterKind, LogFooter, encode_log_footer
 from lakebed.format.logs.order_mark import mark_ordered
@@ -32,6 +31,7 @@ from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice, Log
 from lakebed.table.read.run_source import RunSource
 from lakebed.table.view import TableView
 from lakebed.timeline.timeline import Timeline, TimelineInstant
+from support.delete_records import NO_ORDERING, DeleteRecord, encode_delete_block
 
 SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64()), ("ts", pa.int64())])
 RECORD = '{"type":"record","name":"t_record","namespace":"hoodie.t","fields":[]}'

@@ -12,13 +12,7 @@ import pytest
 
 from lakebed.errors import InvalidError, KeyValueError, SchemaError, UnavailableError
 from lakebed.format.avro.avro_schema import arrow_to_avro, avro_to_arrow
-from lakebed.format.logs.delete_block import (
-    NO_ORDERING,
-    DeleteRecord,
-    OrderingKind,
-    OrderingValue,
-    parse_delete_block,
-)
+from lakebed.format.logs.delete_block import OrderingKind
 from lakebed.format.logs.delete_columns import decode_deletes
 from lakebed.format.logs.log_block import BlockType, HeaderKey
 from lakebed.format.logs.log_scan import iter_blocks
@@ -37,6 +31,7 @@ from lakebed.storage.spool import Spool
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.store import inline_log
 from lakebed.table.store.log_writer import LogRunWriter, NewLog
+from support.delete_records import NO_ORDERING, DeleteRecord, OrderingValue, parse_delete_block
 
 INSTANT = "20240101000000000"
 FILE_ID = "00000000-0000-4000-8000-000000000001-0"

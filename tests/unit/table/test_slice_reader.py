@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lakebed.errors import CorruptError, SchemaError, UnsupportedError
 from lakebed.format.avro.avro_schema import arrow_to_avro
 from lakebed.format.files.footer import FOOTER_MAX_KEY, FOOTER_ROW_GROUP_KEYS
-from lakebed.format.logs.delete_block import DeleteRecord, OrderingKind, OrderingValue
+from lakebed.format.logs.delete_block import OrderingKind
 from lakebed.format.logs.log_block import BlockType
 from lakebed.format.logs.native_footer import FooterKind
 from lakebed.format.names.data_names import LogKind, parse_data_name
@@ -28,6 +28,7 @@ from lakebed.table.read.parquet_source import open_parquet
 from lakebed.table.read.run_reader import Needs, open_run, open_runs
 from lakebed.table.read.slice_reader import read_slice
 from lakebed.table.store.log_writer import LogRunWriter, NewLog
+from support.delete_records import DeleteRecord, OrderingValue
 from support.runs import (
     RECORD,
     SCHEMA,

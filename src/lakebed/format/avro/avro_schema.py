@@ -198,22 +198,24 @@ def load_record(text: str) -> dict[str, object]:
     return loaded
 
 
-def avro_to_arrow(text: str) -> pa.Schema:
+def avro_to_arrow(text: str, *, unions: bool = False) -> pa.Schema:
     """Parse any table schema that Hudi writes; the inverse of `arrow_to_avro`.
 
     Millisecond times become microseconds and an enum becomes a string, as Spark shows them. Raises
     UnsupportedError naming the field for a type that no column can hold, and CorruptError for text
-    that is not an Avro schema.
+    that is not an Avro schema. With `unions`, a union of null and several types becomes a dense
+    union; no table has such a column.
     """
     record = load_record(text)
-    parsed = _Parser().parse(record, "", "", 0)[0]
+    parsed = _Parser(unions=unions).parse(record, "", "", 0)[0]
     return pa.schema(list(parsed))
 
 
 class _Parser:
     """One walk over an Avro schema: the named types so far, and the number of fields."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, unions: bool) -> None:
+        self._unions = unions
         self._named: dict[str, pa.DataType | None] = {}
         self._fields = 0
 
@@ -227,6 +229,8 @@ class _Parser:
         if self._fields > MAX_FIELDS:
             raise UnsupportedError(f"Avro field {path!r}: more than {MAX_FIELDS} types in a schema")
         if isinstance(avro, list):
+            if self._unions and len(avro) > 2 and avro[0] == "null":
+                return self._wide_union(avro, namespace, path, depth), False
             return self._union(avro, namespace, path, depth), "null" in avro
         if isinstance(avro, str):
             return self._named_or_plain(avro, namespace, path), False
@@ -241,6 +245,14 @@ class _Parser:
                 f"Avro field {path!r}: want a union of null and one type, got {str(branches)[:80]}"
             )
         return self.parse(real[0], namespace, path, depth + 1)[0]
+
+    def _wide_union(
+        self, branches: list[object], namespace: str, path: str, depth: int
+    ) -> pa.DataType:
+        kinds = [self.parse(branch, namespace, path, depth + 1)[0] for branch in branches[1:]]
+        fields = [pa.field("0", pa.null())]
+        fields += [pa.field(str(at), kind, False) for at, kind in enumerate(kinds, 1)]
+        return pa.dense_union(fields)
 
     def _named_or_plain(self, name: str, namespace: str, path: str) -> pa.DataType:
         if name in _PLAIN:

@@ -1,4 +1,7 @@
-"""Delete blocks as columns: `delete_block`'s bytes from and to Arrow, without a loop over rows.
+"""Delete blocks as columns: the bytes of `delete_block` from and to Arrow, without a loop over rows.
+
+After the version comes a single Avro record with its length, which `avro_rows` reads and writes; its
+unions are dense unions in Arrow.
 
 A delete without an ordering value always wins. Hudi writes it as `int 0`, and reads a null so too.
 By that a delete whose one ordering value is the int 0, or the day 1970-01-01, always wins in Hudi
@@ -14,20 +17,20 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lakebed.errors import CorruptError, InvalidError, KeyValueError
-from lakebed.format.avro.avro_binary import encode_bytes, encode_long
-from lakebed.format.avro.avro_columns import Flags, Longs, encode_sized, join
-from lakebed.format.logs.delete_block import CONTENT_VERSION, OrderingKind, encode_delete_block
-from lakebed.format.logs.delete_fields import DeleteField, DeleteFields, parse_deletes, walk_deletes
-from lakebed.format.logs.ordering_columns import encode_ordering, fit_ordering, takes_int
+from lakebed.errors import CorruptError, KeyValueError, UnknownFormatError
+from lakebed.format.avro.avro_rows.record import decode_record, encode_record
+from lakebed.format.avro.avro_schema import avro_to_arrow
+from lakebed.format.logs.delete_block import ARRAY, CONTENT_VERSION, SCHEMA, OrderingKind
+from lakebed.format.logs.ordering_columns import fit_ordering, ordering_values, takes_int
 
-_HEAD: Final = struct.Struct(">ii")
-_NO_ORDERING: Final = b"\x04\x00"
-_MAX_BYTES: Final = (1 << 31) - 1
-_WALK_MIN_BYTES: Final = 2 << 10
-"""Below it, the plain parser is as fast."""
+Longs = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+_VERSION: Final = struct.Struct(">i")
+_LIST: Final = avro_to_arrow(SCHEMA, unions=True).field(0)
+_ORDERING: Final = _LIST.type.value_type.field(2).type
+_ITEMS: Final = _ORDERING.field(ARRAY).type.field(0).type
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,36 @@ class DeleteColumns:
     no_ordering: npt.NDArray[np.bool_]
 
 
+class DeleteField:
+    """One ordering value of each delete: the branch (0 for null), and rows and values per branch."""
+
+    def __init__(self, deletes: int) -> None:
+        self.branch = np.zeros(deletes, np.int64)
+        self.is_zero = np.zeros(deletes, np.bool_)  # the int 0
+        self.values: list[tuple[OrderingKind, Longs, pa.Array]] = []
+
+    def put(self, rows: Longs, union: pa.UnionArray, at: Longs) -> None:
+        """Store the values at the positions `at` of a union as those of `rows`."""
+        codes, places = _numbers(union.type_codes)[at], _numbers(union.offsets)[at]
+        self.branch[rows] = codes
+        for branch in np.unique(codes[codes > 0]):
+            mine = codes == branch
+            values = union.field(int(branch)).field(0).take(pa.array(places[mine]))
+            self.values.append((OrderingKind(int(branch)), rows[mine], values))
+            if branch == OrderingKind.INT:
+                self.is_zero[rows[mine]] = _numbers(values) == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Deletes:
+    """The deletes of a block; a delete without an array has its value in the first field."""
+
+    keys: pa.StringArray
+    is_array: Flags
+    count: Longs
+    fields: list[DeleteField]
+
+
 def encode_deletes(
     keys: pa.StringArray, partition: str, ordering: Sequence[pa.Array] | None
 ) -> bytes:
@@ -52,19 +85,16 @@ def encode_deletes(
     win, and so is each row in which all are null. A row in which only some are null is refused:
     Hudi cannot read it.
     """
-    if not len(keys):
-        return encode_delete_block([])
     if keys.null_count:
         raise KeyValueError(f"deletes: want a key in each row, found {keys.null_count} nulls")
-    place = b"\x02" + encode_bytes(partition.encode())
-    last = _encode_orderings(keys, list(ordering)) if ordering else _NO_ORDERING
-    column = join([b"\x02", encode_sized(keys), place, last])
-    # The column begins at the start of its buffer: it was just made.
-    records = column.buffers()[2][: pc.sum(pc.binary_length(column)).as_py()]
-    body = b"".join((encode_long(len(keys)), records, b"\x00"))
-    if len(body) > _MAX_BYTES:
-        raise InvalidError(f"deletes: want less than 2 GiB in a block, found {len(body)} bytes")
-    return _HEAD.pack(CONTENT_VERSION, len(body)) + body
+    place = pa.repeat(pa.scalar(partition), len(keys))
+    orderings = _orderings(keys, list(ordering or ()))
+    deletes = pa.StructArray.from_arrays(
+        [keys.cast(pa.string()), place, orderings], fields=list(_LIST.type.value_type)
+    )
+    listed = pa.ListArray.from_arrays(pa.array([0, len(keys)], pa.int32()), deletes, _LIST.type)
+    row = pa.RecordBatch.from_arrays([listed], schema=pa.schema([_LIST]))
+    return b"".join((_VERSION.pack(CONTENT_VERSION), encode_record(row, SCHEMA)))
 
 
 def decode_deletes(
@@ -75,78 +105,145 @@ def decode_deletes(
     CorruptError names the key of an ordering value that its column cannot hold. A timestamp of
     milliseconds must be asked for in that unit: on disk it is a bare number.
     """
-    parsed = walk_deletes(content) if len(content) >= _WALK_MIN_BYTES else None
-    return _columns(parsed or parse_deletes(content, what), ordering_types, what)
-
-
-def _columns(
-    parsed: DeleteFields, ordering_types: Sequence[pa.DataType], what: str
-) -> DeleteColumns:
-    absent = _absent(parsed, ordering_types)
+    deletes = parse_deletes(content, what)
+    absent = _absent(deletes, ordering_types)
     columns = [
-        _column(parsed, number, kind, ~absent, what) for number, kind in enumerate(ordering_types)
+        _column(deletes, number, kind, ~absent, what) for number, kind in enumerate(ordering_types)
     ]
-    wrong = ~absent & (parsed.count != len(ordering_types))
+    wrong = ~absent & (deletes.count != len(ordering_types))
     if ordering_types and wrong.any():
         row = int(np.argmax(wrong))
         raise CorruptError(
-            f"{what}: delete of key {parsed.keys[row].as_py()!r}: "
-            f"want {len(ordering_types)} ordering values, found {parsed.count[row]}"
+            f"{what}: delete of key {deletes.keys[row].as_py()!r}: "
+            f"want {len(ordering_types)} ordering values, found {deletes.count[row]}"
         )
-    return DeleteColumns(parsed.keys, columns, absent)
+    return DeleteColumns(deletes.keys, columns, absent)
 
 
-def _encode_orderings(keys: pa.StringArray, ordering: list[pa.Array]) -> pa.Array:
-    columns = []
-    for values in ordering:
-        try:
-            columns.append(encode_ordering(values, _NO_ORDERING))
-        except pa.ArrowInvalid as error:
-            raise KeyValueError(f"ordering values of deletes: {error}") from error
-    if len(columns) == 1:
-        return columns[0]
-    nulls = np.array([values.is_null().to_numpy(zero_copy_only=False) for values in ordering])
+def _orderings(keys: pa.StringArray, columns: list[pa.Array]) -> pa.UnionArray:
+    """Return the ordering values of deletes, int 0 for deletes without one."""
+    rows = len(keys)
+    try:
+        values = [ordering_values(column) for column in columns]
+    except pa.ArrowInvalid as error:
+        raise KeyValueError(f"ordering values of deletes: {error}") from error
+    nulls = np.array([_nulls(column) for column in columns]).reshape(len(columns), rows)
     none = nulls.all(axis=0)
     if (some := nulls.any(axis=0) & ~none).any():
         key = keys[int(np.argmax(some))].as_py()
         raise KeyValueError(f"delete of key {key!r}: want all ordering values or none, found some")
-    whole = join([b"\x18\x02" + encode_long(len(columns)), *columns, b"\x00"])
-    return pc.if_else(pa.array(none), pa.scalar(_NO_ORDERING, pa.large_binary()), whole)
+    zero: tuple[int, pa.Array] = (OrderingKind.INT, pa.array([0], pa.int32()))
+    if not values:
+        return _union(_ORDERING, [zero], np.zeros(rows, np.int64), np.zeros(rows, np.int64))
+    whole = np.cumsum(~none) - 1
+    if len(values) == 1:
+        parts = [zero, (values[0][0], values[0][1].drop_null())]
+    else:
+        parts = [zero, (ARRAY, _arrays([(kind, part.drop_null()) for kind, part in values]))]
+    return _union(_ORDERING, parts, np.where(none, 0, 1), np.where(none, 0, whole))
 
 
-def _absent(parsed: DeleteFields, types: Sequence[pa.DataType]) -> Flags:
+def _arrays(parts: list[tuple[OrderingKind, pa.Array]]) -> pa.ListArray:
+    """Return arrays with one value from each part."""
+    rows, width = len(parts[0][1]), len(parts)
+    items = _union(
+        _ITEMS.value_type,
+        parts,
+        np.tile(np.arange(width), rows),
+        np.repeat(np.arange(rows), width),
+    )
+    offsets = pa.array(np.arange(0, rows * width + 1, width), pa.int32())
+    return pa.ListArray.from_arrays(offsets, items, _ITEMS)
+
+
+def _union(
+    kind: pa.DataType, parts: Sequence[tuple[int, pa.Array]], part: Longs, at: Longs
+) -> pa.UnionArray:
+    """Return a dense union: entry i is value `at[i]` of the part `part[i]`."""
+    starts = np.zeros(len(parts), np.int64)
+    held: dict[int, list[pa.Array]] = {}
+    for number, (branch, values) in enumerate(parts):
+        before = held.setdefault(branch, [])
+        starts[number] = sum(map(len, before))
+        before.append(values)
+    children = [
+        pa.StructArray.from_arrays([pa.concat_arrays(held[branch])], fields=list(field.type))
+        if (field := kind.field(branch)) and branch in held
+        else pa.nulls(0, field.type)
+        for branch in range(kind.num_fields)
+    ]
+    branches = np.array([branch for branch, _ in parts], np.int8)
+    buffers = [
+        None,
+        pa.py_buffer(branches[part]),
+        pa.py_buffer((starts[part] + at).astype(np.int32)),
+    ]
+    return pa.Array.from_buffers(kind, len(part), buffers, children=children)
+
+
+def parse_deletes(content: bytes, what: str) -> Deletes:
+    """Parse the content of a DELETE block, whatever its ordering values are."""
+    if len(content) < 2 * _VERSION.size:
+        raise CorruptError(f"{what}: want a delete block of 8 bytes or more, found {len(content)}")
+    (version,) = _VERSION.unpack_from(content)
+    if version != CONTENT_VERSION:
+        raise UnknownFormatError(f"{what}: delete block version {version}, want {CONTENT_VERSION}")
+    records = decode_record(content, _VERSION.size, SCHEMA, what).column(0).values
+    keys, ordering = records.field(0), records.field(2)
+    if keys.null_count:
+        row = int(np.argmax(_nulls(keys)))
+        raise CorruptError(f"{what}: delete {row} of {len(keys)} has no key")
+    in_array = _numbers(ordering.type_codes) == ARRAY
+    arrays = ordering.field(ARRAY).field(0)
+    # A null array means no ordering value, like a plain null.
+    there = ~_nulls(arrays)
+    rows = np.flatnonzero(in_array)[there]
+    offsets = _numbers(arrays.offsets)
+    starts, sizes = offsets[:-1][there], np.diff(offsets)[there]
+    is_array = np.zeros(len(keys), np.bool_)
+    is_array[rows] = True
+    count = np.ones(len(keys), np.int64)
+    count[rows] = sizes
+    fields = [DeleteField(len(keys)) for _ in range(int(sizes.max(initial=1)))]
+    alone = np.flatnonzero(~in_array)
+    fields[0].put(alone, ordering, alone)
+    for number, field in enumerate(fields):
+        longer = sizes > number
+        field.put(rows[longer], arrays.values, starts[longer] + number)
+    return Deletes(keys, is_array, count, fields)
+
+
+def _absent(deletes: Deletes, types: Sequence[pa.DataType]) -> Flags:
     """Return which deletes have no ordering value at all."""
-    alone = parsed.fields[0]
+    alone = deletes.fields[0]
     none: Flags = np.ones(len(alone.branch), dtype=bool)
-    for number, field in enumerate(parsed.fields):
+    for number, field in enumerate(deletes.fields):
         kind = types[number] if number < len(types) else None
-        none &= (field.branch == 0) | _stands_for_none(parsed, field, kind)
-    return np.where(parsed.is_array, none, (alone.branch == 0) | alone.is_zero)
+        none &= (field.branch == 0) | _stands_for_none(deletes, field, kind)
+    return np.where(deletes.is_array, none, (alone.branch == 0) | alone.is_zero)
 
 
-def _stands_for_none(parsed: DeleteFields, field: DeleteField, kind: pa.DataType | None) -> Flags:
+def _stands_for_none(deletes: Deletes, field: DeleteField, kind: pa.DataType | None) -> Flags:
     """Return where an int 0 in an array is no value, because the column holds no ints."""
     if kind is not None and takes_int(kind):
         return np.zeros(len(field.branch), dtype=bool)
-    return parsed.is_array & field.is_zero
+    return deletes.is_array & field.is_zero
 
 
-def _column(
-    parsed: DeleteFields, number: int, kind: pa.DataType, wanted: Flags, what: str
-) -> pa.Array:
-    """Return one ordering value of the records that are wanted, null of the others."""
-    if number >= len(parsed.fields):
-        return pa.nulls(len(parsed.keys), kind)
-    field = parsed.fields[number]
-    wanted = wanted & ~_stands_for_none(parsed, field, kind)
+def _column(deletes: Deletes, number: int, kind: pa.DataType, wanted: Flags, what: str) -> pa.Array:
+    """Return one ordering value of the deletes that are wanted, null of the others."""
+    if number >= len(deletes.fields):
+        return pa.nulls(len(deletes.keys), kind)
+    field = deletes.fields[number]
+    wanted = wanted & ~_stands_for_none(deletes, field, kind)
     parts = [pa.nulls(0, kind)]
     taken = np.full(len(wanted), -1, dtype=np.int64)
     filled = 0
-    for branch, (rows, values) in field.values.items():
+    for branch, rows, values in field.values:
         kept = wanted[rows]
         if kept.any():
             places = rows[kept]
-            parts.append(_fit(parsed, values.filter(pa.array(kept)), branch, kind, places, what))
+            parts.append(_fit(deletes, values.filter(pa.array(kept)), branch, kind, places, what))
             taken[places] = np.arange(filled, filled + len(places))
             filled += len(places)
     if len(parts) == 2 and filled == len(wanted):
@@ -155,7 +252,7 @@ def _column(
 
 
 def _fit(
-    parsed: DeleteFields,
+    deletes: Deletes,
     values: pa.Array,
     branch: OrderingKind,
     kind: pa.DataType,
@@ -169,7 +266,7 @@ def _fit(
     except pa.ArrowInvalid:
         row = _first_misfit(values, branch, kind)
     raise CorruptError(
-        f"{what}: delete of key {parsed.keys[int(rows[row])].as_py()!r}: want an ordering value "
+        f"{what}: delete of key {deletes.keys[int(rows[row])].as_py()!r}: want an ordering value "
         f"of type {kind}, found {branch.name} {values[row].as_py()!r}"
     )
 
@@ -185,3 +282,13 @@ def _first_misfit(values: pa.Array, branch: OrderingKind, kind: pa.DataType) -> 
         except pa.ArrowInvalid:
             high = middle
     return low
+
+
+def _nulls(column: pa.Array) -> Flags:
+    found: Flags = column.is_null().to_numpy(zero_copy_only=False)
+    return found
+
+
+def _numbers(column: pa.Array) -> Longs:
+    found: Longs = column.to_numpy().astype(np.int64)
+    return found

@@ -34,7 +34,7 @@ _EXPANSION: Final = 8
 _LEAST_BUDGET: Final = 8 << 20
 _FIRST_ITEMS: Final = 1024
 
-_REASONS: Final = {
+REASONS: Final = {
     kernel.CUT: "the record ends in a value",
     kernel.LONG: "a number of more than 64 bits",
     kernel.BRANCH: "want a branch that the union has, got {}",
@@ -259,7 +259,7 @@ class _Stream:
             return CorruptError(f"{place}: a record of {detail} bytes does not fit the block")
         path = self._program.paths[state[kernel.FAULT_PC]]
         where = f"{place}, field {path!r}" if path else place
-        return CorruptError(f"{where}: {_REASONS[ending].format(detail)}")
+        return CorruptError(f"{where}: {REASONS[ending].format(detail)}")
 
     def _check_end(self) -> None:
         rest = self._length - self._base - int(self._state[kernel.AT])

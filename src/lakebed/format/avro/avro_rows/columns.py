@@ -62,6 +62,8 @@ class Builder:
             )
         if form in (Form.ARRAY, Form.MAP):
             return self._lists(node, slots, validity)
+        if form is Form.UNION:
+            return self._union(node, slots)
         if node.shape.symbols:
             return _symbols(node, slots, validity)
         if pa.types.is_decimal(node.field.type):
@@ -77,6 +79,20 @@ class Builder:
             count = int(self._counts[node.items])
             children = [pa.StructArray.from_buffers(entries, count, [None], children=children)]
         buffers = [validity, pa.py_buffer(_offsets(slots).astype(np.int32))]
+        return pa.Array.from_buffers(node.field.type, len(slots), buffers, children=children)
+
+    def _union(self, node: Node, slots: Ints) -> pa.Array:
+        places = np.zeros(len(slots), np.int32)
+        children = []
+        for branch, child in enumerate(node.children):
+            taken = slots == branch
+            count = int(np.count_nonzero(taken))
+            places[taken] = np.arange(count)
+            if child < 0 or not count:
+                children.append(pa.nulls(count, node.field.type.field(branch).type))
+            else:
+                children.append(self._column(child))
+        buffers = [None, pa.py_buffer(slots.astype(np.int8)), pa.py_buffer(places)]
         return pa.Array.from_buffers(node.field.type, len(slots), buffers, children=children)
 
     def _sized(self, node: Node, slots: Ints, validity: pa.Buffer | None) -> pa.Array:

@@ -33,7 +33,7 @@ def encode_records(batch: pa.RecordBatch, schema_text: str) -> pa.Buffer:
     program = make_program(schema_text, None)
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     parts = [
-        _encode_slice(program, columns, start, min(_SLICE_ROWS, batch.num_rows - start))
+        encode_slice(program, columns, start, min(_SLICE_ROWS, batch.num_rows - start))
         for start in range(0, batch.num_rows, _SLICE_ROWS)
     ]
     if len(parts) == 1:
@@ -41,7 +41,7 @@ def encode_records(batch: pa.RecordBatch, schema_text: str) -> pa.Buffer:
     return pa.py_buffer(b"".join(parts))
 
 
-def _encode_slice(
+def encode_slice(
     program: Program, columns: dict[str, pa.Array], start: int, rows: int
 ) -> pa.Buffer:
     """Encode some rows, in halves if their bytes are too many for one pass."""
@@ -64,8 +64,8 @@ def _encode_halves(
         )
     half = rows // 2
     parts = (
-        _encode_slice(program, columns, start, half),
-        _encode_slice(program, columns, start + half, rows - half),
+        encode_slice(program, columns, start, half),
+        encode_slice(program, columns, start + half, rows - half),
     )
     return pa.py_buffer(b"".join(parts))
 
@@ -103,16 +103,19 @@ class _Entries:
             nothing = np.zeros(count, np.uint8)
             self._columns[number] = _Column(np.zeros(count, np.int64), nothing)
             for child in node.children:
-                self.add(child, None, nothing)
+                if child >= 0:
+                    self.add(child, None, nothing)
             return
         form = node.shape.form
         if form in (Form.ARRAY, Form.MAP):
             array = _as_list(array, node)
-        elif form is not Form.RECORD:
+        elif form not in (Form.RECORD, Form.UNION):
             array = _cast(array, node)
         valid = _validity(array) & live
         if form is Form.RECORD:
             slots = self._record(node, array, valid)
+        elif form is Form.UNION:
+            slots = self._branches(node, array)
         elif form in (Form.ARRAY, Form.MAP):
             slots = self._items(node, array, valid)
         else:
@@ -126,6 +129,15 @@ class _Entries:
             index = array.type.get_field_index(self._program.nodes[child].field.name)
             self.add(child, array.field(index) if index >= 0 else None, valid)
         return np.zeros(len(array), np.int64)
+
+    def _branches(self, node: Node, array: pa.Array) -> Ints:
+        """Add the values of a dense union; several entries may refer to the same value."""
+        for branch, child in enumerate(node.children):
+            if child >= 0:
+                values = array.field(branch)
+                self.groups[self._program.nodes[child].group] = range(len(values))
+                self.add(child, values, np.ones(len(values), np.uint8))
+        return _plain(array.offsets, np.int32) << 32 | _plain(array.type_codes, np.int8)
 
     def _items(self, node: Node, array: pa.Array, valid: Bytes) -> Ints:
         offsets = _plain(array, np.int32, 1)

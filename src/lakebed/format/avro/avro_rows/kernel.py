@@ -7,13 +7,19 @@ A program is a matrix of numbers, one row per instruction:
     JUMP    the instruction after this value
     GROUP   the group of its entries: 0 for rows, others for the items of one array or map
     BASE    where its entries start in `slots` and `valid`; negative: the value is skipped
-    LOW, HIGH   the range of valid numbers; for a LOOP the group and the instruction of its ARRAY
+    LOW, HIGH   the range of valid numbers; for a LOOP the group and the instruction of its
+            ARRAY; for a CHOICE the number of its branches
     UNIT    the factor of a number; the size of a FIXED; the fewest bytes of an item
 
 An entry is one number in `slots` and 1 in `valid`; both are 0 initially. Bytes are stored as their
 offset and length, `at << 32 | length`; an array as the number of its items (to read), or as the
 first item and their number (to write). Entry i of a group is at BASE + i for all of its values,
 null or not, so a null costs nothing, whatever is below it.
+
+A CHOICE is a union of null and several types. It is followed by one instruction per branch, which
+jumps to the branch's value; after each value a LEAVE jumps to the end of the union. Each branch has
+its own group, so branches that are not taken cost nothing. The entry is the index of the branch,
+and, to write, also the entry in the branch's group: `entry << 32 | branch`.
 
 `twin` does the same in plain Python and shares no code; both run the same tests. Numbers are int64
 throughout: numba converts a mix of int64 and uint64 to floats. Importing numba is slow, see
@@ -33,7 +39,7 @@ Words = npt.NDArray[np.uint64]
 _int64: Any = np.int64
 
 # Instructions. Those before LOOP have the values of `shape.Form`; a map is an array of two.
-NUMBER, BOOLEAN, FLOAT, DOUBLE, BYTES, FIXED, RECORD, ARRAY, LOOP, END = range(10)
+NUMBER, BOOLEAN, FLOAT, DOUBLE, BYTES, FIXED, RECORD, ARRAY, LOOP, END, CHOICE, LEAVE = range(12)
 OP, UNION, JUMP, GROUP, BASE, LOW, HIGH, UNIT = range(8)
 
 # Indexes into the state of `walk`.
@@ -185,8 +191,40 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no calls
                 stack[depth, 0] = left
                 pc = code[pc, HIGH] + 1
                 continue
-            if op == END:
-                break
+            if op >= END:
+                if op == END:
+                    break
+                if op == LEAVE:
+                    if base >= 0:
+                        counts[group] += 1
+                    pc = code[pc, JUMP]
+                    continue
+                branch, after = read_long(at, end)
+                if after < 0:
+                    fault = CUT if after == -1 else LONG
+                    break
+                if branch < 0 or branch >= code[pc, LOW]:
+                    fault = BRANCH
+                    detail = branch
+                    break
+                at = after
+                if base >= 0:
+                    slots[base + counts[group]] = branch
+                    valid[base + counts[group]] = 1
+                pc += 1 + branch
+                if code[pc, BASE] >= 0:
+                    own = code[pc, GROUP]
+                    spent += costs[own]
+                    if spent > state[BUDGET]:
+                        fault = FULL
+                        break
+                    if counts[own] == caps[own]:
+                        # All other entries of the group may take this branch too.
+                        fault = GROW
+                        detail = caps[group]
+                        break
+                pc = code[pc, JUMP]
+                continue
             union = code[pc, UNION]
             if union >= 0:
                 branch, after = read_long(at, end)
@@ -321,8 +359,17 @@ def _pack(  # noqa: C901, PLR0912, PLR0915 - one loop, as above
                     depth -= 1
                     pc += 1
                 continue
-            if op == END:
-                break
+            if op >= END:
+                if op == END:
+                    break
+                if op == CHOICE:
+                    value = slots[code[pc, BASE] + places[code[pc, GROUP]]]
+                    at = write_long(at, value & 0xFFFFFFFF)
+                    pc += 1 + (value & 0xFFFFFFFF)
+                    if code[pc, BASE] >= 0:
+                        places[code[pc, GROUP]] = value >> 32
+                pc = code[pc, JUMP]
+                continue
             place = code[pc, BASE] + places[code[pc, GROUP]]
             union = code[pc, UNION]
             if valid[place] == 0:

@@ -17,12 +17,15 @@ from lakebed.format.avro.avro_rows.kernel import (
     ARRAY,
     BASE,
     BOOLEAN,
+    CHOICE,
     DOUBLE,
     END,
     FLOAT,
     HIGH,
     JUMP,
+    LEAVE,
     LOOP,
+    LOW,
     NUMBER,
     Bytes,
     Ints,
@@ -42,7 +45,7 @@ class Node:
     """One value of the schema that is read or written: a column, or a part of one.
 
     `group` is the group of its entries. An array or map has the group `items` for its children; a
-    map has two of them, the keys and the values.
+    map has two of them, the keys and the values. Each child of a union has its own group; null is -1.
     """
 
     field: pa.Field
@@ -103,8 +106,8 @@ class Layout:
 
 
 @functools.lru_cache(maxsize=16)
-def _make(text: str, columns: frozenset[str] | None) -> Program:
-    schema = avro_to_arrow(text)
+def _make(text: str, columns: frozenset[str] | None, unions: bool) -> Program:
+    schema = avro_to_arrow(text, unions=unions)
     shape = parse_shape(text)
     maker = _Maker()
     roots = []
@@ -126,12 +129,12 @@ def _make(text: str, columns: frozenset[str] | None) -> Program:
     )
 
 
-def make_program(text: str, columns: Sequence[str] | None) -> Program:
+def make_program(text: str, columns: Sequence[str] | None, *, unions: bool = False) -> Program:
     """Compile the program of a record schema, for the given columns; None means all.
 
-    Raises what `avro_to_arrow` raises.
+    Raises what `avro_to_arrow` raises, which also says what `unions` are.
     """
-    return _make(text, None if columns is None else frozenset(columns))
+    return _make(text, None if columns is None else frozenset(columns), unions)
 
 
 class _Maker:
@@ -172,6 +175,9 @@ class _Maker:
         if shape.form in (Form.ARRAY, Form.MAP):
             self._add_items(node, field, shape, path, group, depth)
             return node
+        if shape.form is Form.UNION:
+            self._add_branches(node, field, shape, path, group, depth)
+            return node
         low, high = _range(field.type, shape)
         at = self.emit(shape.form, shape.null, path, group, node, low, high)
         self.code[at][-1] = _unit(shape)
@@ -191,6 +197,30 @@ class _Maker:
             if wanted:
                 self.nodes[node] = Node(field, path, shape, group, children)
         return node
+
+    def _add_branches(
+        self, node: int, field: pa.Field, shape: Shape, path: str, group: int, depth: int
+    ) -> None:
+        first = 1 + self.emit(CHOICE, BARE, path, group, node, len(shape.children))
+        for _ in shape.children:
+            self.emit(LEAVE, BARE, path, group, -1)
+        children, ends = [], []
+        for branch, child in enumerate(shape.children):
+            if child.form is Form.NULL:
+                children.append(-1)
+                ends.append(first + branch)
+                continue
+            own = self._groups if node >= 0 else 0
+            self._groups += node >= 0
+            self.code[first + branch][JUMP:LOW] = [len(self.code), own, node]
+            inner = field.type.field(branch)
+            wanted = node >= 0
+            children.append(self.add(inner, child, path, group=own, wanted=wanted, depth=depth + 1))
+            ends.append(self.emit(LEAVE, BARE, path, own, node))
+        for at in ends:
+            self.code[at][JUMP] = len(self.code)
+        if node >= 0:
+            self.nodes[node] = Node(field, path, shape, group, tuple(children))
 
     def _add_items(
         self, node: int, field: pa.Field, shape: Shape, path: str, group: int, depth: int

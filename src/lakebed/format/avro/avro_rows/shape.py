@@ -32,6 +32,8 @@ class Form(IntEnum):
     RECORD = 6
     ARRAY = 7
     MAP = 8
+    UNION = 9
+    NULL = 10
 
 
 _PLAIN: Final = {
@@ -51,7 +53,7 @@ class Shape:
 
     `null` is the index of null in its union, or BARE, or LONE. `least` is the fewest bytes that it
     takes, its index included. `children` are the fields of a record, the element of an array, the
-    value of a map. `unit` is the factor from its number to the column's.
+    value of a map, the branches of a union of several types. `unit` is the factor from its number to the column's.
     """
 
     form: Form
@@ -86,10 +88,15 @@ class _Walk:
         return self._typed(avro, namespace, path)
 
     def _union(self, branches: list[object], namespace: str, path: str) -> Shape:
-        if len(branches) > 2:
+        if branches.count("null") > 1:
             raise CorruptError(
                 f"Avro field {path!r}: want each branch of a union once, got {str(branches)[:80]}"
             )
+        if len(branches) > 2:
+            null = Shape(Form.NULL, 0)
+            children = [b == "null" or self.parse(b, namespace, path) for b in branches]
+            kept = tuple(null if child is True else child for child in children)
+            return Shape(Form.UNION, 1, children=kept)
         real = next(branch for branch in branches if branch != "null")
         shape = self.parse(real, namespace, path)
         if len(branches) == 1:

@@ -12,8 +12,10 @@ from lakebed.format.avro.avro_rows.kernel import (
     ARRAY,
     BOOLEAN,
     BYTES,
+    CHOICE,
     END,
     FIXED,
+    LEAVE,
     LOOP,
     NUMBER,
     RECORD,
@@ -98,6 +100,11 @@ class _Walk:
                     self.pc += 1
                 else:
                     self.pc = self._code[self.pc][kernel.HIGH] + 1
+            elif op == CHOICE:
+                self._choose(record)
+            elif op == LEAVE:
+                _, _, self.pc, group, base, *_ = self._code[self.pc]
+                self.counts[group] += base >= 0
             else:
                 self._value(op, record, loops)
         if record.at != record.end:
@@ -124,6 +131,22 @@ class _Walk:
             loops.append(self._items(record, self._code[high]))
         else:
             self.pc += 1
+
+    def _choose(self, record: _Record) -> None:
+        _, _, _, group, base, branches, *_ = self._code[self.pc]
+        before = record.at
+        branch = record.long()
+        if not 0 <= branch < branches:
+            record.at = before
+            raise _Stop(kernel.BRANCH, branch)
+        if base >= 0:
+            self._slots[base + self.counts[group]] = branch
+            self._valid[base + self.counts[group]] = 1
+        self.pc += 1 + branch
+        _, _, jump, own, base, *_ = self._code[self.pc]
+        if base >= 0:
+            self._reserve(own, 1, self._caps[group])
+        self.pc = jump
 
     def _leaf(self, op: int, record: _Record) -> int:
         *_, low, high, unit = self._code[self.pc]
@@ -174,12 +197,12 @@ class _Walk:
             if span_end not in (None, record.at):
                 raise _Stop(kernel.SPAN)
 
-    def _reserve(self, group: int, count: int) -> None:
+    def _reserve(self, group: int, count: int, most: int = 0) -> None:
         self.spent += count * self._costs[group]
         if self.spent > self._budget:
             raise _Stop(kernel.FULL)
         if self.counts[group] + count > self._caps[group]:
-            raise _Stop(kernel.GROW, self.counts[group] + count)
+            raise _Stop(kernel.GROW, most or self.counts[group] + count)
 
 
 def walk(
@@ -276,7 +299,17 @@ class _Writer:
         """Encode the values of a range of instructions."""
         while pc < end:
             op, union, jump, group, base, _, high, unit = self._code[pc]
+            if op == LEAVE:
+                pc = jump
+                continue
             place = base + int(places[group])
+            if op == CHOICE:
+                at, branch = self._slots[place] >> 32, self._slots[place] & 0xFFFFFFFF
+                out += encode_long(branch)
+                _, _, pc, own, base, *_ = self._code[pc + 1 + branch]
+                if base >= 0:
+                    places[own] = at
+                continue
             if not self._valid[place]:
                 if union not in (0, 1):
                     raise _Stop(kernel.NULL, pc)
