@@ -7,11 +7,13 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import lakebed
 from lakebed import errors
+from lakebed.table.config.writer_index import WriterIndex
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted((ROOT / "src" / "lakebed").rglob("*.py"))
@@ -49,6 +51,26 @@ def test_no_function_takes_more_than_eight_arguments():
                 if len(named) > 8:
                     long[f"{path.relative_to(ROOT)}:{node.name}"] = len(named)
     assert not long
+
+
+def test_only_index_asks_of_what_kind_an_index_is():
+    kinds = {kind.__name__ for kind in get_args(WriterIndex)}
+    allowed = {"src/lakebed/index", "src/lakebed/table/config/writer_index.py"}
+    asked = []
+    for path in SOURCES:
+        name = str(path.relative_to(ROOT))
+        if name in allowed or str(path.parent.relative_to(ROOT)) in allowed:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            tests = isinstance(node, ast.Call) and getattr(node.func, "id", "") in (
+                "isinstance",
+                "type",
+            )
+            tests |= isinstance(node, ast.Compare | ast.MatchClass)
+            named = {leaf.id for leaf in ast.walk(node) if isinstance(leaf, ast.Name)}
+            if tests and named & kinds:
+                asked.append(f"{name}:{node.lineno}")
+    assert not asked, "give the value in table/config/writer_index.py, or its strategy, a fact"
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -5,9 +5,13 @@ from typing import Any
 from lakebed.commit.fence import Fence
 from lakebed.format.avro.avro_schema import arrow_to_avro
 from lakebed.index.kinds import strategy_of
+from lakebed.index.strategy import NewWrite
 from lakebed.storage.objects import memory_storage
 from lakebed.table.config.table_config import TableConfig
+from lakebed.table.files.commit_cache import CommitCache
+from lakebed.table.snapshot import Snapshot
 from lakebed.table.view import TableView
+from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import Timeline
 from lakebed.write.spec.operation import UPSERT, Operation
 from lakebed.write.spec.write_spec import WriteSpec
@@ -33,10 +37,15 @@ def make_spec(
     """Give the spec of a write of SCHEMA to a table as `settle` makes it."""
     config = TableConfig.parse(settle(**changes), "here")
     assert config.index is not None
+    storage = memory_storage()
+    commits = CommitCache(ActiveTimeline(storage, config.timeline_path), config.history_path)
+    snapshot = Snapshot(storage, config, Timeline(), commits)
     return WriteSpec(
-        view=TableView(memory_storage(), config, Timeline(), SCHEMA, arrow_to_avro(SCHEMA, "t")),
+        view=TableView(storage, config, Timeline(), SCHEMA, arrow_to_avro(SCHEMA, "t")),
         index=config.index,
-        locator=strategy_of(config.index).deferred_locator(config, SEED),
+        locator=strategy_of(config.index).locator(
+            NewWrite(snapshot, INSTANT, SEED, operation.name)
+        ),
         operation=operation,
         schema=SCHEMA,
         instant=INSTANT,

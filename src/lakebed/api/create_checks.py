@@ -11,7 +11,7 @@ from lakebed.format.names.record_key import KeyGenerator
 from lakebed.format.names.timestamp_keygen import TimestampKeygen
 from lakebed.index.kinds import strategy_of
 from lakebed.table.config.table_config import ConcurrencyMode, TableConfig
-from lakebed.table.config.writer_index import DEFAULT_BUCKETS, INDEXES, hashes_keys
+from lakebed.table.config.writer_index import BUCKET_ENGINE, DEFAULT_BUCKETS, INDEXES, hashes_keys
 
 AUTO = "auto"
 """A number of buckets that the first write settles."""
@@ -168,6 +168,6 @@ def check_engine(config: TableConfig, index: str) -> None:
     """Reject an option for another engine of buckets than the keyword names, and a wrong type."""
     if config.index is not None:
         strategy_of(config.index).check_table(config)
-    named = INDEXES[str(index).lower()](None, ())
-    if str(index).lower() == "consistent_hashing" and type(config.index) is not type(named):
-        raise OptionError(f"option hoodie.index.bucket.engine contradicts the keyword {index=}")
+    word = str(index).lower()
+    if word == "consistent_hashing" and config.properties[BUCKET_ENGINE].upper() != word.upper():
+        raise OptionError(f"option {BUCKET_ENGINE} contradicts the keyword {index=}")

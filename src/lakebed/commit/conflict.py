@@ -144,8 +144,7 @@ def _meets(ours: Footprint, other: Footprint, mode: ConcurrencyMode) -> str | No
 
 def _ids(write: Footprint, place: GroupKey) -> frozenset[str]:
     partition, group = place
-    prefix = f"{int(group):08d}-" if group.isdecimal() else group
-    return frozenset(i for p, i in write.groups if p == partition and i.startswith(prefix))
+    return frozenset(i for p, i in write.groups if p == partition and i.startswith(group))
 
 
 def _name(place: GroupKey) -> str:

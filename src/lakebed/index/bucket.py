@@ -6,7 +6,7 @@ begins with the bucket's number in eight digits (Hudi's BucketIdentifier).
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 from uuid import UUID, uuid5
 
@@ -20,12 +20,12 @@ from lakebed.format.names.bucket import (
     new_bucket_file_id,
 )
 from lakebed.format.names.instant_name import Action
-from lakebed.index.hashing import BucketId, Buckets, KeyHash, check_sample
+from lakebed.index.hashing import BucketId, HashLocator, KeyHash, check_sample
 from lakebed.index.strategy import (
     NO_NUMBERS,
     Group,
     IndexStrategy,
-    Locator,
+    KeyTexts,
     Misplaced,
     NewWrite,
     Numbers,
@@ -40,31 +40,22 @@ _BUCKETS_BY_PARTITION = "hoodie.bucket.index.partition.expressions"
 
 
 @dataclass(frozen=True, slots=True)
-class BucketLocator(Locator):
-    """The file group of each bucket, by the hash of the key.
+class BucketLocator(HashLocator):
+    """The file group of each bucket.
 
-    A new id follows from the write's own seed; where writers do not wait for each other, from what
-    all of them know: the instants that `ended` file groups, or this one, `ends`.
+    A new id follows from the write's own seed; if writers do not block each other, from what all
+    of them know: the instants that `ended` file groups, or this one, if it `ends` them.
     """
 
     buckets: int
-    hashed: KeyHash
     seed: str
-    held: Mapping[BucketId, str] = field(default_factory=dict)
-    non_blocking: bool = False
-    ended: Mapping[BucketId, str] = field(default_factory=dict)
+    ended: Mapping[BucketId, str] | None = None
     ends: str | None = None
 
-    @property
-    def existing(self) -> Collection[str]:
-        """Return the file groups that the buckets have."""
-        return self.held.values()
-
     def slots(
-        self, keys: pa.StringArray, texts: Mapping[str, pa.StringArray], partitions: pa.StringArray
+        self, keys: pa.StringArray, texts: KeyTexts | None, partitions: pa.StringArray
     ) -> pa.Array:
         """Return the bucket of each row."""
-        del partitions
         return pa.array(self.hashed.buckets(keys, self.buckets, texts))
 
     def file_id(self, partition: str, slot: int) -> str:
@@ -72,7 +63,7 @@ class BucketLocator(Locator):
         place = BucketId(partition, slot)
         if place in self.held:
             return self.held[place]
-        if not self.non_blocking:
+        if self.ended is None:
             return derived_file_id(place, self.seed)
         return agreed_file_id(place, self.ends or self.ended.get(place))
 
@@ -111,28 +102,21 @@ class BucketStrategy(IndexStrategy):
                     f"named with {self.value.buckets} buckets"
                 )
         hashed = KeyHash.of(snapshot.config, self.value)
-
-        def bucket_of(partition: str, keys: pa.StringArray) -> Buckets:
-            del partition
-            return hashed.buckets(keys, self.value.buckets)
-
-        check_sample(snapshot, self.value, places, bucket_of)
+        check_sample(
+            snapshot, self.value, BucketLocator(hashed, {}, self.value.buckets, ""), places
+        )
         return self.value
 
     def locator(self, write: NewWrite) -> BucketLocator:
         """Return the file groups of the buckets; a write that ends them adds to none."""
-        found = self.deferred_locator(write.config, write.seed)
-        if write.ends is None:
-            slices = bucket_slices(write.snapshot).items()
-            found = replace(found, held={place: of[0].group.file_id for place, of in slices})
-        if write.config.concurrency is not ConcurrencyMode.NON_BLOCKING:
+        config = write.snapshot.config
+        slices = {} if write.replaces else bucket_slices(write.snapshot)
+        held = {place: of[0].group.file_id for place, of in slices.items()}
+        found = BucketLocator(KeyHash.of(config, self.value), held, self.value.buckets, write.seed)
+        if config.concurrency is not ConcurrencyMode.NON_BLOCKING:
             return found
-        ends = None if write.ends is None else write.instant
-        return replace(found, non_blocking=True, ended=ended_buckets(write.snapshot), ends=ends)
-
-    def deferred_locator(self, config: TableConfig, seed: str) -> BucketLocator:
-        """Return new file groups, in whose place the write puts those that there are."""
-        return BucketLocator(self.value.buckets, KeyHash.of(config, self.value), seed)
+        ends = write.instant if write.replaces else None
+        return replace(found, ended=ended_buckets(write.snapshot), ends=ends)
 
     def check_groups(self, snapshot: Snapshot, groups: Collection[Group]) -> None:
         """Raise CorruptError if one of the file groups shares its bucket with another."""

@@ -1,6 +1,6 @@
 """The consistent-hashing bucket index: where on the ring of its partition a record key falls."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakebed.errors import ConflictError, InvalidError, UnsupportedError
 from lakebed.format.names.consistent_hashing import MAX_VALUE, HashingMetadata, key_hashes
-from lakebed.index.hashing import BucketId, Buckets, KeyHash, check_sample
+from lakebed.index.hashing import BucketId, HashLocator, KeyHash, check_sample
 from lakebed.index.rings import (
     HASHING_FOLDER,
     LoadedRings,
@@ -19,7 +19,7 @@ from lakebed.index.rings import (
     first_ring,
     load_rings,
 )
-from lakebed.index.strategy import IndexStrategy, Locator, NewWrite, Numbers
+from lakebed.index.strategy import IndexStrategy, KeyTexts, NewWrite, Numbers
 from lakebed.storage.storage import Storage
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.writer_index import ConsistentHashingIndex
@@ -28,37 +28,20 @@ from lakebed.table.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class RingLocator(Locator):
-    """The nodes of the ring of each partition, by the hash of the key."""
+class RingLocator(HashLocator):
+    """The nodes of the ring of each partition; a new partition begins with so many `buckets`."""
 
     table: str
-    hashed: KeyHash
-    # With how many buckets a new partition begins.
     buckets: int
     loaded: LoadedRings
-    held: Mapping[BucketId, str]
-
-    @property
-    def existing(self) -> Collection[str]:
-        """Return the file groups that the nodes have."""
-        return self.held.values()
 
     def slots(
-        self, keys: pa.StringArray, texts: Mapping[str, pa.StringArray], partitions: pa.StringArray
+        self, keys: pa.StringArray, texts: KeyTexts | None, partitions: pa.StringArray
     ) -> pa.Array:
-        """Return the number of its node for each row."""
-        return pa.array(self.numbers(keys, partitions, texts))
-
-    def numbers(
-        self,
-        keys: pa.StringArray,
-        partitions: pa.StringArray,
-        texts: Mapping[str, pa.StringArray] | None = None,
-    ) -> Numbers:
-        """Return for each key the number of its node on the ring of its partition."""
+        """Return for each row the number of its node on the ring of its partition."""
         of = self.hashed
         hashes = key_hashes(keys, of.fields, of.hash_fields, composite=of.composite, texts=texts)
-        return node_numbers(partitions, hashes, self._ring)
+        return pa.array(node_numbers(partitions, hashes, self._ring))
 
     def file_id(self, partition: str, slot: int) -> str:
         """Return the file group of a node; ConflictError if a clustering may change the node."""
@@ -123,33 +106,21 @@ class ConsistentHashingStrategy(IndexStrategy):
                 f"buckets={named.buckets}; name none to begin new ones like them"
             )
         locator = self._locator(snapshot, loaded)
-
-        def number_of(partition: str, keys: pa.StringArray) -> Buckets:
-            return locator.numbers(keys, pa.repeat(pa.scalar(partition), len(keys)))
-
         slices = {slice_.group: slice_ for slice_ in snapshot.slices}
         places = {
             place: slices[FileGroupId(place.partition, file_id)]
             for place, file_id in locator.held.items()
         }
-        check_sample(snapshot, named, places, number_of)
+        check_sample(snapshot, named, locator, places)
         return replace(named, buckets=named.buckets if known is None else known)
 
-    def locator(self, write: NewWrite) -> Locator:
+    def locator(self, write: NewWrite) -> RingLocator:
         """Return the rings that are there; those that a clustering completed are marked as such."""
-        if write.ends is not None:
-            raise _hides_rows(write.ends, write.config)
+        if write.replaces:
+            raise _hides_rows(write.operation, write.snapshot.config)
         loaded = load_rings(write.snapshot)
         loaded.mark_committed(write.snapshot.storage)
         return self._locator(write.snapshot, loaded)
-
-    def deferred_locator(self, config: TableConfig, seed: str) -> Locator:
-        """Reject the write: rings may change before it begins."""
-        del seed
-        raise UnsupportedError(
-            f"table {config.name!r} is written with {self.value}: format lakebed cannot place rows "
-            "there; call lakebed.open_table(spark, path) and its upsert or insert"
-        )
 
     def check_clusterable(self, config: TableConfig) -> None:
         """Reject the table: its buckets can be resized only."""
@@ -161,7 +132,7 @@ class ConsistentHashingStrategy(IndexStrategy):
     def _locator(self, snapshot: Snapshot, loaded: LoadedRings) -> RingLocator:
         hashed = KeyHash.of(snapshot.config, self.value)
         held = ring_file_ids(snapshot, loaded.rings)
-        return RingLocator(snapshot.storage.url, hashed, self.value.buckets or 0, loaded, held)
+        return RingLocator(hashed, held, snapshot.storage.url, self.value.buckets or 0, loaded)
 
 
 def check_groups_may_end(storage: Storage, config: TableConfig, operation: str) -> None:

@@ -1,28 +1,26 @@
 """What all indexes of buckets share: hashing keys, and the check that a table is hashed like that."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakebed.errors import InvalidError, UnsupportedError
 from lakebed.format.names.bucket import key_buckets
 from lakebed.format.names.meta_columns import RECORD_KEY
-from lakebed.format.names.record_key import record_keys
+from lakebed.index.spelling import odd_key
+from lakebed.index.strategy import KeyTexts, Locator
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.writer_index import BucketIndex, ConsistentHashingIndex, WriterIndex
-from lakebed.table.files.file_group import FileSlice
+from lakebed.table.files.file_group import BaseFile, FileSlice
 from lakebed.table.read.base_file import read_base_file
 from lakebed.table.snapshot import Snapshot
 
 _SAMPLE_FILES = 16
 _SAMPLE_ROWS = 512
-
-Buckets = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +45,7 @@ class KeyHash:
         return cls(config.record_key_fields, index.hash_fields, config.composite_key)
 
     def buckets(
-        self,
-        keys: pa.StringArray,
-        count: int,
-        texts: Mapping[str, pa.StringArray] | None = None,
+        self, keys: pa.StringArray, count: int, texts: KeyTexts | None = None
     ) -> npt.NDArray[np.int32]:
         """Return the bucket, of `count`, of each key; `texts` are its parts, if they are known."""
         return key_buckets(
@@ -58,54 +53,55 @@ class KeyHash:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class HashLocator(Locator):
+    """Where rows go by the hash of their keys; `held` are the file groups that buckets have."""
+
+    hashed: KeyHash
+    held: Mapping[BucketId, str]
+
+    @property
+    def existing(self) -> Collection[str]:
+        """Return the file groups that the buckets have."""
+        return self.held.values()
+
+
 def check_sample(
     snapshot: Snapshot,
     index: BucketIndex | ConsistentHashingIndex,
+    locator: Locator,
     places: Mapping[BucketId, FileSlice],
-    bucket_of: Callable[[str, pa.StringArray], Buckets],
 ) -> None:
-    """Reject an index by which some keys of the first base files belong elsewhere.
-
-    `bucket_of` gives the bucket of each key in a partition.
-    """
+    """Reject an index by which some keys of the first base files belong elsewhere."""
     for place, slice_ in sorted(places.items(), key=lambda item: item[1].group)[:_SAMPLE_FILES]:
-        _check_file(snapshot, index, place, slice_, bucket_of)
+        if slice_.base_file is not None:
+            _check_file(snapshot, index, locator, place, slice_.base_file)
 
 
 def _check_file(
     snapshot: Snapshot,
     index: BucketIndex | ConsistentHashingIndex,
+    locator: Locator,
     place: BucketId,
-    slice_: FileSlice,
-    bucket_of: Callable[[str, pa.StringArray], Buckets],
+    file: BaseFile,
 ) -> None:
-    if slice_.base_file is None:
-        return
-    config = snapshot.config
-    fields = config.record_key_fields
-    batches = read_base_file(
-        snapshot.storage,
-        slice_.base_file.path,
-        snapshot.schema,
-        [RECORD_KEY, *fields],
-        _SAMPLE_ROWS,
-    )
+    columns = [RECORD_KEY, *snapshot.config.record_key_fields]
+    batches = read_base_file(snapshot.storage, file.path, snapshot.schema, columns, _SAMPLE_ROWS)
     first = next(batches, None)
     if first is None:
         return
-    keys = first.column(0)
-    spelled = record_keys({f: first.column(f) for f in fields}, fields, config.composite_key)
-    odd = np.flatnonzero(pc.not_equal(keys, spelled).to_numpy(zero_copy_only=False))
-    if odd.size:
-        stored, ours = keys[int(odd[0])].as_py(), spelled[int(odd[0])].as_py()
+    odd = odd_key(first, snapshot.config)
+    if odd is not None:
         raise UnsupportedError(
-            f"{slice_.base_file.path} holds the key {stored!r}, which we would spell {ours!r}: an "
+            f"{file.path} holds the key {odd[0]!r}, which we would spell {odd[1]!r}: an "
             "older or another writer made it, and our rows would not replace its"
         )
-    wrong = np.flatnonzero(bucket_of(place.partition, keys) != place.bucket)
+    keys = first.column(0)
+    found = locator.slots(keys, None, pa.repeat(pa.scalar(place.partition), len(keys)))
+    wrong = np.flatnonzero(found.to_numpy() != place.bucket)
     if wrong.size:
         raise InvalidError(
-            f"key {keys[int(wrong[0])].as_py()!r} lies in bucket {place.bucket} ({slice_.base_file.path}), but "
+            f"key {keys[int(wrong[0])].as_py()!r} lies in bucket {place.bucket} ({file.path}), but "
             f"{index.buckets} buckets over {','.join(index.hash_fields)} put it elsewhere: the "
             "index does not fit the table"
         )

@@ -10,6 +10,7 @@ file, but in a log on top of it.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -20,14 +21,14 @@ from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.index.guest import check_base_files
 from lakebed.index.holders import HOLDERS_SCHEMA
 from lakebed.index.rings import HASHING_FOLDER
-from lakebed.index.strategy import IndexStrategy
+from lakebed.index.strategy import IndexStrategy, KeySource
 from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import Run
 from lakebed.merge.window import merge_runs
 from lakebed.table.config.property_values import flag
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.writer_index import SimpleIndex
-from lakebed.table.files.file_group import BaseFile, FileSlice, LogFile
+from lakebed.table.files.file_group import FileSlice, LogFile
 from lakebed.table.read.log_reader import slice_sources
 from lakebed.table.read.run_reader import Needs, open_run
 from lakebed.table.read.run_source import RunSource
@@ -39,47 +40,6 @@ from lakebed.timeline.timeline import Timeline
 _UPDATE_PARTITION = "hoodie.simple.index.update.partition.path"
 # Keys alone are small, and there may be many files.
 _BUFFER_BYTES = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class SliceKeys:
-    """The keys of one file slice, whose number is `number`."""
-
-    slice_: FileSlice
-    number: int
-
-    @property
-    def cost_bytes(self) -> int:
-        """Estimate the work."""
-        return self.slice_.cost_bytes
-
-    @property
-    def base_file(self) -> BaseFile | None:
-        """Return the base file, unless logs have keys of their own."""
-        in_logs = self.slice_.tombstones or self.slice_.key_logs
-        return None if in_logs else self.slice_.base_file
-
-    def open(self, view: TableView) -> Run:
-        """Return a run of the keys; one that is not marked as sorted is sorted in memory."""
-        base = replace(self.slice_, log_files=self.slice_.key_logs, boundary=None)
-        assert base.base_file is not None, base
-        return Run(f"base file {base.base_file.path!r}", self._batches(view, base))
-
-    def _batches(self, view: TableView, base: FileSlice) -> Iterator[pa.RecordBatch]:
-        sources = slice_sources(view, base)
-        if len(sources) == 1:
-            yield from self._keys(view, sources[0])
-            return
-        # A late row of a key with a tombstone belongs where the tombstone is.
-        runs = [Run(source.name, self._keys(view, source)) for source in sources]
-        yield from merge_runs(runs, MergeRule(), HOLDERS_SCHEMA)
-
-    def _keys(self, view: TableView, source: RunSource) -> Iterator[pa.RecordBatch]:
-        number = pa.scalar(str(self.number))
-        needs = Needs((), buffer_bytes=_BUFFER_BYTES)
-        for batch in open_run(view.storage, source, needs).batches:
-            columns = [batch.column(RECORD_KEY), pa.repeat(number, batch.num_rows)]
-            yield pa.RecordBatch.from_arrays(columns, schema=HOLDERS_SCHEMA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +76,16 @@ class SimpleStrategy(IndexStrategy):
         completions = _base_completions(snapshot, slices)
         return [replace(s, key_logs=_key_logs(snapshot.timeline, s, completions)) for s in slices]
 
-    def key_sources(self, slices: Sequence[FileSlice]) -> list[SliceKeys]:
-        """Return the keys of each slice; files are opened when they are read."""
-        return [SliceKeys(slice_, number) for number, slice_ in enumerate(slices)]
+    def key_sources(self, slices: Sequence[FileSlice]) -> list[KeySource]:
+        """Return the keys of each slice: those of the base file, unless logs have more."""
+        return [
+            KeySource(
+                partial(_key_run, slice_, number),
+                slice_.cost_bytes,
+                None if slice_.tombstones or slice_.key_logs else slice_.base_file,
+            )
+            for number, slice_ in enumerate(slices)
+        ]
 
     def moves_rows(self, config: TableConfig) -> bool:
         """Return what the table's property says; it moves rows by default."""
@@ -160,3 +127,27 @@ def _key_logs(
         return not joined and based is not None and based < log.name.instant
 
     return tuple(log for log in slice_.log_files if not is_plain(log))
+
+
+def _key_run(slice_: FileSlice, number: int, view: TableView) -> Run:
+    """Return a run of the keys of a slice; one that is not marked as sorted is sorted in memory."""
+    base = replace(slice_, log_files=slice_.key_logs, boundary=None)
+    needs = Needs((), buffer_bytes=_BUFFER_BYTES)
+
+    def keys(source: RunSource) -> Iterator[pa.RecordBatch]:
+        place = pa.scalar(str(number))
+        for batch in open_run(view.storage, source, needs).batches:
+            columns = [batch.column(RECORD_KEY), pa.repeat(place, batch.num_rows)]
+            yield pa.RecordBatch.from_arrays(columns, schema=HOLDERS_SCHEMA)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        sources = slice_sources(view, base)
+        if len(sources) == 1:
+            yield from keys(sources[0])
+            return
+        # A late row of a key with a tombstone belongs where the tombstone is.
+        runs = [Run(source.name, keys(source)) for source in sources]
+        yield from merge_runs(runs, MergeRule(), HOLDERS_SCHEMA)
+
+    assert base.base_file is not None, slice_
+    return Run(f"base file {base.base_file.path!r}", batches())

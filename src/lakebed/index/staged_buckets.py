@@ -4,14 +4,13 @@ How many buckets fit is known when the rows are staged, and staging splits rows 
 flush is split by a power of two that follows from its size (`write/auto_buckets.py` goes on).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 
 from lakebed.index.hashing import KeyHash
-from lakebed.index.strategy import IndexStrategy, Locator, NewWrite
+from lakebed.index.strategy import IndexStrategy, KeyTexts, Locator, NewWrite
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.writer_index import DEFAULT_BUCKETS, AutoBuckets
 
@@ -29,10 +28,9 @@ class StagedLocator(Locator):
     least: int
 
     def slots(
-        self, keys: pa.StringArray, texts: Mapping[str, pa.StringArray], partitions: pa.StringArray
+        self, keys: pa.StringArray, texts: KeyTexts | None, partitions: pa.StringArray
     ) -> pa.Array:
         """Return a number whose remainder is the bucket, whatever their number will be."""
-        del partitions
         return pa.array(self.hashed.buckets(keys, _UNSETTLED, texts))
 
     def staged_buckets(self, size_bytes: int, partitions: int, *, alone: bool) -> int:
@@ -52,13 +50,9 @@ class AutoBucketStrategy(IndexStrategy):
 
     value: AutoBuckets
 
-    def locator(self, write: NewWrite) -> Locator:
-        """Return by what rows are staged."""
-        return self.deferred_locator(write.config, write.seed)
-
-    def deferred_locator(self, config: TableConfig, seed: str) -> Locator:
-        """Return by what rows are staged."""
-        del seed
+    def locator(self, write: NewWrite) -> StagedLocator:
+        """Return the hashes by which rows are staged."""
+        config = write.snapshot.config
         return StagedLocator(KeyHash.of(config, self.value), least_buckets(config))
 
 

@@ -6,7 +6,7 @@ index that looks keys up and that no other part of the house has to know more of
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,8 @@ Numbers = npt.NDArray[np.int64]
 NO_NUMBERS: Numbers = np.empty(0, np.int64)
 Group = tuple[str, str]
 """A partition and a file id."""
+KeyTexts = Mapping[str, pa.StringArray]
+"""The parts of record keys, by field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +38,13 @@ class StagedBucket:
 
 @dataclass(frozen=True, slots=True)
 class NewWrite:
-    """A write that has begun, as far as an index asks. `seed` is random; `ends` says what is ended.
-
-    `ends` is the name of an operation that replaces file groups, None of one that adds to them.
-    """
+    """What an index asks of a write. New file ids are derived from its random `seed`."""
 
     snapshot: Snapshot
-    config: TableConfig
     instant: str
     seed: str
-    ends: str | None
+    operation: str
+    replaces: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +56,16 @@ class Misplaced:
     advice: str
 
 
-class KeySource(Protocol):
-    """Keys that an index knows, with the numbers of the file slices that hold them; it travels."""
+@dataclass(frozen=True, slots=True)
+class KeySource:
+    """Keys that an index knows, each with the number of a file slice that holds it.
 
-    @property
-    def cost_bytes(self) -> int:
-        """Estimate the work."""
-        ...
+    `open` gives a run of HOLDERS_SCHEMA. `base_file` has just these keys, if there is one.
+    """
 
-    @property
-    def base_file(self) -> BaseFile | None:
-        """Return the base file that has just these keys, if there is one."""
-        ...
-
-    def open(self, view: TableView) -> Run:
-        """Return a run of HOLDERS_SCHEMA, with one number for each key."""
-        ...
+    open: Callable[[TableView], Run]
+    cost_bytes: int
+    base_file: BaseFile | None = None
 
 
 class Locator:
@@ -86,23 +79,17 @@ class Locator:
         return ()
 
     def slots(
-        self, keys: pa.StringArray, texts: Mapping[str, pa.StringArray], partitions: pa.StringArray
+        self, keys: pa.StringArray, texts: KeyTexts | None, partitions: pa.StringArray
     ) -> pa.Array:
-        """Return the slot of its partition that each row belongs to; null if it is to be looked up.
-
-        `texts` are the parts of the keys, by field.
-        """
-        del texts, partitions
+        """Return the slot of its partition that each row belongs to; null if it is to be looked up."""
         return pa.nulls(len(keys), pa.string())
 
     def staged_buckets(self, size_bytes: int, partitions: int, *, alone: bool) -> int | None:
         """Return by how many buckets a flush is split if their number is not settled yet."""
-        del size_bytes, partitions, alone
         return None
 
     def file_id(self, partition: str, slot: int) -> str | None:
         """Return the file group of a slot, the one that exists or a new one; None: not settled yet."""
-        del partition, slot
         return None
 
     def file_ids(
@@ -113,7 +100,6 @@ class Locator:
 
     def adopted(self, partition: str, file_id: str) -> str:
         """Return the file group for rows that were staged for `file_id` before the write began."""
-        del partition
         return file_id
 
     def begin_partition(self, storage: Storage, partition: str, check: Callable[[], None]) -> None:
@@ -136,17 +122,10 @@ class IndexStrategy:
 
     def settle(self, snapshot: Snapshot) -> WriterIndex:
         """Return the index that a caller named for a table that stores none, if it fits the files."""
-        del snapshot
         return self.value
 
     def locator(self, write: NewWrite) -> Locator:
         """Return where the rows of a write go."""
-        del write
-        return Locator()
-
-    def deferred_locator(self, config: TableConfig, seed: str) -> Locator:
-        """Return where rows go that are staged before their write begins."""
-        del config, seed
         return Locator()
 
     def check_groups(self, snapshot: Snapshot, groups: Collection[Group]) -> None:
@@ -154,24 +133,20 @@ class IndexStrategy:
 
     def indexed_slices(self, snapshot: Snapshot) -> Sequence[FileSlice]:
         """Return the slices in which keys are looked up, in the order that numbers them."""
-        del snapshot
         return ()
 
     def key_sources(self, slices: Sequence[FileSlice]) -> Sequence[KeySource]:
         """Return the keys that `slices`, which `indexed_slices` gave, hold."""
-        del slices
         return ()
 
     def moves_rows(self, config: TableConfig) -> bool:
         """Return whether a row whose partition changed moves there; else it stays where it was."""
-        del config
         return False
 
     def prune(
         self, config: TableConfig, keys: Sequence[str], slices: Sequence[FileSlice]
     ) -> Sequence[FileSlice]:
         """Leave out slices that hold none of the keys, as far as that is known without a read."""
-        del config, keys
         return slices
 
     def check_clusterable(self, config: TableConfig) -> None:
@@ -179,12 +154,10 @@ class IndexStrategy:
 
     def misplaced_groups(self, groups: Iterable[FileGroupId]) -> Iterator[Misplaced]:
         """Yield the file groups that the index does not have."""
-        del groups
         yield from ()
 
     def misplaced_keys(
         self, config: TableConfig, file_id: str, keys: pa.StringArray
     ) -> tuple[Numbers, Numbers]:
         """Return the positions of keys that belong to another slot than the file group's, and it."""
-        del config, file_id, keys
         return NO_NUMBERS, NO_NUMBERS

@@ -21,11 +21,10 @@ from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.index.hashing import KeyHash
 from lakebed.index.kinds import strategy_of
 from lakebed.index.staged_buckets import least_buckets
-from lakebed.index.strategy import Locator, NewWrite
+from lakebed.index.strategy import NewWrite
 from lakebed.table.config.properties_file import load_config, update_properties
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.writer_index import DEFAULT_BUCKETS, BucketIndex, WriterIndex
-from lakebed.write.spec.operation import Operation
 from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import Segment
 
@@ -54,16 +53,6 @@ def choose_buckets(config: TableConfig, segments: Iterable[Segment]) -> int:
     while buckets < MOST_BUCKETS and size_bytes > buckets * partitions * BUCKET_BYTES:
         buckets *= 2
     return buckets
-
-
-def make_locator(
-    transaction: Transaction, operation: Operation, index: WriterIndex, seed: str
-) -> Locator:
-    """Return where the rows of a write that has begun go."""
-    ends = operation.name if operation.replaces else None
-    instant = transaction.instant.requested
-    write = NewWrite(transaction.snapshot, transaction.config, instant, seed, ends)
-    return strategy_of(index).locator(write)
 
 
 def settle_buckets(transaction: Transaction, buckets: int) -> tuple[WriterIndex, bool]:
@@ -95,7 +84,9 @@ def settled_spec(
             f"{spec.storage.url}: another write settled the index as {index!r} while the rows were "
             "staged; run the write again"
         )
-    locator = make_locator(transaction, spec.operation, index, spec.seed)
+    did = spec.operation
+    write = NewWrite(transaction.snapshot, spec.instant, spec.seed, did.name, did.replaces)
+    locator = strategy_of(index).locator(write)
     view = replace(spec.view, config=transaction.config)
     return replace(spec, view=view, index=index, locator=locator), buckets if ours else None
 

@@ -8,10 +8,11 @@ from lakebed.commit.transaction import Transaction
 from lakebed.errors import InvalidError
 from lakebed.index.guest import check_doubtful_spelling, check_spelling, default_index
 from lakebed.index.kinds import strategy_of
+from lakebed.index.strategy import NewWrite
 from lakebed.merge.rule import Merger
 from lakebed.table.config.table_config import ConcurrencyMode
 from lakebed.table.config.writer_index import WriterIndex
-from lakebed.write.auto_buckets import NON_BLOCKING_BUCKETS, make_locator, settle_buckets
+from lakebed.write.auto_buckets import NON_BLOCKING_BUCKETS, settle_buckets
 from lakebed.write.spec.columns import Intake, settle_columns
 from lakebed.write.spec.operation import Operation
 from lakebed.write.spec.write_spec import WriteSpec
@@ -55,7 +56,9 @@ def make_spec(
     """Return the spec for the tasks of a write that has started."""
     config = transaction.config
     seed = transaction.clock.new_uuid()
-    locator = make_locator(transaction, operation, index, seed)
+    instant = transaction.instant.requested
+    write = NewWrite(transaction.snapshot, instant, seed, operation.name, operation.replaces)
+    locator = strategy_of(index).locator(write)
     columns = settle_columns(config, operation, transaction.snapshot.schema, incoming, intake)
     view = transaction.snapshot.view(merger)
     _ = view.rule  # by the present schema: checked here rather than in a task
@@ -65,7 +68,7 @@ def make_spec(
         locator=locator,
         operation=operation,
         schema=columns.staged,
-        instant=transaction.instant.requested,
+        instant=instant,
         fence=transaction.fence,
         seed=seed,
         markers=columns.markers,

@@ -16,9 +16,10 @@ import pyarrow as pa
 
 from lakebed.commit.fence import Fence
 from lakebed.commit.rollback import TEMP_FOLDER
-from lakebed.errors import ConflictError, SchemaError
+from lakebed.errors import ConflictError, SchemaError, UnsupportedError
 from lakebed.index.guest import default_index
 from lakebed.index.kinds import strategy_of
+from lakebed.index.strategy import NewWrite
 from lakebed.model.executor import TaskId
 from lakebed.storage.storage import Storage
 from lakebed.table.config.partitions import partition_column
@@ -98,17 +99,21 @@ def defer_write(
     index = snapshot.config.index
     if index is None or (not index.is_settled and (named or snapshot.slices)):
         index = named or default_index(snapshot)
-    config = snapshot.config
-    seed = target.clock.new_uuid()
-    locator = strategy_of(index).deferred_locator(config, seed)
-    columns = settle_columns(config, operation, snapshot.schema, incoming, intake)
+    if not index.allows_deferred:
+        raise UnsupportedError(
+            f"table {snapshot.config.name!r} is written with {index!r}: format lakebed cannot place "
+            "rows there; call lakebed.open_table(spark, path) and its upsert or insert"
+        )
+    columns = settle_columns(snapshot.config, operation, snapshot.schema, incoming, intake)
     name = f"{_FOLDER}/{target.clock.now_ms()}-{target.clock.new_uuid()}"
+    seed = target.clock.new_uuid()
+    write = NewWrite(snapshot, name, seed, operation.name, operation.replaces)
     view = snapshot.view(target.merger)
     _ = view.rule  # by the present schema: checked here rather than in a task
     spec = WriteSpec(
         view=replace(view, schema=columns.table, schema_text=columns.table_text),
         index=index,
-        locator=locator,
+        locator=strategy_of(index).locator(write),
         operation=operation,
         schema=columns.staged,
         instant=name,

@@ -8,7 +8,7 @@ from lakebed.format.names.bucket import bucket_of_file_id
 from lakebed.table.config.property_values import names, whole_number
 
 _TYPE: Final = "hoodie.index.type"
-_ENGINE: Final = "hoodie.index.bucket.engine"
+BUCKET_ENGINE: Final = "hoodie.index.bucket.engine"
 _HASH_FIELD: Final = "hoodie.bucket.index.hash.field"
 DEFAULT_BUCKETS: Final = 4
 """As in Hudi."""
@@ -27,13 +27,15 @@ class _Index:
     is_settled: ClassVar[bool] = True
     # Whether writers find the same file group for a new key without waiting for each other.
     allows_non_blocking: ClassVar[bool] = False
+    # Whether rows may be staged before their write begins.
+    allows_deferred: ClassVar[bool] = True
 
     def agrees(self, stored: "WriterIndex") -> bool:
         """Return whether rows for this index, which a caller named, are rows for the stored one."""
         return self == stored
 
     def key_range(self, file_id: str) -> str:
-        """Return a name of the keys that a file group can hold: two file groups may share it."""
+        """Return the head of a file id that says which keys the file group can hold."""
         return file_id
 
 
@@ -57,9 +59,8 @@ class BucketIndex(_HashIndex):
         return _count(self.buckets)
 
     def key_range(self, file_id: str) -> str:
-        """Return the bucket: new file groups of two writers may be of one."""
-        bucket = bucket_of_file_id(file_id)
-        return file_id if bucket is None else str(bucket)
+        """Return the digits of the bucket: two writers may each make a file group for it."""
+        return file_id if bucket_of_file_id(file_id) is None else file_id[:8]
 
     def properties(self, keys: Sequence[str]) -> dict[str, str]:
         """Spell the index as table properties."""
@@ -96,6 +97,7 @@ class ConsistentHashingIndex(_HashIndex):
 
     buckets: int | None
     hash_fields: tuple[str, ...]
+    allows_deferred: ClassVar[bool] = False
 
     def __str__(self) -> str:
         return f"consistent hashing from {_count(self.buckets or 0)}"
@@ -160,7 +162,7 @@ def parse_index(
         return _SIMPLE_INDEXES[kind]
     if kind != "BUCKET":
         return None
-    engine = properties.get(_ENGINE, "SIMPLE").strip().upper()
+    engine = properties.get(BUCKET_ENGINE, "SIMPLE").strip().upper()
     buckets = whole_number(properties, NUM_BUCKETS, 0, where)
     fields = names(properties.get(_HASH_FIELD, "")) or keys
     auto = properties.get(AUTO_BUCKETS, "").strip().lower() == "auto"
@@ -180,7 +182,7 @@ def _bucket_properties(
     """
     return {
         _TYPE: "BUCKET",
-        _ENGINE: engine,
+        BUCKET_ENGINE: engine,
         **number,
         _HASH_FIELD: ",".join(index.hash_fields),
         "hoodie.datasource.write.recordkey.field": ",".join(keys or index.hash_fields),
