@@ -22,9 +22,6 @@ Every option that is known, and what becomes of it. The names are Apache Hudi's;
 unknown name is refused with the nearest one. An option that changes rows, keys, layout or guarantees is honoured or refused; one that
 changes only speed is accepted with a line of information in the log of `lakebed`. Written by `scripts/options_page.py`.
 
-Object stores take `lakebed.storage.<name>` in reads and writes of `format("lakebed")` (`lakebed.storage.endpoint`,
-`lakebed.storage.region`, `lakebed.storage.access_key_id`, ...); without them the environment and the machine's role count.
-
 `create_table(..., properties={...})` and the first write of `format("lakebed")` take the options of a table. Some may change
 later: by `t.set_properties`, or by a write that gives another value, which the table keeps. A call of a service
 (`t.clean(options={...})`, `lakebed clean --set KEY=VALUE`) takes them for that call only. All else is settled when the table is made,
@@ -73,7 +70,7 @@ def _wanted(option: Option[Any]) -> str:
 
 def _default(option: Option[Any]) -> str:
     default = option.kind.default
-    if default is None or default == "":
+    if default in ("", ()) or (type(default) is int and option.kind.parse(str(default)) is None):
         return ""
     if isinstance(default, bool):
         default = str(default).lower()

@@ -205,7 +205,7 @@ def begin_saving(given: Mapping[str, str], incoming: pa.Schema, overwrite: bool)
         table.set_properties(changes)
     if operation is DELETE_PARTITION:
         return saving
-    named, buckets = None, table_options.BUCKETS.value(options.properties)
+    named, buckets = None, table_options.BUCKETS.value(options.properties) or None
     if config.index is None and table_options.INDEX_TYPE.name in options.properties:
         named = named_index(config, _index_word(options.properties), buckets)
     elif config.index is not None and not config.index.is_settled and buckets is not None:
@@ -286,17 +286,17 @@ def _settled(storage: Storage, options: SaveOptions, rows: pa.Schema) -> dict[st
     named = given.pop(table_options.GENERATOR_CLASS.name, None)
     if named is not None:
         given.setdefault(GENERATOR, KeyGenerator.parse(named).value)
-    key = options.names(table_options.RECORD_KEY.name)
+    key = table_options.RECORD_KEY.value(given)
     index = _index_word(given)
     settled = table_properties(
         schema=normalise(rows),
         key=key,
-        ordering=options.names(table_options.ORDERING.name),
-        partition_by=options.names(table_options.PARTITION.name),
+        ordering=table_options.ORDERING.value(given),
+        partition_by=table_options.PARTITION.value(given),
         name=given.get(table_options.NAME.name) or default_name(storage.url),
         table_type=given.get(table_options.TYPE.name, "COPY_ON_WRITE"),
         index=index,
-        buckets=table_options.BUCKETS.value(given) if hashes_keys(index) else None,
+        buckets=table_options.BUCKETS.value(given) or None if hashes_keys(index) else None,
         layout=given.get(table_options.LAYOUT.name, "default"),
         table_version=int(table_options.VERSION.value(given)),
         column_groups={},

@@ -26,7 +26,7 @@ Settings = Annotated[
 ]
 Changes = Annotated[
     list[str] | None,
-    typer.Option("--set", help="An option KEY=VALUE of the table, for this call only."),
+    typer.Option("--set", help="An option KEY=VALUE of the table, for this call; see below."),
 ]
 AsOf = Annotated[
     str | None, typer.Option("--as-of", help="An instant, a date or a timestamp to look back to.")

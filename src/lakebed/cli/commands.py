@@ -10,6 +10,8 @@ from typing import Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from lakebed.model.options.option import options_of
+
 COMMANDS: Final = {
     "show": ("look", "Draw the layers of each file group: sizes, keys and ages of its runs."),
     "timeline": ("look", "List the instants of the table, newest first, with what they wrote."),
@@ -58,9 +60,14 @@ class LazyGroup(TyperGroup):
 
 def load(name: str) -> Any:
     """Load a command, or a group of commands, by its name."""
-    found = getattr(import_module(f"lakebed.cli.{COMMANDS[name][0]}"), name)
+    module = import_module(f"lakebed.cli.{COMMANDS[name][0]}")
+    found = getattr(module, name)
     if not isinstance(found, typer.Typer):
         only = typer.Typer(add_completion=False)
-        only.command(name)(found)
+        settings = getattr(module, "SETTINGS", {}).get(name, ())
+        held = [option for kind in settings for option in options_of(kind).values()]
+        lines = [f"{option.name}={option.kind.default}: {option.effect}" for option in held]
+        epilog = "\n\n".join(["Options for --set, with their defaults:", *lines])
+        only.command(name, epilog=epilog if held else None)(found)
         found = only
     return typer.main.get_command(found)

@@ -1,6 +1,5 @@
 """Commands that change a table: compact, clean, cluster, rollback, restore, archive, versions."""
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -20,39 +19,40 @@ from lakebed.cli.arguments import (
 )
 from lakebed.errors import InvalidError
 from lakebed.model.clock import SystemClock
-from lakebed.model.options.services import CleanOptions
+from lakebed.model.options.option import options_of
+from lakebed.model.options.services import (
+    ArchiveOptions,
+    CleanOptions,
+    ClusteringOptions,
+    CompactionMode,
+    CompactionOptions,
+    Upkeep,
+)
 from lakebed.services.clean.reason import nothing_to_clean
 from lakebed.table.config.properties_file import load_config
-from lakebed.table.config.table_config import TableType
+from lakebed.table.config.table_config import Layout, TableType
 from lakebed.table.snapshot import load_snapshot
 
-
-class Mode(StrEnum):
-    """What a compaction does with a file group."""
-
-    FULL = "full"
-    LOG = "log"
-    HYBRID = "hybrid"
-
-
-class LayoutName(StrEnum):
-    """The layout of a table."""
-
-    DEFAULT = "default"
-    LSM_TREE = "lsm_tree"
-
+_MODE = options_of(Upkeep)["mode"]
+SETTINGS = {
+    "compact": (CompactionOptions,),
+    "clean": (CleanOptions,),
+    "cluster": (ClusteringOptions,),
+    "archive": (ArchiveOptions, CleanOptions),
+}
+"""The settings that `--set` changes, by command."""
 
 Instant = Annotated[str, typer.Argument(help="The instant, as `lakebed timeline` lists it.")]
 To = Annotated[int | None, typer.Option("--to", help="The table version to reach.")]
-LayoutOption = Annotated[LayoutName | None, typer.Option("--layout", help="The layout to reach.")]
+LayoutOption = Annotated[Layout | None, typer.Option("--layout", help="The layout to reach.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 
 
 def compact(
     path: Path,
     mode: Annotated[
-        Mode, typer.Option(help="Into base files, into one log each, or what pays per file group.")
-    ] = Mode.FULL,
+        CompactionMode, typer.Option(help=f"{_MODE.effect.capitalize()}.")
+    ] = CompactionMode.FULL,
     schedule_only: Annotated[
         bool, typer.Option("--schedule-only", help="Plan it, and leave the work to others.")
     ] = False,

@@ -7,6 +7,8 @@ import pytest
 
 from lakebed.cli.answer import FINE, PROBLEM, RETRY, USAGE
 from lakebed.cli.commands import COMMANDS, load
+from lakebed.cli.maintain import SETTINGS
+from lakebed.model.options.option import options_of
 from lakebed.services.verify.findings import Code, Mend
 
 PAGE = (Path(__file__).parents[3] / "docs" / "cli.md").read_text("utf-8")
@@ -47,3 +49,11 @@ def test_the_page_lists_the_exit_codes_and_what_findings_are_called():
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_is_listed_by_its_own_help(name):
     assert load(name).help == COMMANDS[name][1]
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_help_of_a_service_lists_the_options_that_it_takes(name):
+    taken = [option for kind in SETTINGS[name] for option in options_of(kind).values()]
+    assert len(taken) >= 4
+    for option in taken:
+        assert f"{option.name}={option.kind.default}: {option.effect}" in load(name).epilog

@@ -16,6 +16,7 @@ from lakebed.model.options.option import (
     Subject,
     duration,
     flag,
+    names,
     number,
     options_of,
     ratio,
@@ -69,6 +70,7 @@ def sample(option) -> str:
         (duration(5, "for none"), "0", 0),
         (ratio(0.5), "2.5", 2.5),
         (text(), " some ", "some"),
+        (names(), "a, b,,c", ("a", "b", "c")),
     ],
 )
 def test_a_value_is_what_its_kind_makes_of_the_text(kind, given, found):
@@ -103,10 +105,10 @@ def test_the_first_name_with_a_value_counts():
 
 
 def test_an_option_is_found_by_any_of_its_names():
-    names = [name for option in OPTIONS.values() for name in option.names]
-    assert len(set(names)) == len(names) > 550
+    known = [name for option in OPTIONS.values() for name in option.all_names]
+    assert len(set(known)) == len(known) > 550
     for option in OPTIONS.values():
-        assert all(find_option(name) is option for name in option.names)
+        assert all(find_option(name) is option for name in option.all_names)
     assert find_option("hoodie.cleaner.policy") is OPTIONS["hoodie.clean.policy"]
 
 
@@ -127,7 +129,7 @@ def test_the_words_of_an_option_are_those_that_a_table_understands(name, words):
 @pytest.mark.parametrize("option", OPTIONS.values(), ids=lambda option: option.name)
 def test_every_option_is_taken_silently_or_with_a_line_or_refused_by_name(option):
     for place in PLACES:
-        for name in option.names:
+        for name in option.all_names:
             try:
                 lines = check_given({name: sample(option)}, place).lines
             except OptionError as error:
@@ -170,6 +172,14 @@ def test_settings_are_taken_from_properties_somewhere():
         assert kind.of({}) == kind()
 
 
+def test_a_family_of_options_is_known_by_how_its_names_begin():
+    family = find_option("lakebed.storage.region")
+    assert family is data_source.STORAGE
+    given = {"lakebed.storage.region": "eu-west-1", "lakebed.storage.endpoint": "http://host"}
+    found = check_given(given, Scope.READ).of_family(family)
+    assert found == {"region": "eu-west-1", "endpoint": "http://host"}
+
+
 def test_an_option_that_changes_nothing_says_so():
     given = check_given({"hoodie.memory.merge.max.size": "1g"}, Scope.CREATE)
     why = "a merge holds a batch of each run"
@@ -197,7 +207,7 @@ def test_what_is_given_is_kept_under_one_name_and_in_hudis_spelling():
             "unknown option .*; did you mean hoodie.keep.min.commits",
         ),
         ({"entirely.else": "1"}, "unknown option 'entirely.else'; docs/options.md"),
-        ({"write.distribution-mode": "x"}, r"=x: want none or hash \(.* chosen by size\)"),
+        ({"write.distribution-mode": "x"}, r"=x: want none or hash \(.*, chosen by size\)"),
         ({"hoodie.keep.min.commits": 3}, "hoodie.keep.min.commits: want text, found int 3"),
         ({3: "deep"}, "option 3: want a name as text"),
         ({"hoodie.datasource.query.type": "snapshot"}, "for reads and writes of format"),
@@ -266,4 +276,4 @@ def test_an_unknown_mode_is_answered_with_those_there_are():
 def test_every_option_is_on_the_page():
     page = (ROOT / "docs" / "options.md").read_text()
     listed = set(re.findall(r"`([^`]+)`", page))
-    assert {name for option in OPTIONS.values() for name in option.names} <= listed
+    assert {name for option in OPTIONS.values() for name in option.all_names} <= listed

@@ -68,7 +68,6 @@ def test_options_of_a_write_become_the_properties_of_a_table():
         }
     )
     assert options.operation == "bulk_insert"
-    assert options.names("hoodie.table.recordkey.fields") == ("a", "b")
     assert options.properties == {
         "hoodie.table.recordkey.fields": "a, b",
         "hoodie.table.ordering.fields": "ts",

@@ -6,10 +6,17 @@ so either knows the other's options, and passes over them.
 
 from typing import Final
 
-from lakebed.model.options.option import Fate, Option, Scope, Subject, flag, listed, text, word
-
-STORAGE_PREFIX: Final = "lakebed.storage."
-"""Options with this prefix go to the object store: `lakebed.storage.endpoint`, ..."""
+from lakebed.model.options.option import (
+    Fate,
+    Option,
+    Scope,
+    Subject,
+    flag,
+    listed,
+    names,
+    text,
+    word,
+)
 
 READ: Final = Subject('A read: `spark.read.format("lakebed")`', Scope.READ)
 WRITE: Final = Subject('A write: `df.write.format("lakebed")`', Scope.WRITE)
@@ -20,6 +27,12 @@ _READ: Final = "hoodie.datasource.read."
 
 PATH: Final = Option(
     "path", EITHER, text(), "the table's folder or URL; load(path) and save(path) give it"
+)
+STORAGE: Final = Option(
+    "lakebed.storage.<name>",
+    EITHER,
+    text(),
+    "an option of the object store, such as `lakebed.storage.region`; docs/storage.md lists them",
 )
 QUERY: Final = Option(
     "hoodie.datasource.query.type",
@@ -85,7 +98,7 @@ OPERATION: Final = Option(
 PARTITIONS_TO_DELETE: Final = Option(
     _WRITE + "partitions.to.delete",
     WRITE,
-    text(),
+    names(),
     "delete_partition: paths; without it the partitions of the rows",
 )
 MERGE_SCHEMA: Final = Option(

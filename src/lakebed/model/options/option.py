@@ -87,9 +87,14 @@ class Option(Generic[T]):
     prefix: str = ""
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Return all names, the one that counts first."""
+    def all_names(self) -> tuple[str, ...]:
+        """Return all names, the main one first."""
         return (self.name, *self.aliases, *self.write_names)
+
+    @property
+    def family(self) -> str:
+        """Return how names begin that only end as users like: `lakebed.storage.<name>`."""
+        return self.name.removesuffix("<name>") if self.name.endswith(".<name>") else ""
 
     @property
     def stored_name(self) -> str:
@@ -187,6 +192,11 @@ def text(default: str = "") -> Kind[str]:
     return Kind(default, "text", str)
 
 
+def names() -> Kind[tuple[str, ...]]:
+    """Return the kind of names, separated by commas."""
+    return Kind((), "names, separated by commas", parse_names)
+
+
 def word(*words: str, default: str = "", same: Mapping[str, str] | None = None) -> Kind[str]:
     """Return the kind of a few words, in any case."""
     spelled = {one.lower(): (same or {}).get(one, one) for one in words}
@@ -210,12 +220,8 @@ def flag(*, default: bool) -> Kind[bool]:
 
 def number(default: int, least: int = 0, most: int = _MOST) -> Kind[int]:
     """Return the kind of whole numbers between two bounds."""
-    return Kind(default, *_number(least, most))
-
-
-def no_number(least: int = 0, most: int = _MOST) -> Kind[int | None]:
-    """Return the kind of whole numbers between two bounds, of which none is the default."""
-    return Kind(None, *_number(least, most))
+    wanted = f"a whole number from {least} to {most}"
+    return Kind(default, wanted, lambda given: parse_whole_number(given, least, most))
 
 
 def ratio(default: float) -> Kind[float]:
@@ -239,19 +245,17 @@ def duration(default_ms: int, zero: str) -> Kind[int]:
     return Kind(default_ms, wanted, _duration)
 
 
+def parse_names(given: str) -> tuple[str, ...]:
+    """Parse names, separated by commas."""
+    return tuple(name.strip() for name in given.split(",") if name.strip())
+
+
 def parse_whole_number(given: str, least: int = 0, most: int = _MOST) -> int | None:
     """Parse a whole number between two bounds; None for any other text."""
     # The length first: Python refuses to read very long numbers, by an error of its own.
     if not (given.isascii() and given.isdigit() and len(given) <= len(str(most))):
         return None
     return int(given) if least <= int(given) <= most else None
-
-
-def _number(least: int, most: int) -> tuple[str, Callable[[str], int | None]]:
-    return (
-        f"a whole number from {least} to {most}",
-        lambda given: parse_whole_number(given, least, most),
-    )
 
 
 def _ratio(given: str) -> float | None:

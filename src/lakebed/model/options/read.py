@@ -30,7 +30,7 @@ class ReadOptions:
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> tuple[Self, tuple[str, ...]]:
         """Check the options of one read; give them, and a line for each that changes nothing."""
-        options, storage = split_storage(given)
+        options = {str(name).lower(): value for name, value in given.items()}
         path = path_of(options)
         checked = check_given(options, Scope.READ)
         held = checked.values
@@ -50,19 +50,9 @@ class ReadOptions:
             if of.FORMAT.value(held) == "cdc":
                 mode = "cdc"
                 _refuse_beside(held, mode, of.WHERE)
+        storage = checked.of_family(of.STORAGE) or None
         where, pushdown = held.get(of.WHERE.name), of.PUSHDOWN.value(held)
-        return cls(path, mode, as_of, since, until, where, pushdown, storage or None), checked.lines
-
-
-def split_storage(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the options, with names in lower case as Spark hands them, and those of the store."""
-    options = {str(name).lower(): value for name, value in given.items()}
-    storage = {
-        name.removeprefix(of.STORAGE_PREFIX): options.pop(name)
-        for name in list(options)
-        if name.startswith(of.STORAGE_PREFIX)
-    }
-    return options, storage
+        return cls(path, mode, as_of, since, until, where, pushdown, storage), checked.lines
 
 
 def path_of(options: Mapping[str, str]) -> str:

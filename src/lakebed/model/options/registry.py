@@ -25,12 +25,13 @@ def _entries() -> Iterator[AnyOption]:
 
 OPTIONS: Final[Mapping[str, AnyOption]] = {option.name: option for option in _entries()}
 """Every option by its name."""
-_BY_ANY_NAME: Final = {name: option for option in OPTIONS.values() for name in option.names}
+_BY_ANY_NAME: Final = {name: option for option in OPTIONS.values() for name in option.all_names}
+_FAMILIES: Final = tuple(option for option in OPTIONS.values() if option.family)
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a caller gave: values as they are stored, and the names that it used, by option.
+    """What a caller gave: values as they are stored, and the names that were used, by option.
 
     `lines` has a line for each option that changes nothing.
     """
@@ -42,12 +43,21 @@ class Given:
     @property
     def stored(self) -> dict[str, str]:
         """Return the values of those options that a table stores."""
-        return {name: value for name, value in self.values.items() if OPTIONS[name].is_stored}
+        held = {option.name for option in OPTIONS.values() if option.is_stored}
+        return {name: value for name, value in self.values.items() if name in held}
+
+    def of_family(self, option: AnyOption) -> dict[str, str]:
+        """Return the values of a family of options, by how their names end."""
+        found = {
+            name: value for name, value in self.values.items() if name.startswith(option.family)
+        }
+        return {name.removeprefix(option.family): value for name, value in found.items()}
 
 
 def find_option(name: str) -> AnyOption | None:
     """Return the option that has this name, among others; None for an unknown one."""
-    return _BY_ANY_NAME.get(name)
+    found = _BY_ANY_NAME.get(name)
+    return found or next((one for one in _FAMILIES if name.startswith(one.family)), None)
 
 
 def check_given(given: Mapping[str, str], place: Scope) -> Given:
@@ -65,12 +75,13 @@ def check_given(given: Mapping[str, str], place: Scope) -> Given:
         if option.fate is Fate.IGNORED:
             tail = f" ({option.effect})" if option.effect else ""
             lines.append(f"option {name}={text} changes nothing here{tail}")
-        if values.setdefault(option.name, value) != value:
+        main = name if option.family else option.name
+        if values.setdefault(main, value) != value:
             raise OptionError(
-                f"options {names[option.name]}={values[option.name]} and {name}={value} say the same "
-                "thing in two ways: give one of them"
+                f"options {names[main]}={values[main]} and {name}={value} say the same thing in two "
+                "ways: give one of them"
             )
-        names.setdefault(option.name, name)
+        names.setdefault(main, name)
     return Given(values, names, tuple(lines))
 
 

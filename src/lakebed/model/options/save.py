@@ -8,7 +8,7 @@ from lakebed.errors import OptionError
 from lakebed.model.options import data_source as of
 from lakebed.model.options.hudi import METADATA_TABLE
 from lakebed.model.options.option import Scope
-from lakebed.model.options.read import path_of, split_storage
+from lakebed.model.options.read import path_of
 from lakebed.model.options.registry import check_given
 from lakebed.model.options.table import INDEX_TYPE, UPDATE_PARTITION
 
@@ -34,7 +34,7 @@ class SaveOptions:
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> tuple[Self, tuple[str, ...]]:
         """Check the options of one write; give them, and a line for each that changes nothing."""
-        options, storage = split_storage(given)
+        options = {str(name).lower(): value for name, value in given.items()}
         path = path_of(options)
         if of.AS_OF.name in options:
             raise OptionError(
@@ -50,19 +50,10 @@ class SaveOptions:
         return cls(
             path,
             of.OPERATION.value(held) or None,
-            names(of.PARTITIONS_TO_DELETE.value(held)),
+            of.PARTITIONS_TO_DELETE.value(held),
             properties,
-            storage or None,
+            checked.of_family(of.STORAGE) or None,
             {name: used[name] for name in properties},
             of.MERGE_SCHEMA.value(held),
             not METADATA_TABLE.value(held),
         ), checked.lines
-
-    def names(self, stored: str) -> tuple[str, ...]:
-        """Return the columns that a property names."""
-        return names(self.properties.get(stored, ""))
-
-
-def names(text: str) -> tuple[str, ...]:
-    """Split the names that an option lists."""
-    return tuple(name.strip() for name in text.split(",") if name.strip())

@@ -77,28 +77,37 @@ class Upkeep(Settings):
     """
 
     compact: bool = setting(
-        UPKEEP, "hoodie.compact.inline", flag(default=False), "compact when it is due"
+        UPKEEP,
+        "hoodie.compact.inline",
+        flag(default=False),
+        "compact after a write, when a compaction is due",
     )
     schedule: bool = setting(
         UPKEEP,
         "hoodie.compact.schedule.inline",
         flag(default=False),
-        "only plan it, for `lakebed serve`",
+        "only schedule it after a write; `lakebed serve` runs it",
     )
     mode: CompactionMode = setting(
         UPKEEP,
         "lakebed.compaction.mode",
         member(CompactionMode.HYBRID),
-        "rewrite base files, only join logs, or each where it pays",
+        "rewrite base files, merge logs only, or choose per file group",
     )
     clean: bool = setting(
-        UPKEEP, "hoodie.clean.automatic", flag(default=True), "clean when it is due"
+        UPKEEP, "hoodie.clean.automatic", flag(default=True), "clean after a write, when it is due"
     )
     clean_every: int = setting(
-        UPKEEP, "hoodie.clean.trigger.max.commits", number(5, 1), "look every so many commits"
+        UPKEEP,
+        "hoodie.clean.trigger.max.commits",
+        number(5, 1),
+        "cleaning is considered every so many commits",
     )
     archive: bool = setting(
-        UPKEEP, "hoodie.archive.automatic", flag(default=True), "archive when it is due"
+        UPKEEP,
+        "hoodie.archive.automatic",
+        flag(default=True),
+        "archive after a write, when it is due",
     )
 
 
@@ -116,43 +125,43 @@ class CompactionOptions(Settings):
         COMPACTION,
         "hoodie.compact.inline.max.delta.commits",
         number(5, 1),
-        "delta commits after which it is due",
+        "due after so many delta commits",
     )
     max_delta_seconds: int = setting(
         COMPACTION,
         "hoodie.compact.inline.max.delta.seconds",
         number(3600, most=LARGE),
-        "seconds after which it is due",
+        "due after so many seconds",
     )
     log_size_threshold: int = setting(
         COMPACTION,
         "hoodie.compaction.logfile.size.threshold",
         number(0, most=LARGE),
-        "bytes of logs from which on a file group takes part",
+        "file groups with fewer bytes of logs are left out",
     )
     log_count_threshold: int = setting(
         COMPACTION,
         "hoodie.compaction.logfile.num.threshold",
         number(0, most=LARGE),
-        "logs from which on a file group takes part",
+        "file groups with fewer logs are left out",
     )
     blocks_threshold: int = setting(
         COMPACTION,
         "hoodie.log.compaction.blocks.threshold",
         number(5, most=LARGE),
-        "logs that are worth joining",
+        "the logs of a file group are merged when there are so many",
     )
     target_io_mb: int = setting(
         COMPACTION,
         "hoodie.compaction.target.io",
         number(500 * 1024, most=LARGE),
-        "MB that one plan reads and writes",
+        "MB that one plan may read and write",
     )
     log_ratio: float = setting(
         COMPACTION,
         "lakebed.compaction.log.ratio",
         ratio(0.25),
-        "hybrid: logs of this share of their base file are merged into it",
+        "hybrid: a base file is rewritten when its logs have this share of its size",
     )
 
 
@@ -160,7 +169,7 @@ TOMBSTONES: Final = Option(
     "lakebed.tombstone.retention",
     COMPACTION,
     duration(7 * 24 * 3_600_000, "to forget deletes as soon as they are compacted"),
-    "how long ordered deletes survive full compaction and clustering",
+    "how long a delete with an ordering value is kept after full compaction and clustering",
 )
 
 
@@ -178,7 +187,7 @@ class CleanOptions(Settings):
         CLEANING,
         "hoodie.clean.policy",
         member(CleanPolicy.KEEP_LATEST_COMMITS),
-        "what decides how much of the past stays",
+        "how retention is measured",
         ("hoodie.cleaner.policy",),
     )
     commits_retained: int = setting(
@@ -199,14 +208,14 @@ class CleanOptions(Settings):
         CLEANING,
         "hoodie.clean.fileversions.retained",
         number(3, 1),
-        "versions of a file group that stay",
+        "versions of each file group that stay",
         ("hoodie.cleaner.fileversions.retained",),
     )
     min_age_seconds: int | None = setting(
         CLEANING,
         "lakebed.clean.min.age.seconds",
         number(300),
-        "queries that take no longer lose no file",
+        "files stay that a query of so many seconds may read",
     )
 
 
@@ -221,16 +230,22 @@ class ArchiveOptions(Settings):
     """
 
     min_commits: int = setting(
-        ARCHIVING, "hoodie.keep.min.commits", number(20, 1), "commits that archiving leaves"
+        ARCHIVING,
+        "hoodie.keep.min.commits",
+        number(20, 1),
+        "commits that stay on the active timeline",
     )
     max_commits: int = setting(
-        ARCHIVING, "hoodie.keep.max.commits", number(30, 1), "commits above which it begins"
+        ARCHIVING,
+        "hoodie.keep.max.commits",
+        number(30, 1),
+        "archiving starts when there are more commits",
     )
     merge_files: int = setting(
         ARCHIVING,
         "hoodie.timeline.compaction.batch.size",
         number(10, 2),
-        "archived files that become one",
+        "so many archived files are merged into one",
     )
     delta_commits: int = same_setting(options_of(CompactionOptions)["max_delta_commits"])
     clean: CleanOptions = field(default_factory=CleanOptions)
@@ -262,19 +277,25 @@ class ClusteringOptions(Settings):
         CLUSTERING,
         _PLAN + "target.file.max.bytes",
         number(1 << 30, 1, LARGE),
-        "bytes of a new file",
+        "maximum size of a new base file, in bytes",
     )
     small_limit: int = setting(
         CLUSTERING,
         _PLAN + "small.file.limit",
         number(300 << 20, most=LARGE),
-        "base files below so many bytes take part",
+        "base files smaller than this are merged, in bytes",
     )
     max_groups: int = setting(
-        CLUSTERING, _PLAN + "max.num.groups", number(30, 1, LARGE), "tasks of one call"
+        CLUSTERING,
+        _PLAN + "max.num.groups",
+        number(30, 1, LARGE),
+        "maximum number of tasks of one plan",
     )
     group_bytes: int = setting(
-        CLUSTERING, _PLAN + "max.bytes.per.group", number(2 << 30, 1, LARGE), "bytes of one task"
+        CLUSTERING,
+        _PLAN + "max.bytes.per.group",
+        number(2 << 30, 1, LARGE),
+        "maximum input of one task, in bytes",
     )
 
 

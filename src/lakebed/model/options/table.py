@@ -1,4 +1,4 @@
-"""Options that say what a table is: settled when it is made."""
+"""Options that say what a table is: settled when it is created."""
 
 from typing import Final
 
@@ -8,7 +8,9 @@ from lakebed.model.options.option import (
     Scope,
     Subject,
     flag,
-    no_number,
+    listed,
+    names,
+    number,
     text,
     word,
 )
@@ -21,12 +23,12 @@ INDEX: Final = Subject("The writer's index", Scope.CREATE)
 _WRITE: Final = "hoodie.datasource.write."
 _MERGE_PROPERTY: Final = "hoodie.record.merge.property."
 
-DATABASE: Final = Option("hoodie.database.name", TABLE, text(), "the database")
+DATABASE: Final = Option("hoodie.database.name", TABLE, text(), "the name of the database")
 NAME: Final = Option(
     "hoodie.table.name",
     TABLE,
     text(),
-    "the name; that of the folder unless given",
+    "the name of the table; without it, that of its folder",
     write_names=(_WRITE + "table.name",),
     keyword="name",
 )
@@ -34,7 +36,7 @@ TYPE: Final = Option(
     "hoodie.table.type",
     TABLE,
     word("COPY_ON_WRITE", "MERGE_ON_READ"),
-    "whether a write rewrites base files or adds logs; COPY_ON_WRITE for a write that makes a table",
+    "a write replaces base files, or adds logs; COPY_ON_WRITE if a write creates the table",
     write_names=(_WRITE + "table.type", _WRITE + "storage.type"),
     keyword="table_type",
 )
@@ -42,7 +44,7 @@ VERSION: Final = Option(
     "hoodie.table.version",
     TABLE,
     word("8", "9", "10", default="9"),
-    "the table version",
+    "the version of the table format",
     write_names=("hoodie.write.table.version",),
     keyword="table_version",
 )
@@ -50,66 +52,66 @@ LAYOUT: Final = Option(
     "hoodie.table.storage.layout",
     TABLE,
     word("default", "lsm_tree"),
-    "in which order files hold rows",
+    "rows of a file in any order, or sorted by key; default if a write creates the table",
     keyword="layout",
 )
 TIMEZONE: Final = Option(
     "hoodie.table.timeline.timezone",
     TABLE,
     word("UTC", "LOCAL", default="UTC"),
-    "the zone of instants",
+    "the time zone of instants",
 )
 CDC: Final = Option(
-    "hoodie.table.cdc.enabled", TABLE, flag(default=False), "log change data of what is rewritten"
+    "hoodie.table.cdc.enabled", TABLE, flag(default=False), "log the changes of rewritten files"
 )
 CDC_MODE: Final = Option(
     "hoodie.table.cdc.supplemental.logging.mode",
     TABLE,
     word("OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER", default="DATA_BEFORE_AFTER"),
-    "how much change data says of a row",
+    "what a logged change holds: its key, also the row before, also the row after",
 )
 BLOCK_FORMAT: Final = Option(
     "hoodie.logfile.data.block.format",
     TABLE,
     word("parquet", "avro"),
-    "parquet unless given, avro where an ordering column is text; up to table version 9",
+    "up to table version 9; without it parquet, or avro if an ordering column is text",
 )
-META_FIELDS: Final = Option(
-    "hoodie.populate.meta.fields",
-    TABLE,
-    word("true"),
-    "tables without meta columns: read only",
-    fate=Fate.FIXED,
-)
-BASE_FORMAT: Final = Option(
-    "hoodie.table.base.file.format",
-    TABLE,
-    word("PARQUET"),
-    "base files are Parquet",
-    write_names=("hoodie.base.file.format",),
-    fate=Fate.FIXED,
-)
-DROP_PARTITION_COLUMNS: Final = Option(
-    _WRITE + "drop.partition.columns",
-    TABLE,
-    word("false"),
-    "columns stay in files",
-    fate=Fate.FIXED,
+FIXED: Final = (
+    *listed(
+        TABLE,
+        Fate.FIXED,
+        word("true"),
+        {"tables without meta columns are read only": "hoodie.populate.meta.fields"},
+    ),
+    *listed(
+        TABLE,
+        Fate.FIXED,
+        word("false"),
+        {"columns stay in files": _WRITE + "drop.partition.columns"},
+    ),
+    Option(
+        "hoodie.table.base.file.format",
+        TABLE,
+        word("PARQUET"),
+        "base files are Parquet",
+        write_names=("hoodie.base.file.format",),
+        fate=Fate.FIXED,
+    ),
 )
 
 RECORD_KEY: Final = Option(
     "hoodie.table.recordkey.fields",
     KEYS,
-    text(),
-    "the key columns; a write without them makes a table that makes its own keys, as Hudi's does",
+    names(),
+    "the key columns; without them a write creates a table that makes its own keys, as in Hudi",
     write_names=(_WRITE + "recordkey.field",),
     keyword="key",
 )
 PARTITION: Final = Option(
     "hoodie.table.partition.fields",
     KEYS,
-    text(),
-    "the partition columns; instead of partitionBy",
+    names(),
+    "the partition columns; a write takes them instead of partitionBy",
     write_names=(_WRITE + "partitionpath.field",),
     keyword="partition_by",
 )
@@ -124,7 +126,7 @@ GENERATOR_CLASS: Final = Option(
     "hoodie.table.keygenerator.class",
     KEYS,
     text(),
-    "the key generator by the name of Hudi's class",
+    "the key generator, by the name of Hudi's class",
     write_names=(_WRITE + "keygenerator.class",),
 )
 HIVE_STYLE: Final = Option(
@@ -134,24 +136,24 @@ URL_ENCODE: Final = Option(
     _WRITE + "partitionpath.urlencode", KEYS, flag(default=False), "names of folders are escaped"
 )
 TIMESTAMP_KEYS: Final = tuple(
-    Option(f"hoodie.keygen.timebased.{end}", KEYS, text(), effect)
-    for end, effect in (
-        ("timestamp.type", "what the partition column of a TIMESTAMP generator holds"),
-        ("output.dateformat", "how its folders are named, such as yyyy/MM/dd"),
-        ("input.dateformat", "how its text is written; several are separated"),
-        ("input.dateformat.list.delimiter.regex", "by this"),
-        ("input.timezone", "the zone of its text"),
-        ("output.timezone", "the zone of its folders"),
-        ("timezone", "the zone of both"),
-        ("timestamp.scalar.time.unit", "the unit of its numbers"),
-    )
+    Option(f"hoodie.keygen.timebased.{end}", KEYS, text(), f"key generator TIMESTAMP: {effect}")
+    for end, effect in {
+        "timestamp.type": "what the partition column holds",
+        "output.dateformat": "the pattern of folder names, such as yyyy/MM/dd",
+        "input.dateformat": "the pattern of values that are text",
+        "input.dateformat.list.delimiter.regex": "what separates several such patterns",
+        "input.timezone": "the time zone of values that are text",
+        "output.timezone": "the time zone of folder names",
+        "timezone": "the time zone of both",
+        "timestamp.scalar.time.unit": "the unit of values that are numbers",
+    }.items()
 )
 
 ORDERING: Final = Option(
     "hoodie.table.ordering.fields",
     MERGING,
-    text(),
-    "the ordering columns: of two versions of a key the greater one stays",
+    names(),
+    "the ordering columns: the version of a key with the greatest value wins",
     aliases=("hoodie.table.precombine.field",),
     write_names=(_WRITE + "precombine.field", "hoodie.payload.ordering.field"),
     keyword="ordering",
@@ -160,14 +162,15 @@ MERGE_MODE: Final = Option(
     "hoodie.record.merge.mode",
     MERGING,
     word("COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING"),
-    "the last version stays, or the greatest; the latter where there are ordering columns",
+    "the newest version wins, or the one with the greatest ordering value; without it the latter "
+    "if there are ordering columns",
     write_names=("hoodie.write.record.merge.mode", _WRITE + "record.merge.mode"),
 )
 PAYLOAD_CLASS: Final = Option(
     "hoodie.compaction.payload.class",
     MERGING,
     text(),
-    "a class of Hudi's own; docs/merging.md",
+    "a payload class of Hudi's; docs/merging.md lists them",
     write_names=(_WRITE + "payload.class",),
 )
 PARTIAL_UPDATE_MODE: Final = Option(
@@ -180,53 +183,49 @@ UNAVAILABLE: Final = Option(
     "hoodie.write.partial.update.unavailable.value",
     MERGING,
     text(),
-    "the value of FILL_UNAVAILABLE",
+    "FILL_UNAVAILABLE: a column with this value keeps the older one",
     prefix=_MERGE_PROPERTY,
 )
 DELETE_FIELD: Final = Option(
     "hoodie.payload.delete.field",
     MERGING,
     text(),
-    "a row with the marker in this column is a delete",
+    "a row with the delete marker in this column is a delete",
     prefix=_MERGE_PROPERTY,
 )
 DELETE_MARKER: Final = Option(
-    "hoodie.payload.delete.marker", MERGING, text(), "the marker", prefix=_MERGE_PROPERTY
+    "hoodie.payload.delete.marker", MERGING, text(), "the delete marker", prefix=_MERGE_PROPERTY
 )
 
 INDEX_TYPE: Final = Option(
     "hoodie.index.type",
     INDEX,
     word(
-        "SIMPLE",
-        "GLOBAL_SIMPLE",
-        "BLOOM",
-        "GLOBAL_BLOOM",
-        "BUCKET",
+        *("SIMPLE", "GLOBAL_SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET"),
         same={"BLOOM": "SIMPLE", "GLOBAL_BLOOM": "GLOBAL_SIMPLE"},
     ),
-    "SIMPLE for a write that makes a table; a bloom index finds the same keys, so it becomes a simple one",
+    "SIMPLE if a write creates the table; a bloom index finds the same keys, so it becomes a simple one",
     keyword="index",
 )
 BUCKET_ENGINE: Final = Option(
     "hoodie.index.bucket.engine",
     INDEX,
     word("SIMPLE", "CONSISTENT_HASHING", default="SIMPLE"),
-    "with BUCKET",
+    "BUCKET: a fixed number of buckets, or one that grows",
 )
 BUCKETS: Final = Option(
     "hoodie.bucket.index.num.buckets",
     INDEX,
-    no_number(1, 10**8),
-    "buckets of each partition",
+    number(0, 1, 10**8),
+    "BUCKET: buckets of each partition",
     keyword="buckets",
 )
 HASH_FIELD: Final = Option(
-    "hoodie.bucket.index.hash.field", INDEX, text(), "the key columns that are hashed to buckets"
+    "hoodie.bucket.index.hash.field", INDEX, names(), "BUCKET: the key columns that are hashed"
 )
 UPDATE_PARTITION: Final = Option(
     "hoodie.simple.index.update.partition.path",
     INDEX,
     flag(default=True),
-    "a row whose partition changed moves there; with GLOBAL_SIMPLE",
+    "GLOBAL_SIMPLE: a row whose partition changes moves there",
 )

@@ -36,26 +36,33 @@ CONCURRENCY_MODE: Final = Option(
         "NON_BLOCKING_CONCURRENCY_CONTROL",
         default="SINGLE_WRITER",
     ),
-    "the last with MERGE_ON_READ and a bucket index only",
+    "one writer at a time; several, which conflict by file group; several that never block each other "
+    "(only MERGE_ON_READ with a bucket index)",
 )
 CONFLICT_RETRIES: Final = Option(
     "hoodie.write.num.retries.on.conflict.failures",
     CONCURRENCY,
     number(0, most=10**5 - 1),
-    "how often a write that another overtook is tried again",
+    "how often a write is retried after a conflict",
 )
 DISTRIBUTION: Final = Option(
-    "write.distribution-mode", FILES, word("none", "hash"), "without it chosen by size"
+    "write.distribution-mode",
+    FILES,
+    word("none", "hash"),
+    "each task writes logs of its own, or one log for each file group; without it, chosen by size",
 )
 READ_BUFFER: Final = Option(
-    "compaction_log_streaming_read_buffer", FILES, size(10 << 20), "what a merge holds of each run"
+    "compaction_log_streaming_read_buffer",
+    FILES,
+    size(10 << 20),
+    "memory that a merge uses for each run",
 )
 DRIVER_MAX_BYTES: Final = Option(
     "lakebed.spark.driver.max.bytes",
     FILES,
     size(64 << 20, least=0),
-    "how much a Spark driver reads and merges by itself, without a job; 0: nothing. "
-    "`spark.conf.set` says it for one session",
+    "up to this size a Spark driver reads and merges by itself, without a job; 0: never. "
+    "`spark.conf.set` sets it for a session",
 )
 
 
@@ -67,13 +74,13 @@ class Pulse(Settings):
         CONCURRENCY,
         "hoodie.client.heartbeat.interval_in_ms",
         number(60_000, 1),
-        "how often a writer shows that it lives",
+        "milliseconds between the heartbeats of a writer",
     )
     misses: int = setting(
         CONCURRENCY,
         "hoodie.client.heartbeat.tolerable.misses",
         number(2, 1),
-        "how many of these may be missing before it counts as dead",
+        "a writer is dead after so many missing heartbeats",
     )
 
     @property
@@ -90,22 +97,28 @@ class LockOptions(Settings):
         LOCK,
         _LOCK + "provider",
         word(*LOCK_PROVIDERS),
-        "follows from where the table lies: on local disk, on an object store, in memory",
+        "determined by the location of the table: local disk, object store, memory",
     )
     folder: str = setting(
-        LOCK, _LOCK + "filesystem.path", text(), "folder of the file lock, on local disk"
+        LOCK, _LOCK + "filesystem.path", text(), "local disk: the folder of the lock file"
     )
     expire_minutes: int = setting(
-        LOCK, _LOCK + "filesystem.expire", number(0), "minutes, for a lock of Hudi's; 0: never"
+        LOCK,
+        _LOCK + "filesystem.expire",
+        number(0),
+        "local disk: minutes until a lock of Hudi's expires; 0: never",
     )
     validity_seconds: int = setting(
         LOCK,
         _LOCK + "storage.validity.timeout.secs",
         number(300),
-        "seconds for which a lock on an object store counts",
+        "object stores: seconds until a lock expires that is not renewed",
     )
     renew_seconds: int = setting(
-        LOCK, _LOCK + "storage.renew.interval.secs", number(30), "seconds after which it is renewed"
+        LOCK,
+        _LOCK + "storage.renew.interval.secs",
+        number(30),
+        "object stores: seconds between renewals",
     )
 
 
@@ -117,11 +130,11 @@ class FileSizes(Settings):
         FILES,
         "hoodie.parquet.small.file.limit",
         number(104_857_600, most=LARGE),
-        "bytes below which a base file takes new keys; not with a bucket index",
+        "base files smaller than this take new keys, in bytes; not with a bucket index",
     )
     max_size: int = setting(
         FILES,
         "hoodie.parquet.max.file.size",
         number(125_829_120, 1, LARGE),
-        "bytes; a bucket is one file, however large",
+        "maximum size of a base file, in bytes; a bucket is one file, however large",
     )

@@ -1,6 +1,6 @@
 """The partitions of Hudi's metadata table, as `hoodie.properties` names them."""
 
-from lakebed.table.config.property_values import names
+from lakebed.model.options.option import parse_names
 from lakebed.table.config.table_config import TableConfig
 
 LIVE = "hoodie.table.metadata.partitions"
@@ -12,7 +12,7 @@ _DERIVED = frozenset({"files", "column_stats", "partition_stats", "bloom_filters
 
 def metadata_partitions(config: TableConfig, key: str = LIVE) -> tuple[str, ...]:
     """Return the partitions that are in use, or with BEING_BUILT those that are not ready yet."""
-    return names(config.properties.get(key, ""))
+    return parse_names(config.properties.get(key, ""))
 
 
 def asked_indexes(config: TableConfig) -> tuple[str, ...]:

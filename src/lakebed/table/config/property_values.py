@@ -1,4 +1,4 @@
-"""Values of `hoodie.properties`: numbers, flags and lists of names."""
+"""Values of `hoodie.properties`: numbers and flags."""
 
 from collections.abc import Mapping
 
@@ -28,13 +28,3 @@ def whole_number(properties: Mapping[str, str], key: str, default: int, where: s
 def flag(properties: Mapping[str, str], key: str, *, default: bool = False) -> bool:
     """Return whether a property is true; other words than that are not, as in Java."""
     return properties.get(key, str(default)).strip().lower() == "true"
-
-
-def names(text: str) -> tuple[str, ...]:
-    """Split a list of names at its commas."""
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def partition_names(text: str) -> tuple[str, ...]:
-    """Split partition fields; with its custom generator Hudi stores `field:type`."""
-    return tuple(name.partition(":")[0] for name in names(text))

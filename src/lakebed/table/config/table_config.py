@@ -17,12 +17,11 @@ from lakebed.format.names.partition_path import PartitionStyle, PartKind, parse_
 from lakebed.format.names.record_key import KeyGenerator
 from lakebed.format.names.timestamp_keygen import TimestampKeygen
 from lakebed.merge.rule import Fill
+from lakebed.model.options import table as options
 from lakebed.model.options.writers import READ_BUFFER
 from lakebed.table.config.merge_mode import MergeMode, parse_merge
 from lakebed.table.config.property_values import (
     flag,
-    names,
-    partition_names,
     required,
     whole_number,
 )
@@ -157,13 +156,13 @@ class TableConfig:
         _check_sum(properties, database, name, where)
         version = _version(properties, where)
         _check_shape(properties, where)
-        ordering = names(
-            properties.get("hoodie.table.ordering.fields")
-            or properties.get("hoodie.table.precombine.field", "")
-        )
+        ordering = options.ORDERING.value(properties)
         merge = parse_merge(properties, version, ordering, where)
-        keys = names(properties.get("hoodie.table.recordkey.fields", ""))
-        partition_fields = partition_names(properties.get(_PARTITION_FIELDS, ""))
+        keys = options.RECORD_KEY.value(properties)
+        # With its custom key generator Hudi stores `field:kind`.
+        partition_fields = tuple(
+            name.partition(":")[0] for name in options.PARTITION.value(properties)
+        )
         generator = _key_generator(properties, keys, partition_fields)
         style = PartitionStyle(
             hive_style=flag(properties, "hoodie.datasource.write.hive_style_partitioning"),

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from lakebed.format.names.bucket import bucket_of_file_id
-from lakebed.table.config.property_values import names, whole_number
+from lakebed.model.options.table import HASH_FIELD
+from lakebed.table.config.property_values import whole_number
 
 _TYPE: Final = "hoodie.index.type"
 BUCKET_ENGINE: Final = "hoodie.index.bucket.engine"
-_HASH_FIELD: Final = "hoodie.bucket.index.hash.field"
 DEFAULT_BUCKETS: Final = 4
 """As in Hudi."""
 NUM_BUCKETS: Final = "hoodie.bucket.index.num.buckets"
@@ -164,7 +164,7 @@ def parse_index(
         return None
     engine = properties.get(BUCKET_ENGINE, "SIMPLE").strip().upper()
     buckets = whole_number(properties, NUM_BUCKETS, 0, where)
-    fields = names(properties.get(_HASH_FIELD, "")) or keys
+    fields = HASH_FIELD.value(properties) or keys
     auto = properties.get(AUTO_BUCKETS, "").strip().lower() == "auto"
     if auto and engine == "SIMPLE" and NUM_BUCKETS not in properties:
         return AutoBuckets(fields)
@@ -184,7 +184,7 @@ def _bucket_properties(
         _TYPE: "BUCKET",
         BUCKET_ENGINE: engine,
         **number,
-        _HASH_FIELD: ",".join(index.hash_fields),
+        HASH_FIELD.name: ",".join(index.hash_fields),
         "hoodie.datasource.write.recordkey.field": ",".join(keys or index.hash_fields),
     }
 
