@@ -5,17 +5,19 @@ where keys are looked up. A write that began, read the table and ends after anot
 met it would undo or double what the other did, so it is refused and may be tried again.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from lakebed.format.names.data_names import BaseFileName, parse_data_name
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.table.config.table_config import ConcurrencyMode
 from lakebed.table.config.writer_index import WriterIndex
+from lakebed.table.files.file_group import FileGroupId
 
-GroupKey = tuple[str, str]
-# Whether a row that a predicate selects can lie in the file group of this partition and file id.
-Reads = Callable[[str, str], bool]
+# Whether a row that a predicate selects can lie in a file group.
+Reads = Callable[[FileGroupId], bool]
 _SERVICES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 
 
@@ -23,19 +25,19 @@ _SERVICES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 class Footprint:
     """What a write touched.
 
-    `places` are the file groups that it wrote to or ended, `groups` the same by their file ids,
-    `rewritten` those of them that got a
-    base file, `ended` those that count no more. What it `looked` at, besides the file groups
+    `places` are where it wrote or ended rows, see `group_place`, `groups` the file groups that it
+    wrote to there, `rewritten` the places that got a base file, `ended` those whose file groups
+    count no more. What it `looked` at, besides the file groups
     that it wrote to, are partitions (None: all of the table). `reads` tests a file group against
     the predicate by which the write chose its rows, if it did: a row that is written there
     meanwhile could match as well. A write is `blind` if it appended rows without reading any.
     """
 
     what: str
-    places: frozenset[GroupKey] = frozenset()
-    groups: frozenset[GroupKey] = frozenset()
-    rewritten: frozenset[GroupKey] = frozenset()
-    ended: frozenset[GroupKey] = frozenset()
+    places: frozenset[FileGroupId] = frozenset()
+    groups: Mapping[FileGroupId, frozenset[FileGroupId]] = field(default_factory=dict)
+    rewritten: frozenset[FileGroupId] = frozenset()
+    ended: frozenset[FileGroupId] = frozenset()
     looked: frozenset[str] | None = frozenset()
     blind: bool = False
     service: bool = False
@@ -44,12 +46,12 @@ class Footprint:
     @property
     def partitions(self) -> frozenset[str]:
         """Return the partitions that it changed."""
-        return frozenset(partition for partition, _ in self.places)
+        return frozenset(place.partition for place in self.places)
 
     @property
     def overwritten(self) -> frozenset[str]:
         """Return the partitions whose rows it replaced by others."""
-        return frozenset(partition for partition, _ in self.ended)
+        return frozenset(place.partition for place in self.ended)
 
 
 def footprint(
@@ -62,24 +64,29 @@ def footprint(
     reads: Reads | None = None,
 ) -> Footprint:
     """Return what a commit touched, from its metadata."""
-    places, groups, rewritten = set(), set(), set()
+    groups: dict[FileGroupId, set[FileGroupId]] = defaultdict(set)
+    rewritten = set()
     for stat in metadata.write_stats():
         if not stat.path:
             continue
         partition, _, text = stat.path.lstrip("/").rpartition("/")
         name = parse_data_name(text)
         file_id = stat.file_id or (name.file_id if name else "")
-        place = group_key(index, partition, file_id)
-        places.add(place)
-        groups.add((partition, file_id))
+        group = FileGroupId(partition, file_id, name.column_group if name else "")
+        place = group_place(index, group)
+        groups[place].add(group)
         if isinstance(name, BaseFileName):
             rewritten.add(place)
     replaced = metadata.partition_to_replace_file_ids or {}
-    ended = {group_key(index, partition, id_) for partition, ids in replaced.items() for id_ in ids}
+    ended = {
+        group_place(index, FileGroupId(partition, id_))
+        for partition, ids in replaced.items()
+        for id_ in ids
+    }
     return Footprint(
         what,
-        frozenset(places | ended),
-        frozenset(groups),
+        frozenset(groups.keys() | ended),
+        {place: frozenset(of) for place, of in groups.items()},
         frozenset(rewritten),
         frozenset(ended),
         looked,
@@ -89,15 +96,15 @@ def footprint(
     )
 
 
-def group_key(index: WriterIndex | None, partition: str, file_id: str) -> GroupKey:
-    """Name the place of a file group: two new file groups of one bucket are the same place."""
-    return partition, file_id if index is None else index.key_range(file_id)
+def group_place(index: WriterIndex | None, group: FileGroupId) -> FileGroupId:
+    """Return the place of a file group: two new file groups of one bucket have the same."""
+    return group if index is None else replace(group, file_id=index.key_range(group.file_id))
 
 
 def find_conflict(
     ours: Footprint,
     others: Iterable[Footprint],
-    planned: Mapping[GroupKey, str],
+    planned: Mapping[FileGroupId, str],
     mode: ConcurrencyMode,
 ) -> str | None:
     """Return why `ours` must not complete, or give None.
@@ -131,22 +138,17 @@ def _meets(ours: Footprint, other: Footprint, mode: ConcurrencyMode) -> str | No
     seen = other.partitions & (ours.looked or frozenset())
     if seen:
         return f"partition {min(seen)!r}"
-    matching = [] if ours.reads is None else [g for g in other.groups if ours.reads(*g)]
+    matching = [] if ours.reads is None else list(filter(ours.reads, chain(*other.groups.values())))
     if matching:
         return f"{_name(min(matching))}, where rows may match the predicate"
     shared = ours.places & other.places
     if mode is ConcurrencyMode.NON_BLOCKING and ours.blind:
         # Appended to one file group, both count; a second file group of a bucket splits its keys.
-        same = {place for place in shared if _ids(ours, place) == _ids(other, place)}
+        same = {place for place in shared if ours.groups.get(place) == other.groups.get(place)}
         shared = shared - same | (shared & other.rewritten)
     return _name(min(shared)) if shared else None
 
 
-def _ids(write: Footprint, place: GroupKey) -> frozenset[str]:
-    partition, group = place
-    return frozenset(i for p, i in write.groups if p == partition and i.startswith(group))
-
-
-def _name(place: GroupKey) -> str:
-    partition, group = place
-    return f"file group {group} of partition {partition!r}" if partition else f"file group {group}"
+def _name(place: FileGroupId) -> str:
+    name = f"file group {place.file_id}"
+    return f"{name} of partition {place.partition!r}" if place.partition else name

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from lakebed.commit.attempt import Attempt, finishing
 from lakebed.commit.conflict import (
     Footprint,
-    GroupKey,
     Reads,
     find_conflict,
     footprint,
-    group_key,
+    group_place,
 )
 from lakebed.commit.hold import LOCK_WAIT_SECONDS, TableHold, hold_table
 from lakebed.errors import ConflictError
@@ -27,6 +26,7 @@ from lakebed.model.instant import Instant
 from lakebed.storage.storage import Storage
 from lakebed.table.config.table_config import ConcurrencyMode, TableType
 from lakebed.table.files.commit_cache import CommitCache
+from lakebed.table.files.file_group import FileGroupId
 from lakebed.table.files.planned import planned_groups
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 
@@ -119,18 +119,17 @@ def _footprint(hold: TableHold, instant: TimelineInstant) -> Footprint:
     return footprint(f"{instant.action} {instant.requested}", metadata, hold.config.index)
 
 
-def _planned(hold: TableHold) -> dict[GroupKey, str]:
+def _planned(hold: TableHold) -> dict[FileGroupId, str]:
     """Return the file groups in the plans of table services that are pending."""
-    found: dict[GroupKey, str] = {}
+    found: dict[FileGroupId, str] = {}
     for planned in planned_groups(hold.active, hold.timeline):
-        partition, file_id = planned.group.partition, planned.group.file_id
-        if file_id in hold.snapshot.replaced.get(partition, frozenset()):
+        group = planned.group
+        if group.file_id in hold.snapshot.replaced.get(group.partition, frozenset()):
             continue  # ended since: a new file group of its bucket is another one
         # An older Hudi plans a clustering as a replacecommit.
         rewrites = planned.instant.plan_action is Action.REPLACECOMMIT
         action = Action.CLUSTERING if rewrites else planned.instant.plan_action
-        place = group_key(hold.config.index, partition, file_id)
-        found[place] = f"{action} {planned.instant.requested}"
+        found[group_place(hold.config.index, group)] = f"{action} {planned.instant.requested}"
     return found
 
 

@@ -23,7 +23,6 @@ from lakebed.format.names.instant_name import Action
 from lakebed.index.hashing import BucketId, HashLocator, KeyHash, check_sample
 from lakebed.index.strategy import (
     NO_NUMBERS,
-    Group,
     IndexStrategy,
     KeyTexts,
     Misplaced,
@@ -118,11 +117,10 @@ class BucketStrategy(IndexStrategy):
         ends = write.instant if write.replaces else None
         return replace(found, ended=ended_buckets(write.snapshot), ends=ends)
 
-    def check_groups(self, snapshot: Snapshot, groups: Collection[Group]) -> None:
+    def check_groups(self, snapshot: Snapshot, groups: Collection[FileGroupId]) -> None:
         """Raise CorruptError if one of the file groups shares its bucket with another."""
         for place, slices in bucket_slices(snapshot).items():
-            ids = [slice_.group.file_id for slice_ in slices]
-            if len(ids) > 1 and any((place.partition, id_) in groups for id_ in ids):
+            if len(slices) > 1 and any(slice_.group in groups for slice_ in slices):
                 _check_one(place, slices)
 
     def prune(

@@ -22,8 +22,6 @@ from lakebed.table.view import TableView
 
 Numbers = npt.NDArray[np.int64]
 NO_NUMBERS: Numbers = np.empty(0, np.int64)
-Group = tuple[str, str]
-"""A partition and a file id."""
 KeyTexts = Mapping[str, pa.StringArray]
 """The parts of record keys, by field."""
 
@@ -128,7 +126,7 @@ class IndexStrategy:
         """Return where the rows of a write go."""
         return Locator()
 
-    def check_groups(self, snapshot: Snapshot, groups: Collection[Group]) -> None:
+    def check_groups(self, snapshot: Snapshot, groups: Collection[FileGroupId]) -> None:
         """Raise CorruptError if the index cannot tell which of the file groups holds a key."""
 
     def indexed_slices(self, snapshot: Snapshot) -> Sequence[FileSlice]:

@@ -124,8 +124,7 @@ class RewrittenFile:
                 NewLog(
                     storage=self._rewrite.view.storage,
                     config=self._rewrite.log_config,
-                    partition=self._group.partition,
-                    file_id=self._group.file_id,
+                    group=self._group,
                     write_token=self._write_token,
                     version=TOMBSTONES,
                     instant=self._rewrite.instant,

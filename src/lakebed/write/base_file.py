@@ -37,7 +37,9 @@ class NewBaseFile:
     ) -> None:
         self._columns = view.schema.names
         self._fence = fence
-        self.name = BaseFileName(group.file_id, write_token, fence.instant)
+        self.name = BaseFileName(
+            group.file_id, write_token, fence.instant, column_group=group.column_group
+        )
         path = join_path(group.partition, self.name.encode())
         self._writer = DataFileWriter(
             view.storage.open_write(path),

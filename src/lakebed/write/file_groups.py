@@ -17,7 +17,7 @@ from lakebed.merge.rule import Fill
 from lakebed.merge.run import DELETED, FLAGS, OPEN, Run
 from lakebed.model.executor import TaskId
 from lakebed.table.config.table_config import TableType
-from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice
+from lakebed.table.files.file_group import BaseFile, FileSlice
 from lakebed.table.read.base_file import BaseFileFooter, read_footer
 from lakebed.table.read.run_reader import Needs, open_run
 from lakebed.table.read.run_source import RunKind, RunSource
@@ -43,8 +43,8 @@ _FILLED = f"{OUR_PREFIX}filled"
 def write_file_group(write: FileGroupWrite, task: TaskId) -> WriteStatus:
     """Merge the staged runs of a file group, and its old base file, as planned."""
     spec = write.spec
-    ensure_partition(spec, write.partition)
-    spec.locator.begin_partition(spec.storage, write.partition, spec.fence.check)
+    ensure_partition(spec, write.group.partition)
+    spec.locator.begin_partition(spec.storage, write.group.partition, spec.fence.check)
     runs = [
         Run(
             segment.path,
@@ -58,7 +58,7 @@ def write_file_group(write: FileGroupWrite, task: TaskId) -> WriteStatus:
         merged = _merged(write, task, runs, columns)
         if spec.is_partial and write.below is not None:
             return write_partial_log(PartialWrite(spec, write.below, write.new_rows), task, merged)
-        return write_log(spec, write.partition, write.file_id, task, 1, merged, write.below)
+        return write_log(spec, write.group, task, 1, merged, write.below)
     return _write_base_file(write, task, runs)
 
 
@@ -91,7 +91,7 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
     base = NewBaseFile(
         spec.view,
         spec.fence,
-        FileGroupId(write.partition, write.file_id),
+        write.group,
         task.write_token,
         write.number,
         may_repeat=write.old is not None,
@@ -115,7 +115,7 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
         if write.old is not None or base.num_rows:
             stats, cdc_stats = base.close(dict if changes is None else changes.close)
     counts = _counts(write, old_rows, base.num_rows, carried, gone)
-    status = WriteStatus(write.partition, write.file_id, (), counts)
+    status = WriteStatus(write.group, (), counts)
     if stats is not None:
         stat = replace(_stat(write, stats, old_rows), cdc_stats=cdc_stats or None)
         status = replace(status, stats=(stat,))
@@ -123,7 +123,7 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
         below = _below(write, base.name, stats)
         beside = stats is not None and spec.config.is_lsm_tree
         version = TOMBSTONES if beside else 1
-        logged = write_log(spec, write.partition, write.file_id, task, version, kept, below)
+        logged = write_log(spec, write.group, task, version, kept, below)
         # Hudi's CDC query takes the slice of a file group from its first stat.
         status = replace(status, stats=(*logged.stats, *status.stats))
     return status
@@ -148,10 +148,10 @@ def _with_old(
 
 def _below(write: FileGroupWrite, name: BaseFileName, stats: DataFileStats | None) -> FileSlice:
     """Return the slice of the base file that was just written, if any."""
-    group = FileGroupId(write.partition, write.file_id)
+    group = write.group
     if stats is None:
         return FileSlice(group, write.spec.instant, None)
-    base = BaseFile(write.partition, name, stats.size_bytes)
+    base = BaseFile(write.group.partition, name, stats.size_bytes)
     return FileSlice(group, write.spec.instant, base)
 
 
@@ -163,8 +163,7 @@ def _change_log(write: FileGroupWrite, task: TaskId, open_files: ExitStack) -> C
     target = CdcTarget(
         storage=spec.storage,
         config=spec.config,
-        partition=write.partition,
-        file_id=write.file_id,
+        group=write.group,
         write_token=task.write_token,
         instant=spec.instant,
         schema=spec.view.schema,
@@ -263,7 +262,7 @@ def _stat(write: FileGroupWrite, stats: DataFileStats, old_rows: int) -> WriteSt
     replaced = max(0, old_rows + came - gone - stats.rows) if write.old else 0
     return replace(
         NOTHING_COMPACTED,
-        file_id=write.file_id,
+        file_id=write.group.file_id,
         path=stats.path,
         prev_commit=write.old.name.instant if write.old else NO_PREVIOUS_COMMIT,
         num_writes=stats.rows,
@@ -271,7 +270,7 @@ def _stat(write: FileGroupWrite, stats: DataFileStats, old_rows: int) -> WriteSt
         num_update_writes=replaced,
         num_inserts=max(0, stats.rows + gone - old_rows),
         total_write_bytes=stats.size_bytes,
-        partition_path=write.partition,
+        partition_path=write.group.partition,
         file_size_in_bytes=stats.size_bytes,
         prev_base_file=write.old.name.encode() if write.old else None,
         num_updates=replaced,

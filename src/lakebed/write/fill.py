@@ -18,7 +18,7 @@ from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.run import Run
 from lakebed.model.executor import Executor, TaskId
 from lakebed.model.options.writers import FileSizes
-from lakebed.table.files.file_group import BaseFile, FileSlice
+from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice
 from lakebed.table.read.base_file import read_footer
 from lakebed.write.spec.operation import BULK_INSERT
 from lakebed.write.spec.write_spec import WriteSpec
@@ -28,8 +28,6 @@ from lakebed.write.staging import Segment, read_segment, spill_batches, spill_ru
 _SAMPLE_FILES = 4
 # A file is split at whole batches, so a batch is a small part of it.
 _PIECES = 16
-
-Group = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +49,10 @@ class NewRows:
 
 def fill_groups(
     segments: Iterable[Segment],
-    slices: Mapping[Group, FileSlice],
+    slices: Mapping[FileGroupId, FileSlice],
     spec: WriteSpec,
     executor: Executor,
-) -> tuple[list[Segment], frozenset[Group]]:
+) -> tuple[list[Segment], frozenset[FileGroupId]]:
     """Assign a file group to every segment; return them, and the groups filled up with new keys.
 
     `slices` are those that the write may add to.
@@ -76,7 +74,7 @@ def fill_groups(
             tasks.append(rows)
     for cut in executor.run(cut_new_rows, tasks, "cut new rows"):
         added += cut
-    took = {(segment.partition, segment.file_id) for segment in added}
+    took = {segment.group for segment in added}
     return settled + added, frozenset(group for group in slices if group in took)
 
 

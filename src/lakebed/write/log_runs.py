@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from lakebed.format.timeline.commit_metadata import WriteStat
 from lakebed.model.executor import TaskId
-from lakebed.table.files.file_group import FileSlice
+from lakebed.table.files.file_group import FileGroupId, FileSlice
 from lakebed.table.store.log_writer import LogFileStats, LogRunWriter, NewLog
 from lakebed.write.partition import ensure_partition
 from lakebed.write.spec.status import NOTHING_COMPACTED, RowCounts, WriteStatus
@@ -16,8 +16,7 @@ from lakebed.write.spec.write_spec import WriteSpec
 
 def write_log(
     spec: WriteSpec,
-    partition: str,
-    file_id: str,
+    group: FileGroupId,
     task: TaskId,
     version: int,
     batches: Iterable[pa.RecordBatch],
@@ -32,12 +31,11 @@ def write_log(
     spec.fence.check()
     if spec.is_non_blocking:
         # Only here may a log be the first file of its partition.
-        ensure_partition(spec, partition)
+        ensure_partition(spec, group.partition)
     log = NewLog(
         storage=spec.storage,
         config=spec.config,
-        partition=partition,
-        file_id=file_id,
+        group=group,
         write_token=task.write_token,
         version=version,
         instant=spec.instant,
@@ -48,16 +46,15 @@ def write_log(
     written = LogRunWriter(log).write(batches)
     spec.fence.check_written([stats.path for stats in written])
     return WriteStatus(
-        partition,
-        file_id,
-        tuple(_stat(spec, partition, file_id, stats, below) for stats in written),
+        group,
+        tuple(_stat(spec, group, stats, below) for stats in written),
         # What the rows change is known when they are merged.
         RowCounts(deleted=None if spec.may_delete else 0),
     )
 
 
 def _stat(
-    spec: WriteSpec, partition: str, file_id: str, stats: LogFileStats, below: FileSlice | None
+    spec: WriteSpec, group: FileGroupId, stats: LogFileStats, below: FileSlice | None
 ) -> WriteStat:
     named = below if spec.logs_changes else None
     base = named.base_file.name.encode() if named is not None and named.base_file else ""
@@ -65,7 +62,7 @@ def _stat(
     # Whether the file group holds the keys was not looked up, so all count as updates, as in Hudi.
     return replace(
         NOTHING_COMPACTED,
-        file_id=file_id,
+        file_id=group.file_id,
         path=stats.path,
         prev_commit=spec.instant,
         num_writes=stats.rows,
@@ -73,7 +70,7 @@ def _stat(
         num_update_writes=stats.rows,
         num_inserts=0,
         total_write_bytes=stats.size_bytes,
-        partition_path=partition,
+        partition_path=group.partition,
         file_size_in_bytes=stats.size_bytes,
         log_version=stats.version,
         log_offset=0,

@@ -55,10 +55,10 @@ def write_partial_log(
     whole = replace(spec, schema=spec.view.schema, operation=UPSERT)
     joined = _join(write, rows)
     if _fills(spec):
-        return write_log(whole, group.partition, group.file_id, task, 1, joined, write.slice_)
+        return write_log(whole, group, task, 1, joined, write.slice_)
     apart = _Apart(whole, write.slice_, task)
     kept = apart.take_whole(joined, spec)
-    partial = write_log(spec, group.partition, group.file_id, task, 1, kept, write.slice_)
+    partial = write_log(spec, group, task, 1, kept, write.slice_)
     return replace(partial, stats=(*partial.stats, *apart.finish()))
 
 
@@ -96,11 +96,7 @@ class _Apart:
     def _flush(self) -> None:
         version = len(self._statuses) + 2
         below, group = self._slice, self._slice.group
-        self._statuses.append(
-            write_log(
-                self._spec, group.partition, group.file_id, self._task, version, self._held, below
-            )
-        )
+        self._statuses.append(write_log(self._spec, group, self._task, version, self._held, below))
         self._held = []
 
     def finish(self) -> tuple[WriteStat, ...]:

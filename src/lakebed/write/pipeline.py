@@ -102,10 +102,10 @@ def execute_write(
             segments = place_segments(segments, spec)
         slices = {} if operation.replaces else _slices(transaction.snapshot)
         touched = {segment.partition for segment in segments}
-        touched |= {status.partition for status in written}
+        touched |= {status.group.partition for status in written}
         if not operation.replaces:
             _check_whole(transaction.snapshot, spec, segments, written)
-        filled: frozenset[tuple[str, str]] = frozenset()
+        filled: frozenset[FileGroupId] = frozenset()
         if not index.hashes_keys:
             segments = _looked_up(target, source, transaction.snapshot, segments, spec)
             segments, filled = fill_groups(segments, slices, spec, target.executor)
@@ -121,7 +121,7 @@ def execute_write(
         metadata = _metadata(operation, spec.view.avro_schema, written, replaced)
         completion = transaction.commit(
             metadata,
-            {status.partition for status in written},
+            {status.group.partition for status in written},
             looked=_looked(operation, spec, touched),
             blind=_is_blind(operation, spec, source),
             reads=_reads(source, transaction) if source.reads_table else None,
@@ -164,8 +164,8 @@ def _reads(source: Source, transaction: Transaction) -> Reads:
     config, schema = transaction.config, transaction.snapshot.schema
     predicate = parse_where(source.where, schema)
 
-    def may_match(partition: str, file_id: str) -> bool:
-        written = FileSlice(FileGroupId(partition, file_id), "", None)
+    def may_match(group: FileGroupId) -> bool:
+        written = FileSlice(group, "", None)
         return bool(prune_slices(config, schema, predicate, [written]).slices)
 
     return may_match
@@ -186,7 +186,7 @@ def _metadata(
     by_partition: dict[str, tuple[WriteStat, ...]] = defaultdict(tuple)
     for status in written:
         if status.stats:
-            by_partition[status.partition] += status.stats
+            by_partition[status.group.partition] += status.stats
     return CommitMetadata(
         partition_to_write_stats=dict(sorted(by_partition.items())),
         extra_metadata={"schema": schema_text} if schema_text else {},
@@ -266,23 +266,25 @@ def _check_whole(
     Rows on top of lost ones would be lost with them when the damage is repaired. With two file
     groups for one bucket, it is unknown which of them holds a key.
     """
-    groups = {(segment.partition, segment.file_id) for segment in segments if segment.file_id}
-    groups |= {(status.partition, status.file_id) for status in written}
-    touched = {segment.partition for segment in segments} | {status.partition for status in written}
+    groups = {segment.group for segment in segments if segment.file_id}
+    groups |= {status.group for status in written}
+    touched = {segment.partition for segment in segments} | {
+        status.group.partition for status in written
+    }
     check_whole(
         slice_
         for slice_ in snapshot.slices
         if slice_.damage
         and (
-            (slice_.group.partition, slice_.group.file_id) in groups
+            slice_.group in groups
             or (spec.looks_up and (spec.looks_everywhere or slice_.group.partition in touched))
         )
     )
     strategy_of(spec.index).check_groups(snapshot, groups)
 
 
-def _slices(snapshot: Snapshot) -> Mapping[tuple[str, str], FileSlice]:
-    return {(s.group.partition, s.group.file_id): s for s in snapshot.slices if not s.damage}
+def _slices(snapshot: Snapshot) -> Mapping[FileGroupId, FileSlice]:
+    return {s.group: s for s in snapshot.slices if not s.damage}
 
 
 def _replaced(

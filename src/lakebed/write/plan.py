@@ -23,8 +23,7 @@ class FileGroupWrite:
 
     spec: WriteSpec
     number: int
-    partition: str
-    file_id: str
+    group: FileGroupId
     old: BaseFile | None
     below: FileSlice | None
     segments: tuple[Segment, ...]
@@ -53,41 +52,39 @@ class FileGroupWrite:
 
 def plan_writes(
     segments: Iterable[Segment],
-    slices: Mapping[tuple[str, str], FileSlice],
+    slices: Mapping[FileGroupId, FileSlice],
     spec: WriteSpec,
-    filled: Collection[tuple[str, str]] = (),
+    filled: Collection[FileGroupId] = (),
 ) -> list[FileGroupWrite]:
     """Return the files to write, largest first so that no long task comes last.
 
-    `slices` are those that a write may add to, by partition and file id. On a merge-on-read table
+    `slices` are those that a write may add to, by file group. On a merge-on-read table
     an existing file group gets a log; a new one gets a base file (a log with non-blocking writers),
     and so does one that is `filled` with new keys: a simple index finds keys in base files only.
     """
-    staged: dict[tuple[str, str], list[Segment]] = defaultdict(list)
+    staged: dict[FileGroupId, list[Segment]] = defaultdict(list)
     for segment in segments:
-        assert segment.file_id is not None, segment
-        staged[segment.partition, segment.file_id].append(segment)
+        staged[segment.group].append(segment)
     on_read = spec.config.table_type is TableType.MERGE_ON_READ
     writes = []
-    for number, ((partition, file_id), held) in enumerate(staged.items()):
-        existing = slices.get((partition, file_id))
+    for number, (group, held) in enumerate(staged.items()):
+        existing = slices.get(group)
         if existing is not None and not on_read and existing.needs_merge:
             raise UnsupportedError(
-                f"file group {file_id} in partition {partition!r} of a COPY_ON_WRITE table has log "
+                f"file group {group.file_id} in partition {group.partition!r} of a COPY_ON_WRITE table has log "
                 "files; a writer of merge-on-read tables made them"
             )
         if existing is None and spec.is_non_blocking:
-            existing = FileSlice(FileGroupId(partition, file_id), spec.instant, None)
-        as_log = on_read and existing is not None and (partition, file_id) not in filled
+            existing = FileSlice(group, spec.instant, None)
+        as_log = on_read and existing is not None and group not in filled
         writes.append(
             FileGroupWrite(
                 spec,
                 number,
-                partition,
-                file_id,
+                group,
                 existing.base_file if existing is not None and not as_log else None,
                 existing if as_log else None,
                 tuple(sorted(held, key=lambda segment: segment.arrival)),
             )
         )
-    return sorted(writes, key=lambda write: (-write.new_rows, write.file_id))
+    return sorted(writes, key=lambda write: (-write.new_rows, write.group.file_id))

@@ -24,6 +24,7 @@ from lakebed.merge.run import FLAGS, Run
 from lakebed.model.executor import TaskId
 from lakebed.model.packing import ROW_BYTES, file_cost
 from lakebed.storage.storage import Storage, WriteStream
+from lakebed.table.files.file_group import FileGroupId
 from lakebed.write.log_runs import write_log
 from lakebed.write.own_keys import with_keys
 from lakebed.write.rows import RoutedRows, route_rows, run_schema
@@ -59,6 +60,13 @@ class Segment:
     # The bucket that the rows are in; with a file id, of the rows those of this bucket only.
     staged: StagedBucket | None = None
     wait: bool = False
+    column_group: str = ""
+
+    @property
+    def group(self) -> FileGroupId:
+        """Return the file group that the rows are assigned to."""
+        assert self.file_id is not None, self
+        return FileGroupId(self.partition, self.file_id, self.column_group)
 
     @property
     def cost_bytes(self) -> int:
@@ -204,7 +212,13 @@ def _flush(
             if direct and group.file_id is not None and group.file_id in existing:
                 version = _log_version(task, flush)
                 done.append(
-                    write_log(spec, group.partition, group.file_id, task, version, [ordered])
+                    write_log(
+                        spec,
+                        FileGroupId(group.partition, group.file_id),
+                        task,
+                        version,
+                        [ordered],
+                    )
                 )
             else:
                 segment = temporary.append(group.partition, group.file_id, ordered)

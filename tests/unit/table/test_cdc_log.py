@@ -18,7 +18,7 @@ from lakebed.merge.rule import MergeRule
 from lakebed.storage.objects import memory_storage
 from lakebed.table.changes.cdc_changes import ChangeFinder
 from lakebed.table.config.table_config import TableConfig
-from lakebed.table.files.file_group import BaseFile
+from lakebed.table.files.file_group import BaseFile, FileGroupId
 from lakebed.table.store import cdc_log
 from lakebed.table.store.cdc_log import CdcTarget, ChangeLog, open_change_log
 from lakebed.table.store.data_writer import DataFileWriter, NewDataFile
@@ -145,8 +145,7 @@ def target(storage, config_: TableConfig | None = None) -> CdcTarget:
     return CdcTarget(
         storage=storage,
         config=config_ or config(),
-        partition="p",
-        file_id=FILE_ID,
+        group=FileGroupId("p", FILE_ID),
         write_token="0-1-2",
         instant=NOW,
         schema=SCHEMA,

@@ -29,6 +29,7 @@ from lakebed.merge.run import BARRIER, COMMIT_TIME_DELETE, DELETED, FLAGS, OPEN
 from lakebed.storage.objects import memory_storage
 from lakebed.storage.spool import Spool
 from lakebed.table.config.table_config import TableConfig
+from lakebed.table.files.file_group import FileGroupId
 from lakebed.table.store import inline_log
 from lakebed.table.store.log_writer import LogRunWriter, NewLog
 from support.delete_records import NO_ORDERING, DeleteRecord, OrderingValue, parse_delete_block
@@ -82,8 +83,7 @@ def write(storage, *batches, version=9, ordering="ts", schema=SCHEMA, **options)
     log = NewLog(
         storage=storage,
         config=config(version, ordering),
-        partition="p",
-        file_id=FILE_ID,
+        group=FileGroupId("p", FILE_ID),
         write_token="0-1-2",
         version=3,
         instant=INSTANT,

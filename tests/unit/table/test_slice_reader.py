@@ -537,8 +537,7 @@ def test_what_our_writer_writes_is_ordered_and_reads_as_it_was_meant(slice_, ver
     log = NewLog(
         storage=slice_.storage,
         config=table,
-        partition="",
-        file_id=slice_.value.group.file_id,
+        group=slice_.value.group,
         write_token="0-0-0",
         version=1,
         instant=instant(2),

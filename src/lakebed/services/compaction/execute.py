@@ -252,7 +252,7 @@ def _metadata(taken: Attempt, plan: CompactionPlan, statuses: list[WriteStatus])
     by_partition: dict[str, tuple[WriteStat, ...]] = defaultdict(tuple)
     for status in statuses:
         if status.stats:
-            by_partition[status.partition] += status.stats
+            by_partition[status.group.partition] += status.stats
     stats: Mapping[str, tuple[WriteStat, ...]] = dict(sorted(by_partition.items()))
     text = taken.snapshot.schema_text
     is_log = plan.action is Action.LOGCOMPACTION

@@ -73,7 +73,7 @@ def compact_file_group(work: CompactionTask, task: TaskId) -> WriteStatus:
     else:
         stats = _write_base_file(work, task, sources)
     group = work.operation.group
-    return WriteStatus(group.partition, group.file_id, stats)
+    return WriteStatus(group, stats)
 
 
 def _write_token(work: CompactionTask, task: TaskId) -> str:
@@ -124,8 +124,7 @@ def _cdc_target(work: CompactionTask, task: TaskId) -> CdcTarget:
     return CdcTarget(
         storage=work.rewrite.view.storage,
         config=work.rewrite.log_config,
-        partition=work.operation.group.partition,
-        file_id=work.operation.group.file_id,
+        group=work.operation.group,
         write_token=_write_token(work, task),
         instant=work.rewrite.instant,
         schema=work.rewrite.view.schema,
@@ -162,8 +161,7 @@ def _join_logs(
     log = NewLog(
         storage=work.rewrite.view.storage,
         config=work.rewrite.view.config,
-        partition=operation.group.partition,
-        file_id=operation.group.file_id,
+        group=operation.group,
         write_token=_write_token(work, task),
         version=1,
         next_version=2,

@@ -10,13 +10,13 @@ version 3   the hybrid plan of RFC-103: each operation has a field `operationTyp
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Self, cast
 
 from lakebed.errors import CorruptError, UnsupportedError
-from lakebed.format.names.data_names import BaseFileName, parse_data_name
+from lakebed.format.names.data_names import BaseFileName, LogName, parse_data_name
 from lakebed.format.names.instant_name import Action
 from lakebed.format.timeline.avro_models import COMPACTION_PLAN, NAMESPACE
 from lakebed.format.timeline.ocf import Record, Schema, decode_record, encode_record
@@ -153,7 +153,6 @@ def _parse_operation(values: Record, action: Action, what: str) -> CompactionOpe
     partition, file_id = values["partitionPath"] or "", values["fileId"]
     if not isinstance(file_id, str) or not file_id:
         raise CorruptError(f"{what}: an operation without a file id")
-    group = FileGroupId(cast("str", partition), file_id)
     if values["bootstrapFilePath"]:
         raise UnsupportedError(
             f"{what}: file group {file_id} is bootstrapped, which we do not read"
@@ -161,16 +160,25 @@ def _parse_operation(values: Record, action: Action, what: str) -> CompactionOpe
     given = cast("dict[str, float]", values["metrics"] or {})
     metrics = {name: value for name, value in given.items() if math.isfinite(value)}
     named = cast("list[str]", values["deltaFilePaths"] or [])
+    base_name = cast("str | None", values["dataFilePath"])
+    group = _parse_group(cast("str", partition), file_id, [*named, base_name or ""])
     logs = tuple(_parse_log(group, text, what) for text in named)
     kind = _parse_kind(values["operationType"], action, what)
     taken = len(logs)
     if kind is Kind.LOG and TAKEN in metrics:
         taken = int(min(max(metrics[TAKEN], 0), taken))
-    base = _parse_base(group, cast("str | None", values["dataFilePath"]), what)
+    base = _parse_base(group, base_name, what)
     instant = values["baseInstantTime"] or (logs[0].name.instant if logs else "")
     slice_ = FileSlice(group, cast("str", instant), base, logs)
     metrics.pop(TAKEN, None)
     return CompactionOperation(kind, slice_, taken, metrics)
+
+
+def _parse_group(partition: str, file_id: str, paths: Iterable[str]) -> FileGroupId:
+    """Return the file group of an operation; only the names of its files tell the column group."""
+    names = (parse_data_name(path.rpartition("/")[2]) for path in paths)
+    groups = (name.column_group for name in names if name is not None)
+    return FileGroupId(partition, file_id, next(groups, ""))
 
 
 def _parse_kind(word: object, action: Action, what: str) -> Kind:
@@ -185,7 +193,7 @@ def _parse_kind(word: object, action: Action, what: str) -> Kind:
 def _parse_log(group: FileGroupId, text: str, what: str) -> LogFile:
     # Plans of version 1 hold paths.
     name = parse_data_name(text.rpartition("/")[2])
-    if name is None or isinstance(name, BaseFileName) or name.file_id != group.file_id:
+    if name is None or isinstance(name, BaseFileName) or not _is_of(name, group):
         raise CorruptError(f"{what}: want a log of file group {group.file_id}, found {text!r}")
     return LogFile(group.partition, name, 0)
 
@@ -194,6 +202,10 @@ def _parse_base(group: FileGroupId, text: str | None, what: str) -> BaseFile | N
     if not text:
         return None
     name = parse_data_name(text.rpartition("/")[2])
-    if not isinstance(name, BaseFileName) or name.file_id != group.file_id:
+    if not isinstance(name, BaseFileName) or not _is_of(name, group):
         raise CorruptError(f"{what}: want a base file of {group.file_id}, found {text!r}")
     return BaseFile(group.partition, name, 0)
+
+
+def _is_of(name: BaseFileName | LogName, group: FileGroupId) -> bool:
+    return (name.file_id, name.column_group) == (group.file_id, group.column_group)

@@ -58,7 +58,7 @@ def written_groups(commits: Sequence[RangeCommit]) -> frozenset[FileGroupId]:
     """Return the file groups that the commits wrote files of, and that none of them replaced."""
     replaced = replaced_at(commits)
     files = (f for c in commits for f in named_data_files(c.requested, c.metadata))
-    groups = {FileGroupId(f.partition, f.name.file_id, f.name.column_group) for f in files}
+    groups = {f.group for f in files}
     return frozenset(g for g in groups if (g.partition, g.file_id) not in replaced)
 
 

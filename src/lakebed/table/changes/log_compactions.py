@@ -56,7 +56,7 @@ def _changes_stamps(commit: RangeCommit) -> bool:
 
 def _files_of(commit: RangeCommit) -> Iterator[tuple[FileGroupId, DataFile]]:
     for file in named_data_files(commit.requested, commit.metadata):
-        yield FileGroupId(file.partition, file.name.file_id, file.name.column_group), file
+        yield file.group, file
 
 
 def _check_not_moved(commit: RangeCommit, unclear: dict[FileGroupId, RangeCommit]) -> None:

@@ -197,6 +197,6 @@ class GroupHistory:
         self, found: dict[FileGroupId, dict[str, DataFile]], files: Iterable[DataFile]
     ) -> None:
         for file in files:
-            group = FileGroupId(file.partition, file.name.file_id, file.name.column_group)
+            group = file.group
             if group in self.groups and file.path not in self.ignored:
                 found[group][file.path] = file

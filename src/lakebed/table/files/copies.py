@@ -36,7 +36,7 @@ def without_copies(files: Iterable[BaseFile | LogFile], names_of: NamesOf) -> Re
     bases: dict[tuple[FileGroupId, Instant], list[BaseFile]] = defaultdict(list)
     for file in every:
         if isinstance(file, BaseFile):
-            group = FileGroupId(file.partition, file.name.file_id, file.name.column_group)
+            group = file.group
             bases[group, file.name.instant].append(file)
     newest: dict[FileGroupId, Instant] = {}
     for group, instant in bases:

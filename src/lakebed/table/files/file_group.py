@@ -45,6 +45,11 @@ class BaseFile:
         """Return its path below the table."""
         return join_path(self.partition, self.name.encode())
 
+    @property
+    def group(self) -> "FileGroupId":
+        """Return the file group that it belongs to."""
+        return FileGroupId(self.partition, self.name.file_id, self.name.column_group)
+
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
@@ -58,6 +63,11 @@ class LogFile:
     def path(self) -> str:
         """Return its path below the table."""
         return join_path(self.partition, self.name.encode())
+
+    @property
+    def group(self) -> "FileGroupId":
+        """Return the file group that it belongs to."""
+        return FileGroupId(self.partition, self.name.file_id, self.name.column_group)
 
     @property
     def is_cdc(self) -> bool:
@@ -176,8 +186,7 @@ def group_files(files: Iterable[BaseFile | LogFile]) -> dict[FileGroupId, list[B
     """Sort files into file groups."""
     groups: dict[FileGroupId, list[BaseFile | LogFile]] = defaultdict(list)
     for file in files:
-        key = FileGroupId(file.partition, file.name.file_id, file.name.column_group)
-        groups[key].append(file)
+        groups[file.group].append(file)
     return dict(groups)
 
 

@@ -54,11 +54,10 @@ def superseded_files(
     named: Iterable[NamedFile], there: Iterable[BaseFile | LogFile]
 ) -> frozenset[str]:
     """Return the paths of `named` files whose group has a base file that took their place."""
-    newest: dict[tuple[str, str], str] = {}
+    newest: dict[FileGroupId, str] = {}
     for file in there:
         if isinstance(file, BaseFile):
-            place = (file.partition, file.name.file_id)
-            newest[place] = max(newest.get(place, ""), file.name.instant)
+            newest[file.group] = max(newest.get(file.group, ""), file.name.instant)
 
     def is_superseded(file: NamedFile) -> bool:
         partition, _, text = file.path.rpartition("/")
@@ -66,7 +65,7 @@ def superseded_files(
         if name is None:
             return True  # not a name that a commit has
         own = name.instant if isinstance(name, BaseFileName) else file.completion
-        return newest.get((partition, name.file_id), "") > own
+        return newest.get(FileGroupId(partition, name.file_id, name.column_group), "") > own
 
     return frozenset(file.path for file in named if is_superseded(file))
 

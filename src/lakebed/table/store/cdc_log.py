@@ -36,7 +36,7 @@ from lakebed.storage.storage import Storage
 from lakebed.table.changes.cdc_changes import ChangeFinder, Changes, each_once
 from lakebed.table.config.schema import storage_schema
 from lakebed.table.config.table_config import TableConfig
-from lakebed.table.files.file_group import BaseFile, join_path
+from lakebed.table.files.file_group import BaseFile, FileGroupId, join_path
 from lakebed.table.read.base_file import read_footer
 from lakebed.table.read.conform import conform_array
 from lakebed.table.read.run_reader import Needs, open_run
@@ -61,8 +61,7 @@ class CdcTarget:
 
     storage: Storage
     config: TableConfig
-    partition: str
-    file_id: str
+    group: FileGroupId
     write_token: str
     instant: str
     schema: pa.Schema
@@ -207,8 +206,10 @@ class _InlineCdc(_Log):
     """A log of CDC blocks."""
 
     def __init__(self, target: CdcTarget, schema_text: str) -> None:
-        name = InlineLogName(target.file_id, target.instant, _VERSION, target.write_token, cdc=True)
-        path = join_path(target.partition, name.encode())
+        name = InlineLogName(
+            target.group.file_id, target.instant, _VERSION, target.write_token, cdc=True
+        )
+        path = join_path(target.group.partition, name.encode())
         super().__init__(target.storage.open_write(path), path)
         self._schema_text = schema_text
         self._headers = {HeaderKey.INSTANT_TIME: target.instant, HeaderKey.SCHEMA: schema_text}
@@ -230,9 +231,9 @@ class _NativeCdc(_Log):
 
     def __init__(self, target: CdcTarget, schema: pa.Schema, schema_text: str) -> None:
         name = NativeLogName(
-            target.file_id, target.write_token, target.instant, _VERSION, LogKind.CDC
+            target.group.file_id, target.write_token, target.instant, _VERSION, LogKind.CDC
         )
-        path = join_path(target.partition, name.encode())
+        path = join_path(target.group.partition, name.encode())
         self._schema = storage_schema(pa.schema([_optional(field) for field in schema]))
         footer = LogFooter(FOOTER_KINDS[LogKind.CDC], target.instant, schema_text)
         self._footer = {FOOTER_AVRO_SCHEMA: schema_text, **encode_log_footer(footer)}

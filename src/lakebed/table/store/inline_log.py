@@ -41,8 +41,15 @@ class InlineLog:
 
     def __init__(self, target: LogTarget) -> None:
         self._target = target
-        name = InlineLogName(target.file_id, target.instant, target.version, target.write_token)
-        self._path = join_path(target.partition, name.encode())
+        group = target.group
+        name = InlineLogName(
+            group.file_id,
+            target.instant,
+            target.version,
+            target.write_token,
+            column_group=group.column_group,
+        )
+        self._path = join_path(group.partition, name.encode())
         self._stream: WriteStream | None = None
         self._spool: Spool | None = None
         self._writer: DataFileWriter | None = None
@@ -71,8 +78,8 @@ class InlineLog:
                     target.schema,
                     table_name=target.table_name,
                     instant=target.instant,
-                    partition_path=target.partition,
-                    file_name=target.file_id,
+                    partition_path=target.group.partition,
+                    file_name=target.group.file_id,
                     task=file_number(self._path),
                     row_group_rows=LOG_ROW_GROUP_ROWS,
                     avro_schema=target.row_schema if target.avro else None,
@@ -164,7 +171,7 @@ class InlineLog:
         deletes = pending.take()
         if deletes is None:
             return
-        content = encode_deletes(deletes.keys, self._target.partition, deletes.ordering)
+        content = encode_deletes(deletes.keys, self._target.group.partition, deletes.ordering)
         schema = mark_ordered(self._target.table_schema)
         if deletes.instants is not None:
             schema = record_instants(schema, DeleteInstants.of(deletes.instants))

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from lakebed.format.logs.log_block import HeaderKey
 from lakebed.storage.storage import Storage
-from lakebed.table.files.file_group import join_path
+from lakebed.table.files.file_group import FileGroupId, join_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,7 @@ class LogTarget:
 
     storage: Storage
     table_name: str
-    partition: str
-    file_id: str
+    group: FileGroupId
     write_token: str
     version: int
     next_version: int | None
@@ -57,7 +56,7 @@ class LogTarget:
     @property
     def place(self) -> str:
         """Name the file group for errors."""
-        return join_path(self.partition, f"{self.file_id} at {self.instant}")
+        return join_path(self.group.partition, f"{self.group.file_id} at {self.instant}")
 
     @property
     def row_headers(self) -> dict[HeaderKey, str]:

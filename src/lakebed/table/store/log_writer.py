@@ -23,6 +23,7 @@ from lakebed.storage.storage import Storage
 from lakebed.table.config.merge_mode import MergeMode
 from lakebed.table.config.schema import storage_type
 from lakebed.table.config.table_config import TableConfig
+from lakebed.table.files.file_group import FileGroupId
 from lakebed.table.read.conform import conform_array
 from lakebed.table.store.inline_log import InlineLog
 from lakebed.table.store.log_target import Deletes, LogFileStats, LogTarget, Rows
@@ -75,8 +76,7 @@ class NewLog:
 
     storage: Storage
     config: TableConfig
-    partition: str
-    file_id: str
+    group: FileGroupId
     write_token: str
     version: int
     instant: str
@@ -93,14 +93,13 @@ class NewLog:
         for field in ordering if self.partial else ():
             if field.name not in self.schema.names:
                 raise SchemaError(
-                    f"partial log of {self.file_id}: want the ordering column {field.name!r},"
+                    f"partial log of {self.group.file_id}: want the ordering column {field.name!r},"
                     f" found {', '.join(self.schema.names)}"
                 )
         return LogTarget(
             storage=self.storage,
             table_name=self.config.name,
-            partition=self.partition,
-            file_id=self.file_id,
+            group=self.group,
             write_token=self.write_token,
             version=self.version,
             next_version=self.next_version,

@@ -123,8 +123,8 @@ class NativeLog:
                 target.schema,
                 table_name=target.table_name,
                 instant=target.instant,
-                partition_path=target.partition,
-                file_name=target.file_id,
+                partition_path=target.group.partition,
+                file_name=target.group.file_id,
                 task=file_number(path),
                 metadata=self._footer(LogKind.LOG),
                 row_group_rows=LOG_ROW_GROUP_ROWS,
@@ -133,8 +133,16 @@ class NativeLog:
 
     def _path(self, kind: LogKind, version: int) -> str:
         target = self._target
-        name = NativeLogName(target.file_id, target.write_token, target.instant, version, kind)
-        return join_path(target.partition, name.encode())
+        group = target.group
+        name = NativeLogName(
+            group.file_id,
+            target.write_token,
+            target.instant,
+            version,
+            kind,
+            column_group=group.column_group,
+        )
+        return join_path(group.partition, name.encode())
 
     def _footer(self, kind: LogKind) -> dict[str, str]:
         target = self._target

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from lakebed.format.timeline.commit_metadata import WriteStat
+from lakebed.table.files.file_group import FileGroupId
 
 NOTHING_COMPACTED = WriteStat(
     total_write_errors=0,
@@ -34,7 +35,6 @@ class WriteStatus:
     Only files that a status lists count.
     """
 
-    partition: str
-    file_id: str
+    group: FileGroupId
     stats: tuple[WriteStat, ...]
     counts: RowCounts = RowCounts()

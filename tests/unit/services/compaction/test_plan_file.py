@@ -25,17 +25,20 @@ METRICS = st.dictionaries(
 
 @st.composite
 def operations(draw: st.DrawFn, kind: Kind, some: bool = False) -> CompactionOperation:
-    group = FileGroupId(draw(st.sampled_from(["", "p", "a=1/b=ü"])), "0001-x-0")
+    columns = draw(st.sampled_from(["", "risk"]))
+    group = FileGroupId(draw(st.sampled_from(["", "p", "a=1/b=ü"])), "0001-x-0", columns)
     native = draw(st.booleans())
     names = [
-        NativeLogName(group.file_id, "0-1-2", at, 1, LogKind.LOG)
+        NativeLogName(group.file_id, "0-1-2", at, 1, LogKind.LOG, column_group=columns)
         if native
-        else InlineLogName(group.file_id, at, 1, "0-1-2")
+        else InlineLogName(group.file_id, at, 1, "0-1-2", column_group=columns)
         for at in draw(st.lists(INSTANTS, min_size=1, max_size=4, unique=True))
     ]
     logs = tuple(LogFile(group.partition, name, 0) for name in names)
     instant = draw(INSTANTS)
-    base = BaseFile(group.partition, BaseFileName(group.file_id, "0-1-2", instant), 0)
+    base = BaseFile(
+        group.partition, BaseFileName(group.file_id, "0-1-2", instant, column_group=columns), 0
+    )
     slice_ = FileSlice(group, instant, draw(st.none() | st.just(base)), logs)
     taken = draw(st.integers(1, len(logs))) if some else len(logs)
     return CompactionOperation(kind, slice_, taken, draw(METRICS))
