@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum, Flag, StrEnum, auto
-from typing import Any, Final, Generic, Self, TypeVar, cast
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar, cast
 
 from lakebed.errors import OptionError
 
@@ -162,6 +162,7 @@ class Settings:
     """Options that one consumer takes together: a frozen dataclass whose fields are `setting`s."""
 
     __slots__ = ()
+    subject: ClassVar[Subject]
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Self:
@@ -169,22 +170,19 @@ class Settings:
         return cls(**{name: option.value(properties) for name, option in options_of(cls).items()})
 
 
-def setting(
-    subject: Subject, name: str, kind: Kind[T], effect: str, aliases: tuple[str, ...] = ()
-) -> T:
+def setting(name: str, kind: Kind[T], effect: str, aliases: tuple[str, ...] = ()) -> T:
     """Declare a field of `Settings` that is an option."""
-    return same_setting(Option(name, subject, kind, effect, aliases))
-
-
-def same_setting(option: Option[T]) -> T:
-    """Declare a field of `Settings` that is an option declared elsewhere."""
-    return field(default=option.kind.default, metadata={"option": option})
+    return field(default=kind.default, metadata={"option": (name, kind, effect, aliases)})
 
 
 def options_of(settings: type[Settings]) -> dict[str, Option[Any]]:
     """Return the options of a class of settings, by field."""
-    held = fields(cast("Any", settings))
-    return {one.name: one.metadata["option"] for one in held if "option" in one.metadata}
+    declared = {one.name: one.metadata.get("option") for one in fields(cast("Any", settings))}
+    return {
+        name: Option(option[0], settings.subject, *option[1:])
+        for name, option in declared.items()
+        if option is not None
+    }
 
 
 def text(default: str = "") -> Kind[str]:

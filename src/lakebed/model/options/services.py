@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 
 from lakebed.errors import OptionError
 from lakebed.model.options.option import (
@@ -19,7 +19,6 @@ from lakebed.model.options.option import (
     number,
     options_of,
     ratio,
-    same_setting,
     setting,
     word,
 )
@@ -76,38 +75,32 @@ class Upkeep(Settings):
     considered only every few commits, because it costs a listing.
     """
 
+    subject: ClassVar = UPKEEP
     compact: bool = setting(
-        UPKEEP,
         "hoodie.compact.inline",
         flag(default=False),
         "compact after a write, when a compaction is due",
     )
     schedule: bool = setting(
-        UPKEEP,
         "hoodie.compact.schedule.inline",
         flag(default=False),
         "only schedule it after a write; `lakebed serve` runs it",
     )
     mode: CompactionMode = setting(
-        UPKEEP,
         "lakebed.compaction.mode",
         member(CompactionMode.HYBRID),
         "rewrite base files, merge logs only, or choose per file group",
     )
     clean: bool = setting(
-        UPKEEP, "hoodie.clean.automatic", flag(default=True), "clean after a write, when it is due"
+        "hoodie.clean.automatic", flag(default=True), "clean after a write, when it is due"
     )
     clean_every: int = setting(
-        UPKEEP,
         "hoodie.clean.trigger.max.commits",
         number(5, 1),
         "cleaning is considered every so many commits",
     )
     archive: bool = setting(
-        UPKEEP,
-        "hoodie.archive.automatic",
-        flag(default=True),
-        "archive after a write, when it is due",
+        "hoodie.archive.automatic", flag(default=True), "archive after a write, when it is due"
     )
 
 
@@ -115,50 +108,41 @@ class Upkeep(Settings):
 class CompactionOptions(Settings):
     """When a compaction is due, and what it takes in."""
 
+    subject: ClassVar = COMPACTION
     trigger: Trigger = setting(
-        COMPACTION,
         "hoodie.compact.inline.trigger.strategy",
         member(Trigger.NUM_COMMITS),
         "when a compaction is due",
     )
     max_delta_commits: int = setting(
-        COMPACTION,
-        "hoodie.compact.inline.max.delta.commits",
-        number(5, 1),
-        "due after so many delta commits",
+        "hoodie.compact.inline.max.delta.commits", number(5, 1), "due after so many delta commits"
     )
     max_delta_seconds: int = setting(
-        COMPACTION,
         "hoodie.compact.inline.max.delta.seconds",
         number(3600, most=LARGE),
         "due after so many seconds",
     )
     log_size_threshold: int = setting(
-        COMPACTION,
         "hoodie.compaction.logfile.size.threshold",
         number(0, most=LARGE),
         "file groups with fewer bytes of logs are left out",
     )
     log_count_threshold: int = setting(
-        COMPACTION,
         "hoodie.compaction.logfile.num.threshold",
         number(0, most=LARGE),
         "file groups with fewer logs are left out",
     )
     blocks_threshold: int = setting(
-        COMPACTION,
         "hoodie.log.compaction.blocks.threshold",
         number(5, most=LARGE),
         "the logs of a file group are merged when there are so many",
     )
     target_io_mb: int = setting(
-        COMPACTION,
         "hoodie.compaction.target.io",
         number(500 * 1024, most=LARGE),
         "MB that one plan may read and write",
     )
     log_ratio: float = setting(
-        COMPACTION,
         "lakebed.compaction.log.ratio",
         ratio(0.25),
         "hybrid: a base file is rewritten when its logs have this share of its size",
@@ -183,40 +167,39 @@ class CleanOptions(Settings):
     retained. With None, no query is considered, and this machine's clock does not matter.
     """
 
+    subject: ClassVar = CLEANING
     policy: CleanPolicy = setting(
-        CLEANING,
         "hoodie.clean.policy",
         member(CleanPolicy.KEEP_LATEST_COMMITS),
         "how retention is measured",
         ("hoodie.cleaner.policy",),
     )
     commits_retained: int = setting(
-        CLEANING,
         "hoodie.clean.commits.retained",
         number(10, 1),
         "commits that stay readable",
         ("hoodie.cleaner.commits.retained",),
     )
     hours_retained: int = setting(
-        CLEANING,
         "hoodie.clean.hours.retained",
         number(24, 1),
         "hours that stay readable",
         ("hoodie.cleaner.hours.retained",),
     )
     file_versions_retained: int = setting(
-        CLEANING,
         "hoodie.clean.fileversions.retained",
         number(3, 1),
         "versions of each file group that stay",
         ("hoodie.cleaner.fileversions.retained",),
     )
     min_age_seconds: int | None = setting(
-        CLEANING,
         "lakebed.clean.min.age.seconds",
         number(300),
         "files stay that a query of so many seconds may read",
     )
+
+
+_DELTA_COMMITS: Final = options_of(CompactionOptions)["max_delta_commits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,25 +212,19 @@ class ArchiveOptions(Settings):
     level are merged into one of the next.
     """
 
+    subject: ClassVar = ARCHIVING
     min_commits: int = setting(
-        ARCHIVING,
-        "hoodie.keep.min.commits",
-        number(20, 1),
-        "commits that stay on the active timeline",
+        "hoodie.keep.min.commits", number(20, 1), "commits that stay on the active timeline"
     )
     max_commits: int = setting(
-        ARCHIVING,
-        "hoodie.keep.max.commits",
-        number(30, 1),
-        "archiving starts when there are more commits",
+        "hoodie.keep.max.commits", number(30, 1), "archiving starts when there are more commits"
     )
     merge_files: int = setting(
-        ARCHIVING,
         "hoodie.timeline.compaction.batch.size",
         number(10, 2),
         "so many archived files are merged into one",
     )
-    delta_commits: int = same_setting(options_of(CompactionOptions)["max_delta_commits"])
+    delta_commits: int = _DELTA_COMMITS.kind.default
     clean: CleanOptions = field(default_factory=CleanOptions)
 
     @classmethod
@@ -262,7 +239,9 @@ class ArchiveOptions(Settings):
                 f"option hoodie.keep.max.commits={most}: want more than hoodie.keep.min.commits, "
                 f"which is {least}"
             )
-        return replace(found, max_commits=most, clean=CleanOptions.of(properties))
+        deltas = _DELTA_COMMITS.value(properties)
+        clean = CleanOptions.of(properties)
+        return replace(found, max_commits=most, delta_commits=deltas, clean=clean)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,26 +252,21 @@ class ClusteringOptions(Settings):
     One task takes up to `group_bytes` of them, and one plan holds up to `max_groups` tasks.
     """
 
+    subject: ClassVar = CLUSTERING
     target_bytes: int = setting(
-        CLUSTERING,
         _PLAN + "target.file.max.bytes",
         number(1 << 30, 1, LARGE),
         "maximum size of a new base file, in bytes",
     )
     small_limit: int = setting(
-        CLUSTERING,
         _PLAN + "small.file.limit",
         number(300 << 20, most=LARGE),
         "base files smaller than this are merged, in bytes",
     )
     max_groups: int = setting(
-        CLUSTERING,
-        _PLAN + "max.num.groups",
-        number(30, 1, LARGE),
-        "maximum number of tasks of one plan",
+        _PLAN + "max.num.groups", number(30, 1, LARGE), "maximum number of tasks of one plan"
     )
     group_bytes: int = setting(
-        CLUSTERING,
         _PLAN + "max.bytes.per.group",
         number(2 << 30, 1, LARGE),
         "maximum input of one task, in bytes",

@@ -1,7 +1,7 @@
 """Options of writers: how they share a table, its lock, its files. They may change later."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from lakebed.model.options.option import (
     LARGE,
@@ -70,14 +70,13 @@ DRIVER_MAX_BYTES: Final = Option(
 class Pulse(Settings):
     """How often a heartbeat comes, and how many may be missing before its writer is dead."""
 
+    subject: ClassVar = CONCURRENCY
     interval_ms: int = setting(
-        CONCURRENCY,
         "hoodie.client.heartbeat.interval_in_ms",
         number(60_000, 1),
         "milliseconds between the heartbeats of a writer",
     )
     misses: int = setting(
-        CONCURRENCY,
         "hoodie.client.heartbeat.tolerable.misses",
         number(2, 1),
         "a writer is dead after so many missing heartbeats",
@@ -93,32 +92,27 @@ class Pulse(Settings):
 class LockOptions(Settings):
     """How the lock of a table is taken."""
 
+    subject: ClassVar = LOCK
     provider: str = setting(
-        LOCK,
         _LOCK + "provider",
         word(*LOCK_PROVIDERS),
         "determined by the location of the table: local disk, object store, memory",
     )
     folder: str = setting(
-        LOCK, _LOCK + "filesystem.path", text(), "local disk: the folder of the lock file"
+        _LOCK + "filesystem.path", text(), "local disk: the folder of the lock file"
     )
     expire_minutes: int = setting(
-        LOCK,
         _LOCK + "filesystem.expire",
         number(0),
         "local disk: minutes until a lock of Hudi's expires; 0: never",
     )
     validity_seconds: int = setting(
-        LOCK,
         _LOCK + "storage.validity.timeout.secs",
         number(300),
         "object stores: seconds until a lock expires that is not renewed",
     )
     renew_seconds: int = setting(
-        LOCK,
-        _LOCK + "storage.renew.interval.secs",
-        number(30),
-        "object stores: seconds between renewals",
+        _LOCK + "storage.renew.interval.secs", number(30), "object stores: seconds between renewals"
     )
 
 
@@ -126,14 +120,13 @@ class LockOptions(Settings):
 class FileSizes(Settings):
     """The size above which a base file is not filled up, and the maximum size, in bytes."""
 
+    subject: ClassVar = FILES
     small_limit: int = setting(
-        FILES,
         "hoodie.parquet.small.file.limit",
         number(104_857_600, most=LARGE),
         "base files smaller than this take new keys, in bytes; not with a bucket index",
     )
     max_size: int = setting(
-        FILES,
         "hoodie.parquet.max.file.size",
         number(125_829_120, 1, LARGE),
         "maximum size of a base file, in bytes; a bucket is one file, however large",
