@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from lakebed.errors import ConflictError, CorruptError, NotFoundError, UnsupportedError
 from lakebed.format.avro.avro_schema import avro_to_arrow
-from lakebed.format.names.data_names import BaseFileName, parse_data_name
 from lakebed.format.names.instant_name import LAYOUT_1, Action
 from lakebed.format.names.meta_columns import META_COLUMNS
 from lakebed.merge.rule import Merger
@@ -31,6 +30,7 @@ from lakebed.table.files.file_group import (
     LostFile,
     PendingCompaction,
     build_slices,
+    data_file,
     group_files,
     latest_slice,
 )
@@ -188,7 +188,7 @@ class Snapshot:
 
     def _visible_files(self) -> Iterator[BaseFile | LogFile]:
         for entry in table_files(self.storage):
-            file = _data_file(entry)
+            file = data_file(entry.path, entry.size)
             if file is not None and self._counts(file):
                 yield file
 
@@ -298,13 +298,3 @@ def table_files(storage: Storage) -> Iterator[Entry]:
             for entry in storage.list(folder):
                 if METADATA_FOLDER not in entry.path.split("/"):
                     yield entry
-
-
-def _data_file(entry: Entry) -> BaseFile | LogFile | None:
-    partition, _, name = entry.path.rpartition("/")
-    parsed = parse_data_name(name)
-    if parsed is None:
-        return None
-    if isinstance(parsed, BaseFileName):
-        return BaseFile(partition, parsed, entry.size)
-    return LogFile(partition, parsed, entry.size)

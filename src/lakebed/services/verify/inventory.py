@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from lakebed.errors import CorruptError, LakebedError, UnsupportedError
 from lakebed.format.files.partition_metadata import is_partition_metadata_name
-from lakebed.format.names.data_names import BaseFileName, parse_data_name
 from lakebed.format.names.instant_name import LAYOUT_1, InstantName
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.merge.rule import Merger
@@ -27,6 +26,7 @@ from lakebed.table.files.file_group import (
     LogFile,
     PendingCompaction,
     build_slices,
+    data_file,
     group_files,
 )
 from lakebed.table.files.retained import named_files
@@ -213,7 +213,7 @@ def _list_files(
         partition, _, name = entry.path.rpartition("/")
         if is_partition_metadata_name(name):
             marks[partition] = (*marks.get(partition, ()), entry.path)
-        elif (file := _data_file(entry)) is not None:
+        elif (file := data_file(entry.path, entry.size)) is not None:
             files.append(file)
     return files, marks
 
@@ -292,16 +292,6 @@ def _read_archive(
             )
         ]
     return found, []
-
-
-def _data_file(entry: Entry) -> BaseFile | LogFile | None:
-    partition, _, text = entry.path.rpartition("/")
-    name = parse_data_name(text)
-    if name is None:
-        return None
-    if isinstance(name, BaseFileName):
-        return BaseFile(partition, name, entry.size)
-    return LogFile(partition, name, entry.size)
 
 
 def _column_group(file: BaseFile | LogFile) -> Finding:

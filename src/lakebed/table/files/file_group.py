@@ -27,47 +27,46 @@ from lakebed.format.names.data_names import (
     InlineLogName,
     LogKind,
     LogName,
+    parse_data_name,
     replay_key,
 )
 from lakebed.model.packing import file_cost
 
 
+class _DataFile:
+    """What base files and logs have in common."""
+
+    __slots__ = ()
+    partition: str
+    name: BaseFileName | LogName
+
+    @property
+    def path(self) -> str:
+        """Return its path below the table."""
+        return join_path(self.partition, self.name.encode())
+
+    @property
+    def group(self) -> "FileGroupId":
+        """Return the file group that it belongs to."""
+        return FileGroupId(self.partition, self.name.file_id, self.name.column_group)
+
+
 @dataclass(frozen=True, slots=True)
-class BaseFile:
+class BaseFile(_DataFile):
     """One base file: where it lies, what its name says, how large it is."""
 
     partition: str
     name: BaseFileName
     size_bytes: int
 
-    @property
-    def path(self) -> str:
-        """Return its path below the table."""
-        return join_path(self.partition, self.name.encode())
-
-    @property
-    def group(self) -> "FileGroupId":
-        """Return the file group that it belongs to."""
-        return FileGroupId(self.partition, self.name.file_id, self.name.column_group)
-
 
 @dataclass(frozen=True, slots=True)
-class LogFile:
+class LogFile(_DataFile):
     """One log file, inline or native."""
 
     partition: str
     name: LogName
     size_bytes: int
-
-    @property
-    def path(self) -> str:
-        """Return its path below the table."""
-        return join_path(self.partition, self.name.encode())
-
-    @property
-    def group(self) -> "FileGroupId":
-        """Return the file group that it belongs to."""
-        return FileGroupId(self.partition, self.name.file_id, self.name.column_group)
 
     @property
     def is_cdc(self) -> bool:
@@ -175,6 +174,17 @@ class FileSlice:
     def cost_bytes(self) -> int:
         """Estimate the work of reading it."""
         return file_cost(sum(file.size_bytes for file in self.files), len(self.files))
+
+
+def data_file(path: str, size_bytes: int) -> BaseFile | LogFile | None:
+    """Return the file at `path`; None if its name is not that of a base file or a log."""
+    partition, _, text = path.rpartition("/")
+    name = parse_data_name(text)
+    if name is None:
+        return None
+    if isinstance(name, BaseFileName):
+        return BaseFile(partition, name, size_bytes)
+    return LogFile(partition, name, size_bytes)
 
 
 def join_path(partition: str, name: str) -> str:
