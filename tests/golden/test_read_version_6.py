@@ -218,9 +218,12 @@ def test_it_is_never_written(attempt):
 @pytest.mark.parametrize(
     ("properties", "complaint"),
     [
-        ({"hoodie.timeline.layout.version": "2"}, "timeline layout 2; want 1 in table version 6"),
-        ({"hoodie.timeline.layout.version": ""}, "timeline layout missing; want 1"),
-        ({"hoodie.table.version": "9"}, "timeline layout 1; want 2 in table version 9"),
+        (
+            {"hoodie.timeline.layout.version": "2"},
+            "timeline layout 2; expected 1 in table version 6",
+        ),
+        ({"hoodie.timeline.layout.version": ""}, "timeline layout missing; expected 1"),
+        ({"hoodie.table.version": "9"}, "timeline layout 1; expected 2 in table version 9"),
         ({"hoodie.table.version": "7"}, "table version 7; this release reads 6, 8, 9, 10"),
         ({"hoodie.table.version": "5"}, "table version 5"),
     ],
@@ -233,7 +236,7 @@ def test_a_version_that_does_not_fit_its_layout_is_refused_by_name(properties, c
 
 @pytest.mark.parametrize("path", ["", "/", "deep/.hoodie"])
 def test_a_timeline_of_layout_2_in_the_place_of_layout_1_is_refused(path: str):
-    with pytest.raises(UnsupportedError, match=r"hoodie\.timeline\.path=.*want a folder below"):
+    with pytest.raises(UnsupportedError, match=r"hoodie\.timeline\.path=.*expected a folder below"):
         reopen(changed(history()._storage, **{"hoodie.timeline.path": path}))
 
 
@@ -251,10 +254,10 @@ def test_a_file_that_a_commit_names_and_that_is_gone_or_shorter_is_named():
     for path in (entry["path"] for entry in reopen(storage).files().to_pylist()):
         lost = copy_of(contents(storage))
         lost.delete(path)
-        with pytest.raises(CorruptError, match="it is not there, and rows are missing"):
+        with pytest.raises(CorruptError, match="it is missing, and rows are missing"):
             rows_of(reopen(lost))
         cut = copy_of(contents(storage) | {path: storage.read(path)[:-40]})
-        with pytest.raises(CorruptError, match="it was cut, and rows are missing"):
+        with pytest.raises(CorruptError, match="it was truncated, and rows are missing"):
             rows_of(reopen(cut))
 
 
@@ -283,7 +286,7 @@ def test_a_base_file_that_only_later_logs_name_is_missed_too():
     [
         ("20300101000000000.merge", UnsupportedError, "unknown action 'merge'"),
         ("20300101000000000.merge.requested", UnsupportedError, "unknown action 'merge'"),
-        ("20300101000000000.compaction", CorruptError, "want the word commit"),
+        ("20300101000000000.compaction", CorruptError, "expected the word commit"),
         ("20300101000000000_20300101000000001.commit", UnsupportedError, "it is of layout 2"),
     ],
 )
@@ -299,7 +302,7 @@ def test_a_commit_that_goes_while_it_is_read_asks_to_read_again():
     storage = as_version_6(history("COPY_ON_WRITE")._storage)
     snapshot = load_snapshot(storage, reopen(storage).config)
     storage.delete(files_of(storage, ".commit")[0])
-    with pytest.raises(ConflictError, match="archived or taken back while the table was read"):
+    with pytest.raises(ConflictError, match="archived or rolled back while the table was read"):
         _ = snapshot.slices
 
 

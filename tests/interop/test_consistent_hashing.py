@@ -248,7 +248,7 @@ def test_copy_on_write_is_refused_by_hudi_and_by_us(hudi: Hudi, tmp_path: pathli
     cow = {**OPTIONS, "hoodie.datasource.write.table.type": "COPY_ON_WRITE"}
     with pytest.raises(PeerError, match="Consistent hashing bucket index does not work with COW"):
         hudi.write(tmp_path / "theirs", rows(IDS, 1), cow)
-    with pytest.raises(UnsupportedError, match="consistent hashing wants a MERGE_ON_READ table"):
+    with pytest.raises(UnsupportedError, match="consistent hashing needs a MERGE_ON_READ table"):
         lakebed.create_table(
             None,
             str(tmp_path / "ours"),

@@ -348,7 +348,7 @@ class Harness:
             tuple(row.values()) for row in table.read(columns=names, **how).read_all().to_pylist()
         ]
         found = {row[0]: row[1:] for row in rows}
-        assert len(found) == len(rows), "a key comes twice"
+        assert len(found) == len(rows), "a key occurs twice"
         return found
 
 

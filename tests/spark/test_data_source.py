@@ -205,9 +205,9 @@ def test_a_task_that_dies_fails_the_write_and_leaves_nothing(spark, path):
     ("options", "message"),
     [
         ({"hoodie.datasource.write.recordkey.fields": "id"}, "did you mean hoodie"),
-        ({"hoodie.datasource.hive_sync.enable": "true"}, "hive_sync.enable=true: want false"),
+        ({"hoodie.datasource.hive_sync.enable": "true"}, "hive_sync.enable=true: expected false"),
         ({"hoodie.table.name": "other"}, "contradicts the table 'trips'"),
-        ({OPERATION: "bootstrap"}, "want upsert or insert"),
+        ({OPERATION: "bootstrap"}, "expected upsert or insert"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused_by_name(spark, history, options, message):
@@ -221,8 +221,8 @@ def test_what_cannot_be_honoured_is_refused_by_name(spark, history, options, mes
 @pytest.mark.parametrize(
     ("below", "message"),
     [
-        ("/nope", "no partition of the table above it; want load"),
-        ("/*/*", "a table is read by its folder, without a glob; want load"),
+        ("/nope", "no partition of the table above it; use load"),
+        ("/*/*", "a table is read by its folder, without a glob; use load"),
         ("x", "no table here .*did you mean"),
         ("/../nothing", "no table here"),
     ],
@@ -256,14 +256,14 @@ def test_a_moment_is_taken_in_hudis_forms(spark, history):
     for moment in (str(millis), one.strftime("%Y-%m-%dT%H:%M:%S.%f")[:23], commits[1]["instant"]):
         found = values(load(spark, path, **{"as.of.instant": moment}))
         assert found == sorted([FIRST[0], FIRST[2], *SECOND])
-    with pytest.raises(PySparkException, match="want an instant of 14 or 17 digits"):
+    with pytest.raises(PySparkException, match="expected an instant of 14 or 17 digits"):
         load(spark, path, **{"as.of.instant": "2024/01/02"})
     with pytest.raises(PySparkException, match="cannot be given with a write"):
         put(trips(spark, SECOND), path, **{"as.of.instant": commits[1]["instant"]})
 
 
 def test_what_spark_cannot_do_says_what_to_call_instead(spark, path):
-    with pytest.raises(PySparkException, match="want the path of a table"):
+    with pytest.raises(PySparkException, match="expected the path of a table"):
         spark.read.format("lakebed").load()
     with pytest.raises(PySparkException, match="SAVE_MODE"):
         trips(spark, FIRST).write.format("lakebed").options(**OPTIONS).save(path)

@@ -39,11 +39,11 @@ def check_incremental(
     seen: dict[Ident, Row] = {}
     for row in found:
         ident = ident_of(row)
-        assert ident not in seen, f"{ident} comes twice"
+        assert ident not in seen, f"{ident} occurs twice"
         assert row[COMMIT_TIME] in written, row
         seen[ident] = row
     for ident, row in state.items():
         if row[COMMIT_TIME] in written:
-            assert seen.get(ident) == row, f"{ident}: want {row}, found {seen.get(ident)}"
+            assert seen.get(ident) == row, f"{ident}: expected {row}, found {seen.get(ident)}"
         elif ident in seen:
             assert seen[ident][COMMIT_TIME] > row[COMMIT_TIME], (seen[ident], row)

@@ -79,7 +79,7 @@ def collect(rows: Any) -> list[Row]:
 def check_same(found: dict[Ident, Row], wanted: dict[Ident, Row], what: str) -> None:
     """Assert that two sets of rows are the same, or name those that differ."""
     differing = [
-        f"{ident}: found {found.get(ident)}, want {wanted.get(ident)}"
+        f"{ident}: found {found.get(ident)}, expected {wanted.get(ident)}"
         for ident in sorted({*found, *wanted})
         if found.get(ident) != wanted.get(ident)
     ]
@@ -334,7 +334,7 @@ class LsmMachine(RuleBasedStateMachine):
         found: dict[Ident, Row] = {}
         for row in rows:
             ident = (self._partition(row), self.shape.record_key(row))
-            assert ident not in found, f"{ident} comes twice"
+            assert ident not in found, f"{ident} occurs twice"
             found[ident] = {k: v for k, v in row.items() if k != "_hoodie_partition_path"}
         return found
 

@@ -127,7 +127,7 @@ def rows_by_key(table: Table) -> dict[tuple[str, str], int]:
     found: dict[tuple[str, str], int] = {}
     for row in table.read().read_all().to_pylist():
         key = (row["dt"], row["id"])
-        assert key not in found, f"{key} comes twice"
+        assert key not in found, f"{key} occurs twice"
         found[key] = row["v"]
     return found
 

@@ -107,7 +107,7 @@ class MemoryObjects:
     def put_if_absent(self, path: str, data: bytes) -> str:
         with self._lock:
             if path in self._objects:
-                raise ExistsError(f"{self.url}/{path}: exists already")
+                raise ExistsError(f"{self.url}/{path}: already exists")
             return self._set(path, data)
 
     def put_if_unchanged(self, path: str, data: bytes, etag: str) -> str:

@@ -101,7 +101,7 @@ def rows_of(table: Table, as_of: str | None = None) -> Rows:
     found: Rows = {}
     for row in table.read(columns=columns, as_of=as_of).read_all().to_pylist():
         key = (row["_hoodie_partition_path"], row[RECORD_KEY])
-        assert key not in found, f"{key} comes twice"
+        assert key not in found, f"{key} occurs twice"
         found[key] = row
     return found
 

@@ -210,7 +210,7 @@ def state_of(table: Table, as_of: str | None = None) -> Found:
     found: Found = {}
     for row in table.read(columns=["dt", "id", "v"], as_of=as_of).read_all().to_pylist():
         key = (row["dt"], row["id"])
-        assert key not in found, f"{key} comes twice"
+        assert key not in found, f"{key} occurs twice"
         found[key] = row["v"]
     return found
 
@@ -237,7 +237,7 @@ def read(actor: Actor, count: int, random: Random, *, may_miss: bool) -> None:
 def judge(world: World, seen: Found, first: int, last: int, as_of: str | None) -> None:
     wanted = [world.model(count, as_of) for count in range(first, last + 1)]
     seen = world.judged(seen)
-    assert seen in wanted, f"read {seen} as of {as_of}, want one of {wanted}"
+    assert seen in wanted, f"read {seen} as of {as_of}, expected one of {wanted}"
 
 
 RETAIN = {"hoodie.clean.commits.retained": "1"}

@@ -14,12 +14,12 @@ def checked_columns(columns: Sequence[str] | None, schema: pa.Schema) -> list[st
     if columns is None:
         return list(schema.names)
     if isinstance(columns, str) or not isinstance(columns, Sequence):
-        raise InvalidError(f"columns: want a list of names, found {columns!r}")
+        raise InvalidError(f"columns: expected a list of names, found {columns!r}")
     for name in columns:
         if name not in schema.names and name not in META_COLUMNS:
             raise SchemaError(f"no column {name!r}; the table has {', '.join(schema.names)}")
     if len(set(columns)) != len(columns):
-        raise InvalidError(f"columns: a name comes twice in {', '.join(columns)}")
+        raise InvalidError(f"columns: a name occurs twice in {', '.join(columns)}")
     return list(columns)
 
 
@@ -38,7 +38,7 @@ def key_schema(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
     for name in wanted:
         if name not in schema.names:
             raise SchemaError(
-                f"key column {name!r}, as hoodie.properties names it: want one of the table's "
+                f"key column {name!r}, as hoodie.properties names it: expected one of the table's "
                 f"columns, found {', '.join(schema.names) or 'none, as nothing was written yet'}"
             )
     return pa.schema([schema.field(name) for name in wanted])
@@ -48,12 +48,12 @@ def checked_keys(keys: object) -> Sequence[object]:
     """Reject what is no list of keys."""
     texts = (str, bytes, bytearray, memoryview)
     if isinstance(keys, (*texts, Mapping)) or not isinstance(keys, Sequence):
-        raise InvalidError(f"keys: want a list of keys, found {type(keys).__name__}")
+        raise InvalidError(f"keys: expected a list of keys, found {type(keys).__name__}")
     return keys
 
 
 def checked_where(where: object) -> str:
     """Reject what is no predicate."""
     if type(where) is not str or not where.strip():
-        raise InvalidError(f"where: want a predicate as text, found {where!r}")
+        raise InvalidError(f"where: expected a predicate as a string, found {where!r}")
     return where

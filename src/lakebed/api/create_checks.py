@@ -46,7 +46,7 @@ def check_used(index: str, buckets: int | str | None, options: Mapping[str, str]
         for prefix, (wanted, there) in needs.items():
             if name.startswith(prefix) and not there:
                 raise OptionError(
-                    f"option {name} changes nothing without {wanted}: want both or none"
+                    f"option {name} has no effect without {wanted}: give both or neither"
                 )
 
 
@@ -76,7 +76,7 @@ def checked_expected_rows(rows: int | None, buckets: int | str | None) -> int | 
         raise InvalidError(f"expected_rows={rows!r}: expected a number of rows from 1 on")
     if buckets != AUTO:
         raise InvalidError(
-            f"expected_rows={rows} changes nothing beside buckets={buckets!r}; leave one of them out"
+            f"expected_rows={rows} has no effect with buckets={buckets!r}; leave one of them out"
         )
     return rows
 
@@ -91,8 +91,8 @@ def partition_columns(
     if kinds is None:
         right = ",".join(f"{name.partition(':')[0]}:SIMPLE" for name in partition_by)
         raise OptionError(
-            f"option {word}={','.join(partition_by)}: the custom key generator wants the kind of each "
-            f"field beside it, SIMPLE or TIMESTAMP, as in {right}"
+            f"option {word}={','.join(partition_by)}: the custom key generator needs the kind of each "
+            f"field, SIMPLE or TIMESTAMP, as in {right}"
         )
     return tuple(kinds)
 
@@ -113,8 +113,8 @@ def check_names(schema: pa.Schema, columns: Mapping[str, Sequence[str]]) -> None
         for name in names:
             if pa.types.is_nested(schema.field(name).type):
                 raise SchemaError(
-                    f"{what}: column {name!r} has the type {schema.field(name).type}; want a "
-                    "single value in each row"
+                    f"{what}: column {name!r} has the type {schema.field(name).type}; use a column "
+                    "with a single value in each row"
                 )
 
 
@@ -123,8 +123,8 @@ def check_ordering(schema: pa.Schema, ordering: Sequence[str]) -> None:
     for name in ordering:
         if pa.types.is_binary(schema.field(name).type):
             raise SchemaError(
-                f"ordering: column {name!r} is binary, of which Apache Hudi cannot read deletes; "
-                "want a number, a text, a date or a timestamp"
+                f"ordering: column {name!r} is binary, and Apache Hudi cannot read deletes ordered by it; "
+                "use a number, a string, a date or a timestamp"
             )
 
 
@@ -150,7 +150,7 @@ def check_settled(
     wanted = 0 if generator is KeyGenerator.NON_PARTITION else 1
     if len(partition_by) != wanted and generator not in any_number:
         raise OptionError(
-            f"option {GENERATOR}={generator.value}: want {wanted} columns in "
+            f"option {GENERATOR}={generator.value}: expected {wanted} columns in "
             f"{word}, found {len(partition_by)}"
         )
     generator.is_composite(key)

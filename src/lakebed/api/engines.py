@@ -70,7 +70,7 @@ class Engines:
 
             if not hasattr(spark, "createDataFrame"):
                 raise InvalidError(
-                    f"spark: want a SparkSession or None, found {type(spark).__name__}"
+                    f"spark: expected a SparkSession or None, found {type(spark).__name__}"
                 )
             self._spark = SparkEngine(spark)
 

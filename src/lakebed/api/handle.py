@@ -48,8 +48,8 @@ class TableHandle(TableServices):
         self._gives_up_indexes = gives_up_indexes
         if merger is not None and config.merge_mode is not MergeMode.CUSTOM:
             raise InvalidError(
-                f"table {config.name!r} merges by {config.merge_mode}: a merger of your own needs a "
-                "table that was created with one"
+                f"table {config.name!r} merges by {config.merge_mode}: merger= needs a "
+                "table that was created with a merger"
             )
         self._commits = CommitCache(
             ActiveTimeline(storage, config.timeline_path), config.history_path

@@ -24,7 +24,7 @@ def keys_to_table(keys: Sequence[object], schema: pa.Schema) -> pa.Table:
     for key in keys:
         row = key if isinstance(key, Mapping) else {names[0]: key} if len(names) == 1 else None
         if row is None:
-            raise InvalidError(f"key {key!r}: want a dict of {', '.join(names)}")
+            raise InvalidError(f"key {key!r}: expected a dict of {', '.join(names)}")
         for name in names:
             if name not in row:
                 raise InvalidError(f"key {key!r}: column {name!r} is missing")
@@ -34,7 +34,7 @@ def keys_to_table(keys: Sequence[object], schema: pa.Schema) -> pa.Table:
     try:
         return pa.Table.from_pylist(rows, schema=schema)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise KeyValueError(f"keys: want values of {_spelled(schema)}: {error}") from error
+        raise KeyValueError(f"keys: expected values of {_spelled(schema)}: {error}") from error
 
 
 def _as_date(value: object, field: pa.Field) -> object:
@@ -45,7 +45,7 @@ def _as_date(value: object, field: pa.Field) -> object:
         if _ISO_DATE.fullmatch(value):
             return date.fromisoformat(value)
     raise KeyValueError(
-        f"key column {field.name!r}: want a datetime.date or an ISO text as '2026-01-31', "
+        f"key column {field.name!r}: expected a datetime.date or an ISO string such as '2026-01-31', "
         f"found {value!r}"
     )
 
@@ -56,7 +56,7 @@ def _check_whole(value: object, field: pa.Field) -> None:
     if pa.types.is_integer(field.type) and isinstance(value, (float, Decimal)):
         cut = not math.isfinite(value) or value != int(value)
     if cut:
-        raise KeyValueError(f"key column {field.name!r}: want {field.type}, found {value!r}")
+        raise KeyValueError(f"key column {field.name!r}: expected {field.type}, found {value!r}")
 
 
 def _spelled(schema: pa.Schema) -> str:

@@ -77,7 +77,7 @@ class Table(TableWrites):
             2
         """
         if mode not in _READ_MODES:
-            raise UnsupportedError(f"mode={mode!r}: want one of {', '.join(_READ_MODES)}")
+            raise UnsupportedError(f"mode={mode!r}: expected one of {', '.join(_READ_MODES)}")
         if on_damage not in _ON_DAMAGE:
             raise InvalidError(f"on_damage={on_damage!r}: expected one of {', '.join(_ON_DAMAGE)}")
         if mode == "cdc" or since is not None or until is not None:
@@ -86,7 +86,7 @@ class Table(TableWrites):
                     f"on_damage={on_damage!r} cannot be combined with since, until or mode='cdc'"
                 )
             if as_of is not None:
-                raise InvalidError("as_of: a moment; since and until, mode='cdc': a range of them")
+                raise InvalidError("as_of cannot be combined with since, until or mode='cdc'")
             return self._read_range(columns, where, since, until, mode)
         snapshot = self._snapshot(as_of)
         names = checked_columns(columns, snapshot.schema)
@@ -199,8 +199,8 @@ class Table(TableWrites):
         """Return the rows that a range of commits wrote, or with mode="cdc" what they changed."""
         if mode == "read_optimized":
             raise InvalidError(
-                "mode='read_optimized' reads base files alone, which do not hold all that was "
-                "written since: want the mode 'snapshot' or 'cdc' with since and until"
+                "mode='read_optimized' cannot be combined with since or until: base files alone do not hold "
+                "every row that was written; use mode 'snapshot' or 'cdc'"
             )
         snapshot = self._snapshot(None)
         zone = self._config.zone
@@ -213,7 +213,9 @@ class Table(TableWrites):
             scan = plan_incremental(snapshot, commits, names, where, self._merger)
             return self._engines.read(scan)
         if where is not None:
-            raise UnsupportedError("where with mode='cdc': filter the change rows that come back")
+            raise UnsupportedError(
+                "where cannot be combined with mode='cdc'; filter the returned change rows instead"
+            )
         if meta := [name for name in names if name in META_COLUMNS]:
-            raise InvalidError(f"columns: change rows are without meta columns, found {meta[0]}")
+            raise InvalidError(f"columns: change rows have no meta columns, found {meta[0]}")
         return self._engines.changes(plan_changes(snapshot, commits, names, self._merger))

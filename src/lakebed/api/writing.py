@@ -141,7 +141,7 @@ class TableWrites(TableHandle):
         """
         if self._merger is not None:
             raise UnsupportedError(
-                "update_columns: a merger of your own takes whole rows; read, change and upsert them"
+                "update_columns cannot be combined with a custom merger, which merges whole rows; use upsert"
             )
         return self._write(UPDATE_COLUMNS, rows, Intake(evolve))
 
@@ -162,7 +162,7 @@ class TableWrites(TableHandle):
             [{'id': 2, 'v': 'b'}]
         """
         if (keys is None) == (where is None):
-            raise InvalidError("delete: want either keys or where=<predicate>")
+            raise InvalidError("delete: give either keys or where=<predicate>")
         if where is not None:
             return self._execute(DELETE, self._matching(checked_where(where)), None)
         if isinstance(keys, Sequence):
@@ -219,10 +219,10 @@ class TableWrites(TableHandle):
         if isinstance(partitions, (str, Mapping)):
             partitions = [partitions]
         if not isinstance(partitions, Sequence):
-            raise InvalidError(f"partitions: want a list, found {type(partitions).__name__}")
+            raise InvalidError(f"partitions: expected a list, found {type(partitions).__name__}")
         paths = [self._partition_path(given) for given in partitions]
         if not paths:
-            raise InvalidError("delete_partitions: want at least one partition")
+            raise InvalidError("delete_partitions: expected at least one partition")
         return paths
 
     def _delete_partitions(self, choose: Callable[[Iterable[str]], list[str]]) -> Commit | None:
@@ -301,12 +301,12 @@ class TableWrites(TableHandle):
         if isinstance(given, str):
             return given.strip("/")
         if not isinstance(given, Mapping):
-            raise InvalidError(f"partition {given!r}: want its path or a dict of column values")
+            raise InvalidError(f"partition {given!r}: expected its path or a dict of column values")
         schema = self._snapshot(None).schema
         fields = self._config.partition_fields
         if set(given) != set(fields):
             raise InvalidError(
-                f"partition {dict(given)!r}: want a value for each of {', '.join(fields) or 'none'}"
+                f"partition {dict(given)!r}: expected a value for each of {', '.join(fields) or 'none'}"
             )
         if not fields:
             return ""  # a table without partition columns is one partition

@@ -69,7 +69,7 @@ class Answer:
         else:
             self.err.print(f"lakebed: {_sentence(error)}")
             if code == PROBLEM and not isinstance(error, LakebedError) and not self.debug:
-                self.err.print("lakebed: that should not happen; --debug shows where it did")
+                self.err.print("lakebed: internal error; --debug shows the trace")
         return typer.Exit(code)
 
 

@@ -29,7 +29,8 @@ Changes = Annotated[
     typer.Option("--set", help="An option KEY=VALUE of the table, for this call; see below."),
 ]
 AsOf = Annotated[
-    str | None, typer.Option("--as-of", help="An instant, a date or a timestamp to look back to.")
+    str | None,
+    typer.Option("--as-of", help="Show the table as of an instant, a date or a timestamp."),
 ]
 
 
@@ -55,6 +56,6 @@ def pairs(settings: Sequence[str] | None) -> Mapping[str, str] | None:
     for text in settings or ():
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise OptionError(f"option {text!r}: want KEY=VALUE")
+            raise OptionError(f"option {text!r}: expected KEY=VALUE")
         found[key] = value
     return found or None

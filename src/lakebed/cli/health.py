@@ -44,7 +44,7 @@ def verify(
             for finding in shown:
                 console.print(str(finding))
                 if finding.mend is not None:
-                    console.print("  repair can mend it")
+                    console.print("  repair can fix it")
                 if finding.advice:
                     console.print(f"  {finding.advice}")
             if len(shown) < len(report.findings):
@@ -58,9 +58,9 @@ def verify(
 
 def repair(
     path: Path,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it, and do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     drop_lost: Annotated[
-        bool, typer.Option("--drop-lost", help="End damaged file slices; their rows are given up.")
+        bool, typer.Option("--drop-lost", help="Remove damaged file slices; their rows are lost.")
     ] = False,
     keep_readable: Annotated[
         bool,
@@ -74,7 +74,7 @@ def repair(
     """Show the planned repairs, ask, and execute them; exit with 1 if problems remain."""
     with answering(as_json=as_json, debug=debug) as answer:
         if keep_readable and not drop_lost:
-            raise InvalidError("--keep-readable: say --drop-lost, too; it ends damaged slices")
+            raise InvalidError("--keep-readable needs --drop-lost")
         storage = opened_storage(path, options)
         report = _verified(answer, storage, quick=not drop_lost, spark=spark)
         plan = plan_repair(report, drop_lost=drop_lost, keep_readable=keep_readable)
@@ -107,7 +107,7 @@ def _draw_plan(console: Console, plan: RepairPlan) -> None:
     for number, step in enumerate(plan.steps, 1):
         console.print(f"{number}. {step}")
     for finding in plan.left:
-        console.print(f"cannot mend: {finding.message}")
+        console.print(f"cannot repair: {finding.message}")
         if finding.advice:
             console.print(f"  {finding.advice}")
     console.print(str(plan))

@@ -22,7 +22,7 @@ _MAX_ROWS = 30
 _TIMELINE_COLUMNS = ("instant", "action", "state", "operation", "files", "rows", "deleted", "size")
 _NUMBERS = frozenset({"files", "rows", "deleted", "size"})
 
-All = Annotated[bool, typer.Option("--all", help="Show all, however many there are.")]
+All = Annotated[bool, typer.Option("--all", help="Show all of them.")]
 Partition = Annotated[
     str | None, typer.Option("--partition", help="Only this partition, by its path.")
 ]

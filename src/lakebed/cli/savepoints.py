@@ -17,7 +17,7 @@ savepoint = typer.Typer(
 @savepoint.command()
 def create(
     path: Path,
-    comment: Annotated[str, typer.Option(help="What it is kept for.")] = "",
+    comment: Annotated[str, typer.Option(help="Why it is kept.")] = "",
     options: Settings = None,
     as_json: Json = False,
     debug: Debug = False,

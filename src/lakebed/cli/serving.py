@@ -88,7 +88,7 @@ class Server:
         except Exception as error:  # noqa: BLE001 - one table's error must not stop the others
             table.failures += 1
             wait_ms = min(every_ms * 2**table.failures, max(_MAX_BACKOFF_MS, every_ms))
-            again = f"tried again in {wait_ms // 1000} s"
+            again = f"retrying in {wait_ms // 1000} s"
             kind = "" if isinstance(error, ConflictError) else f"{type(error).__name__}: "
             self._say(table, action, f"{kind}{error}; {again}", failed=True)
             table.next_ms = self.clock.now_ms() + wait_ms
@@ -103,8 +103,8 @@ class Server:
 
 def serve(
     paths: Annotated[list[str], typer.Argument(help="The tables, each a folder or a URL.")],
-    every: Annotated[float, typer.Option(help="Seconds between two looks at a table.")] = 60.0,
-    once: Annotated[bool, typer.Option("--once", help="Look once at each table, and end.")] = False,
+    every: Annotated[float, typer.Option(help="Seconds between two checks of a table.")] = 60.0,
+    once: Annotated[bool, typer.Option("--once", help="Check each table once, then exit.")] = False,
     cluster: Annotated[bool, typer.Option("--cluster", help="Cluster too.")] = False,
     options: Settings = None,
     spark: Spark = False,
@@ -114,7 +114,7 @@ def serve(
     """Compact, clean and archive tables by their options; with --json, one line of JSON each."""
     with answering(as_json=as_json, debug=debug) as answer:
         if every <= 0:
-            raise InvalidError(f"--every {every:g}: want a number of seconds above 0")
+            raise InvalidError(f"--every {every:g}: expected a number of seconds above 0")
         server = Server(
             paths,
             lambda path: opened(path, options, spark=spark),

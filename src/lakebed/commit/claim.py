@@ -36,7 +36,7 @@ def claim(
             )
         if hold.is_alive(found):
             raise TakenError(
-                f"{storage.url}: {found.plan_action} {found.requested} is being carried out by "
+                f"{storage.url}: {found.plan_action} {found.requested} is being executed by "
                 "another process; wait for it"
             )
         taken = Attempt.start(

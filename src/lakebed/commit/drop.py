@@ -67,7 +67,7 @@ def _check_quiet(hold: TableHold) -> None:
     for instant in hold.timeline.pending():
         if hold.is_alive(instant):
             raise LockedError(
-                f"{hold.storage.url}: want a table that nobody writes to, to make another one of it; "
+                f"{hold.storage.url}: cannot replace the table: it has active writers; "
                 f"{instant.action} {instant.requested} is under way: try again when it has ended"
             )
 

@@ -142,7 +142,7 @@ class FileLock:
         advice = "retry when it is done"
         if seen is not None and seen.lock is None:
             advice += (
-                "; if no writer is at work, delete the file (hoodie.write.lock.filesystem.expire="
+                "; if no writer is active, delete the file (hoodie.write.lock.filesystem.expire="
                 "<minutes> in the table's properties does that by age)"
             )
         return LockedError(
@@ -329,7 +329,7 @@ def _look(path: str) -> _Seen | None:
 
 def _describe(seen: _Seen | None, clock: Clock) -> str:
     if seen is None:
-        return "nobody is named"
+        return "no holder is recorded"
     age_seconds = max(0, clock.now_ms() - seen.modified_ms) / 1000
     if seen.lock is not None:
         return (

@@ -185,8 +185,8 @@ def _clear_the_way(hold: TableHold) -> None:
     for instant in hold.timeline.pending():
         if instant.action in _BLOCKING:
             raise UnfinishedError(
-                f"{hold.storage.url}: {instant.action} {instant.requested} is pending: who began it did "
-                "not finish it"
+                f"{hold.storage.url}: {instant.action} {instant.requested} is pending: its process did "
+                "not complete it"
             )
         if hold.is_alive(instant):
             live.add(instant.requested)

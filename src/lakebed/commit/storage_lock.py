@@ -203,14 +203,14 @@ def _read(storage: Storage) -> tuple[str, LockFile] | None:
         return None
     if len(data) > LOCK_FILE_MAX_BYTES:
         raise CorruptError(
-            f"lock file {_name(storage)}: want at most {LOCK_FILE_MAX_BYTES} bytes, got more"
+            f"lock file {_name(storage)}: expected at most {LOCK_FILE_MAX_BYTES} bytes, found more"
         )
     return etag, LockFile.parse(data, _name(storage))
 
 
 def _describe(lock: LockFile | None) -> str:
     if lock is None:
-        return "nobody is named"
+        return "no holder is recorded"
     until = datetime.fromtimestamp(lock.valid_until_ms / 1000, UTC)
     state = "released by" if lock.expired else "held by"
     return f"{state} {lock.owner}, valid until {until.isoformat(timespec='milliseconds')}"

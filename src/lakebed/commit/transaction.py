@@ -75,7 +75,7 @@ class Transaction(Attempt):
         if reason is not None:
             raise ConflictError(
                 f"{self.storage.url}: our write {self.instant.requested} was overtaken by another: "
-                f"{reason}; ours is taken back, retry it"
+                f"{reason}; ours was rolled back, retry it"
             )
 
     def _undone(self, timeline: Timeline) -> str | None:

@@ -44,7 +44,7 @@ def _stream(data: object) -> pa.RecordBatchReader:
     if isinstance(data, ArrowStream):
         return pa.RecordBatchReader.from_stream(data)
     raise InvalidError(
-        "want rows as a DataFrame or an Arrow stream (pyarrow Table, RecordBatch or "
+        "expected rows as a DataFrame or an Arrow stream (pyarrow Table, RecordBatch or "
         f"RecordBatchReader, or an object with __arrow_c_stream__), found {type(data).__name__}"
     )
 

@@ -103,7 +103,7 @@ class Binder:
         if pa.types.is_null(bound.kind):
             return literal(null_of(BOOL))
         if bound.kind != BOOL:
-            problem = f"{self.spelled(node)} is of type {type_name(bound.kind)}, want a truth value"
+            problem = f"{self.spelled(node)} is of type {type_name(bound.kind)}, expected a boolean"
             raise invalid(self._text, problem)
         return bound
 
@@ -197,7 +197,8 @@ class Binder:
         whole, name = self.bind(node.args[0]), str(node.value)
         if not pa.types.is_struct(whole.kind):
             raise invalid(
-                self._text, f"{self.spelled(node)}: want a struct, found {type_name(whole.kind)}"
+                self._text,
+                f"{self.spelled(node)}: expected a struct, found {type_name(whole.kind)}",
             )
         fields = list(whole.kind)
         near = [at for at, field in enumerate(fields) if field.name.lower() == name.lower()]
@@ -238,7 +239,7 @@ class Binder:
     def _in(self, node: Syntax) -> Bound:
         value, *items = map(self.bind, node.args)
         if not items:
-            raise invalid(self._text, f"{self.spelled(node)}: want at least one value")
+            raise invalid(self._text, f"{self.spelled(node)}: expected at least one value")
         kind = self.comparison_type([value, *items])
         if pa.types.is_null(kind):
             return literal(null_of(BOOL))
@@ -257,7 +258,7 @@ class Binder:
         escape = "\\" if node.value is None else str(node.value)
         is_text = isinstance(pattern, Constant) and pattern.kind == pa.string()
         if value.kind != pa.string() or not is_text or len(escape) != 1:
-            raise self.refuse(f"{self.spelled(node)} (want a string, and a pattern in quotes)")
+            raise self.refuse(f"{self.spelled(node)} (expected a string, and a pattern in quotes)")
         assert isinstance(pattern, Constant)
         if not pattern.value.is_valid:
             return literal(null_of(BOOL))

@@ -67,7 +67,7 @@ def bind_function(binding: Binding, name: str, args: list[Bound], what: str) -> 
     least, most, bind = known
     if not least <= len(args) <= most:
         count = f"{least}" if least == most else f"{least} to {most}"
-        raise binding.refuse(f"{what} ({name} of {len(args)} operands, want {count})")
+        raise binding.refuse(f"{what} ({name} of {len(args)} operands, expected {count})")
     return bind(binding, _ALIASES.get(name, name), args, what)
 
 
@@ -111,16 +111,16 @@ def _string(binding: Binding, arg: Bound, what: str) -> Bound:
     if pa.types.is_null(arg.kind):
         return binding.cast(arg, pa.string())
     if arg.kind != pa.string():
-        raise binding.refuse(f"{what} (want a string)")
+        raise binding.refuse(f"{what} (expected a string)")
     return arg
 
 
 def _constant(binding: Binding, arg: Bound, kind: pa.DataType, what: str) -> object:
     if not isinstance(arg, Constant):
-        raise binding.refuse(f"{what} (want literals after the first operand)")
+        raise binding.refuse(f"{what} (expected literals after the first operand)")
     fits = arg.kind in INTEGERS if kind in INTEGERS else arg.kind == kind
     if not fits and not pa.types.is_null(arg.kind):
-        raise binding.refuse(f"{what} (want literals of another type after the first operand)")
+        raise binding.refuse(f"{what} (expected literals of another type after the first operand)")
     cast = binding.cast(arg, kind)
     assert isinstance(cast, Constant)
     return cast.value.as_py()
@@ -129,14 +129,14 @@ def _constant(binding: Binding, arg: Bound, kind: pa.DataType, what: str) -> obj
 def _number(binding: Binding, name: str, args: list[Bound], what: str) -> Bound:
     kind = args[0].kind
     if not is_number(kind) or not is_negated_exactly(kind):
-        raise binding.refuse(f"{what} (want a number of at most 34 digits)")
+        raise binding.refuse(f"{what} (expected a number of at most 34 digits)")
     return binding.apply(name, args, kind)
 
 
 def _whole(binding: Binding, name: str, args: list[Bound], what: str) -> Bound:
     kind = args[0].kind
     if not is_number(kind):
-        raise binding.refuse(f"{what} (want a number)")
+        raise binding.refuse(f"{what} (expected a number)")
     if kind in INTEGERS:
         return binding.cast(args[0], pa.int64())
     if is_real(kind):
@@ -155,7 +155,7 @@ def _is_null(binding: Binding, name: str, args: list[Bound], _: str) -> Bound:
 
 def _is_nan(binding: Binding, name: str, args: list[Bound], what: str) -> Bound:
     if not is_number(args[0].kind):
-        raise binding.refuse(f"{what} (want a number)")
+        raise binding.refuse(f"{what} (expected a number)")
     one = args[0] if is_real(args[0].kind) else binding.cast(args[0], pa.float64())
     return binding.apply(name, [one], pa.bool_())
 
@@ -173,7 +173,7 @@ def _null_if(binding: Binding, _: str, args: list[Bound], __: str) -> Bound:
 
 def _if(binding: Binding, name: str, args: list[Bound], what: str) -> Bound:
     if args[0].kind != pa.bool_():
-        raise binding.refuse(f"{what} (want a truth value first)")
+        raise binding.refuse(f"{what} (expected a boolean first)")
     cast, kind = binding.common(args[1:], name)
     return binding.apply("case", [args[0], *cast], kind)
 
@@ -187,7 +187,7 @@ def _date_part(binding: Binding, name: str, args: list[Bound], what: str) -> Bou
 
 def _date_sum(binding: Binding, name: str, args: list[Bound], what: str) -> Bound:
     if args[1].kind not in INTEGERS[:3]:
-        raise binding.refuse(f"{what} (want days as INT)")
+        raise binding.refuse(f"{what} (expected days as INT)")
     day = _moment(binding, args[0], pa.date32(), what)
     return binding.apply(name, [day, binding.cast(args[1], pa.int32())], pa.date32())
 
@@ -200,7 +200,7 @@ def _date_difference(binding: Binding, name: str, args: list[Bound], what: str) 
 def _moment(binding: Binding, arg: Bound, kind: pa.DataType, what: str) -> Bound:
     text = isinstance(arg, Constant) and arg.kind == pa.string()
     if not text and arg.kind not in MOMENTS and not pa.types.is_null(arg.kind):
-        raise binding.refuse(f"{what} (want a date or a timestamp)")
+        raise binding.refuse(f"{what} (expected a date or a timestamp)")
     return binding.cast(arg, kind)
 
 

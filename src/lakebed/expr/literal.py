@@ -84,7 +84,7 @@ def _exact(digits: str) -> pa.Scalar:
     assert isinstance(exponent, int), exact
     precision = max(len(exact.as_tuple().digits), -exponent)
     if precision > MAX_DIGITS:
-        raise InvalidError(f"{digits[:60]}: want at most {MAX_DIGITS} digits")
+        raise InvalidError(f"{digits[:60]}: expected at most {MAX_DIGITS} digits")
     return pa.scalar(exact, pa.decimal128(precision, -exponent))
 
 
@@ -156,7 +156,7 @@ def parse_like(pattern: str, escape: str = "\\") -> Like:
             meant = next(letters, "")
             if meant not in ("%", "_", escape) or not meant:
                 raise InvalidError(
-                    f"pattern {pattern[:60]!r}: want %, _ or {escape} after a {escape}, "
+                    f"pattern {pattern[:60]!r}: expected %, _ or {escape} after a {escape}, "
                     f"found {meant!r}"
                 )
         if is_whole:

@@ -48,7 +48,7 @@ def parse_syntax(text: str) -> Syntax:
     """Parse `text`; raise an error for anything outside the grammar."""
     tokens = tokenize(text)
     if len(tokens) == 1:
-        raise invalid(text, "want one condition")
+        raise invalid(text, "expected one condition")
     return _Parser(text, tokens).whole()
 
 
@@ -322,4 +322,4 @@ class _Parser:
         if token.kind is Kind.WORD:
             hint = f"; a column with such a name is written in backticks: `{token.value}` = 1"
         want = wanted or "a condition"
-        return invalid(self._text, f"want {want}, stopped at {place}{hint}")
+        return invalid(self._text, f"expected {want}, stopped at {place}{hint}")

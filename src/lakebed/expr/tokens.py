@@ -75,7 +75,7 @@ def invalid(text: str, problem: str) -> InvalidError:
 def tokenize(text: str) -> list[Token]:
     """Return the tokens of `text`, the last one of kind END."""
     if len(text) > _MAX_TEXT:
-        raise InvalidError(f"predicate of {len(text)} characters: want at most {_MAX_TEXT}")
+        raise InvalidError(f"predicate of {len(text)} characters: expected at most {_MAX_TEXT}")
     if text.encode("utf-8", "ignore").decode() != text:
         raise invalid(text, "it holds half of a surrogate pair, which is not a character")
     if "${" in text:
@@ -131,10 +131,11 @@ def _unknown(text: str, position: int) -> InvalidError | UnsupportedError:
     if letter in "'\"`":
         return invalid(text, f"a {letter} is not closed: {text[position : position + 50]!r}")
     if letter == ";":
-        return invalid(text, "want one condition, found a ;")
+        return invalid(text, "expected one condition, found a ;")
     word = re.match(r"\w+", text[position:])
     if word is not None and not letter.isspace():
         return invalid(
-            text, f"want a name in ASCII, or in backticks as `{word.group()[:60]}`, found it bare"
+            text,
+            f"expected a name in ASCII, or in backticks as `{word.group()[:60]}`, found it bare",
         )
     return unsupported(text, f"the character {letter!r}")

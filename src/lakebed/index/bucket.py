@@ -161,8 +161,8 @@ class BucketStrategy(IndexStrategy):
             if bucket is None or bucket >= self.value.buckets:
                 yield Misplaced(
                     join_path(group.partition, group.file_id),
-                    f"file group {group.file_id} in partition {group.partition!r}: the id is none of "
-                    f"a bucket below {self.value.buckets}; keys in it are never updated",
+                    f"file group {group.file_id} in partition {group.partition!r}: the id is not "
+                    f"one of a bucket below {self.value.buckets}; keys in it are never updated",
                     "read the rows and write them again to a table with the right index",
                 )
             else:

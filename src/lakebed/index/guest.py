@@ -118,7 +118,7 @@ def _unwritable(file: BaseFile, reason: str) -> UnsupportedError:
 
 def _odd(file: BaseFile, what: str, found: str | None, wanted: str) -> UnsupportedError:
     return UnsupportedError(
-        f"{file.path} holds the {what} {found!r}, which we would spell {wanted!r}: another writer or "
+        f"{file.path} holds the {what} {found!r}, which Lakebed would write as {wanted!r}: another writer or "
         "setting made it, and our rows would not replace its; write with the engine that did"
     )
 

@@ -49,7 +49,7 @@ def explode_holders(places: pa.StringArray) -> tuple[Numbers, Numbers]:
     try:
         numbers = pc.list_flatten(lists).cast(pa.int64()).to_numpy()
     except pa.ArrowInvalid as error:
-        raise CorruptError(f"places of keys: want numbers of file slices: {error}") from error
+        raise CorruptError(f"places of keys: expected numbers of file slices: {error}") from error
     pairs = np.unique(
         np.stack([np.append(rows, none), np.append(numbers, np.full(none.size, -1))]), axis=1
     )

@@ -19,7 +19,7 @@ def named_index(config: TableConfig, word: str | None, buckets: int | None) -> W
     if buckets is not None and not index.hashes_keys:
         raise InvalidError(f"index={word!r} has no buckets, found buckets={buckets!r}")
     if buckets is not None and (type(buckets) is not int or not 1 <= buckets <= MAX_BUCKETS):
-        raise InvalidError(f"buckets={buckets!r}: want a number from 1 to {MAX_BUCKETS}")
+        raise InvalidError(f"buckets={buckets!r}: expected a number from 1 to {MAX_BUCKETS}")
     if not index.is_settled:
         raise InvalidError('index="bucket" needs buckets=<number>')
     return index

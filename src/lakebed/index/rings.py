@@ -79,7 +79,7 @@ def check_table_type(config: TableConfig) -> None:
     """Reject a copy-on-write table: Hudi does, and rows that are moved need logs."""
     if config.table_type is not TableType.MERGE_ON_READ:
         raise UnsupportedError(
-            f"table {config.name!r} is {config.table_type}: consistent hashing wants a "
+            f"table {config.name!r} is {config.table_type}: consistent hashing needs a "
             'MERGE_ON_READ table; name index="bucket" instead'
         )
 
@@ -174,7 +174,7 @@ def _check_forgotten(choice: _Choice, at: int) -> None:
         return
     path = _path(choice.partition, rings[at], _RING)
     raise UnsupportedError(
-        f"{path}: the timeline does not tell whether the clustering {rings[at]} completed, and the "
+        f"{path}: the timeline does not show whether the clustering {rings[at]} completed, and the "
         "files do not either; if it was rolled back, delete this file, else write once with "
         "Apache Hudi"
     )
@@ -185,7 +185,7 @@ def _read(choice: _Choice, instant: str) -> HashingMetadata:
     ring = HashingMetadata.parse(choice.snapshot.storage.read(path), path)
     if ring.partition != choice.partition:
         raise CorruptError(
-            f"{path}: want the ring of partition {choice.partition!r}, found {ring.partition!r}"
+            f"{path}: expected the ring of partition {choice.partition!r}, found {ring.partition!r}"
         )
     return ring
 

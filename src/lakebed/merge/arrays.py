@@ -54,7 +54,7 @@ def key_bytes(keys: pa.Array, what: str) -> tuple[Bytes, npt.NDArray[Any]]:
     elif pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
         width = np.int64
     else:
-        raise InvalidError(f"{what}: want keys as strings or bytes, found {kind}")
+        raise InvalidError(f"{what}: expected keys as strings or bytes, found {kind}")
     _, offsets, data = keys.buffers()
     if len(keys) == 0:
         return np.empty(0, np.uint8), np.zeros(1, width)

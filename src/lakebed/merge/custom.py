@@ -96,14 +96,14 @@ def _call(merger: Merger, older: pa.RecordBatch, newer: pa.RecordBatch) -> pa.Re
     except Exception as error:  # a user's function raises whatever it likes
         raise InvalidError(f"merger: {type(error).__name__}: {error}") from error
     if not isinstance(found, pa.RecordBatch):
-        raise InvalidError(f"merger: want a RecordBatch, found {type(found).__name__}")
+        raise InvalidError(f"merger: expected a RecordBatch, found {type(found).__name__}")
     if not found.schema.equals(newer.schema):
         raise InvalidError(
-            f"merger: want the schema that it was given, {_spell(newer.schema)}; "
+            f"merger: expected the schema that it was given, {_spell(newer.schema)}; "
             f"found {_spell(found.schema)}"
         )
     if found.num_rows != newer.num_rows:
-        raise InvalidError(f"merger: want {newer.num_rows} rows, found {found.num_rows}")
+        raise InvalidError(f"merger: expected {newer.num_rows} rows, found {found.num_rows}")
     return found
 
 

@@ -32,7 +32,7 @@ def merge_in_passes(
     what is older; nor is one that yields or repeats. More of them than `max_fan_in` are all read at once.
     """
     if max_fan_in < 2:
-        raise InvalidError(f"merge: want a fan-in of at least 2, found {max_fan_in}")
+        raise InvalidError(f"merge: expected a fan-in of at least 2, found {max_fan_in}")
     left = list(runs)
     while len(left) > max_fan_in:
         before = len(left)

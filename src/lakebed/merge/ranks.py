@@ -35,7 +35,7 @@ def _ranks(column: pa.Array) -> Ints:
         places = pc.rank(column, sort_keys=_BY_PLACE, tiebreaker="dense")
     except pa.ArrowNotImplementedError:
         raise InvalidError(
-            f"ordering value: want a type whose values can be compared, found {column.type}"
+            f"ordering value: expected a type whose values can be compared, found {column.type}"
         ) from None
     return to_numpy(places, np.uint64).view(np.int64)
 

@@ -63,13 +63,13 @@ def to_part(batch: pa.RecordBatch, schema: pa.Schema, run: Run, key: str) -> Par
         column = batch.column(field.name)
         if column.type != field.type:
             raise InvalidError(
-                f"{what}: column {field.name!r}: want {field.type}, found {column.type}"
+                f"{what}: column {field.name!r}: expected {field.type}, found {column.type}"
             )
         columns.append(column)
     if key in lacks:
         raise InvalidError(f"{what}: column {key!r} is missing; have {', '.join(names)}")
     if nulls := batch.column(key).null_count:
-        raise CorruptError(f"{what}: want a {key!r} in every row, found {nulls} rows with none")
+        raise CorruptError(f"{what}: expected a {key!r} in every row, found {nulls} rows with none")
     rows = pa.RecordBatch.from_arrays(columns, schema=schema)
     lacking = frozenset(lacks) if run.partial else frozenset()
     return Part(rows, _flags(batch, what), lacking, run.yields, run.repeats)
@@ -319,7 +319,7 @@ def _flags(batch: pa.RecordBatch, what: str) -> Bytes | None:
     column = batch.column(FLAGS)
     if column.type != pa.uint8() or column.null_count:
         raise InvalidError(
-            f"{what}: column {FLAGS!r}: want uint8 without nulls, found {column.type} with "
+            f"{what}: column {FLAGS!r}: expected uint8 without nulls, found {column.type} with "
             f"{column.null_count} nulls"
         )
     flags: Bytes = to_numpy(column, np.uint8)

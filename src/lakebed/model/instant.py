@@ -42,7 +42,7 @@ def format_instant(epoch_ms: int, zone: str) -> Instant:
         return _encode(_in_zone(_EPOCH + epoch_ms * _MILLISECOND, zone))
     except (OverflowError, ValueError, OSError) as error:
         raise InvalidError(
-            f"time {epoch_ms} ms in zone {zone}: want a time in the years 1 to 9999"
+            f"time {epoch_ms} ms in zone {zone}: expected a time in the years 1 to 9999"
         ) from error
 
 
@@ -62,7 +62,7 @@ def parse_instant(text: str, zone: str) -> int:
         return int(second.timestamp()) * 1000 + wall.microsecond // 1000
     except (OverflowError, ValueError, OSError) as error:
         raise InvalidError(
-            f"instant {text!r} in zone {zone}: want a time in the years 1 to 9999"
+            f"instant {text!r} in zone {zone}: expected a time in the years 1 to 9999"
         ) from error
 
 
@@ -88,7 +88,7 @@ def next_instant(now_ms: int, zone: str, last: Instant | None) -> Instant:
         return _encode(_decode(floor) + _MILLISECOND)
     except (InvalidError, OverflowError) as error:
         raise CorruptError(
-            f"instant {last!r} on the timeline: want a time of the years 1 to 9999, "
+            f"instant {last!r} on the timeline: expected a time of the years 1 to 9999, "
             f"so that a greater instant than it and {now} can be made"
         ) from error
 
@@ -122,8 +122,10 @@ def resolve_as_of(value: str | date | datetime, zone: str) -> Instant:
     except OptionError:
         raise
     except (InvalidError, OverflowError, ValueError, OSError) as error:
-        raise InvalidError(f"point in time {value!r}: no such time; want {_AS_OF_FORMS}") from error
-    raise InvalidError(f"point in time {value!r}: want {_AS_OF_FORMS}")
+        raise InvalidError(
+            f"point in time {value!r}: no such time; expected {_AS_OF_FORMS}"
+        ) from error
+    raise InvalidError(f"point in time {value!r}: expected {_AS_OF_FORMS}")
 
 
 def resolve_since(value: str | date | datetime, zone: str) -> Instant | None:
@@ -152,7 +154,7 @@ def _resolve_timestamp(match: re.Match[str], zone: str) -> Instant:
 def _is_utc(zone: str) -> bool:
     """Check that a zone is UTC or LOCAL."""
     if zone not in ("UTC", "LOCAL"):
-        raise OptionError(f"hoodie.table.timeline.timezone: want UTC or LOCAL, got {zone!r}")
+        raise OptionError(f"hoodie.table.timeline.timezone: expected UTC or LOCAL, found {zone!r}")
     return zone == "UTC"
 
 
@@ -170,11 +172,11 @@ def _encode(wall: datetime) -> Instant:
 def _decode(text: str) -> datetime:
     """Read 14 or 17 digits as wall clock time without a zone."""
     if not _DIGITS.fullmatch(text):
-        raise InvalidError(f"instant {text!r}: want 14 or 17 digits yyyyMMddHHmmss[SSS]")
+        raise InvalidError(f"instant {text!r}: expected 14 or 17 digits yyyyMMddHHmmss[SSS]")
     millis = text[14:] or "999"
     try:
         return datetime.fromisoformat(f"{text[:8]}T{text[8:14]}.{millis}")
     except ValueError as error:
         raise InvalidError(
-            f"instant {text!r}: want digits yyyyMMddHHmmss[SSS] of a time"
+            f"instant {text!r}: expected digits yyyyMMddHHmmss[SSS] of a time"
         ) from error

@@ -65,7 +65,7 @@ class SparkEngine:
     def source(self, data: object) -> Source:
         """Return the columns of a DataFrame and a source that stages its rows."""
         if not isinstance(data, DataFrame):
-            raise InvalidError(f"want a DataFrame, found {type(data).__name__}")
+            raise InvalidError(f"expected a DataFrame, found {type(data).__name__}")
         frame = data
         if frame.isStreaming:
             raise InvalidError("this DataFrame is a stream; write each batch with foreachBatch")

@@ -55,7 +55,7 @@ def translated() -> Iterator[None]:
         if _PAGE_CHECKSUM in text:
             read = _READ_FILE.search(text)
             raise ChecksumError(
-                f"{read[1] if read else 'a base file'}: a page does not fit its checksum: bytes of "
+                f"{read[1] if read else 'a base file'}: a page does not match its checksum: bytes of "
                 "the file have changed since it was written. verify() names every damaged file and "
                 "says what can be done"
             ) from error

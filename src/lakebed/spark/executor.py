@@ -68,7 +68,7 @@ class SparkExecutor:
         # A missing result would be a file in no commit: rows lost silently.
         if len(results) != len(items):
             raise UnavailableError(
-                f"{label}: want {len(items)} results of Spark, found {len(results)}; retry"
+                f"{label}: expected {len(items)} results of Spark, found {len(results)}; retry"
             )
         yield from results
 

@@ -22,12 +22,12 @@ _KINDS: tuple[tuple[type[Exception], type[LakebedError], str], ...] = (
     (FileNotFoundError, NotFoundError, "no such object"),
     (exceptions.AlreadyExistsError, ExistsError, "exists already"),
     (exceptions.PreconditionError, ChangedError, "changed since it was read"),
-    (exceptions.PermissionDeniedError, InvalidError, "no right to do this"),
+    (exceptions.PermissionDeniedError, InvalidError, "permission denied"),
     (exceptions.UnauthenticatedError, InvalidError, "credentials not accepted"),
-    (exceptions.InvalidPathError, InvalidError, "a key that is no path"),
-    (exceptions.NotSupportedError, UnsupportedError, "the store cannot do this"),
-    (NotImplementedError, UnsupportedError, "the store cannot do this"),
-    (ValueError, InvalidError, "refused by the store"),
+    (exceptions.InvalidPathError, InvalidError, "an invalid key"),
+    (exceptions.NotSupportedError, UnsupportedError, "not supported by the store"),
+    (NotImplementedError, UnsupportedError, "not supported by the store"),
+    (ValueError, InvalidError, "rejected by the store"),
 )
 
 

@@ -92,7 +92,7 @@ class LocalStorage:
         with self._reading(path):
             status = os.stat(full)
             if not stat.S_ISREG(status.st_mode):
-                raise NotFoundError(f"{self.url}/{path}: a folder, no object")
+                raise NotFoundError(f"{self.url}/{path}: a folder, not an object")
             return Entry(path, *read_tag(full, status), status.st_mtime_ns // 1_000_000)
 
     def list(self, prefix: str = "") -> Iterator[Entry]:
@@ -138,7 +138,7 @@ class LocalStorage:
         try:
             return self._put(path, data, _link)
         except FileExistsError as error:
-            raise ExistsError(f"{self.url}/{path}: exists already") from error
+            raise ExistsError(f"{self.url}/{path}: already exists") from error
 
     def put_if_unchanged(self, path: str, data: bytes, etag: str) -> str:
         """Replace an object if its tag is still `etag`.
@@ -187,7 +187,7 @@ class LocalStorage:
         full = self._locate(path)
         with self._reading(path):
             if not stat.S_ISREG(os.stat(full).st_mode):
-                raise NotFoundError(f"{self.url}/{path}: a folder, no object")
+                raise NotFoundError(f"{self.url}/{path}: a folder, not an object")
             return pa.OSFile(full, "rb")
 
     def _put(self, path: str, data: bytes, publish: Callable[[NewFile, str], None]) -> str:
@@ -206,9 +206,11 @@ class LocalStorage:
         try:
             found = self.head(path).etag
         except NotFoundError as error:
-            raise ChangedError(f"{self.url}/{path}: want tag {etag}, found no object") from error
+            raise ChangedError(
+                f"{self.url}/{path}: expected tag {etag}, found no object"
+            ) from error
         if found != etag:
-            raise ChangedError(f"{self.url}/{path}: want tag {etag}, found {found}")
+            raise ChangedError(f"{self.url}/{path}: expected tag {etag}, found {found}")
 
     def _locate(self, path: str) -> str:
         full = self._root
@@ -318,7 +320,7 @@ def _link(new: NewFile, folder: str) -> None:
         new.link()
     except OSError as error:
         if error.errno in _NO_LINKS:
-            raise UnsupportedError(f"{folder}: want a file system with hard links") from error
+            raise UnsupportedError(f"{folder}: expected a file system with hard links") from error
         raise
 
 

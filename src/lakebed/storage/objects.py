@@ -146,11 +146,13 @@ class ObjectStorage:
         """
         self._key(path)
         if not etag or not etag.isascii() or not etag.isprintable():
-            raise ChangedError(f"{self._name(path)}: {etag!r} is no tag of this store")
+            raise ChangedError(f"{self._name(path)}: {etag!r} is not a tag of this store")
         try:
             return self._put_on_condition(path, data, self._version(path, etag))
         except NotFoundError as error:
-            raise ChangedError(f"{self._name(path)}: want tag {etag}, found no object") from error
+            raise ChangedError(
+                f"{self._name(path)}: expected tag {etag}, found no object"
+            ) from error
 
     def delete(self, path: str) -> None:
         """Delete an object; a missing object is not an error."""
@@ -223,13 +225,13 @@ class ObjectStorage:
         with translated(self._name(path)):  # GCS compares generations, not ETags
             meta = obstore.head(self._store, self._key(path))
         if _tag(meta) != etag:
-            raise ChangedError(f"{self._name(path)}: want tag {etag}, found {_tag(meta)}")
+            raise ChangedError(f"{self._name(path)}: expected tag {etag}, found {_tag(meta)}")
         return {"e_tag": etag, "version": meta["version"] or ""}
 
     def _key(self, path: str) -> str:
         check_path(path)
         if any(character < " " or character == "\x7f" for character in path):
-            raise InvalidError(f"path {path!r}: object stores take no control characters")
+            raise InvalidError(f"path {path!r}: object stores do not accept control characters")
         return join(self._prefix, path)
 
     def _folder(self, prefix: str) -> str | None:

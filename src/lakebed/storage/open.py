@@ -44,7 +44,7 @@ def open_storage(url: str, options: Mapping[str, str] | None = None) -> Storage:
     client); without options the credentials come from the environment and the machine's role.
     """
     if not url or "\0" in url:
-        raise InvalidError(f"table path {url!r}: want a path or a URL")
+        raise InvalidError(f"table path {url!r}: expected a path or a URL")
     scheme, authority, path = parse_location(url)
     options = options or {}
     if scheme == "file":
@@ -53,9 +53,9 @@ def open_storage(url: str, options: Mapping[str, str] | None = None) -> Storage:
         check_path(path)
     if scheme != "memory" and scheme not in _CLOUD_SCHEMES:
         known = ", ".join(("a plain path", "file", "memory", *_CLOUD_SCHEMES))
-        raise InvalidError(f"table path {url!r}: scheme {scheme!r} is none of {known}")
+        raise InvalidError(f"table path {url!r}: scheme {scheme!r} is not one of {known}")
     if not authority:
-        raise InvalidError(f"table path {url!r}: want {scheme}://name/path, found no name")
+        raise InvalidError(f"table path {url!r}: expected {scheme}://name/path, found no name")
     root = f"{scheme}://{authority}"
     store = (
         _memory(url, authority, options) if scheme == "memory" else _cloud(root, scheme, options)
@@ -79,7 +79,7 @@ def _memory(url: str, name: str, options: Mapping[str, str]) -> MemoryStore:
 
 def _refuse_options(url: str, options: Mapping[str, str]) -> None:
     if options:
-        raise OptionError(f"storage options {sorted(options)}: {url} takes none")
+        raise OptionError(f"storage options {sorted(options)}: {url} accepts none")
 
 
 def _cloud(root: str, scheme: str, options: Mapping[str, str]) -> ObjectStore:

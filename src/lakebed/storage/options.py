@@ -37,15 +37,15 @@ S3_OPTIONS: Final = {
     "checksum_algorithm": "SHA256 adds a checksum to each object",
     "conditional_put": "how a put if absent is made: etag (the default) or disabled",
     "copy_if_not_exists": "how a copy if absent is made",
-    "disable_tagging": "true for stores that know no tags",
+    "disable_tagging": "true for stores without tags",
     "disable_bulk_delete": "true for stores that delete one object at a time",
-    "request_payer": "true pays for requests to the bucket of another",
+    "request_payer": "true pays for requests to a bucket of another account",
     "s3_express": "true for directory buckets",
     "server_side_encryption": "AES256, aws:kms, aws:kms:dsse or sse-c",
     "sse_kms_key_id": "the key for aws:kms",
     "sse_bucket_key_enabled": "true uses the bucket's key",
     "sse_customer_key_base64": "the key for sse-c",
-    "role_arn": "the role to take on",
+    "role_arn": "the role to assume",
     "role_session_name": "the name of that role's session",
     "web_identity_token_file": "the token file of a web identity",
     "sts_endpoint": "the address of the security token service",
@@ -59,7 +59,7 @@ GCS_OPTIONS: Final = {
     "service_account": "the path of a service account file",
     "service_account_key": "the content of that file, as JSON",
     "application_credentials": "the path of application default credentials",
-    "bearer_token": "a token that is sent as it is",
+    "bearer_token": "a bearer token that is sent as is",
     "base_url": "the address of another endpoint",
     "skip_signature": "true reads a public bucket without credentials",
 }
@@ -71,14 +71,14 @@ AZURE_OPTIONS: Final = {
     "client_id": "the id of a service principal",
     "client_secret": "its secret",
     "tenant_id": "its tenant",
-    "authority_host": "the host that gives its tokens",
+    "authority_host": "the host that issues its tokens",
     "credential_type": "the kind of credential to use",
     "endpoint": "the address of another endpoint",
-    "use_emulator": "true goes to the local emulator",
-    "use_fabric_endpoint": "true goes to Microsoft Fabric",
-    "use_azure_cli": "true takes the credentials of the command az",
+    "use_emulator": "true uses the local emulator",
+    "use_fabric_endpoint": "true uses Microsoft Fabric",
+    "use_azure_cli": "true uses the credentials of the az command",
     "skip_signature": "true reads a public container without credentials",
-    "disable_tagging": "true for accounts that know no tags",
+    "disable_tagging": "true for accounts without tags",
     "encryption_key": "a customer's own key",
     "msi_endpoint": "the endpoint of a managed identity",
     "msi_resource_id": "the resource id of a managed identity",
@@ -128,7 +128,7 @@ def split_options(
         short = str(given).lower().removeprefix(prefix)
         short = others.get(short, short)
         if short in _BUCKETS:
-            raise OptionError(f"storage option {given!r}: the URL {root} says it already")
+            raise OptionError(f"storage option {given!r}: already set by the URL {root}")
         into = client if short in CLIENT_OPTIONS else store
         if short not in known and short not in CLIENT_OPTIONS and short not in others.values():
             raise OptionError(
@@ -137,7 +137,7 @@ def split_options(
             )
         if short in into:
             raise OptionError(
-                f"storage option {given!r}: {short!r} is given twice, in two spellings"
+                f"storage option {given!r}: {short!r} is given twice, under two names"
             )
         into[short] = value
     return store, client
@@ -148,7 +148,7 @@ def _hint(short: str, known: Mapping[str, str]) -> str:
     near = difflib.get_close_matches(short, [*known, *CLIENT_OPTIONS], 1)
     foreign = [kind for kind, (prefix, _, _) in STORE_OPTIONS.items() if short.startswith(prefix)]
     if foreign:
-        return f"names that begin so are those of {foreign[0]}:// stores."
+        return f"names that start like this belong to {foreign[0]}:// stores."
     if near:
         return f"did you mean {near[0]!r}?"
     return f"the options of this store are {', '.join(known)}."

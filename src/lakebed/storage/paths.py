@@ -34,7 +34,9 @@ def check_path(path: str) -> str:
     """
     fault = _fault(path)
     if fault:
-        raise InvalidError(f"path {path!r}: want a relative path below the table, found {fault}")
+        raise InvalidError(
+            f"path {path!r}: expected a relative path below the table, found {fault}"
+        )
     return path
 
 
@@ -56,7 +58,7 @@ def _segment_fault(segment: str) -> str | None:
     try:
         size_bytes = len(segment.encode())
     except UnicodeEncodeError:
-        return "text that is not UTF-8"
+        return "a string that is not UTF-8"
     return f"a segment of {size_bytes} bytes" if size_bytes > _MAX_SEGMENT_BYTES else None
 
 
@@ -100,7 +102,7 @@ def relative_path(root_url: str, text: str) -> str:
     root, found = _comparable(root_url), _comparable(text)
     start = f"{root.path}/" if root.path else ""
     if root[:2] != found[:2] or not found.path.startswith(start):
-        raise InvalidError(f"path {text!r}: want a path below {root_url}, found one outside it")
+        raise InvalidError(f"path {text!r}: expected a path below {root_url}, found one outside it")
     return check_path(found.path[len(start) :])
 
 

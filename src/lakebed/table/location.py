@@ -49,7 +49,7 @@ class TableFolder:
         """Return how to read some partitions of the table."""
         names = self.config.partition_fields
         column = names[0].partition(":")[0] if names else ""
-        return f'want load("{self.root.url}")' + (
+        return f'use load("{self.root.url}")' + (
             f', with .where("{column} = ...") for some of its partitions' if column else ""
         )
 
@@ -62,7 +62,7 @@ def find_table(url: str, options: Mapping[str, str] | None = None) -> TableFolde
     except NotFoundError as error:
         place = find_above(storage.url, options)
         if _GLOB.search(storage.url):
-            advice = 'want load("<the folder of the table>")' if place is None else place.advice
+            advice = 'use load("<the folder of the table>")' if place is None else place.advice
             raise InvalidError(
                 f"{url}: a table is read by its folder, without a glob; {advice}"
             ) from None

@@ -98,7 +98,7 @@ class ActiveTimeline:
     ) -> TimelineInstant:
         """Create a requested instant; raise ExistsError if there is one of this action and time."""
         if action is Action.SAVEPOINT:
-            raise InvalidError(f"savepoint {requested}: begins in flight, it has no requested file")
+            raise InvalidError(f"savepoint {requested}: starts in flight and has no requested file")
         return self._create_pending(action, requested, State.REQUESTED, content)
 
     def transition_to_inflight(
@@ -112,7 +112,7 @@ class ActiveTimeline:
                 self.storage.head(path)
             except NotFoundError as error:
                 raise ConflictError(
-                    f"instant {path}: want it requested, but it is gone: rolled back by another"
+                    f"instant {path}: no longer requested: another writer rolled it back"
                 ) from error
         return self._create_pending(action, requested, State.INFLIGHT, content)
 
@@ -128,16 +128,16 @@ class ActiveTimeline:
         self._check_written()
         if completion <= requested:
             raise InvalidError(
-                f"{action} {requested}: want a completion time after it, got {completion}"
+                f"{action} {requested}: expected a completion time after it, found {completion}"
             )
         path = self._path(InstantName(requested, action.completed, State.COMPLETED, completion))
         known = self.load().find(requested, action)
         if known is None:
             raise ConflictError(
-                f"instant {path}: want a pending {action}, but it is gone: rolled back by another"
+                f"instant {path}: expected a pending {action}, found none: another writer rolled it back"
             )
         if known.is_completed:
-            raise ExistsError(f"instant {path}: completed already at {known.completion}")
+            raise ExistsError(f"instant {path}: already completed at {known.completion}")
         self.storage.put_if_absent(path, content)
         return TimelineInstant(requested, action.completed, State.COMPLETED, completion, action)
 
@@ -162,7 +162,7 @@ class ActiveTimeline:
         """Raise UnsupportedError for a timeline of layout 1: its completed files have other names."""
         if layout_of(self.folder) == LAYOUT_1:
             raise UnsupportedError(
-                f"timeline {self.folder}: want layout 2 to write, found layout 1 (table version 6), "
+                f"timeline {self.folder}: expected layout 2 to write, found layout 1 (table version 6), "
                 "which is read only here; upgrade the table with Apache Hudi first"
             )
 

@@ -99,7 +99,7 @@ def read_archived(
     """
     if unknown := set(columns) - set(_CONTENT):
         raise InvalidError(
-            f"archived timeline columns: want any of {list(_CONTENT)}, got {sorted(unknown)}"
+            f"archived timeline columns: expected any of {list(_CONTENT)}, found {sorted(unknown)}"
         )
     files = [file for file in read_manifest(storage, folder) if since is None or file.last >= since]
     for instant in merge_rows(storage, files, columns):
@@ -153,7 +153,7 @@ def _is_repeated(one: ArchivedInstant, other: ArchivedInstant) -> bool:
         return False
     if one.completion != other.completion:
         raise CorruptError(
-            f"archived {one.action} {one.requested}: want one completion time, "
+            f"archived {one.action} {one.requested}: expected one completion time, "
             f"got {one.completion} and {other.completion}"
         )
     return True
@@ -190,17 +190,23 @@ def read_manifest(storage: Storage, folder: str = HISTORY_FOLDER) -> list[Archiv
     try:
         names = read_file_names(storage, folder, number)
     except NotFoundError as error:
-        raise CorruptError(f"manifest {path}: want the file that {VERSION_FILE} names") from error
+        raise CorruptError(
+            f"manifest {path}: the file that {VERSION_FILE} refers to is missing"
+        ) from error
     # After the manifest, so that its files can be expected in the listing.
     sizes = {entry.path.rpartition("/")[2]: entry.size for entry in storage.list_names(folder)[1]}
     files = []
     for name, size_bytes in names:
         file = parse_file_name(f"{folder}/{name}", size_bytes)
         if file is None or file.name != name:
-            raise FileNameError(f"manifest {path}: want <min>_<max>_<level>.parquet, got {name!r}")
+            raise FileNameError(
+                f"manifest {path}: expected <min>_<max>_<level>.parquet, found {name!r}"
+            )
         if sizes.get(name) != size_bytes:
             found = f"{sizes[name]} bytes" if name in sizes else "no such file"
-            raise CorruptError(f"archived {folder}/{name}: want {size_bytes} bytes, got {found}")
+            raise CorruptError(
+                f"archived {folder}/{name}: expected {size_bytes} bytes, found {found}"
+            )
         files.append(file)
     return files
 
@@ -214,7 +220,9 @@ def read_version(storage: Storage, folder: str = HISTORY_FOLDER) -> int | None:
         text = b""
     if text:
         if not re.fullmatch(rb"[0-9]{1,9}", text.strip()):
-            raise CorruptError(f"archived {path}: want the number of a manifest, got {text!r}")
+            raise CorruptError(
+                f"archived {path}: expected the number of a manifest, found {text!r}"
+            )
         return int(text)
     # Hudi replaces the file by deleting and creating it: in between, the newest manifest counts.
     return max(list_manifests(storage, folder), default=None)
@@ -244,13 +252,13 @@ def _parse_manifest(path: str, data: bytes) -> list[tuple[str, int]]:
         files = [(file["fileName"], file["fileLen"]) for file in manifest["files"]]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CorruptError(
-            f'manifest {path}: want {{"files": [{{"fileName": ..., "fileLen": ...}}]}}, '
+            f'manifest {path}: expected {{"files": [{{"fileName": ..., "fileLen": ...}}]}}, '
             f"got {data[:80]!r}"
         ) from error
     for name, size_bytes in files:
         if not isinstance(name, str) or not isinstance(size_bytes, int):
             raise CorruptError(
-                f"manifest {path}: want a name and a length, got {name!r} and {size_bytes!r}"
+                f"manifest {path}: expected a name and a length, found {name!r} and {size_bytes!r}"
             )
     return files
 
@@ -280,16 +288,20 @@ def _read_file(
             _check_rows(file.path, found, parquet.metadata)
     # pyarrow reports bad pages, footers and text by its own errors, OSError or ValueError.
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise CorruptError(f"archived {file.path}: want Parquet of Hudi, got {error}") from error
+        raise CorruptError(
+            f"archived {file.path}: expected Parquet of Hudi, found {error}"
+        ) from error
     except NotFoundError as error:
-        raise CorruptError(f"archived {file.path}: want the file the manifest names") from error
+        raise CorruptError(
+            f"archived {file.path}: the file is in the manifest, but missing"
+        ) from error
 
 
 def _check_rows(path: str, found: int, metadata: pq.FileMetaData) -> None:
     """Raise CorruptError if rows are missing: pyarrow skips pages of a type it does not know."""
     if found != metadata.num_rows:
         raise CorruptError(
-            f"archived {path}: want {metadata.num_rows} rows, as its footer says, found {found}: "
+            f"archived {path}: expected {metadata.num_rows} rows, as its footer says, found {found}: "
             "a page is damaged"
         )
 
@@ -304,7 +316,9 @@ def _check_schema(file: ArchivedFile, schema: pa.Schema, content: list[str]) -> 
     for name, kind in wanted.items():
         found = schema.field(name).type if schema.get_field_index(name) >= 0 else "no such column"
         if found != kind:
-            raise CorruptError(f"archived {file.path}: column {name}: want {kind}, got {found}")
+            raise CorruptError(
+                f"archived {file.path}: column {name}: expected {kind}, found {found}"
+            )
 
 
 def _sorted_batches(parquet: pq.ParquetFile, columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -333,17 +347,17 @@ def _parse_rows(
     for requested, completion, action, version, *rest in zip(*values.values(), strict=True):
         if version != ROW_VERSION:
             raise UnsupportedError(
-                f"archived {file.path}: want rows of version {ROW_VERSION}, got {version}"
+                f"archived {file.path}: expected rows of version {ROW_VERSION}, found {version}"
             )
         if not (requested and completion and action and _REQUESTED.fullmatch(requested)):
             raise CorruptError(
-                f"archived {file.path}: want instant, completion time and action, "
+                f"archived {file.path}: expected instant, completion time and action, "
                 f"got {requested!r}, {completion!r} and {action!r}"
             )
         # Skipping and merging files rely on their names.
         if not file.first <= requested <= file.last:
             raise CorruptError(
-                f"archived {file.path}: want instants in the range of its name, got {requested}"
+                f"archived {file.path}: expected instants in the range of its name, found {requested}"
             )
         yield ArchivedInstant(
             requested, completion, action, **dict(zip(content, rest, strict=True))

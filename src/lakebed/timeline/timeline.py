@@ -275,6 +275,6 @@ def _join(pending: _Parsed | None, completed: _Parsed | None, layout: int) -> Ti
 def _contradiction(one: _Parsed, other: _Parsed, layout: int) -> CorruptError:
     names = sorted(InstantName(*parsed, layout).encode() for parsed in (one, other))
     return CorruptError(
-        f"timeline: want one action and one completion time for an instant, "
+        f"timeline: expected one action and one completion time for an instant, "
         f"got {names[0]} and {names[1]}"
     )

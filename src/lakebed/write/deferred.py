@@ -64,7 +64,7 @@ class DeferredWrite:
             self._check_same(spec)
             if self.onto_nothing and snapshot.timeline.commits:
                 raise ConflictError(
-                    f"{spec.storage.url}: want an empty table to overwrite, found rows that another "
+                    f"{spec.storage.url}: expected an empty table to overwrite, found rows that another "
                     "write put there while these were staged; run the write again"
                 )
             return (_settled(segment, spec) for segment in held)

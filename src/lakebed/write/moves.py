@@ -163,7 +163,7 @@ def _refuse_merger(spec: WriteSpec, rows: pa.RecordBatch, moving: Numbers) -> No
     if moving.size and not spec.rule.is_associative:
         key = rows.column(RECORD_KEY)[int(moving[0])].as_py()
         raise UnsupportedError(
-            f"key {key!r} changes its partition, which a merger of your own, or one that fills columns, cannot follow; "
+            f"key {key!r} changes its partition, which a custom merger, or one that fills columns, cannot follow; "
             "create the table with hoodie.simple.index.update.partition.path=false"
         )
 

@@ -45,7 +45,7 @@ def _with_key(
     if spec.operation.kind is not Kind.ROWS and (brought is None or brought.null_count):
         raise KeyValueError(
             f"table {spec.config.name!r} makes its own record keys: a row to delete or change needs "
-            f"its {RECORD_KEY}, as a read of the table gives it"
+            f"its {RECORD_KEY}, as a read of the table returns it"
         )
     if brought is not None and not brought.null_count:
         return batch.set_column(held, RECORD_KEY, brought)

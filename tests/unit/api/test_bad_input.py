@@ -28,10 +28,10 @@ NESTED = pa.schema([("id", pa.string()), ("l", pa.list_(pa.int32()))])
 
 CREATE: dict[str, tuple[dict[str, Any], type[LakebedError], str]] = {
     "a key that is no column": ({"key": "nope"}, SchemaError, r"key: no column 'nope'.*id, v"),
-    "no key": ({"key": None}, InvalidError, "key: want at least one column"),
-    "an empty key": ({"key": []}, InvalidError, "key: want at least one column"),
-    "a number as key": ({"key": 5}, InvalidError, "key: want a column name.*found 5"),
-    "a number in the key": ({"key": [1]}, InvalidError, "key: want column names, found 1"),
+    "no key": ({"key": None}, InvalidError, "key: expected at least one column"),
+    "an empty key": ({"key": []}, InvalidError, "key: expected at least one column"),
+    "a number as key": ({"key": 5}, InvalidError, "key: expected a column name.*found 5"),
+    "a number in the key": ({"key": [1]}, InvalidError, "key: expected column names, found 1"),
     "a key column twice": ({"key": ["id", "id"]}, InvalidError, "named twice in id, id"),
     "a nested key": ({"schema": NESTED, "key": "l"}, SchemaError, "key: column 'l' has the type"),
     "a nested partition": (
@@ -59,7 +59,11 @@ CREATE: dict[str, tuple[dict[str, Any], type[LakebedError], str]] = {
         SchemaError,
         "'_hoodie_x'",
     ),
-    "an unknown table type": ({"table_type": "COW"}, InvalidError, "'COW': want COPY_ON_WRITE or"),
+    "an unknown table type": (
+        {"table_type": "COW"},
+        InvalidError,
+        "'COW': expected COPY_ON_WRITE or",
+    ),
     "no index": ({"index": None}, UnsupportedError, "index=None: .* 'bucket'"),
     "an index of Hudi's": ({"index": "bloom"}, UnsupportedError, "index='bloom'"),
     "no buckets": ({"buckets": 0}, InvalidError, "buckets=0: expected a number from 1"),
@@ -73,35 +77,43 @@ CREATE: dict[str, tuple[dict[str, Any], type[LakebedError], str]] = {
     "a hash field beside an index without": (
         {"index": "simple", "properties": {"hoodie.bucket.index.hash.field": "id"}},
         OptionError,
-        "hash.field changes nothing without index='bucket'",
+        "hash.field has no effect without index='bucket'",
     ),
     "an engine of buckets beside an index without": (
         {"index": "global_simple", "properties": {"hoodie.index.bucket.engine": "SIMPLE"}},
         OptionError,
-        "bucket.engine changes nothing without index='bucket'",
+        "bucket.engine has no effect without index='bucket'",
     ),
     "rows that move with an index of one partition": (
         {"index": "simple", "properties": {"hoodie.simple.index.update.partition.path": "true"}},
         OptionError,
-        "update.partition.path changes nothing without index='global_simple'",
+        "update.partition.path has no effect without index='global_simple'",
     ),
     "half of a delete marker": (
         {"properties": {"hoodie.payload.delete.marker": "D"}},
         OptionError,
-        "delete.marker changes nothing without hoodie.payload.delete.field",
+        "delete.marker has no effect without hoodie.payload.delete.field",
     ),
     "a format of times without a key generator for it": (
         {"properties": {"hoodie.keygen.timebased.timestamp.type": "UNIX_TIMESTAMP"}},
         OptionError,
-        "timestamp.type changes nothing without hoodie.table.keygenerator.type=TIMESTAMP",
+        "timestamp.type has no effect without hoodie.table.keygenerator.type=TIMESTAMP",
     ),
     "a custom key generator without kinds": (
         {"partition_by": "v", "properties": {"hoodie.table.keygenerator.type": "CUSTOM"}},
         OptionError,
         "option partition_by=v: .* as in v:SIMPLE",
     ),
-    "an unknown layout": ({"layout": "x"}, InvalidError, "layout='x': want default or lsm_tree"),
-    "version 6": ({"table_version": 6}, UnsupportedError, "table_version=6: want one of 8, 9, 10"),
+    "an unknown layout": (
+        {"layout": "x"},
+        InvalidError,
+        "layout='x': expected default or lsm_tree",
+    ),
+    "version 6": (
+        {"table_version": 6},
+        UnsupportedError,
+        "table_version=6: expected one of 8, 9, 10",
+    ),
     "version 7": ({"table_version": 7}, UnsupportedError, "table_version=7"),
     "version 11": ({"table_version": 11}, UnsupportedError, "table_version=11"),
     "column groups": ({"column_groups": {"a": ["v"]}}, UnsupportedError, "column_groups"),
@@ -113,19 +125,23 @@ CREATE: dict[str, tuple[dict[str, Any], type[LakebedError], str]] = {
     "an option that is not text": (
         {"properties": {"hoodie.database.name": 5}},
         OptionError,
-        "hoodie.database.name: want text, found int 5",
+        "hoodie.database.name: expected a string, found int 5",
     ),
-    "an option without a name": ({"properties": {5: "x"}}, OptionError, "option 5: want a name"),
-    "options that are no mapping": ({"properties": ["x"]}, OptionError, "want a mapping"),
+    "an option without a name": (
+        {"properties": {5: "x"}},
+        OptionError,
+        "option 5: expected a name",
+    ),
+    "options that are no mapping": ({"properties": ["x"]}, OptionError, "expected a mapping"),
     "a mode of change data capture that nobody knows": (
         {"properties": {"hoodie.table.cdc.supplemental.logging.mode": "op_key"}},
         OptionError,
-        "logging.mode=op_key: want OP_KEY_ONLY or DATA_BEFORE or",
+        "logging.mode=op_key: expected OP_KEY_ONLY or DATA_BEFORE or",
     ),
     "an option against a keyword": (
         {"properties": {"hoodie.table.recordkey.fields": "v"}},
         OptionError,
-        "contradicts the keyword key, which gives 'id'",
+        "contradicts the keyword key, which implies 'id'",
     ),
     "a hash field outside the key": (
         {"properties": {"hoodie.bucket.index.hash.field": "v"}},
@@ -135,7 +151,7 @@ CREATE: dict[str, tuple[dict[str, Any], type[LakebedError], str]] = {
     "a key generator for another shape": (
         {"properties": {"hoodie.table.keygenerator.type": "SIMPLE"}},
         OptionError,
-        "SIMPLE: want 1 columns in partition_by, found 0",
+        "SIMPLE: expected 1 columns in partition_by, found 0",
     ),
     "two key generators": (
         {
@@ -149,9 +165,9 @@ CREATE: dict[str, tuple[dict[str, Any], type[LakebedError], str]] = {
     "event time without an ordering": (
         {"properties": {"hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}},
         OptionError,
-        "EVENT_TIME_ORDERING: want ordering=<column>",
+        "EVENT_TIME_ORDERING: expected ordering=<column>",
     ),
-    "a name that is a number": ({"name": 5}, InvalidError, "name: want text, found 5"),
+    "a name that is a number": ({"name": 5}, InvalidError, "name: expected a string, found 5"),
     "storage options for a folder": ({"storage_options": {"x": "y"}}, OptionError, "takes none"),
 }
 
@@ -198,7 +214,7 @@ def test_a_table_that_exists_is_not_made_again(tmp_path: Path):
 
 def test_a_folder_with_files_is_no_place_for_a_table(tmp_path: Path):
     (tmp_path / "mine.txt").write_text("x")
-    with pytest.raises(InvalidError, match=r"want an empty folder.*mine\.txt"):
+    with pytest.raises(InvalidError, match=r"expected an empty folder.*mine\.txt"):
         lakebed.create_table(None, str(tmp_path), SCHEMA, key="id")
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
@@ -228,7 +244,7 @@ def test_a_setting_with_which_nothing_would_begin_is_refused_before_a_table_has_
 
 
 def test_a_session_that_is_none_is_refused(tmp_path: Path):
-    with pytest.raises(InvalidError, match="want a SparkSession or None, found int"):
+    with pytest.raises(InvalidError, match="expected a SparkSession or None, found int"):
         lakebed.open_table(7, str(tmp_path))
     with pytest.raises(InvalidError, match="first of two arguments is a Spark session or None"):
         lakebed.open_table("spark", str(tmp_path))
@@ -245,7 +261,11 @@ def broken_source() -> pa.RecordBatchReader:
 
 
 WRITES: dict[str, tuple[Callable[[], Any], type[LakebedError], str]] = {
-    "no rows": (lambda: None, InvalidError, "want rows as a DataFrame or an Arrow stream.*NoneT"),
+    "no rows": (
+        lambda: None,
+        InvalidError,
+        "expected rows as a DataFrame or an Arrow stream.*NoneT",
+    ),
     "a list": (lambda: [{"id": "b"}], InvalidError, "found list"),
     "no key column": (
         lambda: rows().drop(["id"]),
@@ -276,11 +296,15 @@ WRITES: dict[str, tuple[Callable[[], Any], type[LakebedError], str]] = {
     "a column twice": (
         lambda: pa.table([pa.array([1])] * 2 + rows().columns, names=["x", "x", *SCHEMA.names]),
         SchemaError,
-        "column 'x' comes twice",
+        "column 'x' occurs twice",
     ),
-    "text for a number": (lambda: rows(v=["x"]), SchemaError, "'v': want int64.*got string"),
-    "a fraction for a number": (lambda: rows(v=[1.5]), SchemaError, "'v': want int64.*got double"),
-    "a number as key": (lambda: rows(id=[1]), SchemaError, "'id': want string.*got int64"),
+    "text for a number": (lambda: rows(v=["x"]), SchemaError, "'v': expected int64.*got string"),
+    "a fraction for a number": (
+        lambda: rows(v=[1.5]),
+        SchemaError,
+        "'v': expected int64.*got double",
+    ),
+    "a number as key": (lambda: rows(id=[1]), SchemaError, "'id': expected string.*got int64"),
     "a new column of a bad type": (
         lambda: rows(x=pa.array([1], pa.duration("s"))),
         SchemaError,
@@ -396,18 +420,18 @@ def test_a_merge_on_read_table_takes_rows_of_old_and_new_file_groups():
 
 READS: list[tuple[dict[str, Any], type[LakebedError], str]] = [
     ({"columns": ["nope"]}, SchemaError, "no column 'nope'; the table has id, v, ts, dt"),
-    ({"columns": "id"}, InvalidError, "want a list of names, found 'id'"),
-    ({"columns": 5}, InvalidError, "want a list of names, found 5"),
-    ({"columns": ["id", "id"]}, InvalidError, "a name comes twice in id, id"),
+    ({"columns": "id"}, InvalidError, "expected a list of names, found 'id'"),
+    ({"columns": 5}, InvalidError, "expected a list of names, found 5"),
+    ({"columns": ["id", "id"]}, InvalidError, "a name occurs twice in id, id"),
     ({"columns": ["_hoodie_nope"]}, SchemaError, "no column '_hoodie_nope'"),
-    ({"as_of": "nonsense"}, InvalidError, "point in time 'nonsense': want an instant"),
+    ({"as_of": "nonsense"}, InvalidError, "point in time 'nonsense': expected an instant"),
     ({"as_of": "2024-13-01"}, InvalidError, "no such time"),
     ({"as_of": ""}, InvalidError, "point in time ''"),
     ({"as_of": 5}, InvalidError, "point in time 5"),
     ({"where": "nope = 1"}, SchemaError, "no column nope; the table has"),
     ({"where": "id ="}, InvalidError, "predicate 'id ='"),
     ({"where": ""}, InvalidError, "found ''"),
-    ({"where": 5}, InvalidError, "where: want a predicate as text, found 5"),
+    ({"where": 5}, InvalidError, "where: expected a predicate as a string, found 5"),
     ({"where": "v = true"}, UnsupportedError, "comparing BIGINT with BOOLEAN"),
     ({"where": "soundex(id) = 'A'"}, UnsupportedError, "the function soundex is not supported"),
     ({"mode": "x"}, UnsupportedError, "mode='x'"),

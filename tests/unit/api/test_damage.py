@@ -126,7 +126,7 @@ def test_a_global_index_cannot_look_a_key_up_in_what_is_lost():
     table = loaded(index="global_simple")
     table._storage.delete(newest_base(table, "A"))
     hurt = reopen(table._storage, table._clock)
-    with pytest.raises(CorruptError, match="it is not there"):
+    with pytest.raises(CorruptError, match="it is missing"):
         hurt.upsert(batch(("b3", 7, 7, "B")))
     hurt.insert(batch(("c1", 7, 7, "C")))
     assert hurt.read(where="dt = 'C'").read_all().num_rows == 1
@@ -138,10 +138,10 @@ def test_read_optimized_needs_base_files_only():
         table._storage.delete(log)
     hurt = reopen(table._storage, table._clock)
     assert hurt.read(mode="read_optimized").read_all().num_rows == 40
-    with pytest.raises(CorruptError, match="it is not there"):
+    with pytest.raises(CorruptError, match="it is missing"):
         hurt.read()
     table._storage.delete(newest_base(table, "B"))
-    with pytest.raises(CorruptError, match="it is not there"):
+    with pytest.raises(CorruptError, match="it is missing"):
         reopen(table._storage).read(mode="read_optimized")
 
 

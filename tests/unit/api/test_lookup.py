@@ -31,7 +31,7 @@ def given(*rows: tuple[int, int, str], **more: list) -> pa.Table:
 def test_a_key_that_would_be_cut_to_another_is_refused(key):
     table = numbered((1, 1, "a"))
     for call in (table.lookup, lambda keys: table.delete([{"id": keys[0], "dt": "a"}])):
-        with pytest.raises(KeyValueError, match="key column 'id': want int64"):
+        with pytest.raises(KeyValueError, match="key column 'id': expected int64"):
             call([key])
     assert len(user_rows(table)) == 1
 
@@ -44,7 +44,7 @@ def test_a_date_may_be_given_as_iso_text():
     key = {"id": "2024-01-01", "dt": "2024-01-01"}
     assert table.lookup([key]).to_pylist() == [{"id": days[0], "dt": days[0]}]
     for other in ("20240101", "2024-02-30", "today", "２024-01-01"):
-        with pytest.raises(KeyValueError, match="key column 'dt': want a datetime"):
+        with pytest.raises(KeyValueError, match="key column 'dt': expected a datetime"):
             table.delete_partitions([{"dt": other}])
     table.delete([key])
     table.delete_partitions([{"dt": "2024-01-02"}])
@@ -54,13 +54,13 @@ def test_a_date_may_be_given_as_iso_text():
 def test_a_moment_is_no_date():
     schema = pa.schema([("id", pa.date32()), ("dt", pa.string())])
     table = make(schema=schema)
-    with pytest.raises(KeyValueError, match="want date32"):
+    with pytest.raises(KeyValueError, match="expected date32"):
         table.lookup([dt.datetime(2024, 1, 1, 12)])
 
 
 @pytest.mark.parametrize("keys", [b"\x01", bytearray(b"\x01"), "1", {"id": 1}, 1, None])
 def test_keys_are_a_list(keys):
-    with pytest.raises(InvalidError, match="keys: want a list"):
+    with pytest.raises(InvalidError, match="keys: expected a list"):
         numbered((1, 1, "a")).lookup(keys)
 
 
@@ -104,7 +104,7 @@ def test_a_search_in_a_file_that_only_claims_to_be_sorted_is_corrupt(logs):
         lambda t: t.lookup(["k0010"]),
         lambda t: t.read(where="id = 'k2000'").read_all(),
     ):
-        with pytest.raises(CorruptError, match=r"but the run is marked as sorted|it was cut"):
+        with pytest.raises(CorruptError, match=r"but the run is marked as sorted|it was truncated"):
             read(reopen(table._storage))
 
 
@@ -180,7 +180,9 @@ def test_a_key_column_that_the_table_lacks_is_named(tmp_path):
     text = path.read_text().replace("recordkey.fields=id", "recordkey.fields=ie")
     path.write_text(text)
     table = lakebed.open_table(None, str(tmp_path))
-    with pytest.raises(SchemaError, match=r"key column 'ie'.*want one of the table's.*found id, "):
+    with pytest.raises(
+        SchemaError, match=r"key column 'ie'.*expected one of the table's.*found id, "
+    ):
         table.lookup([{"ie": "a"}])
     with pytest.raises(SchemaError, match="key column 'ie'"):
         table.delete([{"ie": "a"}])

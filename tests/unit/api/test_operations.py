@@ -326,18 +326,18 @@ def test_an_upsert_without_a_column_of_the_table_points_to_update_columns(new):
         (lambda t: t.delete([{"id": "a", "dt": "p"}], where="v = 1"), "either keys or where"),
         (lambda t: t.delete(), "either keys or where"),
         (lambda t: t.delete("a"), "found str"),
-        (lambda t: t.delete([7]), "keys: want values of id string"),
-        (lambda t: t.delete([{"id": 1, "dt": "p"}]), "want values of id string"),
+        (lambda t: t.delete([7]), "keys: expected values of id string"),
+        (lambda t: t.delete([{"id": 1, "dt": "p"}]), "expected values of id string"),
         (lambda t: t.delete(where="nope = 1"), "no column nope"),
-        (lambda t: t.delete(where=" "), "want a predicate"),
+        (lambda t: t.delete(where=" "), "expected a predicate"),
         (lambda t: t.delete_partitions([]), "at least one partition"),
-        (lambda t: t.delete_partitions([7]), "partition 7: want its path"),
-        (lambda t: t.delete_partitions(7), "want a list, found int"),
-        (lambda t: t.delete_partitions([{"id": "a"}]), "want a value for each of dt"),
-        (lambda t: t.lookup("a"), "want a list of keys"),
+        (lambda t: t.delete_partitions([7]), "partition 7: expected its path"),
+        (lambda t: t.delete_partitions(7), "expected a list, found int"),
+        (lambda t: t.delete_partitions([{"id": "a"}]), "expected a value for each of dt"),
+        (lambda t: t.lookup("a"), "expected a list of keys"),
         (
             lambda t: t.upsert(EMPTY.append_column("_hoodie_is_deleted", pa.array([], pa.int64()))),
-            "'_hoodie_is_deleted': want boolean, found int64",
+            "'_hoodie_is_deleted': expected boolean, found int64",
         ),
     ],
 )
@@ -451,11 +451,11 @@ def test_a_table_with_a_merger_is_refused_without_it_where_rows_must_be_merged()
     table.upsert(batch(("a", 1, 1, "p")))
     stranger = lakebed.open_table(None, path)
     assert values(stranger) == {"a": 1}, "a base file alone needs no merger"
-    with pytest.raises(UnsupportedError, match="give a merger of your own"):
+    with pytest.raises(UnsupportedError, match="pass a custom merger"):
         stranger.upsert(batch(("a", 2, 1, "p")))
     table.upsert(batch(("a", 2, 1, "p")))
     for read in (stranger.read, lambda: stranger.lookup(["a"])):
-        with pytest.raises(UnsupportedError, match="give a merger of your own"):
+        with pytest.raises(UnsupportedError, match="pass a custom merger"):
             read()
     assert stranger.read(mode="read_optimized").read_all().column("v").to_pylist() == [1]
     assert values(table) == {"a": 3}
@@ -471,9 +471,9 @@ def test_a_merger_for_a_table_that_has_none_is_refused():
 @pytest.mark.parametrize(
     ("merger", "message"),
     [
-        (lambda older, newer: None, "want a RecordBatch, found NoneType"),
-        (lambda older, newer: newer.slice(0, 0), "want 1 rows, found 0"),
-        (lambda older, newer: newer.drop_columns(["v"]), "want the schema that it was given"),
+        (lambda older, newer: None, "expected a RecordBatch, found NoneType"),
+        (lambda older, newer: newer.slice(0, 0), "expected 1 rows, found 0"),
+        (lambda older, newer: newer.drop_columns(["v"]), "expected the schema that it was given"),
     ],
 )
 def test_a_merger_that_gives_something_else_is_refused(merger, message):

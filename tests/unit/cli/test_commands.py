@@ -154,7 +154,7 @@ def test_compact_takes_a_mode(path, mode):
 def test_compact_refuses_two_ways_at_once(path):
     done = runner.invoke(app, ["compact", str(path), "--schedule-only", "--execute", "1"])
     assert done.exit_code == answers.USAGE
-    assert "want one of them" in done.stderr
+    assert "expected one of them" in done.stderr
 
 
 def test_clean_and_archive_say_when_there_is_nothing_to_do(path):
@@ -276,7 +276,7 @@ def test_verify_finds_and_repair_mends(path):
     out = run("verify", path, code=1)
     assert "warning: " in out
     assert "error: " in out
-    assert "repair can mend it" in out
+    assert "repair can fix it" in out
     codes = {finding["code"] for finding in run_json("verify", path, "--quick", code=1)["findings"]}
     assert codes == {str(Code.FILE_LEFTOVER), str(Code.PARTITION_METADATA)}
     planned = run("repair", path, code=1)
@@ -305,7 +305,7 @@ def test_a_table_with_bad_properties_is_verified_and_repaired(path):
 def test_what_repair_cannot_mend_is_said_with_advice(path):
     next(path.glob("p0/*.parquet")).unlink()
     out = run("repair", path, "--yes", code=1)
-    assert "cannot mend: " in out
+    assert "cannot repair: " in out
     assert "--drop-lost" in out
 
 

@@ -115,7 +115,7 @@ def test_failures_are_waited_out_longer_and_longer_and_success_ends_it():
     assert [at for path, at in turns if path == "bad"][:6] == [0, 20, 60, 140, 150, 170]
     assert [at for path, at in turns if path == "good"][:4] == [0, 10, 20, 30]
     assert failed == len(told)
-    assert told[0].message == "held; tried again in 20 s"
+    assert told[0].message == "held; retrying in 20 s"
     assert all(happened.failed for happened in told)
 
 

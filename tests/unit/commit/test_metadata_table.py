@@ -225,10 +225,10 @@ def test_a_table_of_ours_is_never_searched_for_a_metadata_table():
 @pytest.mark.parametrize(
     ("properties", "message"),
     [
-        ({"hoodie.metadata.enable": "no"}, "want true or false"),
+        ({"hoodie.metadata.enable": "no"}, "expected true or false"),
         ({"hoodie.metadata.enabled": "false"}, "did you mean hoodie.metadata.enable"),
         ({"hoodie.clean.automatic": "false"}, "open_table takes hoodie.metadata.enable only"),
-        (["hoodie.metadata.enable"], "want a mapping"),
+        (["hoodie.metadata.enable"], "expected a mapping"),
     ],
 )
 def test_open_table_refuses_other_properties(properties: Any, message: str):

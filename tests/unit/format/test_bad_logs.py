@@ -42,7 +42,7 @@ def test_a_number_of_headers_that_are_not_there_is_named(count):
 
 @pytest.mark.parametrize("length", [-1, 1 << 30, (1 << 31) - 1])
 def test_a_header_that_reaches_past_its_block_is_corrupt(length):
-    with pytest.raises(CorruptError, match=f"the log, block at byte 0: want {length} bytes"):
+    with pytest.raises(CorruptError, match=f"the log, block at byte 0: expected {length} bytes"):
         scan(patched(FIRST_LENGTH, length))
 
 
@@ -60,7 +60,7 @@ def test_a_block_type_of_the_future_is_refused_by_its_number(code):
 
 @pytest.mark.parametrize("version", [0, 2, 3, -1])
 def test_a_log_format_of_the_future_is_refused_by_its_number(version):
-    with pytest.raises(UnsupportedError, match=f"log format version {version}, want 1"):
+    with pytest.raises(UnsupportedError, match=f"log format version {version}, expected 1"):
         scan(patched(14, version))
 
 
@@ -74,7 +74,7 @@ def test_a_schema_of_a_hundred_megabytes_is_refused_unread():
         asked.append(length)
         return data[at : at + length]
 
-    with pytest.raises(UnsupportedError, match=f"header SCHEMA of {size} bytes, want at most"):
+    with pytest.raises(UnsupportedError, match=f"header SCHEMA of {size} bytes, expected at most"):
         list(scan_blocks(read_range, len(data), "the log"))
     assert sum(asked) < 1 << 20
 

@@ -95,5 +95,7 @@ def test_the_mode_is_read_from_the_properties(properties: dict, mode: LoggingMod
 
 
 def test_a_mode_that_nobody_knows_is_refused_by_name():
-    with pytest.raises(UnsupportedError, match=r"logging\.mode='op_key': want op_key_only, data_b"):
+    with pytest.raises(
+        UnsupportedError, match=r"logging\.mode='op_key': expected op_key_only, data_b"
+    ):
         LoggingMode.parse("op_key")

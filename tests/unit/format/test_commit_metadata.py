@@ -73,5 +73,7 @@ def test_stat_of_a_wrong_type_is_refused(stat):
 
 def test_plan_in_the_place_of_a_commit_is_corrupt():
     plan = encode_plan(PlanKind.RESTORE_PLAN, {})
-    with pytest.raises(CorruptError, match=r"T_C\.commit: want one of .*found .*HoodieRestorePlan"):
+    with pytest.raises(
+        CorruptError, match=r"T_C\.commit: expected one of .*found .*HoodieRestorePlan"
+    ):
         CommitMetadata.parse(plan, "T_C.commit")

@@ -198,7 +198,7 @@ def test_values_of_another_branch_become_the_columns_type(ordering, kind, want, 
 def test_value_that_the_column_cannot_hold_is_corrupt_and_names_the_key(ordering, kind, after):
     records = [DeleteRecord(f"k{n}", "p", NO_ORDERING) for n in range(after)]
     content = encode_delete_block([*records, DeleteRecord("bad", "p", ordering), *records])
-    with pytest.raises(CorruptError, match=r"^f: delete of key 'bad': want "):
+    with pytest.raises(CorruptError, match=r"^f: delete of key 'bad': expected "):
         decode_deletes(content, [kind], "f")
 
 
@@ -355,7 +355,7 @@ def test_what_no_block_can_hold_is_refused_before_it_is_written():
     two = pa.array(["a", "b"])
     with pytest.raises(KeyValueError, match="nulls"):
         encode_deletes(pa.array(["a", None]), "p", None)
-    with pytest.raises(KeyValueError, match="key 'b': want all ordering values or none"):
+    with pytest.raises(KeyValueError, match="key 'b': expected all ordering values or none"):
         encode_deletes(two, "p", [pa.array([1, 2]), pa.array([1, None])])
     with pytest.raises(KeyValueError, match="ordering values"):
         long = pa.array([Decimal("1e-16"), Decimal(1)], pa.decimal128(30, 20))

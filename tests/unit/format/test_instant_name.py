@@ -85,7 +85,7 @@ def test_file_of_the_metadata_folder_that_is_no_instant_is_none(name):
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        (f"{T}.compaction", "want the word commit"),
+        (f"{T}.compaction", "expected the word commit"),
         (f"{T}.foo", "unknown action 'foo'"),
         (f"{T}.commit.requested.bak", "unknown action 'bak'"),
         (f"{T}.", r"or <T>\.<action>$"),

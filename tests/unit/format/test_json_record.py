@@ -122,5 +122,5 @@ def test_a_value_of_another_type_is_corrupt_and_named(key: str, value: object):
     ],
 )
 def test_bytes_that_are_no_json_give_no_raw_error(data: bytes):
-    with pytest.raises(CorruptError, match=r"instant T\.commit: want JSON"):
+    with pytest.raises(CorruptError, match=r"instant T\.commit: expected JSON"):
         CommitMetadata.parse(data, "instant T.commit", LAYOUT_1)

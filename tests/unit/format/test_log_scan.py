@@ -143,5 +143,5 @@ def test_lengths_inside_a_block_are_checked_before_they_are_read():
 
 def test_file_that_is_shorter_than_its_size_is_corrupt():
     data = encode_block(block(bytes(100)))
-    with pytest.raises(CorruptError, match=r"^f: want 200 bytes at byte 0 of 200, found "):
+    with pytest.raises(CorruptError, match=r"^f: expected 200 bytes at byte 0 of 200, found "):
         list(scan_blocks(lambda at, length: data[at : at + length], 200, "f"))

@@ -83,7 +83,7 @@ def test_reader_schema_fills_and_drops_fields():
 
 
 def test_record_of_another_name_is_corrupt_for_a_reader():
-    with pytest.raises(CorruptError, match=r"want one of \['org.example.Other'\]"):
+    with pytest.raises(CorruptError, match=r"expected one of \['org.example.Other'\]"):
         decode_record(encode_record(SCHEMA, VALUES), "f", {"org.example.Other": SCHEMA})
 
 

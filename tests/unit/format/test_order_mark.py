@@ -51,5 +51,5 @@ def test_mark_of_a_field_or_inner_record_does_not_count():
 )
 def test_what_is_no_schema_of_a_record_is_corrupt(text):
     for call in (mark_ordered, is_marked_ordered):
-        with pytest.raises(CorruptError, match=r"^x: want "):
+        with pytest.raises(CorruptError, match=r"^x: expected "):
             call(text, "x")

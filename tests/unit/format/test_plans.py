@@ -83,7 +83,9 @@ def test_plan_with_every_field_comes_back(kind):
 
 def test_plan_of_another_kind_is_corrupt():
     data = encode_plan(PlanKind.RESTORE_PLAN, {})
-    with pytest.raises(CorruptError, match=r"T\.rollback\.requested: want .*HoodieRollbackPlan"):
+    with pytest.raises(
+        CorruptError, match=r"T\.rollback\.requested: expected .*HoodieRollbackPlan"
+    ):
         parse_plan(PlanKind.ROLLBACK_PLAN, data, "T.rollback.requested")
 
 

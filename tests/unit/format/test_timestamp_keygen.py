@@ -152,7 +152,7 @@ def test_the_offset_of_a_text_counts(text, own, utc, new_york):
     ],
 )
 def test_a_text_that_fits_no_pattern_is_refused_with_field_and_value(text):
-    with pytest.raises(KeyValueError, match=r"'t', value .*want a time like") as caught:
+    with pytest.raises(KeyValueError, match=r"'t', value .*expected a time like") as caught:
         path(text, "DATE_STRING", "yyyy", given=ISO)
     assert len(str(caught.value)) < 300
 

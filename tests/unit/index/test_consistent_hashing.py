@@ -207,7 +207,7 @@ def test_a_ring_that_is_cut_or_of_another_partition_is_corrupt():
     with pytest.raises(CorruptError, match="hashing_meta"):
         table.upsert(batch(("a", 2, 2, "p")))
     table._storage.put(path, HashingMetadata.first("q", 16).encode())
-    with pytest.raises(CorruptError, match="want the ring of partition 'p', found 'q'"):
+    with pytest.raises(CorruptError, match="expected the ring of partition 'p', found 'q'"):
         table.upsert(batch(("a", 2, 2, "p")))
 
 
@@ -279,7 +279,7 @@ def test_a_named_index_may_leave_the_number_of_buckets_to_the_rings():
     table = table_of()
     assert named_index(table.config, "consistent_hashing", None).buckets is None
     assert named_index(table.config, "CONSISTENT_HASHING", 16) == INDEX
-    with pytest.raises(InvalidError, match="want a number from 1"):
+    with pytest.raises(InvalidError, match="expected a number from 1"):
         named_index(table.config, "consistent_hashing", 0)
     table.upsert(batch(("a", 3, 3, "p")), index="consistent_hashing")
     with pytest.raises(InvalidError, match="is written with"):

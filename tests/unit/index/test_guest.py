@@ -148,7 +148,7 @@ def test_keys_that_we_would_spell_otherwise_are_refused():
     storage = unnamed()
     update_properties(storage, {"hoodie.table.keygenerator.type": "COMPLEX"})
     with pytest.raises(
-        UnsupportedError, match="holds the record key 'a', which we would spell 'id:a'"
+        UnsupportedError, match="holds the record key 'a', which Lakebed would write as 'id:a'"
     ):
         reopen(storage).upsert(batch(("a", 2, 2, "p")))
 
@@ -159,7 +159,7 @@ def test_partitions_that_we_would_spell_otherwise_are_refused(index: str | None)
     update_properties(storage, {"hoodie.datasource.write.hive_style_partitioning": "true"})
     before = contents(storage)
     with pytest.raises(
-        UnsupportedError, match=r"holds the partition '\w', which we would spell 'dt="
+        UnsupportedError, match=r"holds the partition '\w', which Lakebed would write as 'dt="
     ):
         reopen(storage).upsert(batch(("a", 2, 2, "p")), index=index)
     assert {p for p in contents(storage) if not p.startswith(".hoodie/.")} == {

@@ -117,9 +117,9 @@ def test_sorting_rows_merges_them_and_positions_give_every_version():
 @pytest.mark.parametrize(
     ("give", "words"),
     [
-        (lambda older, _: older.slice(0, 0), "merger: want 1 rows, found 0"),
-        (lambda older, _: older.select(["n"]), "merger: want the schema .* found n int64"),
-        (lambda older, _: None, "merger: want a RecordBatch, found NoneType"),
+        (lambda older, _: older.slice(0, 0), "merger: expected 1 rows, found 0"),
+        (lambda older, _: older.select(["n"]), "merger: expected the schema .* found n int64"),
+        (lambda older, _: None, "merger: expected a RecordBatch, found NoneType"),
     ],
 )
 def test_a_merger_that_gives_something_else_is_refused(give, words):

@@ -71,5 +71,5 @@ def test_a_partial_run_is_never_merged_beforehand():
 
 
 def test_a_fan_in_that_merges_nothing_is_refused():
-    with pytest.raises(InvalidError, match="want a fan-in of at least 2, found 1"):
+    with pytest.raises(InvalidError, match="expected a fan-in of at least 2, found 1"):
         Watch().merge(3, 1)

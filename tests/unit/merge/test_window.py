@@ -227,7 +227,7 @@ def test_a_run_that_goes_back_is_named_with_its_keys(cuts, others):
 
 def test_a_row_without_a_key_is_corrupt():
     with pytest.raises(
-        CorruptError, match=r"^f: want a '_hoodie_record_key' in every row, found 1 rows"
+        CorruptError, match=r"^f: expected a '_hoodie_record_key' in every row, found 1 rows"
     ):
         merged(Run("f", [batch((None, 1, "x"))]))
 
@@ -235,8 +235,8 @@ def test_a_row_without_a_key_is_corrupt():
 @pytest.mark.parametrize(
     ("column", "values", "words"),
     [
-        ("ts", pa.array(["1"]), "f: column 'ts': want int64, found string"),
-        (FLAGS, pa.array([1], pa.int32()), "f: column '_lakebed_flags': want uint8"),
+        ("ts", pa.array(["1"]), "f: column 'ts': expected int64, found string"),
+        (FLAGS, pa.array([1], pa.int32()), "f: column '_lakebed_flags': expected uint8"),
         (FLAGS, pa.array([None], pa.uint8()), "without nulls, found uint8 with 1 nulls"),
     ],
 )
@@ -259,7 +259,7 @@ def test_an_ordering_type_that_has_no_order_is_refused():
     schema = pa.schema([(RECORD_KEY, pa.string()), ("o", pa.struct([("a", pa.int64())]))])
     rows = batch(("k", {"a": 1}), ("k", {"a": 2}), schema=schema)
     with pytest.raises(
-        InvalidError, match="want a type whose values can be compared, found struct"
+        InvalidError, match="expected a type whose values can be compared, found struct"
     ):
         list(merge_runs([Run("f", [rows])], MergeRule(("o",)), schema))
 
@@ -311,7 +311,7 @@ def test_keys_may_be_bytes_or_large(kind):
 
 def test_keys_of_another_type_are_refused():
     schema = pa.schema([(RECORD_KEY, pa.int64())])
-    with pytest.raises(InvalidError, match="f: want keys as strings or bytes, found int64"):
+    with pytest.raises(InvalidError, match="f: expected keys as strings or bytes, found int64"):
         list(merge_runs([Run("f", [batch((1,), schema=schema)])], MergeRule(), schema))
 
 

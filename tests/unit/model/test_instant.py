@@ -70,7 +70,7 @@ def test_text_that_is_no_time_is_refused_by_name(text):
 
 
 def test_a_zone_other_than_utc_or_local_is_refused():
-    with pytest.raises(OptionError, match=r"timezone: want UTC or LOCAL, got 'Asia/Tokyo'"):
+    with pytest.raises(OptionError, match=r"timezone: expected UTC or LOCAL, found 'Asia/Tokyo'"):
         format_instant(0, "Asia/Tokyo")
     with pytest.raises(OptionError):
         parse_instant("20240102120000000", "utc")

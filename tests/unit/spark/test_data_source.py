@@ -159,7 +159,7 @@ def test_the_path_of_a_partition_reads_its_rows_in_every_query_but_changes(tmp_p
         batches = [b for part in reader.partitions() for b in reader.read(part)]
         assert sorted(row["id"] for b in batches for row in b.to_pylist()) == [1, 3]
     options |= {f"{query}incremental.format": "cdc"}
-    with pytest.raises(UnsupportedError, match=f"one partition; want load.*{path}"):
+    with pytest.raises(UnsupportedError, match=f"one partition; use load.*{path}"):
         make_reader(options, table_schema(options))
 
 
@@ -206,7 +206,7 @@ class Saved:
 def test_only_whole_answers_of_all_tasks_are_committed():
     save = Saved()
     writer = Writer(save)
-    with pytest.raises(LakebedError, match="want what 2 tasks staged, found 1"):
+    with pytest.raises(LakebedError, match="expected what 2 tasks staged, found 1"):
         writer.commit([Staged("a"), None])
     with pytest.raises(InvalidError, match="bad row"):
         writer.commit([Staged("a"), Staged(failure=pickle.dumps(InvalidError("bad row")))])

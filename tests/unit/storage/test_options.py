@@ -37,7 +37,7 @@ def test_an_option_is_known_by_its_short_name_and_as_an_environment_variable(url
         ("s3://b/t", "aws_alow_http", "did you mean 'allow_http'?"),
         ("az://c/t", "acount_name", "did you mean 'account_name'?"),
         ("gs://b/t", "region", "the options of this store are service_account,"),
-        ("gs://b/t", "aws_region", "names that begin so are those of s3:// stores."),
+        ("gs://b/t", "aws_region", "names that start like this belong to s3:// stores."),
     ],
 )
 def test_an_unknown_option_is_refused_with_what_may_be_meant_of_that_store(url, option, hint):
@@ -48,7 +48,7 @@ def test_an_unknown_option_is_refused_with_what_may_be_meant_of_that_store(url, 
 
 
 def test_what_the_url_says_and_two_spellings_of_one_option_are_refused():
-    with pytest.raises(OptionError, match="the URL s3://b says it already"):
+    with pytest.raises(OptionError, match="already set by the URL s3://b"):
         open_storage("s3://b/t", {"bucket": "c"})
     with pytest.raises(OptionError, match="'region' is given twice"):
         open_storage("s3://b/t", {"region": "x", "AWS_REGION": "y"})

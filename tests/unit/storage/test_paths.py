@@ -45,7 +45,7 @@ def test_any_utf8_segments_make_a_path(parts):
     ],
 )
 def test_a_path_that_is_no_object_below_the_root_is_refused_by_name(path):
-    with pytest.raises(InvalidError, match="want a relative path"):
+    with pytest.raises(InvalidError, match="expected a relative path"):
         check_path(path)
 
 

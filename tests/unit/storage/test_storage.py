@@ -439,7 +439,7 @@ class TestBadPaths:
         if path:
             calls += [lambda: storage.list(path), lambda: storage.list_names(path)]
         for call in calls:
-            with pytest.raises(InvalidError, match="want a relative path") as caught:
+            with pytest.raises(InvalidError, match="expected a relative path") as caught:
                 call()
             assert not isinstance(caught.value, NotFoundError)
 

@@ -58,7 +58,9 @@ def test_an_inline_log_cut_at_any_byte_is_corrupt(storage):
     for cut in cuts(storage, len(whole), [0, len(DATA)]):
         storage.put(name, whole[:cut])
         # The listing told its size, so the end of a block is no end of the file either.
-        with pytest.raises(CorruptError, match=f"found {cut} bytes, want {len(whole)}") as caught:
+        with pytest.raises(
+            CorruptError, match=f"found {cut} bytes, expected {len(whole)}"
+        ) as caught:
             read(slice_)
         assert name in str(caught.value)
     storage.put(name, whole)
@@ -220,7 +222,7 @@ def test_an_ordering_value_that_the_column_cannot_hold_is_corrupt(storage):
     slice_ = Slice(storage)
     slice_.base(0, parquet(with_meta(ROWS)))
     slice_.native(1, LogKind.DELETES, deletes_table([("b", 1)]).set_column(1, "ts", [["text"]]))
-    with pytest.raises(CorruptError, match=r"deletes\.parquet.*'ts'.*want int64, got string"):
+    with pytest.raises(CorruptError, match=r"deletes\.parquet.*'ts'.*expected int64, found string"):
         read(slice_)
 
 

@@ -289,7 +289,7 @@ def test_dictionaries_are_used_only_where_values_repeat(storage):
 )
 def test_keys_out_of_byte_order_are_refused_by_name(storage, bad):
     with (
-        pytest.raises(InvalidError, match=f"above {bad[-2]!r}, got {bad[-1]!r}"),
+        pytest.raises(InvalidError, match=f"above {bad[-2]!r}, found {bad[-1]!r}"),
         writer(storage) as out,
     ):
         out.write(numbers(0, len(bad)), pa.array(bad))
@@ -297,7 +297,7 @@ def test_keys_out_of_byte_order_are_refused_by_name(storage, bad):
 
 
 def test_order_is_checked_across_batches(storage):
-    wanted = "above 'k00000001', got 'k00000001'"
+    wanted = "above 'k00000001', found 'k00000001'"
     with pytest.raises(InvalidError, match=wanted), writer(storage) as out:
         out.write(numbers(0, 2), keys(0, 2))
         out.write(numbers(0, 0), keys(0, 0))
@@ -307,7 +307,10 @@ def test_order_is_checked_across_batches(storage):
 def test_a_null_key_and_a_wrong_number_of_keys_are_refused(storage):
     with pytest.raises(KeyValueError, match="null"), writer(storage) as out:
         out.write(numbers(0, 2), pa.array(["a", None]))
-    with pytest.raises(InvalidError, match="want 2 record keys, got 1"), writer(storage) as out:
+    with (
+        pytest.raises(InvalidError, match="expected 2 record keys, found 1"),
+        writer(storage) as out,
+    ):
         out.write(numbers(0, 2), pa.array(["a"]))
 
 
@@ -458,7 +461,7 @@ def test_bytes_that_are_no_parquet_file_are_corrupt_and_name_the_file(storage, d
 
 def test_types_and_nulls_that_the_table_cannot_have_are_corrupt(storage):
     put_parquet(storage, pa.table({"v": ["text"]}))
-    with pytest.raises(CorruptError, match=f"{NAME}.*'v'.*want int64, got string"):
+    with pytest.raises(CorruptError, match=f"{NAME}.*'v'.*expected int64, found string"):
         rows(storage)
     put_parquet(storage, pa.table({"v": pa.array([300], pa.int32())}))
     with pytest.raises(CorruptError, match="'v'"):

@@ -228,7 +228,7 @@ def test_keys_that_do_not_rise_are_not_written(values, error):
     storage = memory_storage()
     schema = pa.schema([pa.field(KEY, pa.binary())])
     with (
-        pytest.raises(error, match=r"^x: want a? ?record key"),
+        pytest.raises(error, match=r"^x: expected a? ?record key"),
         RunWriter(storage.open_write("x"), "x", schema, {}, key=KEY) as out,
     ):
         for value in values:

@@ -200,7 +200,7 @@ def test_a_run_is_published_once_and_then_stays(open_run):
         out.write(pa.record_batch([[]], schema=KEYS))
         assert (out.rows, out.min_key, out.max_key) == (0, None, None)
         out.write(pa.record_batch([["a", "b"]], schema=KEYS))
-        with pytest.raises(InvalidError, match="x: want record keys above 'b', got 'b'"):
+        with pytest.raises(InvalidError, match="x: expected record keys above 'b', found 'b'"):
             out.write(pa.record_batch([["b"]], schema=KEYS))
         assert (out.rows, out.min_key, out.max_key) == (2, "a", "b")
     size_bytes = len(stream.data.getvalue())
@@ -221,7 +221,7 @@ def test_a_run_need_not_have_meta_columns_but_the_key():
     schema = pa.schema([pa.field(RECORD_KEY, pa.string(), nullable=False), ("ts", pa.int64())])
     with RunWriter(storage.open_write("x"), "x", schema, {"a": "b"}) as out:
         out.write(pa.record_batch([["a", "b"], pa.array([1, None])], schema=schema))
-        with pytest.raises(InvalidError, match="x: want record keys above 'b', got 'a'"):
+        with pytest.raises(InvalidError, match="x: expected record keys above 'b', found 'a'"):
             out.write(pa.record_batch([["a"], pa.array([1])], schema=schema))
     file = pq.ParquetFile(io.BytesIO(storage.read("x")))
     assert file.read().to_pylist() == [{RECORD_KEY: "a", "ts": 1}, {RECORD_KEY: "b", "ts": None}]

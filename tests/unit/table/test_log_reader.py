@@ -197,7 +197,7 @@ class TestParquetUnderAnInlineName:
 def test_a_footer_that_contradicts_the_name_is_corrupt(slice_):
     name = f"f-0_0-0-0_{instant(1)}_1.log.parquet"
     slice_.log(name, native(1, FooterKind.DELETE, KEYS))
-    with pytest.raises(CorruptError, match=f"{name}.*want parquet_data.*found delete"):
+    with pytest.raises(CorruptError, match=f"{name}.*expected parquet_data.*found delete"):
         sources(slice_, 10)
 
 

@@ -334,7 +334,7 @@ def test_a_partial_run_says_which_columns_it_has(version):
 
 def test_a_partial_run_without_the_ordering_column_is_refused():
     some = pa.schema([SCHEMA.field("v")])
-    with pytest.raises(SchemaError, match="want the ordering column 'ts', found v"):
+    with pytest.raises(SchemaError, match="expected the ordering column 'ts', found v"):
         write(memory_storage(), run(("a", 0, 1), schema=some), schema=some, partial=True)
     strange = pa.schema([SCHEMA.field("ts"), ("w", pa.int64())])
     with pytest.raises(SchemaError, match="'w': the table has no such column"):
@@ -343,9 +343,9 @@ def test_a_partial_run_without_the_ordering_column_is_refused():
 
 def test_rows_that_lack_a_column_are_refused_and_not_filled_with_nulls():
     batch = run(live("a", 1)).drop_columns(["price"])
-    with pytest.raises(SchemaError, match="want the column 'price'"):
+    with pytest.raises(SchemaError, match="expected the column 'price'"):
         write(memory_storage(), batch)
-    with pytest.raises(SchemaError, match="deletes with an ordering value want the column 'ts'"):
+    with pytest.raises(SchemaError, match="deletes with an ordering value need the column 'ts'"):
         write(memory_storage(), run(gone("a", 1)).drop_columns(["ts"]))
 
 
@@ -377,9 +377,9 @@ def test_nothing_to_write_writes_nothing(version):
 @pytest.mark.parametrize("version", [9, 10])
 def test_keys_out_of_order_are_refused_also_between_rows_and_deletes(version):
     storage = memory_storage()
-    with pytest.raises(InvalidError, match=r"p/.*above 'b', got 'a'"):
+    with pytest.raises(InvalidError, match=r"p/.*above 'b', found 'a'"):
         write(storage, run(live("b", 1)), run(gone("a", 1)), version=version)
-    with pytest.raises(InvalidError, match="above 'b', got 'b'"):
+    with pytest.raises(InvalidError, match="above 'b', found 'b'"):
         write(storage, run(live("b", 1), gone("b", 1)), version=version)
     assert list(storage.list()) == []
 

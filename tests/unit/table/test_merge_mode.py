@@ -162,10 +162,10 @@ def test_a_mode_of_the_future_is_refused_by_name():
 @pytest.mark.parametrize(
     ("payload", "ordering", "version", "words"),
     [
-        ("com.example.Mine", ("ts",), 9, "want one of .*AWSDms.* or none and a merger of your own"),
-        (POSTGRES, ("_event_lsn",), 8, "in table version 8 want one of"),
-        (POSTGRES, ("ts",), 9, r"want ordering=\['_event_lsn'\].* found \['ts'\]"),
-        (PARTIAL_UPDATE, (), 9, "want ordering=<column>"),
+        ("com.example.Mine", ("ts",), 9, "expected one of .*AWSDms.* or none and a custom merger"),
+        (POSTGRES, ("_event_lsn",), 8, "in table version 8 expected one of"),
+        (POSTGRES, ("ts",), 9, r"expected ordering=\['_event_lsn'\].* found \['ts'\]"),
+        (PARTIAL_UPDATE, (), 9, "expected ordering=<column>"),
     ],
 )
 def test_a_payload_class_that_a_new_table_cannot_have_is_refused(payload, ordering, version, words):
@@ -176,8 +176,12 @@ def test_a_payload_class_that_a_new_table_cannot_have_is_refused(payload, orderi
 @pytest.mark.parametrize(
     ("mode", "version", "words"),
     [
-        ("IGNORE_DEFAULTS", 8, "want table version 9 or later, found 8"),
-        ("fill_unavailable", 9, r"want hoodie\.write\.partial\.update\.unavailable\.value with it"),
+        ("IGNORE_DEFAULTS", 8, "expected table version 9 or later, found 8"),
+        (
+            "fill_unavailable",
+            9,
+            r"expected hoodie\.write\.partial\.update\.unavailable\.value with it",
+        ),
     ],
 )
 def test_partial_updates_that_a_new_table_cannot_have_are_refused(mode, version, words):

@@ -69,7 +69,7 @@ def test_a_page_that_unpacks_to_hundreds_of_megabytes_is_refused_before_it_does(
     taken = read(bomb)
     assert taken.said is not None
     assert "UnsupportedError: the file, column 'v': a page of 26948" in taken.said
-    assert f"want at most {MAX_PAGE_BYTES}" in taken.said
+    assert f"expected at most {MAX_PAGE_BYTES}" in taken.said
     assert taken.megabytes < 100
     assert taken.seconds < 5
 
@@ -179,5 +179,5 @@ class TestPageHeaders:
 
     def test_a_footer_that_is_none_is_corrupt(self):
         for footer in (b"", b"\x00", b"\xff" * 50, b"\x19\xfc\xff\xff\xff\xff\x0f"):
-            with pytest.raises(CorruptError, match="f: its footer is no Parquet metadata"):
+            with pytest.raises(CorruptError, match="f: its footer is not valid Parquet metadata"):
                 parse_chunks(footer, "f")

@@ -48,7 +48,7 @@ def test_a_folder_of_partitions_means_what_lies_in_it(root, below, found):
 
 @pytest.mark.parametrize("below", ["/os", "/rome", "/oslo/3", "/oslo/2/x.parquet"])
 def test_a_folder_that_is_none_of_the_tables_is_refused_with_the_tables_own(root, below):
-    advice = rf'no partition .*want load\("file://{root}"\), with .where\("city = ...'
+    advice = rf'no partition .*use load\("file://{root}"\), with .where\("city = ...'
     with pytest.raises(NotFoundError, match=advice):
         partitions(root + below)
 
@@ -59,14 +59,16 @@ def test_a_partition_without_rows_is_empty(root):
 
 
 def test_the_folder_of_the_timeline_is_no_partition(root):
-    with pytest.raises(NotFoundError, match="want load"):
+    with pytest.raises(NotFoundError, match="use load"):
         find_table(f"{root}/.hoodie/timeline")
 
 
 @pytest.mark.parametrize("glob", ["/*", "/*/*", "/{oslo,kyiv}/*", "/os?o", "/[ok]*/1"])
 def test_a_glob_is_refused_with_the_folder_of_the_table(root, glob):
     # Hudi 1.2.0: "Glob paths are not supported for read paths".
-    with pytest.raises(InvalidError, match=rf'without a glob; want load\("file://{root}"\), with'):
+    with pytest.raises(
+        InvalidError, match=rf'without a glob; use load\("file://{root}"\), with'
+    ):
         find_table(root + glob)
     with pytest.raises(InvalidError, match="the folder of the table"):
         find_table(f"{root}-no{glob}")

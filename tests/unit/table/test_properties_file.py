@@ -41,7 +41,7 @@ def test_what_was_made_is_what_is_loaded():
 def test_of_two_that_make_a_table_one_wins():
     storage = memory_storage()
     create_properties(storage, settle())
-    with pytest.raises(ExistsError, match="a table exists here already"):
+    with pytest.raises(ExistsError, match="a table already exists here"):
         create_properties(storage, settle(name="other"))
     assert load_config(storage).name == "t"
 

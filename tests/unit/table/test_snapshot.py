@@ -126,7 +126,9 @@ def test_a_file_shorter_than_its_commit_says_is_corrupt_and_named():
     objects = contents(table._storage)
     path = next(p for p in objects if p.startswith("p/0") and p.endswith(".parquet"))
     storage = copy_of({**objects, path: objects[path][:-20]})
-    with pytest.raises(CorruptError, match=r"its commit wrote \d+ bytes, found \d+; it was cut"):
+    with pytest.raises(
+        CorruptError, match=r"its commit wrote \d+ bytes, found \d+; it was truncated"
+    ):
         reopen(storage).read()
 
 

@@ -240,7 +240,9 @@ def test_a_file_that_the_manifest_names_but_is_gone_is_corrupt(archive):
 def test_a_file_of_another_length_than_the_manifest_says_is_corrupt(archive):
     data = archive.add(row(1))
     archive.put(archive.files[0]["fileName"], data + b"x")
-    with pytest.raises(CorruptError, match=f"want {len(data)} bytes, got {len(data) + 1} bytes"):
+    with pytest.raises(
+        CorruptError, match=f"expected {len(data)} bytes, found {len(data) + 1} bytes"
+    ):
         archive.read()
 
 

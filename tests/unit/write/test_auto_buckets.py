@@ -97,7 +97,7 @@ def test_expected_rows_stand_for_those_of_the_first_load():
     for wrong in (0, "many"):
         with pytest.raises(InvalidError, match="expected_rows="):
             lakebed.create_table(None, "memory://auto/no", schema, key="id", expected_rows=wrong)
-    with pytest.raises(InvalidError, match="changes nothing beside buckets=4"):
+    with pytest.raises(InvalidError, match="has no effect with buckets=4"):
         lakebed.create_table(None, "memory://auto/no", schema, key="id", buckets=4, expected_rows=9)
 
 

@@ -81,7 +81,7 @@ def test_an_update_that_changes_nothing_is_logged_and_one_that_loses_is_not():
     assert told(table, table.upsert(batch(("a", 1, 5, "p")))) == [("u", ("a", 1), ("a", 1))]
     lost = table.upsert(batch(("a", 9, 1, "p")))
     assert told(table, lost) == []
-    assert len(stats(lost)) == 1, "Hudi's readers want a log of every rewritten base file"
+    assert len(stats(lost)) == 1, "Hudi's readers expected a log of every rewritten base file"
 
 
 def test_deletes_by_key_by_marker_and_of_keys_that_are_not_there():

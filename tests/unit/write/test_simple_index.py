@@ -270,7 +270,7 @@ def test_places_are_taken_apart_row_by_row():
     none, nothing = explode_holders(pa.array([], pa.string()))
     assert none.size == nothing.size == 0
     assert none.dtype == np.int64
-    with pytest.raises(CorruptError, match="want numbers"):
+    with pytest.raises(CorruptError, match="expected numbers"):
         explode_holders(pa.array(["1,x"]))
 
 

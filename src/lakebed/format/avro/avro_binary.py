@@ -47,7 +47,7 @@ class AvroReader:
         """Read `size` bytes."""
         if not 0 <= size <= len(self._data) - self._at:
             raise CorruptError(
-                f"{self.what}: want {size} bytes at byte {self._at} of {len(self._data)}"
+                f"{self.what}: expected {size} bytes at byte {self._at} of {len(self._data)}"
             )
         self._at += size
         return self._data[self._at - size : self._at]
@@ -73,7 +73,7 @@ class AvroReader:
         try:
             return self.sized().decode()
         except UnicodeDecodeError as error:
-            raise CorruptError(f"{self.what}: no UTF-8 before byte {self._at}") from error
+            raise CorruptError(f"{self.what}: invalid UTF-8 before byte {self._at}") from error
 
     def items(self) -> Iterator[None]:
         """Yield once for each item of a list; the caller reads the item in between.

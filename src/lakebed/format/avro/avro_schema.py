@@ -133,7 +133,7 @@ def _field_to_avro(field: pa.Field, namespace: str, path: str, depth: int) -> di
 
 def _type_to_avro(t: pa.DataType, name: str, namespace: str, path: str, depth: int) -> object:
     if depth > MAX_DEPTH:
-        raise SchemaError(f"column {path!r}: want at most {MAX_DEPTH} levels of nesting")
+        raise SchemaError(f"column {path!r}: expected at most {MAX_DEPTH} levels of nesting")
     if t in _PRIMITIVES:
         return _PRIMITIVES[t]
     if pa.types.is_decimal128(t) and 0 <= t.scale <= t.precision:
@@ -153,7 +153,7 @@ def _type_to_avro(t: pa.DataType, name: str, namespace: str, path: str, depth: i
         return {"type": "array", "items": items}
     if pa.types.is_map(t):
         if t.key_type != pa.string():
-            raise SchemaError(f"column {path!r}: want string map keys, got {t.key_type}")
+            raise SchemaError(f"column {path!r}: expected string map keys, found {t.key_type}")
         values = _nested_to_avro(t.item_field, name, namespace, f"{path}.value", depth + 1)
         return {"type": "map", "values": values}
     raise SchemaError(f"column {path!r}: Hudi's tables cannot hold the type {t}")
@@ -181,7 +181,7 @@ def load_record(text: str) -> dict[str, object]:
     """Parse the JSON of a record schema; only checks that its fields are a list."""
     if len(text) > MAX_TEXT_CHARS:
         raise CorruptError(
-            f"Avro schema: want at most {MAX_TEXT_CHARS} characters, got {len(text)}"
+            f"Avro schema: expected at most {MAX_TEXT_CHARS} characters, found {len(text)}"
         )
     try:
         loaded = json.loads(text)
@@ -190,11 +190,11 @@ def load_record(text: str) -> dict[str, object]:
                 loaded, ensure_ascii=False
             ).encode()  # an escape may be one half of a surrogate pair
     except (ValueError, RecursionError) as error:
-        raise CorruptError(f"Avro schema {text[:80]!r}: want JSON, got {error}") from error
+        raise CorruptError(f"Avro schema {text[:80]!r}: expected JSON, found {error}") from error
     if not isinstance(loaded, dict) or loaded.get("type") != "record":
-        raise CorruptError(f"Avro schema {text[:80]!r}: want a record")
+        raise CorruptError(f"Avro schema {text[:80]!r}: expected a record")
     if not isinstance(loaded.get("fields"), list):
-        raise CorruptError(f"Avro schema {text[:80]!r}: want a list of fields")
+        raise CorruptError(f"Avro schema {text[:80]!r}: expected a list of fields")
     return loaded
 
 
@@ -236,13 +236,13 @@ class _Parser:
             return self._named_or_plain(avro, namespace, path), False
         if isinstance(avro, dict):
             return self._typed(avro, namespace, path, depth), False
-        raise CorruptError(f"Avro field {path!r}: want a type, got {str(avro)[:80]}")
+        raise CorruptError(f"Avro field {path!r}: expected a type, found {str(avro)[:80]}")
 
     def _union(self, branches: list[object], namespace: str, path: str, depth: int) -> pa.DataType:
         real = [branch for branch in branches if branch != "null"]
         if len(real) != 1 or isinstance(real[0], list):
             raise UnsupportedError(
-                f"Avro field {path!r}: want a union of null and one type, got {str(branches)[:80]}"
+                f"Avro field {path!r}: expected a union of null and one type, found {str(branches)[:80]}"
             )
         return self.parse(real[0], namespace, path, depth + 1)[0]
 
@@ -290,7 +290,7 @@ class _Parser:
             return _bytes_type(avro, path) if kind == "bytes" else _scalar_type(kind, avro, path)
         if isinstance(kind, str | dict | list):
             return self.parse(kind, namespace, path, depth + 1)[0]
-        raise CorruptError(f"Avro field {path!r}: want a type, got {str(avro)[:80]}")
+        raise CorruptError(f"Avro field {path!r}: expected a type, found {str(avro)[:80]}")
 
     def _record(
         self, avro: Mapping[str, object], namespace: str, path: str, depth: int
@@ -324,7 +324,7 @@ def full_name(avro: Mapping[str, object], namespace: str, path: str) -> str:
     """Return the name of a record, enum or fixed with its own namespace, or the enclosing one."""
     name, own = avro.get("name"), avro.get("namespace", namespace)
     if not isinstance(name, str) or not isinstance(own, str):
-        raise CorruptError(f"Avro field {path!r}: want a type name, got {str(name)[:80]}")
+        raise CorruptError(f"Avro field {path!r}: expected a type name, found {str(name)[:80]}")
     return name if "." in name or not own else f"{own}.{name}"
 
 
@@ -354,9 +354,9 @@ def _bytes_type(avro: Mapping[str, object], path: str) -> pa.DataType:
         return pa.binary()
     precision, scale = avro.get("precision"), avro.get("scale", 0)
     if not isinstance(precision, int) or not isinstance(scale, int):
-        raise CorruptError(f"Avro field {path!r}: want whole numbers for precision and scale")
+        raise CorruptError(f"Avro field {path!r}: expected whole numbers for precision and scale")
     if not (1 <= precision <= 38 and 0 <= scale <= precision):
         raise UnsupportedError(
-            f"Avro field {path!r}: want a decimal of at most 38 digits, got ({precision}, {scale})"
+            f"Avro field {path!r}: expected a decimal of at most 38 digits, found ({precision}, {scale})"
         )
     return pa.decimal128(precision, scale)

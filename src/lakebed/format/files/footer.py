@@ -86,7 +86,7 @@ def parse_row_group_key_bytes(text: str, what: str) -> list[bytes]:
         return [base64.b64decode(key, validate=True) for key in keys]
     except ValueError as error:
         raise CorruptError(
-            f"{what}: {FOOTER_ROW_GROUP_KEY_BYTES} is no base64 ({error})"
+            f"{what}: {FOOTER_ROW_GROUP_KEY_BYTES} is not base64 ({error})"
         ) from error
 
 
@@ -101,8 +101,8 @@ def _parse_keys(text: str, entry: str, what: str) -> list[str]:
     try:
         keys = json.loads(text)
         if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
-            raise CorruptError(f"{what}: {entry} is no list of keys")
+            raise CorruptError(f"{what}: {entry} is not a list of keys")
         "".join(keys).encode()  # half a character, which JSON can spell and UTF-8 cannot
     except (ValueError, RecursionError) as error:
-        raise CorruptError(f"{what}: {entry} is no JSON ({error})") from error
+        raise CorruptError(f"{what}: {entry} is not JSON ({error})") from error
     return keys

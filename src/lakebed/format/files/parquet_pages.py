@@ -104,7 +104,9 @@ def parse_chunks(footer: bytes, what: str) -> list[list[ColumnChunk]]:
             for group in groups
         ]
     except MALFORMED as error:
-        raise CorruptError(f"{what}: its footer is no Parquet metadata ({error!r})") from error
+        raise CorruptError(
+            f"{what}: its footer is not valid Parquet metadata ({error!r})"
+        ) from error
 
 
 def _parse_chunk(chunk: Struct) -> ColumnChunk:
@@ -150,7 +152,7 @@ def measure_pages(read_at: ReadAt, size: int, chunk: ColumnChunk, what: str) -> 
     for _ in range(_MAX_PAGES):
         if at >= end and left > 0:
             raise CorruptError(
-                f"{where}: want {chunk.values} values in its data pages, found {chunk.values - left}"
+                f"{where}: expected {chunk.values} values in its data pages, found {chunk.values - left}"
             )
         if left <= 0:
             return PageSizes(row_bytes, long_dictionary)
@@ -206,12 +208,12 @@ def _check_page(page: _Page, chunk: ColumnChunk, where: str) -> None:
         raise CorruptError(f"{where}: a page of negative size: {page}")
     if page.plain_bytes > MAX_PAGE_BYTES:
         raise UnsupportedError(
-            f"{where}: a page of {page.plain_bytes} bytes, packed in {page.packed_bytes}; want at "
-            f"most {MAX_PAGE_BYTES}, as a page is unpacked as a whole"
+            f"{where}: a page of {page.plain_bytes} bytes, packed in {page.packed_bytes}; expected at "
+            f"most {MAX_PAGE_BYTES}, as a page is decompressed as a whole"
         )
     if chunk.is_nested and page.values > MAX_NESTED_VALUES:
         raise UnsupportedError(
-            f"{where}: a page of {page.values} values; want at most {MAX_NESTED_VALUES} in a page "
+            f"{where}: a page of {page.values} values; expected at most {MAX_NESTED_VALUES} in a page "
             "of a nested column, as one row may hold them all"
         )
 

@@ -55,7 +55,9 @@ def parse_statistics(
     try:
         return _statistics(CompactReader(footer).struct(), frozenset(columns))
     except MALFORMED as error:
-        raise CorruptError(f"{what}: its footer is no Parquet metadata ({error!r})") from error
+        raise CorruptError(
+            f"{what}: its footer is not valid Parquet metadata ({error!r})"
+        ) from error
 
 
 def _statistics(metadata: Struct, columns: frozenset[str]) -> list[Mapping[str, ChunkStatistics]]:

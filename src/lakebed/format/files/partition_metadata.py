@@ -35,7 +35,7 @@ class PartitionMetadata:
 
     def __post_init__(self) -> None:
         if self.depth < 0:
-            raise InvalidError(f"{self}: want a depth of 0 or more")
+            raise InvalidError(f"{self}: expected a depth of 0 or more")
 
     @classmethod
     def of(cls, commit_time: str, partition_path: str) -> Self:
@@ -53,7 +53,7 @@ class PartitionMetadata:
         commit_time, depth = found.get(_COMMIT_TIME), found.get(_DEPTH, "")
         if commit_time is None or not re.fullmatch(r"[0-9]{1,9}", depth):
             raise CorruptError(
-                f"{what}: want {_COMMIT_TIME}=<instant> and {_DEPTH}=<number>, found {found}"
+                f"{what}: expected {_COMMIT_TIME}=<instant> and {_DEPTH}=<number>, found {found}"
             )
         return cls(commit_time, int(depth))
 

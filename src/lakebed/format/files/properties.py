@@ -98,7 +98,7 @@ def _unescape(text: str, what: str) -> str:
         if len(code) == 5:
             return chr(int(code[1:], 16))
         if code == "u":
-            raise CorruptError(f"{what}: want four hex digits after \\u, found {text[:80]!r}")
+            raise CorruptError(f"{what}: expected four hex digits after \\u, found {text[:80]!r}")
         return _ESCAPES.get(code, code)
 
     units = _ESCAPE.sub(plain, text)

@@ -21,21 +21,21 @@ MALFORMED: Final = (IndexError, KeyError, TypeError, ValueError, AttributeError)
 def as_fields(value: "Value") -> "Struct":
     """Return a struct's fields."""
     if not isinstance(value, dict):
-        raise TypeError(f"want a struct, found {type(value).__name__}")
+        raise TypeError(f"expected a struct, found {type(value).__name__}")
     return value
 
 
 def as_list(value: "Value") -> "Sequence[Value]":
     """Return the values of a list."""
     if not isinstance(value, list):
-        raise TypeError(f"want a list, found {type(value).__name__}")
+        raise TypeError(f"expected a list, found {type(value).__name__}")
     return value
 
 
 def as_bytes(value: "Value") -> bytes:
     """Return bytes."""
     if not isinstance(value, bytes):
-        raise TypeError(f"want bytes, found {type(value).__name__}")
+        raise TypeError(f"expected bytes, found {type(value).__name__}")
     return value
 
 
@@ -47,7 +47,7 @@ def as_text(value: "Value") -> str:
 def as_number(value: "Value") -> int:
     """Return an integer."""
     if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"want a number, found {type(value).__name__}")
+        raise TypeError(f"expected a number, found {type(value).__name__}")
     return value
 
 

@@ -55,7 +55,7 @@ class LoggingMode(StrEnum):
             return cls(text.strip().upper())
         except ValueError:
             raise UnsupportedError(
-                f"{LOGGING_MODE}={text!r}: want {', '.join(mode.lower() for mode in cls)}"
+                f"{LOGGING_MODE}={text!r}: expected {', '.join(mode.lower() for mode in cls)}"
             ) from None
 
     @property
@@ -115,7 +115,7 @@ def _parse(table_schema: str) -> dict[str, object]:
     except (ValueError, RecursionError) as error:
         raise CorruptError(f"Avro schema of the table: {error}") from error
     if not isinstance(row, dict) or row.get("type") != "record":
-        raise CorruptError("Avro schema of the table: want a record")
+        raise CorruptError("Avro schema of the table: expected a record")
     if not isinstance(row.get("name"), str) or not isinstance(row.get("fields"), list):
-        raise CorruptError("Avro schema of the table: want a record with a name and fields")
+        raise CorruptError("Avro schema of the table: expected a record with a name and fields")
     return cast("dict[str, object]", row)

@@ -82,7 +82,7 @@ def recorded_instants(schema_text: str, what: str) -> DeleteInstants | None:
     try:
         found = json.loads(schema_text).get(INSTANTS_PROPERTY)
     except (ValueError, AttributeError, RecursionError) as error:
-        raise CorruptError(f"{what}: want an Avro schema as JSON: {error}") from error
+        raise CorruptError(f"{what}: expected an Avro schema as JSON: {error}") from error
     if found is None:
         return None
     instants = found.get("instants") if isinstance(found, dict) else None
@@ -93,5 +93,5 @@ def recorded_instants(schema_text: str, what: str) -> DeleteInstants | None:
         or not all(isinstance(instant, str) for instant in instants)
         or not (rows is None or isinstance(rows, str))
     ):
-        raise CorruptError(f"{what}: want instants and rows in {INSTANTS_PROPERTY}")
+        raise CorruptError(f"{what}: expected instants and rows in {INSTANTS_PROPERTY}")
     return DeleteInstants(tuple(instants), rows)

@@ -81,7 +81,7 @@ class LogBlock:
             return self.headers[HeaderKey.INSTANT_TIME]
         except KeyError:
             raise CorruptError(
-                f"{self.type.name} block at byte {self.offset}: want a header INSTANT_TIME"
+                f"{self.type.name} block at byte {self.offset}: expected a header INSTANT_TIME"
             ) from None
 
 

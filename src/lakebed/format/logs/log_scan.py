@@ -125,7 +125,7 @@ class _Window:
         data = self._read_range(at, wanted)
         if len(data) != wanted:
             raise CorruptError(
-                f"{self._what}: want {wanted} bytes at byte {at} of {self.size}, found {len(data)}"
+                f"{self._what}: expected {wanted} bytes at byte {at} of {self.size}, found {len(data)}"
             )
         self._reads = [*self._reads[-1:], (at, data)]
         return at, data
@@ -136,7 +136,7 @@ def _check_frame(window: _Window, offset: int) -> tuple[str, int]:
     prefix = window.get(offset, _PREFIX.size)
     left = window.size - offset
     if not prefix.startswith(MAGIC):
-        return "want the magic #HUDI#", 0
+        return "expected the magic #HUDI#", 0
     if len(prefix) < _PREFIX.size:
         return "the file ends in the length", 0
     length: int = _PREFIX.unpack(prefix)[1]
@@ -158,7 +158,7 @@ def _parse_place(window: _Window, offset: int, end: int, what: str) -> BlockSpan
     name = f"{what}, block at byte {offset}"
     version, code, count = _HEAD.unpack(window.get(offset + _PREFIX.size, _HEAD.size))
     if version != FORMAT_VERSION:
-        raise UnknownFormatError(f"{name}: log format version {version}, want {FORMAT_VERSION}")
+        raise UnknownFormatError(f"{name}: log format version {version}, expected {FORMAT_VERSION}")
     if code not in BlockType.__members__.values() or code == BlockType.CORRUPT:
         raise UnknownFormatError(f"{name}: unknown block type {code}")
     cursor = _Cursor(window, offset + _PREFIX.size + _HEAD.size, end - _LONG.size, name)
@@ -166,7 +166,7 @@ def _parse_place(window: _Window, offset: int, end: int, what: str) -> BlockSpan
     length = cursor.int64()
     content_offset = cursor.skip(length)
     if (footers := cursor.int32()) != 0:
-        raise UnknownFormatError(f"{name}: {footers} footer entries, want none")
+        raise UnknownFormatError(f"{name}: {footers} footer entries, expected none")
     if cursor.at != cursor.end:
         raise CorruptError(f"{name}: {cursor.end - cursor.at} bytes left over in the block")
     return BlockSpan(BlockType(code), headers, content_offset, length, offset, end)
@@ -183,7 +183,7 @@ def _parse_headers(cursor: "_Cursor", count: int) -> dict[HeaderKey, str]:
             raise UnknownFormatError(f"{cursor.name}: unknown header key {key}")
         if length > MAX_HEADER_BYTES and length <= cursor.end - cursor.at:
             raise UnknownFormatError(
-                f"{cursor.name}: header {HeaderKey(key).name} of {length} bytes, want at most "
+                f"{cursor.name}: header {HeaderKey(key).name} of {length} bytes, expected at most "
                 f"{MAX_HEADER_BYTES}"
             )
         text = cursor.take(length)
@@ -191,7 +191,7 @@ def _parse_headers(cursor: "_Cursor", count: int) -> dict[HeaderKey, str]:
             headers[HeaderKey(key)] = text.decode()
         except UnicodeDecodeError as error:
             raise CorruptError(
-                f"{cursor.name}: header {HeaderKey(key).name} is no UTF-8"
+                f"{cursor.name}: header {HeaderKey(key).name} is not UTF-8"
             ) from error
     return headers
 
@@ -209,7 +209,7 @@ class _Cursor:
         """Skip `size` bytes and return where they start."""
         if not 0 <= size <= self.end - self.at:
             raise CorruptError(
-                f"{self.name}: want {size} bytes, the block has {self.end - self.at} left"
+                f"{self.name}: expected {size} bytes, the block has {self.end - self.at} left"
             )
         self.at += size
         return self.at - size

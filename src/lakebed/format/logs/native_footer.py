@@ -90,13 +90,13 @@ def encode_log_footer(footer: LogFooter) -> dict[str, str]:
     '{"VERSION":"2","INSTANT_TIME":"1"}'
     """
     if footer.kind is None:
-        raise InvalidError("native log footer: want a kind, found none")
+        raise InvalidError("native log footer: expected a kind, found none")
     if doubled := _NAMED & footer.headers.keys():
         raise InvalidError(
             f"native log footer: {_names(doubled)} stands in a field of its own, not in headers"
         )
     if missing := _missing_of_command(footer.kind, footer.headers):
-        raise InvalidError(f"native log footer of a command: want {missing}")
+        raise InvalidError(f"native log footer of a command: expected {missing}")
     fields = ((HeaderKey.INSTANT_TIME, footer.instant), (HeaderKey.SCHEMA, footer.schema))
     present = {key: text for key, text in fields if text is not None}
     ordered = sorted({**footer.headers, **present}.items())
@@ -130,7 +130,7 @@ def parse_log_footer(metadata: Mapping[str, str], what: str) -> LogFooter | None
     schema = headers.pop(HeaderKey.SCHEMA, None)
     kind = _parse_kind(metadata, headers, what)
     if missing := _missing_of_command(kind, headers):
-        raise CorruptError(f"{what}: native log footer of a command: want {missing}")
+        raise CorruptError(f"{what}: native log footer of a command: expected {missing}")
     ordered = metadata.get(FOOTER_IS_ORDERED)
     return LogFooter(
         kind,
@@ -153,9 +153,13 @@ def _json(metadata: Mapping[str, str], what: str) -> dict[str, str]:
     try:
         found = json.loads(text, parse_int=str, parse_float=str, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise CorruptError(f"{what}: footer {FOOTER_JSON}: want a JSON object: {error}") from error
+        raise CorruptError(
+            f"{what}: footer {FOOTER_JSON}: expected a JSON object: {error}"
+        ) from error
     if not isinstance(found, dict):
-        raise CorruptError(f"{what}: footer {FOOTER_JSON}: want a JSON object, found {text[:40]!r}")
+        raise CorruptError(
+            f"{what}: footer {FOOTER_JSON}: expected a JSON object, found {text[:40]!r}"
+        )
     # A form that is present but empty still makes the file a log.
     named = {_VERSION: str(NATIVE_VERSION)}
     for name, value in found.items():
@@ -164,7 +168,7 @@ def _json(metadata: Mapping[str, str], what: str) -> dict[str, str]:
         elif isinstance(value, str):
             named[name] = _check_text(value, name, what)
         elif value is not None and (name == _VERSION or name in HeaderKey.__members__):
-            raise CorruptError(f"{what}: footer {FOOTER_JSON}: want text as {name}")
+            raise CorruptError(f"{what}: footer {FOOTER_JSON}: expected a string for {name}")
     return named
 
 
@@ -188,10 +192,10 @@ def _parse_version(text: str | None, what: str) -> int:
     if text is None:
         return NATIVE_VERSION
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise CorruptError(f"{what}: want a number as log format version, found {text[:40]!r}")
+        raise CorruptError(f"{what}: expected a number as log format version, found {text[:40]!r}")
     if int(text) > NATIVE_VERSION:
         raise UnknownFormatError(
-            f"{what}: log format version {text}, want at most {NATIVE_VERSION}"
+            f"{what}: log format version {text}, expected at most {NATIVE_VERSION}"
         )
     return int(text)
 
@@ -208,7 +212,7 @@ def _parse_kind(
     except ValueError:
         wanted = ", ".join(FooterKind)
         raise UnknownFormatError(
-            f"{what}: footer {_SEED_KIND}: want one of {wanted}, found {word[:40]!r}"
+            f"{what}: footer {_SEED_KIND}: expected one of {wanted}, found {word[:40]!r}"
         ) from None
 
 
@@ -223,12 +227,12 @@ def _check_text(text: str, name: str, what: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise CorruptError(f"{what}: footer {FOOTER_JSON}: {name} is no text") from error
+        raise CorruptError(f"{what}: footer {FOOTER_JSON}: {name} is not a string") from error
     return text
 
 
 def _refuse_constant(word: str) -> str:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not JSON")
 
 
 def _names(keys: frozenset[HeaderKey] | set[HeaderKey]) -> str:

@@ -36,7 +36,9 @@ def _parse(schema_text: str, what: str) -> dict[str, object]:
     try:
         found = json.loads(schema_text)
     except (ValueError, RecursionError) as error:
-        raise CorruptError(f"{what}: want an Avro schema as JSON: {error}") from error
+        raise CorruptError(f"{what}: expected an Avro schema as JSON: {error}") from error
     if not isinstance(found, dict) or found.get("type") != "record":
-        raise CorruptError(f"{what}: want the Avro schema of a record, found {schema_text[:60]!r}")
+        raise CorruptError(
+            f"{what}: expected the Avro schema of a record, found {schema_text[:60]!r}"
+        )
     return found

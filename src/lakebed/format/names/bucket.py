@@ -140,11 +140,11 @@ def extract_key_values(key: str, hash_fields: Sequence[str]) -> list[str | None]
 def list_hashes(texts: Sequence[Texts]) -> Hashes:
     """Return Java's List.hashCode of every row of `texts`, which are columns of equal length."""
     if not texts:
-        raise InvalidError("bucket hash: want at least one column of texts, found none")
+        raise InvalidError("bucket hash: expected at least one column of texts, found none")
     rows = len(texts[0])
     flat = [_flatten(text) for text in texts]
     if any(len(offsets) != rows + 1 for _, offsets in flat):
-        raise InvalidError(f"bucket hash: want columns of {rows} rows, found other lengths")
+        raise InvalidError(f"bucket hash: expected columns of {rows} rows, found other lengths")
     hashes = np.ones(rows, dtype=np.int32)
     size = sum(int(offsets[-1] - offsets[0]) for _, offsets in flat)
     enough = WARM_KERNEL_MIN_BYTES if is_numba_imported() else KERNEL_MIN_BYTES
@@ -184,7 +184,7 @@ def new_bucket_file_id(bucket: int, uuid: str) -> str:
     '00000003-ddab-4ae2-99e3-d6143d5759e1-0'
     """
     if not re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", uuid):
-        raise InvalidError(f"uuid {uuid!r}: want 36 characters, 8-4-4-4-12 in lower-case hex")
+        raise InvalidError(f"uuid {uuid!r}: expected 36 characters, 8-4-4-4-12 in lower-case hex")
     return f"{_bucket_prefix(bucket)}{uuid[8:]}-0"
 
 
@@ -209,13 +209,13 @@ def warm_up() -> None:
 
 def _bucket_prefix(bucket: int) -> str:
     if not 0 <= bucket < MAX_BUCKETS:
-        raise InvalidError(f"bucket {bucket}: want a number from 0 to {MAX_BUCKETS - 1}")
+        raise InvalidError(f"bucket {bucket}: expected a number from 0 to {MAX_BUCKETS - 1}")
     return f"{bucket:08d}"
 
 
 def _to_buckets(hashes: Hashes, num_buckets: int) -> Hashes:
     if not 0 < num_buckets <= MAX_BUCKETS:
-        raise InvalidError(f"number of buckets: want 1 to {MAX_BUCKETS}, found {num_buckets}")
+        raise InvalidError(f"number of buckets: expected 1 to {MAX_BUCKETS}, found {num_buckets}")
     buckets: Hashes = (hashes & np.int32(0x7FFFFFFF)) % np.int32(num_buckets)
     return buckets
 
@@ -297,7 +297,7 @@ def _python_hash(values: Sequence[str | None]) -> int:
 def _flatten(text: Texts) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     """Return the bytes and len + 1 offsets of a column, nulls as empty strings."""
     if not (pa.types.is_string(text.type) or pa.types.is_large_string(text.type)):
-        raise InvalidError(f"bucket hash: want texts, found {text.type}")
+        raise InvalidError(f"bucket hash: expected strings, found {text.type}")
     if text.null_count:
         text = text.fill_null("")
     if len(text) == 0:
@@ -317,7 +317,7 @@ def _utf16(
     try:
         units = np.frombuffer(data.tobytes().decode().encode("utf-16-le"), dtype="<u2")
     except UnicodeDecodeError as error:
-        raise InvalidError(f"bucket hash: want UTF-8 texts, found {error}") from error
+        raise InvalidError(f"bucket hash: expected UTF-8 strings, found {error}") from error
     # A character is one unit, or two if its UTF-8 form has four bytes.
     count = ((data & 0xC0) != 0x80).astype(np.int64) + (data >= 0xF0)
     before = np.concatenate([np.zeros(1, np.int64), np.cumsum(count)])

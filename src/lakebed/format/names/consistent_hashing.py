@@ -76,7 +76,7 @@ class HashingMetadata:
         'a1ba364b-fbde-3906-b865-53e4c35f3556-0'
         """
         if not 1 <= buckets <= MAX_NODES:
-            raise InvalidError(f"buckets={buckets!r}: want a number from 1 to {MAX_NODES}")
+            raise InvalidError(f"buckets={buckets!r}: expected a number from 1 to {MAX_NODES}")
         step = -(-MAX_VALUE // buckets)
         ends = [min(step * number, MAX_VALUE) for number in range(1, buckets + 1)]
         nodes = tuple(
@@ -91,15 +91,15 @@ class HashingMetadata:
         try:
             found = json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise CorruptError(f"{what}: want JSON: {error}") from error
+            raise CorruptError(f"{what}: expected JSON: {error}") from error
         if not isinstance(found, dict):
-            raise CorruptError(f"{what}: want a JSON object, found {type(found).__name__}")
+            raise CorruptError(f"{what}: expected a JSON object, found {type(found).__name__}")
         version = found.get("version")
         if version != _VERSION:
             raise UnsupportedError(f"{what}: version {version!r}; this release knows {_VERSION}")
         listed = found.get("nodes")
         if not isinstance(listed, list) or not 1 <= len(listed) <= MAX_NODES:
-            raise CorruptError(f"{what}: want 1 to {MAX_NODES} nodes")
+            raise CorruptError(f"{what}: expected 1 to {MAX_NODES} nodes")
         nodes = tuple(_parse_node(node, what) for node in listed)
         values = [node.value for node in nodes]
         if any(after <= before for before, after in pairwise(values)):
@@ -276,10 +276,12 @@ def _first_prefix(start: int, end: int, partition: str) -> str:
 
 def _parse_node(node: object, what: str) -> HashingNode:
     if not isinstance(node, dict):
-        raise CorruptError(f"{what}: want an object for each node")
+        raise CorruptError(f"{what}: expected an object for each node")
     tag = node.get("tag", "NORMAL")
     if tag != "NORMAL":
-        raise UnsupportedError(f"{what}: a node is tagged {tag!r}; want NORMAL in a stored ring")
+        raise UnsupportedError(
+            f"{what}: a node is tagged {tag!r}; expected NORMAL in a stored ring"
+        )
     value = _number(node, "value", what)
     prefix = _text(node, "fileIdPrefix", what)
     if value > MAX_VALUE or _UUID.fullmatch(prefix) is None:
@@ -290,12 +292,12 @@ def _parse_node(node: object, what: str) -> HashingNode:
 def _number(found: Mapping[str, object], name: str, what: str) -> int:
     value = found.get(name)
     if type(value) is not int or not 0 <= value < 1 << 63:
-        raise CorruptError(f"{what}: want a number for {name}, found {value!r:.80}")
+        raise CorruptError(f"{what}: expected a number for {name}, found {value!r:.80}")
     return value
 
 
 def _text(found: Mapping[str, object], name: str, what: str) -> str:
     value = found.get(name)
     if not isinstance(value, str):
-        raise CorruptError(f"{what}: want text for {name}, found {value!r:.80}")
+        raise CorruptError(f"{what}: expected a string for {name}, found {value!r:.80}")
     return value

@@ -66,13 +66,13 @@ class WriteToken:
 
     def __post_init__(self) -> None:
         if min(self.partition, self.stage, self.attempt) < 0:
-            raise InvalidError(f"write token {self}: want three numbers of 0 or more")
+            raise InvalidError(f"write token {self}: expected three numbers of 0 or more")
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Parse `text`, or raise FileNameError. Leading zeros are lost."""
         if not re.fullmatch(r"[0-9]{1,18}-[0-9]{1,18}-[0-9]{1,18}", text):
-            raise FileNameError(f"write token {text!r}: want <partition>-<stage>-<attempt>")
+            raise FileNameError(f"write token {text!r}: expected <partition>-<stage>-<attempt>")
         return cls(*map(int, text.split("-")))
 
     def encode(self) -> str:
@@ -97,7 +97,7 @@ class BaseFileName:
     def __post_init__(self) -> None:
         _check_parts(self, self.file_id, self.write_token, self.instant, self.column_group)
         if self.extension not in BASE_EXTENSIONS:
-            raise InvalidError(f"{self}: want an extension of {sorted(BASE_EXTENSIONS)}")
+            raise InvalidError(f"{self}: expected an extension of {sorted(BASE_EXTENSIONS)}")
 
     @classmethod
     def parse(cls, name: str) -> Self:
@@ -105,7 +105,7 @@ class BaseFileName:
         match = _BASE.fullmatch(name)
         if match is None:
             raise FileNameError(
-                f"base file {name!r}: want <file_id>_<write_token>_<instant>[_<group>].<extension>"
+                f"base file {name!r}: expected <file_id>_<write_token>_<instant>[_<group>].<extension>"
                 f" with an extension of {sorted(BASE_EXTENSIONS)}"
             )
         return cls(match["id"], match["token"], match["instant"], match["ext"], _group(match))
@@ -139,7 +139,7 @@ class InlineLogName:
         )
         _check_version(self, self.version)
         if self.cdc and not self.write_token:
-            raise InvalidError(f"{self}: want a write token in a .cdc name")
+            raise InvalidError(f"{self}: expected a write token in a .cdc name")
 
     @classmethod
     def parse(cls, name: str) -> Self:
@@ -147,7 +147,7 @@ class InlineLogName:
         match = _INLINE.fullmatch(name)
         if match is None:
             raise FileNameError(
-                f"inline log {name!r}: want .<file_id>_<instant>[_<group>].log.<version>"
+                f"inline log {name!r}: expected .<file_id>_<instant>[_<group>].log.<version>"
                 "_<write_token>[.cdc]"
             )
         return cls(
@@ -190,7 +190,7 @@ class NativeLogName:
         _check_parts(self, self.file_id, self.write_token, self.instant, self.column_group)
         _check_version(self, self.version)
         if self.kind not in _KIND_ORDER or not re.fullmatch(_EXTENSION_SHAPE, self.extension):
-            raise InvalidError(f"{self}: want a kind of {list(LogKind)} and a plain extension")
+            raise InvalidError(f"{self}: expected a kind of {list(LogKind)} and a plain extension")
         object.__setattr__(self, "kind", LogKind(self.kind))
 
     @classmethod
@@ -199,7 +199,7 @@ class NativeLogName:
         match = _NATIVE.fullmatch(name)
         if match is None:
             raise FileNameError(
-                f"native log {name!r}: want <file_id>_<write_token>_<instant>[_<group>]_<version>"
+                f"native log {name!r}: expected <file_id>_<write_token>_<instant>[_<group>]_<version>"
                 ".<log|deletes|cdc>.<extension>"
             )
         return cls(
@@ -271,17 +271,17 @@ def _group(match: re.Match[str]) -> str:
 def _check_parts(name: DataName, file_id: str, token: str, instant: str, group: str) -> None:
     """Raise FileNameError for parts that would not be parsed back from the encoded name."""
     if not re.fullmatch(_WORD_SHAPE, file_id):
-        raise InvalidError(f"{name}: want a file id without '_', '.' or '/'")
+        raise InvalidError(f"{name}: expected a file id without '_', '.' or '/'")
     if not re.fullmatch(_TOKEN_SHAPE, token):
-        raise InvalidError(f"{name}: want a write token <partition>-<stage>-<attempt>")
+        raise InvalidError(f"{name}: expected a write token <partition>-<stage>-<attempt>")
     if not re.fullmatch(_INSTANT_SHAPE, instant):
-        raise InvalidError(f"{name}: want an instant of 14 to 20 digits")
+        raise InvalidError(f"{name}: expected an instant of 14 to 20 digits")
     if group and not re.fullmatch(_GROUP_SHAPE, group):
         raise InvalidError(
-            f"{name}: want a column group without '_', '.' or '/', and not digits only"
+            f"{name}: expected a column group without '_', '.' or '/', and not digits only"
         )
 
 
 def _check_version(name: LogName, version: int) -> None:
     if not 0 <= version < 10**9:
-        raise InvalidError(f"{name}: want a log version of 0 to 999999999")
+        raise InvalidError(f"{name}: expected a log version of 0 to 999999999")

@@ -64,7 +64,7 @@ _LOOKS_LIKE: Final = re.compile(
 # Hudi first writes an instant under its name and a random UUID, then renames it.
 _UNFINISHED = re.compile(r".+\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TEMPORARY: Final = ".tmp"
-_SHAPE: Final = "want <T>.<action>.requested, <T>.<action>.inflight or "
+_SHAPE: Final = "expected <T>.<action>.requested, <T>.<action>.inflight or "
 _COMPLETED_SHAPE: Final = {LAYOUT_1: "<T>.<action>", LAYOUT_2: "<T>_<C>.<action>"}
 
 
@@ -87,9 +87,9 @@ class InstantName:
     def __post_init__(self) -> None:
         for instant in (self.requested, self.completion):
             if instant is not None and not _INSTANT.fullmatch(instant):
-                raise InvalidError(f"instant {instant!r}: want 14 to 20 digits")
+                raise InvalidError(f"instant {instant!r}: expected 14 to 20 digits")
         if (self.state is State.COMPLETED) is not (self.completion is not None):
-            raise InvalidError(f"{self}: want a completion time exactly when completed")
+            raise InvalidError(f"{self}: expected a completion time exactly when completed")
         if self.state is State.COMPLETED and self.action in _COMPLETED_WORD:
             raise InvalidError(f"{self}: a completed {self.action} is {self.action.completed}")
         if self.layout == LAYOUT_1 and self.completion not in (None, self.requested):
@@ -133,15 +133,15 @@ class InstantName:
         requested, completion = match["requested"], match["completion"]
         if (completion is None) is not (layout == LAYOUT_1):
             raise UnsupportedError(
-                f"instant {name!r}: want {_COMPLETED_SHAPE[layout]} in a table of timeline layout "
+                f"instant {name!r}: expected {_COMPLETED_SHAPE[layout]} in a table of timeline layout "
                 f"{layout}; it is of layout {LAYOUT_2 if layout == LAYOUT_1 else LAYOUT_1}"
             )
         action = _parse_action(name, match["rest"], layout)
         if completion is not None and not _INSTANT.fullmatch(completion):
-            raise FileNameError(f"instant {name!r}: want a completion time of 14 to 20 digits")
+            raise FileNameError(f"instant {name!r}: expected a completion time of 14 to 20 digits")
         if action in _COMPLETED_WORD:
             raise FileNameError(
-                f"instant {name!r}: want the word {action.completed} for a completed {action}"
+                f"instant {name!r}: expected the word {action.completed} for a completed {action}"
             )
         return cls(requested, action, State.COMPLETED, completion or requested, layout)
 
@@ -170,5 +170,5 @@ def _parse_action(name: str, word: str, layout: int) -> Action:
     if "." in word or not word:
         raise FileNameError(f"instant {name!r}: {_shape(layout)}")
     raise UnsupportedError(
-        f"instant {name!r}: unknown action {word!r}, want one of {[*map(str, Action)]}"
+        f"instant {name!r}: unknown action {word!r}, expected one of {[*map(str, Action)]}"
     )

@@ -94,7 +94,7 @@ def column_text(column: pa.Array, field: str) -> pa.StringArray:
     if any(fits(kind) for fits in _CAST):
         return column.cast(pa.string())
     raise SchemaError(
-        f"column {field!r}: want a number, string, boolean, date, timestamp or binary "
+        f"column {field!r}: expected a number, string, boolean, date, timestamp or binary "
         f"for a key or partition, found {kind}"
     )
 
@@ -124,7 +124,7 @@ def _timestamp_text(column: pa.Array, field: str) -> pa.StringArray:
         micros = column.cast(pa.timestamp("us", column.type.tz))
     except pa.ArrowInvalid as error:
         raise KeyValueError(
-            f"column {field!r}: want whole microseconds that fit 64 bits, found {error}"
+            f"column {field!r}: expected whole microseconds that fit 64 bits, found {error}"
         ) from error
     return micros.view(pa.int64()).cast(pa.string())
 

@@ -100,7 +100,9 @@ def partition_paths(
         raise SchemaError(f"partition fields {missing}: not among the columns {list(columns)}")
     if not fields:
         if num_rows is None and not columns:
-            raise InvalidError("partition path: want a number of rows or a column, found neither")
+            raise InvalidError(
+                "partition path: expected a number of rows or a column, found neither"
+            )
         rows = len(next(iter(columns.values()))) if num_rows is None else num_rows
         return pa.repeat(pa.scalar("", pa.string()), rows)
     levels = [
@@ -127,12 +129,14 @@ def parse_partition_path(
     """
     if not fields:
         if path:
-            raise CorruptError(f"partition path {path!r}: want '' in a table without partitions")
+            raise CorruptError(
+                f"partition path {path!r}: expected '' in a table without partitions"
+            )
         return []
     levels = [path] if len(fields) == 1 else path.split("/")
     if len(levels) != len(fields):
         raise CorruptError(
-            f"partition path {path!r}: want {len(fields)} levels for {list(fields)}, "
+            f"partition path {path!r}: expected {len(fields)} levels for {list(fields)}, "
             f"found {len(levels)}"
         )
     return [_parse_level(path, *pair, style) for pair in zip(levels, fields, strict=True)]
@@ -147,7 +151,7 @@ def check_level(level: str, field: str, value: object, *, first: bool) -> None:
     want = _offence(level, first=first)
     if want:
         shown = repr(value) if len(repr(value)) <= 80 else f"{repr(value)[:80]}..."
-        raise KeyValueError(f"partition field {field!r}, value {shown}: want {want}")
+        raise KeyValueError(f"partition field {field!r}, value {shown}: expected {want}")
 
 
 def _offence(level: str, *, first: bool) -> str:
@@ -189,10 +193,10 @@ def _parse_level(path: str, level: str, field: str, style: PartitionStyle) -> st
     if style.hive_style:
         prefix = f"{field}="
         if not level.startswith(prefix):
-            raise CorruptError(f"partition path {path!r}: want {prefix!r} before the value")
+            raise CorruptError(f"partition path {path!r}: expected {prefix!r} before the value")
         level = level.removeprefix(prefix)
     if level == DEFAULT_PARTITION:
         return None
     if not level:
-        raise CorruptError(f"partition path {path!r}: want a value for {field!r}, found none")
+        raise CorruptError(f"partition path {path!r}: expected a value for {field!r}, found none")
     return unescape_path_name(level) if style.url_encode else level

@@ -50,7 +50,7 @@ class KeyGenerator(Enum):
             if text in {member.value, f"{member.value}_AVRO", plain, avro}:
                 return member
         wanted = ", ".join(f"{member.value} ({member.class_name})" for member in cls)
-        raise UnsupportedError(f"key generator {text!r}: want one of {wanted}")
+        raise UnsupportedError(f"key generator {text!r}: expected one of {wanted}")
 
     @property
     def class_name(self) -> str:
@@ -63,7 +63,7 @@ class KeyGenerator(Enum):
             return True
         if len(fields) > 1 and self not in (KeyGenerator.NON_PARTITION, KeyGenerator.CUSTOM):
             raise InvalidError(
-                f"key generator {self.value}: want one record key field, found {list(fields)}"
+                f"key generator {self.value}: expected one record key field, found {list(fields)}"
             )
         return len(fields) > 1
 
@@ -81,7 +81,7 @@ _CLASS_STEMS = {
 def key_texts(columns: Mapping[str, pa.Array], fields: Sequence[str]) -> dict[str, pa.StringArray]:
     """Return each key field as strings; null stays null and empty stays empty."""
     if not fields:
-        raise InvalidError("record key: want at least one field, found none")
+        raise InvalidError("record key: expected at least one field, found none")
     missing = [field for field in fields if field not in columns]
     if missing:
         raise SchemaError(f"record key fields {missing}: not among the columns {list(columns)}")
@@ -104,7 +104,9 @@ def record_keys(
 def join_key_texts(texts: Mapping[str, pa.StringArray], composite: bool) -> pa.StringArray:
     """Build record keys from the result of `key_texts`, which a caller may need for buckets too."""
     if not composite and len(texts) != 1:
-        raise InvalidError(f"record key: want one field or a composite key, found {list(texts)}")
+        raise InvalidError(
+            f"record key: expected one field or a composite key, found {list(texts)}"
+        )
     missing = {field: _has_no_value(text) for field, text in texts.items()}
     _refuse_rows(reduce(pc.and_, missing.values()), list(texts), texts)
     if not composite:
@@ -130,6 +132,6 @@ def _refuse_rows(
     found = ", ".join(repr(texts[field][row].as_py()) for field in fields)
     names = ", ".join(map(repr, fields))
     raise KeyValueError(
-        f"record key field {names}, row {row}: want a value that is neither null nor empty, "
+        f"record key field {names}, row {row}: expected a value that is neither null nor empty, "
         f"found {found}"
     )

@@ -85,19 +85,19 @@ class TimestampKeygen:
         """Parse the settings from a table's or writer's properties."""
         parser = properties.get(_PARSER_KEY, _PARSER)
         if parser != _PARSER:
-            raise UnsupportedError(f"{_PARSER_KEY}: want {_PARSER}, found {parser!r}")
+            raise UnsupportedError(f"{_PARSER_KEY}: expected {_PARSER}, found {parser!r}")
         word = _get(properties, "timestamp.type")
         kind = None if word is None else _parse_type(word)
         output = _get(properties, "output.dateformat")
         if output is None:
-            raise OptionError(f"{_PREFIX}output.dateformat: want a pattern, found nothing")
+            raise OptionError(f"{_PREFIX}output.dateformat: expected a pattern, found nothing")
         inputs: tuple[JodaPattern, ...] = ()
         if kind in {TimestampType.DATE_STRING, TimestampType.MIXED}:
             inputs = _parse_inputs(properties)
         unit = (_get(properties, "timestamp.scalar.time.unit") or "SECONDS").upper()
         if unit not in _UNITS:
             raise OptionError(
-                f"{_PREFIX}timestamp.scalar.time.unit: want one of {', '.join(_UNITS)}, "
+                f"{_PREFIX}timestamp.scalar.time.unit: expected one of {', '.join(_UNITS)}, "
                 f"found {unit!r}"
             )
         both = _get(properties, "timezone")
@@ -135,7 +135,7 @@ class TimestampKeygen:
         """
         if self.kind is None:
             raise UnsupportedError(
-                f"partition field {field!r}: want {_PREFIX}timestamp.type to write, found nothing"
+                f"partition field {field!r}: expected {_PREFIX}timestamp.type to write, found nothing"
             )
         plain = self._plain(column, field)
 
@@ -179,10 +179,12 @@ class TimestampKeygen:
             return self._plain(column.dictionary, field).take(column.indices)
         textual = any(fits(kind) for fits in _TEXTUAL)
         if not textual and not any(fits(kind) for fits in _NUMERIC):
-            raise SchemaError(f"partition field {field!r}: want numbers or text, found {kind}")
+            raise SchemaError(
+                f"partition field {field!r}: expected numbers or strings, found {kind}"
+            )
         if textual != bool(self.inputs) and not pa.types.is_null(kind):
             raise SchemaError(
-                f"partition field {field!r}: want {'text' if self.inputs else 'numbers'} "
+                f"partition field {field!r}: expected {'text' if self.inputs else 'numbers'} "
                 f"for timestamp.type {self.kind.value if self.kind else None}, found {kind}"
             )
         if pa.types.is_timestamp(kind):
@@ -206,7 +208,9 @@ class TimestampKeygen:
             moment = pattern.match(text, self.input_zone or UTC)
             if moment is not None:
                 return moment.astimezone(self.input_zone) if self.input_zone else moment
-        raise ValueError("want a time like " + " or ".join(repr(one.text) for one in self.inputs))
+        raise ValueError(
+            "expected a time like " + " or ".join(repr(one.text) for one in self.inputs)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +236,7 @@ class JodaPattern:
                 tokens.append((letters[0], len(letters)))
             else:
                 raise UnsupportedError(
-                    f"date pattern {text!r}: want yyyy, MM, dd, HH, mm, ss, S..., Z "
+                    f"date pattern {text!r}: expected yyyy, MM, dd, HH, mm, ss, S..., Z "
                     f"or 'quoted text', found {letters!r}"
                 )
         return cls(text, tuple(tokens))
@@ -319,7 +323,7 @@ def parse_zone(name: str) -> tzinfo | None:
         return ZoneInfo(name)
     except (ValueError, ZoneInfoNotFoundError, OSError):
         raise OptionError(
-            f"time zone {name!r}: want UTC, GMT+8:00 or a region like Asia/Tokyo"
+            f"time zone {name!r}: expected UTC, GMT+8:00 or a region like Asia/Tokyo"
         ) from None
 
 
@@ -360,7 +364,7 @@ def _from_epoch_ms(ms: int) -> datetime:
     try:
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
     except OverflowError:
-        raise ValueError(f"want a year from 1 to 9999, found {ms} ms since 1970") from None
+        raise ValueError(f"expected a year from 1 to 9999, found {ms} ms since 1970") from None
 
 
 def _java_long(value: int | float | Decimal) -> int:
@@ -385,7 +389,7 @@ def _parse_type(word: str) -> TimestampType:
     except ValueError:
         wanted = ", ".join(kind.value for kind in TimestampType)
         raise OptionError(
-            f"{_PREFIX}timestamp.type: want one of {wanted}, found {word!r}"
+            f"{_PREFIX}timestamp.type: expected one of {wanted}, found {word!r}"
         ) from None
 
 
@@ -393,14 +397,14 @@ def _parse_inputs(properties: Mapping[str, str]) -> tuple[JodaPattern, ...]:
     listed = _get(properties, "input.dateformat")
     if not listed:
         raise OptionError(
-            f"{_PREFIX}input.dateformat: want a pattern for text input, found nothing"
+            f"{_PREFIX}input.dateformat: expected a pattern for text input, found nothing"
         )
     separator = _get(properties, "input.dateformat.list.delimiter.regex") or ","
     try:
         texts = re.split(separator, listed)
     except re.error as error:
         raise OptionError(
-            f"{_PREFIX}input.dateformat.list.delimiter.regex: want a regular expression, "
+            f"{_PREFIX}input.dateformat.list.delimiter.regex: expected a regular expression, "
             f"found {separator!r} ({error})"
         ) from error
     patterns = tuple(JodaPattern.parse(text.strip()) for text in texts if text and text.strip())
@@ -408,7 +412,7 @@ def _parse_inputs(properties: Mapping[str, str]) -> tuple[JodaPattern, ...]:
         letters = [letter for letter, _ in pattern.tokens if letter]
         if len(set(letters)) != len(letters):
             raise UnsupportedError(
-                f"date pattern {pattern.text!r}: want each letter once, found {letters}"
+                f"date pattern {pattern.text!r}: expected each letter once, found {letters}"
             )
     return patterns
 

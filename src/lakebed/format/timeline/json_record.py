@@ -29,7 +29,7 @@ def decode_json_record(data: bytes, what: str, schema: Schema) -> Record:
     # The decoder recurses for each bracket, and rejects numbers of thousands of digits.
     except (ValueError, RecursionError) as error:
         raise CorruptError(
-            f"{what}: want JSON, found {len(data)} bytes that are none, or not whole: {error}"
+            f"{what}: expected JSON, found {len(data)} bytes that are none, or not whole: {error}"
         ) from error
     record = _value(values, schema, what, "")
     assert isinstance(record, dict), "the schema is a record"
@@ -85,4 +85,6 @@ def _text(value: str, what: str, where: str) -> str:
 def _wrong(value: object, wanted: str, what: str, where: str) -> CorruptError:
     found = repr(value)
     found = found if len(found) <= _SHOWN else f"{found[:_SHOWN]}..."
-    return CorruptError(f"{what}: {where.lstrip('.') or 'the file'}: want {wanted}, found {found}")
+    return CorruptError(
+        f"{what}: {where.lstrip('.') or 'the file'}: expected {wanted}, found {found}"
+    )

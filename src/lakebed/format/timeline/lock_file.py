@@ -130,6 +130,6 @@ class DiskLockFile:
 
 def _corrupt(data: bytes, name: str) -> CorruptError:
     return CorruptError(
-        f'lock file {name}: want {{"expired":<true or false>,"validUntil":<epoch ms>,'
-        f'"owner":"<text>"}}, got {data[:120]!r}; delete it if no writer is at work'
+        f'lock file {name}: expected {{"expired":<true or false>,"validUntil":<epoch ms>,'
+        f'"owner":"<text>"}}, found {data[:120]!r}; delete it if no writer is active'
     )

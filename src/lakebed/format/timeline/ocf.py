@@ -58,7 +58,7 @@ def encode_record(schema: Schema, record: Mapping[str, object]) -> bytes:
         fastavro.schemaless_writer(out, _prepared(_text(schema)), record, strict_allow_default=True)
     except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
         raise InvalidError(
-            f"record of {full_name(schema)}: does not fit its schema: {error}"
+            f"record of {full_name(schema)}: does not match its schema: {error}"
         ) from error
     body = out.getvalue()
     text = _text(schema).encode()
@@ -77,24 +77,24 @@ def decode_record(
     failure raises CorruptError that names `what`.
     """
     if not data:
-        raise CorruptError(f"{what}: want an Avro container file, found 0 bytes")
+        raise CorruptError(f"{what}: expected an Avro container file, found 0 bytes")
     if data[:1] == b"{":
         raise CorruptError(
-            f"{what}: want an Avro container file, found JSON, which timeline layout 2 does not have"
+            f"{what}: expected an Avro container file, found JSON, which timeline layout 2 does not have"
         )
     file = AvroReader(data, 0, what)
     if file.take(len(MAGIC)) != MAGIC:
-        raise CorruptError(f"{what}: want the magic {MAGIC!r}, found {data[:4]!r}")
+        raise CorruptError(f"{what}: expected the magic {MAGIC!r}, found {data[:4]!r}")
     metadata = _metadata(file)
     sync = file.take(_SYNC_SIZE)
     count = file.long()
     if count != 1:
-        raise CorruptError(f"{what}: want one record, found a block of {count}")
+        raise CorruptError(f"{what}: expected one record, found a block of {count}")
     body = _inflate(file.sized(), metadata.get(b"avro.codec", b"null"), what)
     if file.take(_SYNC_SIZE) != sync:
         raise CorruptError(f"{what}: the sync marker after the record is not that of the header")
     if not file.at_end:
-        raise CorruptError(f"{what}: want one record, found bytes after it")
+        raise CorruptError(f"{what}: expected one record, found bytes after it")
     return _decode_body(metadata.get(b"avro.schema", b""), body, what, readers)
 
 
@@ -112,11 +112,11 @@ def _decode_body(
     try:
         name, writer = _foreign(schema_text)
     except _DECODE_ERRORS as error:
-        raise CorruptError(f"{what}: want an Avro schema that Hudi writes: {error}") from error
+        raise CorruptError(f"{what}: expected an Avro schema that Hudi writes: {error}") from error
     reader = None
     if readers is not None:
         if name not in readers:
-            raise CorruptError(f"{what}: want one of {sorted(readers)}, found {name}")
+            raise CorruptError(f"{what}: expected one of {sorted(readers)}, found {name}")
         ours = _text(readers[name])
         # Resolving field by field costs ten times the decoding, so do it only where it matters.
         reader = None if writer == _foreign(ours.encode())[1] else _prepared(ours)
@@ -167,7 +167,7 @@ class _Cleaner:
         if isinstance(schema, list):
             return [self.clean(branch, space, depth + 1) for branch in schema]
         if not isinstance(schema, dict):
-            raise TypeError(f"{schema!r} is no schema")
+            raise TypeError(f"{schema!r} is not a schema")
         kind = schema.get("type")
         if kind == "record":
             return self._record(schema, space, depth)
@@ -239,7 +239,7 @@ def _inflate(body: bytes, codec: bytes, what: str) -> bytes:
     if codec == b"null":
         return body
     if codec != b"deflate":
-        raise UnsupportedError(f"{what}: codec {codec[:20]!r}, want null or deflate")
+        raise UnsupportedError(f"{what}: codec {codec[:20]!r}, expected null or deflate")
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     most = min(_MAX_INFLATED, max(_MAX_INFLATED_FREELY, _MAX_RATIO * len(body)))
     try:
@@ -249,7 +249,7 @@ def _inflate(body: bytes, codec: bytes, what: str) -> bytes:
     # Some writers append the checksum of zlib's own frame to the stream; Java skips it too.
     if not inflater.eof:
         raise CorruptError(
-            f"{what}: want one whole deflate stream of at most {most} bytes, found {len(body)} bytes"
+            f"{what}: expected one whole deflate stream of at most {most} bytes, found {len(body)} bytes"
             " that hold more or are cut"
         )
     return plain

@@ -94,7 +94,7 @@ def _begin(target: WriteTarget, options: CleanOptions | None) -> tuple[_Work | N
         stale += find_abandoned(hold.storage, hold.clock.now_ms())
         for pending in hold.timeline.pending(Action.CLEAN):
             if _may_be_under_way(hold, pending):
-                log.info("clean %s is left to the engine that began it", pending.requested)
+                log.info("clean %s is left to the engine that started it", pending.requested)
                 return None, stale
             work = _resume(hold, pending)
             if work is not None:

@@ -77,7 +77,7 @@ def parse_clean_plan(data: bytes, what: str) -> CleanPlan:
         policy = CleanPolicy(cast("str", found["policy"]))
     except ValueError:
         raise UnsupportedError(
-            f"{what}: want a policy of {[*CleanPolicy]}, got {found['policy']!r}"
+            f"{what}: expected a policy of {[*CleanPolicy]}, found {found['policy']!r}"
         ) from None
     return CleanPlan(
         policy,
@@ -129,5 +129,5 @@ def _extra(plan: CleanPlan) -> dict[str, str]:
 def _checked(name: str, what: str) -> str:
     """Raise CorruptError for a path that is not a data file."""
     if parse_data_name(name) is None:
-        raise CorruptError(f"{what}: want names of data files to delete, got {name!r}")
+        raise CorruptError(f"{what}: expected names of data files to delete, found {name!r}")
     return name

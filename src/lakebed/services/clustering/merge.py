@@ -313,7 +313,7 @@ def _check_once(batch: pa.RecordBatch, slices: Sequence[FileSlice]) -> None:
     where = f"twice in {first}" if first == second else f"in {first} and in {second}"
     raise CorruptError(
         f"partition {slices[0].group.partition!r}: record key {key!r} is {where}; clustering "
-        "wants each key once in a partition, delete one of the rows first"
+        "needs each key once per partition, delete one of the rows first"
     )
 
 

@@ -58,7 +58,7 @@ class Compaction:
         damaged = f"; left out as damaged: {'; '.join(self.damaged)}" if self.damaged else ""
         return (
             f"compaction {self.instant}: {self.full} file groups have a new base file and {self.log} "
-            f"their logs joined; {self.logs_merged} logs are merged into {self.rows} rows, "
+            f"their logs merged; {self.logs_merged} logs are merged into {self.rows} rows, "
             f"{self.size_bytes} bytes{damaged}"
         )
 
@@ -198,7 +198,7 @@ def _check_joins(plan: CompactionPlan, config: TableConfig, merger: Merger | Non
     joins = any(operation.kind is Kind.LOG for operation in plan.operations)
     if joins and (merger is not None or config.fill is not None):
         raise InvalidError(
-            f"table {config.name!r} is merged by a merger of your own, or by one that fills columns: "
+            f"table {config.name!r} is merged by a custom merger, or by one that fills columns: "
             "logs can only be merged with their base file (mode full); roll the plan back"
         )
 

@@ -183,7 +183,7 @@ def _joined_columns(work: CompactionTask, sources: list[RunSource]) -> pa.Schema
     if end < len(runs):
         # Our own plans have no such logs, another engine's may.
         raise UnsupportedError(
-            f"file group {work.operation.group.file_id}: the plan joins {runs[end].path!r} with logs "
+            f"file group {work.operation.group.file_id}: the plan merges {runs[end].path!r} with logs "
             "of other columns, or with deletes that would not be read back; roll the plan back, "
             "and merge the logs with their base file (mode full)"
         )

@@ -76,7 +76,7 @@ class Scheduled:
         damaged = f"; left out as damaged: {'; '.join(self.damaged)}" if self.damaged else ""
         return (
             f"{self.instant.plan_action} {self.instant.requested} is planned: {self.full} file "
-            f"groups get a new base file, {self.log} get their logs joined{damaged}"
+            f"groups get a new base file, {self.log} get their logs merged{damaged}"
         )
 
 

@@ -30,7 +30,7 @@ from lakebed.write.pipeline import WriteTarget
 log = logging.getLogger(__name__)
 
 _WAY_OUT = (
-    "Nothing was changed. Bring the file back from a copy, under the same name, and restore again; "
+    "Nothing was changed. Restore the file from a backup, under the same name, and restore again; "
     "or restore an older savepoint"
 )
 
@@ -73,7 +73,7 @@ def _check(hold: TableHold, savepoint: Instant) -> tuple[TimelineInstant, ...]:
     snapshot = hold.snapshot
     kept = find_savepoint(snapshot, savepoint)
     if snapshot.timeline.completed(savepoint) is None:
-        raise CorruptError(f"savepoint {savepoint}: the commit that it keeps is not there")
+        raise CorruptError(f"savepoint {savepoint}: the commit that it keeps is missing")
     for other in snapshot.timeline.select(Action.SAVEPOINT):
         if other.requested > savepoint:
             raise InvalidError(
@@ -102,7 +102,7 @@ def _check_kept(hold: TableHold, kept: Savepoint, older: Snapshot) -> None:
         for path in paths:
             if path.rpartition("/")[2] not in there:
                 raise CorruptError(
-                    f"savepoint {kept.instant}: {path}, which it keeps, is not there. {_WAY_OUT}"
+                    f"savepoint {kept.instant}: {path}, which it keeps, is missing. {_WAY_OUT}"
                 )
     wanted = frozenset(kept.paths)
     for lost in (file for files in older.damage.values() for file in files):
@@ -149,8 +149,8 @@ def _resume(hold: TableHold, savepoint: Instant | None) -> Restore:
         late = found.requested > own.requested and found.action in WRITE_ACTIONS
         if late and found.requested not in planned:
             raise ConflictError(
-                f"{hold.storage.url}: {found.action} {found.requested} began on a half restored "
-                f"table (restore {own.requested} is pending); its writer must take it back"
+                f"{hold.storage.url}: {found.action} {found.requested} began on a partially restored "
+                f"table (restore {own.requested} is pending); its writer must roll it back"
             )
     log.warning("finishing restore %s to savepoint %s", own.requested, plan.savepoint)
     return _carry_out(hold, hold.start(own), plan)

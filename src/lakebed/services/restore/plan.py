@@ -34,7 +34,7 @@ class RestorePlan:
         values = parse_plan(PlanKind.RESTORE_PLAN, data, what)
         savepoint = cast("str | None", values["savepointToRestoreTimestamp"])
         if savepoint is None:
-            raise CorruptError(f"{what}: want the savepoint to restore, found none")
+            raise CorruptError(f"{what}: expected the savepoint to restore, found none")
         infos = cast("list[dict[str, str]]", values["instantsToRollback"])
         return cls(savepoint, tuple((info["commitTime"], info["action"]) for info in infos))
 

@@ -149,7 +149,7 @@ def _check_group(
     latest = latest_slice(slices)
     if latest is None:
         raise InvalidError(
-            f"{what}{group.partition!r}, which it rewrote or replaced, was cleaned away since; it "
+            f"{what}{group.partition!r}, which it rewrote or replaced, was cleaned since; it "
             "cannot be rolled back"
         )
     newest = latest.base_file.name.instant if latest.base_file else ""
@@ -157,7 +157,7 @@ def _check_group(
         # Older slices are superfluous without the instant too.
         if written > newest:
             raise InvalidError(
-                f"{what}{group.partition!r} needs {path} without it, which was cleaned away since; "
+                f"{what}{group.partition!r} needs {path} without it, which was cleaned since; "
                 "it cannot be rolled back"
             )
 

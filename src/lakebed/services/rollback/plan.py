@@ -53,7 +53,7 @@ class RollbackPlan:
         values = parse_plan(PlanKind.ROLLBACK_PLAN, data, what)
         info = cast("dict[str, str] | None", values["instantToRollback"])
         if info is None:
-            raise CorruptError(f"{what}: want the instant to roll back, found none")
+            raise CorruptError(f"{what}: expected the instant to roll back, found none")
         requests = cast("list[dict[str, object]]", values["RollbackRequests"] or [])
         paths = [
             join_path(cast("str", request["partitionPath"]), address.rpartition("/")[2])
@@ -117,7 +117,7 @@ def find_write(timeline: Timeline, instant: Instant) -> TimelineInstant:
     for other in timeline.instants:
         if other.requested == instant:
             raise InvalidError(
-                f"instant {instant}: want a write, compaction, log compaction or clustering to roll "
+                f"instant {instant}: expected a write, compaction, log compaction or clustering to roll "
                 f"back, found a {other.action}"
             )
     if timeline.is_archived(instant):
@@ -125,7 +125,7 @@ def find_write(timeline: Timeline, instant: Instant) -> TimelineInstant:
             f"instant {instant}: it may be archived (the active timeline begins at "
             f"{timeline.first_active}), and what is archived cannot be rolled back"
         )
-    raise NotFoundError(f"instant {instant}: want one of the active timeline, found none")
+    raise NotFoundError(f"instant {instant}: expected one of the active timeline, found none")
 
 
 def check_newest(timeline: Timeline, target: TimelineInstant) -> None:

@@ -37,7 +37,7 @@ def check_order_is_kept(snapshot: Snapshot, instant: TimelineInstant) -> None:
             raise InvalidError(
                 f"compaction {instant.requested}: the write {late} has completed on top of it in file "
                 f"group {planned.group.file_id}, and would meet other rows and deletes without it; "
-                f"carry the plan out instead: compact(instant={instant.requested!r})"
+                f"execute the plan instead: compact(instant={instant.requested!r})"
             )
 
 

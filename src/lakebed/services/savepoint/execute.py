@@ -50,7 +50,9 @@ def savepoint(
         commit = choose_commit(hold.timeline, instant)
         kept = hold.timeline.find(commit.requested, Action.SAVEPOINT)
         if kept is not None and kept.is_completed:
-            raise ExistsError(f"savepoint {commit.requested}: it is there since {kept.completion}")
+            raise ExistsError(
+                f"savepoint {commit.requested}: already exists, created at {kept.completion}"
+            )
         paths = _needed_paths(hold, commit.requested)
         metadata = SavepointMetadata(user, hold.clock.now_ms(), comment, paths)
         # One that was started and never completed is started again.
@@ -156,4 +158,4 @@ def _describe(instant: Instant, completion: Instant, metadata: SavepointMetadata
 def _known(snapshot: Snapshot) -> str:
     held = [i for i in snapshot.timeline.select(Action.SAVEPOINT) if i.is_completed]
     names = ", ".join(i.requested for i in held) or "none"
-    return f"want the instant of a savepoint; there are: {names}"
+    return f"expected the instant of a savepoint; there are: {names}"

@@ -53,7 +53,7 @@ def choose_commit(timeline: Timeline, instant: Instant | None) -> TimelineInstan
     """Return the completed commit to keep, by default the newest; raise an error for any other."""
     if instant is None:
         if not timeline.commits:
-            raise InvalidError("savepoint: want a completed commit to keep, found none")
+            raise InvalidError("savepoint: expected a completed commit to keep, found none")
         return timeline.commits[-1]
     found = timeline.completed(instant)
     if found is not None:
@@ -61,9 +61,11 @@ def choose_commit(timeline: Timeline, instant: Instant | None) -> TimelineInstan
     if timeline.is_archived(instant):
         raise InvalidError(
             f"savepoint {instant}: it may be archived (the active timeline begins at "
-            f"{timeline.first_active}); want a commit of the active timeline"
+            f"{timeline.first_active}); expected a commit of the active timeline"
         )
-    raise NotFoundError(f"savepoint {instant}: want a completed commit, found none of this instant")
+    raise NotFoundError(
+        f"savepoint {instant}: expected a completed commit, found none of this instant"
+    )
 
 
 def check_retained(instant: Instant, retained: Instant) -> None:

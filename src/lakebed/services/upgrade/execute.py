@@ -158,7 +158,7 @@ def _compact(target: WriteTarget, to_version: int | None, layout: str | None) ->
             raise ConflictError(
                 f"{target.storage.url}: file group {again[0].file_id} of partition "
                 f"{again[0].partition!r} has to be compacted first, and still has to be after a "
-                "compaction: another writer may be at work; try again"
+                "compaction: another writer may be active; try again"
             )
         left = again
     return done

@@ -90,10 +90,10 @@ def plan_conversion(config: TableConfig, version: int | None, layout: str | None
     to_version = config.version if version is None else version
     if to_version not in TABLE_VERSIONS:
         known = ", ".join(map(str, TABLE_VERSIONS))
-        raise UnsupportedError(f"table version {to_version!r}: want one of {known}")
+        raise UnsupportedError(f"table version {to_version!r}: expected one of {known}")
     if to_version < min(config.version, 9):
         raise UnsupportedError(
-            f"table {config.name!r}: want version 9 or 10, found {to_version}: no table goes below 9"
+            f"table {config.name!r}: expected version 9 or 10, found {to_version}: no table goes below 9"
         )
     to_layout = _layout(config, layout)
     changes: dict[str, str] = {}
@@ -138,7 +138,7 @@ def _layout(config: TableConfig, layout: str | None) -> Layout:
     try:
         return Layout(layout)
     except ValueError:
-        raise InvalidError(f"layout {layout!r}: want {' or '.join(Layout)}") from None
+        raise InvalidError(f"layout {layout!r}: expected {' or '.join(Layout)}") from None
 
 
 def _to_nine(config: TableConfig) -> dict[str, str]:

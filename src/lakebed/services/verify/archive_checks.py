@@ -45,7 +45,7 @@ def check_archived_files(inventory: Inventory) -> Iterator[Finding]:
             Severity.NOTE,
             Code.ARCHIVE_BAD,
             f"{error}; reads do not notice lost files of archived commits until the next archiving "
-            "writes it anew",
+            "rewrites it",
             path=ARCHIVED_FILES_PATH,
         )
 
@@ -113,12 +113,12 @@ class _Archive:
             yield Finding(
                 Severity.NOTE if copied else Severity.WARNING,
                 Code.FILE_LEFTOVER,
-                f"{path}: the archived commit {row.requested} does not name it. "
+                f"{path}: the archived commit {row.requested} does not list it. "
                 + (
-                    "It is a copy beside the base file that was written; we do not read it, but "
+                    "It is a copy beside the base file that was written; Lakebed does not read it, but "
                     "Apache Hudi may"
                     if copied
-                    else "Readers take it for data: rows come twice or come back"
+                    else "Readers take it for data: rows appear twice or reappear"
                 ),
                 path=path,
                 instant=row.requested,

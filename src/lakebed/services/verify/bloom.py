@@ -72,7 +72,7 @@ def parse_bloom(text: str, kind: str, what: str) -> BloomFilter:
     try:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise CorruptError(f"{what}: {FOOTER_BLOOM} is no base64 ({error})") from error
+        raise CorruptError(f"{what}: {FOOTER_BLOOM} is not base64 ({error})") from error
     if kind != _DYNAMIC:
         bits, hashes, _ = _parse_simple(data, 0, what)
         return BloomFilter(hashes, (bits,))
@@ -131,7 +131,7 @@ def _parse_header(data: bytes, at: int, what: str) -> tuple[int, int, int]:
     version, hashes, kind, size = _HEADER.unpack_from(data, at)
     if version != -1 or kind != _MURMUR:
         raise UnsupportedError(
-            f"{what}: {FOOTER_BLOOM} of version {version} with hash {kind}; want -1 and 1"
+            f"{what}: {FOOTER_BLOOM} of version {version} with hash {kind}; expected -1 and 1"
         )
     if not 0 < hashes <= _MAX_HASHES or size <= 0:
         raise CorruptError(f"{what}: {FOOTER_BLOOM} with {hashes} hashes over {size} bits")

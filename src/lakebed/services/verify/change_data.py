@@ -9,7 +9,7 @@ from lakebed.services.verify.findings import Code, Finding, Mend, Severity
 from lakebed.services.verify.inventory import Inventory
 from lakebed.table.files.file_group import LogFile
 
-_ADVICE = "bring the file back from a copy; queries of the changes of this instant fail without it"
+_ADVICE = "restore the file from a backup; queries of the changes of this instant fail without it"
 
 
 def check_change_data(inventory: Inventory) -> Iterator[Finding]:
@@ -31,8 +31,8 @@ def check_change_data(inventory: Inventory) -> Iterator[Finding]:
             yield Finding(
                 Severity.NOTE,
                 Code.FILE_LEFTOVER,
-                f"{file.path}: change data of the instant {instant}, of which no commit knows; "
-                "nobody reads it",
+                f"{file.path}: change data of the instant {instant}, that is in no commit; "
+                "it is not read",
                 path=file.path,
                 instant=instant,
                 mend=Mend.DELETE_FILE,
@@ -45,7 +45,7 @@ def _check_log(inventory: Inventory, instant: str, path: str, size_bytes: int) -
         yield Finding(
             Severity.WARNING,
             Code.FILE_MISSING,
-            f"{path}: the commit {instant} names it, but it is not there; its changes are lost, "
+            f"{path}: the commit {instant} names it, but it is missing; its changes are lost, "
             "rows are not",
             path=path,
             instant=instant,

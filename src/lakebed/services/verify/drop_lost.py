@@ -44,10 +44,10 @@ class Dropped:
     kept_readable: bool
 
     def __str__(self) -> str:
-        kept = "all its rows are given up"
+        kept = "all its rows are lost"
         if self.kept_readable:
             kept = f"{self.rows_kept:,} rows could be read and are kept; they may be stale"
-        return f"{self.path}: ended by {self.instant}; {kept} ({'; '.join(self.problems)})"
+        return f"{self.path}: removed by {self.instant}; {kept} ({'; '.join(self.problems)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ def _tasks(
     chosen: list[FileSlice] = []
     for group in sorted(groups):
         if group not in slices:
-            left.append((group_path(group), "the file group is not there any more"))
+            left.append((group_path(group), "the file group no longer exists"))
         elif (plan := planned.get(group)) is not None:
             left.append((group_path(group), _why_planned(plan)))
         else:
@@ -183,7 +183,7 @@ def _end(task: _Task, attempt: TaskId) -> _Ended:
         stats = _write(task, attempt, readable if task.keep_readable else _nothing(task.slice_))
     except CorruptError as error:
         task.rewrite.fence.check()
-        reason = f"what can be read of it cannot be merged: {error}. drop_lost alone ends it"
+        reason = f"its readable files cannot be merged: {error}. drop_lost alone removes it"
         return _Ended(task.number, tuple(problems), (), reason)
     return _Ended(task.number, tuple(problems), stats)
 

@@ -55,7 +55,7 @@ def check_named(inventory: Inventory) -> Iterator[Finding]:
                 yield Finding(
                     Severity.ERROR,
                     Code.FILE_MISSING,
-                    describe(LostFile(file.path, "it is not there", file.instant, file.rows)),
+                    describe(LostFile(file.path, "it is missing", file.instant, file.rows)),
                     path=file.path,
                     instant=file.instant,
                     advice=ADVICE_LOST,
@@ -66,7 +66,7 @@ def check_named(inventory: Inventory) -> Iterator[Finding]:
                     Severity.ERROR if cut else Severity.WARNING,
                     Code.FILE_SIZE,
                     f"{file.path}: its commit wrote {file.size_bytes} bytes, found {found}: it was "
-                    + ("cut, and rows are missing" if cut else "changed since"),
+                    + ("truncated, and rows are missing" if cut else "changed since"),
                     path=file.path,
                     advice=ADVICE_LOST if cut else "",
                 )
@@ -90,8 +90,8 @@ def check_leftovers(inventory: Inventory) -> Iterator[Finding]:
             yield Finding(
                 Severity.WARNING,
                 Code.FILE_LEFTOVER,
-                f"{file.path}: the commit {instant} does not name it. We do not read it, but to "
-                "Apache Hudi it is data: rows come twice or come back",
+                f"{file.path}: the commit {instant} does not list it. Lakebed does not read it, but to "
+                "Apache Hudi it is data: rows appear twice or reappear",
                 path=file.path,
                 instant=instant,
                 mend=Mend.DELETE_FILE,
@@ -110,8 +110,8 @@ def check_leftovers(inventory: Inventory) -> Iterator[Finding]:
             yield Finding(
                 Severity.NOTE,
                 Code.FILE_LEFTOVER,
-                f"{file.path}: a log of the instant {instant}, which never completed; nobody "
-                "reads it",
+                f"{file.path}: a log of the instant {instant}, which never completed; it is "
+                "not read",
                 path=file.path,
                 instant=instant,
                 mend=Mend.DELETE_FILE,

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 ADVICE_LOST = (
-    "bring the file back from a copy, restore a savepoint (lakebed restore), write the partition "
-    "again (insert_overwrite), or end the damaged slice: lakebed repair --drop-lost"
+    "restore the file from a backup, restore a savepoint (lakebed restore), write the partition "
+    "again (insert_overwrite), or remove the damaged slice: lakebed repair --drop-lost"
 )
 ADVICE_UNKNOWN = f"if a newer release writes to the table, use that one; if not, {ADVICE_LOST}"
 ADVICE_REWRITE = (
-    "read the rows and write them again (insert_overwrite of the partition), or end the slice: "
+    "read the rows and write them again (insert_overwrite of the partition), or remove the slice: "
     "lakebed repair --drop-lost"
 )
 
@@ -172,7 +172,7 @@ class Report:
             return f"{self.url}: nothing is wrong ({self.level}; checked {looked})"
         return (
             f"{self.url}: {plural(self.errors, 'error')}, {plural(self.warnings, 'warning')}, "
-            f"{plural(self.notes, 'note')}; repair can mend {self.mendable} "
+            f"{plural(self.notes, 'note')}; repair can fix {self.mendable} "
             f"({self.level}; checked {looked})"
         )
 

@@ -84,7 +84,7 @@ def check_disk_lock(inventory: Inventory, clock: Clock) -> Iterator[Finding]:
             f"{DISK_LOCK_PATH}: another engine holds the table, for {age_ms // 60_000} min by now; "
             "no writer can begin",
             path=DISK_LOCK_PATH,
-            advice="if none of its writers is at work, delete the file" if old else "",
+            advice="if none of its writers is active, delete the file" if old else "",
         )
         return
     dead = clock.is_gone(lock.process) or not lock.is_held(now_ms)

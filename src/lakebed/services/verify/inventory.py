@@ -157,7 +157,7 @@ class Inventory:
                         path=members[0].path,
                         instant=members[0].name.instant,
                         advice="delete the copy, if you know which one it is; else overwrite the "
-                        "partition (insert_overwrite), or end the slice: lakebed repair --drop-lost",
+                        "partition (insert_overwrite), or remove the slice: lakebed repair --drop-lost",
                     )
                 )
         return found, findings
@@ -264,7 +264,7 @@ def _read_commits(
                     str(error.__cause__ if isinstance(error.__cause__, CorruptError) else error),
                     path=commit.file_name,
                     instant=commit.requested,
-                    advice="bring the file back from a copy, roll the commit back if it is the newest "
+                    advice="restore the file from a backup, roll the commit back if it is the newest "
                     f"(lakebed rollback {commit.requested}), or restore a savepoint before it",
                 )
             )
@@ -287,8 +287,8 @@ def _read_archive(
                 Code.ARCHIVE_BAD,
                 str(error),
                 path=config.history_path,
-                advice="logs of archived instants may be read in the wrong slice; bring the "
-                "archive back from a copy",
+                advice="logs of archived instants may be read in the wrong slice; restore the "
+                "archive from a backup",
             )
         ]
     return found, []

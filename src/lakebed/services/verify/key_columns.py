@@ -186,7 +186,7 @@ def check_footer_keys(
         if told and (low, high) != (stream.low, stream.high):
             yield _range_finding(
                 source,
-                f"its footer gives the keys {low!r} to {high!r}, its rows have {stream.low!r} to "
+                f"its footer has the keys {low!r} to {high!r}, its rows have {stream.low!r} to "
                 f"{stream.high!r}",
             )
     text = values.get(FOOTER_ROW_GROUP_KEYS)
@@ -200,7 +200,7 @@ def check_footer_keys(
         )
         yield _range_finding(
             source,
-            f"its footer gives the first keys of {len(wanted)} row groups, its rows have "
+            f"its footer has the first keys of {len(wanted)} row groups, its rows have "
             f"{len(found)}, and they differ from row group {at} on",
         )
 

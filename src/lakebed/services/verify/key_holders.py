@@ -79,7 +79,7 @@ def _check(check: HoldersCheck) -> Checked:
         Severity.WARNING,
         Code.KEY_IN_SEVERAL_GROUPS,
         f"{check.where}: {times} keys lie in more than one file group, the first is {key!r} in "
-        f"{ids}; a read gives each of these rows",
+        f"{ids}; a read returns each of these rows",
         path=check.where,
         key=key,
         advice="an insert looks no key up and makes such rows; an upsert of the key sets all of "

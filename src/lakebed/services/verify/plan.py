@@ -12,19 +12,19 @@ from lakebed.table.files.file_group import join_path
 # left is removed with it.
 _ORDER: Final = {mend: at for at, mend in enumerate(Mend)}
 _SENTENCES: Final = {
-    Mend.WRITE_CHECKSUM: "write the checksum of {path} anew",
-    Mend.RESTORE_PROPERTIES: "bring {path} back from its backup",
-    Mend.DELETE_BACKUP: "delete {path}, which is not needed any more",
-    Mend.DELETE_LOCK: "delete the lock file {path}, which nobody can read",
-    Mend.RELEASE_LOCK: "take the lock {path} over from the dead writer, and release it",
+    Mend.WRITE_CHECKSUM: "rewrite the checksum of {path}",
+    Mend.RESTORE_PROPERTIES: "restore {path} from its backup",
+    Mend.DELETE_BACKUP: "delete {path}, which is no longer needed",
+    Mend.DELETE_LOCK: "delete the lock file {path}, which cannot be read",
+    Mend.RELEASE_LOCK: "take over the lock {path} from the dead writer and release it",
     Mend.ROLL_BACK: "roll back {instant} and delete what it wrote",
-    Mend.DELETE_FILE: "delete {path}, which no commit names",
+    Mend.DELETE_FILE: "delete {path}, which is in no commit",
     Mend.DELETE_HEARTBEAT: "delete the heartbeat {path}",
     Mend.DELETE_TEMP: "delete the temporary files of {instant}",
     Mend.WRITE_PARTITION_METADATA: "write {path}",
-    Mend.DROP_LOST: "end the damaged file slice {path}, and give up all its rows",
+    Mend.DROP_LOST: "remove the damaged file slice {path}, and lose all its rows",
     Mend.KEEP_READABLE: (
-        "end the damaged file slice {path}, and keep the rows that can still be read of it, "
+        "remove the damaged file slice {path}, and keep the rows that can still be read of it, "
         "which may be stale"
     ),
 }
@@ -55,7 +55,7 @@ class RepairPlan:
             return f"{self.url}: nothing to repair"
         return (
             f"{self.url}: {plural(len(self.steps), 'step')} to do, and "
-            f"{plural(len(self.left), 'finding')} that repair cannot mend"
+            f"{plural(len(self.left), 'finding')} that repair cannot fix"
         )
 
 

@@ -46,7 +46,7 @@ def check_properties(storage: Storage) -> tuple[TableConfig | None, list[Finding
             Code.PROPERTIES_BAD,
             str(error),
             path=PROPERTIES_PATH,
-            advice="bring the file back from a copy; nothing of the table can be read without it",
+            advice="restore the file from a backup; nothing of the table can be read without it",
         )
     ]
 
@@ -73,7 +73,9 @@ def _parse(
     if data is None:
         return None, NotFoundError(f"{where} is missing")
     if not data.endswith((b"\n", b"\r")):
-        return None, CorruptError(f"{where}: want a line end at the end: the file was cut")
+        return None, CorruptError(
+            f"{where}: expected a line end at the end: the file was truncated"
+        )
     try:
         return TableConfig.parse(parse_properties(data, where), where), CorruptError("")
     except CorruptError as error:
@@ -97,5 +99,5 @@ def _checksum(severity: Severity, message: str) -> Finding:
         message,
         path=PROPERTIES_PATH,
         mend=Mend.WRITE_CHECKSUM,
-        advice="look at the file first: somebody edited it" if severity is Severity.ERROR else "",
+        advice="look at the file first: it was edited" if severity is Severity.ERROR else "",
     )

@@ -163,7 +163,7 @@ def _mend_properties(storage: Storage, clock: Clock, step: Step, wait_seconds: f
         if found == good:
             return "the properties are whole by now"
         storage.delete(_SIDECAR_PATH)
-        content = encode_properties(good, ("Properties of a Hudi table, mended by Lakebed",))
+        content = encode_properties(good, ("Properties of a Hudi table, repaired by Lakebed",))
         if etag:
             storage.put_if_unchanged(PROPERTIES_PATH, content, etag)
         else:
@@ -200,20 +200,20 @@ def _roll_back(hold: TableHold, step: Step) -> str | None:
         roll_back(hold.storage, hold.active, instant)
         hold.refresh()
         return None
-    return "it is not pending any more"
+    return "it is no longer pending"
 
 
 def _delete_file(hold: TableHold, step: Step) -> str | None:
     name = parse_data_name(step.path.rpartition("/")[2])
     if name is None:
-        return "its name is none of a data file"
+        return "its name is not that of a data file"
     if _is_pending(hold, name.instant):
         return f"the instant {name.instant} is pending"
     commit = hold.timeline.completed(name.instant)
     if commit is None and hold.timeline.is_committed(name.instant):
         known = hold.snapshot.archived_names(name.instant)
         if known is None or step.path in known or not known:
-            return f"the instant {name.instant} is archived, so it counts"
+            return f"the instant {name.instant} is archived, so the file counts"
     if commit is not None:
         if commit.action is Action.REPLACECOMMIT and not isinstance(name, BaseFileName):
             return "another commit may name a log of a clustering"
@@ -222,7 +222,7 @@ def _delete_file(hold: TableHold, step: Step) -> str | None:
         except LakebedError as error:
             return f"its commit cannot be read: {error}"
         if step.path in named:
-            return "a commit names it"
+            return "a commit lists it"
     hold.storage.delete(step.path)
     return None
 

@@ -258,7 +258,7 @@ def _check_footer(check: SliceCheck, source: RunSource, footer: ParquetFooter) -
         yield Finding(
             Severity.ERROR,
             Code.FILE_SCHEMA,
-            f"{source.name}: its columns do not fit the table's schema: {error}",
+            f"{source.name}: its columns do not match the table's schema: {error}",
             path=source.path,
             instant=source.instant,
             advice=ADVICE_LOST,

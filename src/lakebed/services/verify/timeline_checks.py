@@ -24,12 +24,12 @@ _PLANS: Final = {
     Action.INDEXING: PlanKind.INDEX_PLAN,
 }
 _NEXT_STEP: Final = {
-    Action.COMPACTION: "lakebed compact --execute {0} carries it out, lakebed rollback --delete-plan {0} drops it",
-    Action.LOGCOMPACTION: "lakebed compact --execute {0} carries it out, lakebed rollback --delete-plan {0} drops it",
-    Action.CLUSTERING: "let the engine that planned it carry it out, or drop it: lakebed rollback --delete-plan {0}",
-    Action.CLEAN: "the next lakebed clean ends it",
-    Action.ROLLBACK: "let the engine that began it end it: others cannot write before",
-    Action.RESTORE: "let the engine that began it end it: others cannot write before",
+    Action.COMPACTION: "lakebed compact --execute {0} executes it, lakebed rollback --delete-plan {0} drops it",
+    Action.LOGCOMPACTION: "lakebed compact --execute {0} executes it, lakebed rollback --delete-plan {0} drops it",
+    Action.CLUSTERING: "let the engine that planned it execute it, or drop it: lakebed rollback --delete-plan {0}",
+    Action.CLEAN: "the next lakebed clean completes it",
+    Action.ROLLBACK: "let the engine that started it complete it: others cannot write before",
+    Action.RESTORE: "let the engine that started it complete it: others cannot write before",
 }
 
 
@@ -57,7 +57,7 @@ def check_states(timeline: Timeline, names: frozenset[str]) -> Iterator[Finding]
                 Severity.WARNING if pending else Severity.NOTE,
                 Code.INSTANT_STATES,
                 f"{instant.action} {instant.requested}: its {instant.state.lower()} file is there, "
-                f"but not {requested}; its writer left it out or somebody deleted it",
+                f"but not {requested}; its writer left it out or it was deleted",
                 path=instant.file_name,
                 instant=instant.requested,
             )
@@ -115,7 +115,7 @@ def check_pending(
             yield Finding(
                 Severity.WARNING if old else Severity.NOTE,
                 Code.INSTANT_PENDING,
-                f"{what}{wrote}; its writer has a heartbeat and seems to be at work",
+                f"{what}{wrote}; its writer has a heartbeat and seems to be active",
                 path=instant.file_name,
                 instant=instant.requested,
             )
@@ -123,7 +123,7 @@ def check_pending(
             yield Finding(
                 Severity.WARNING if old or held else Severity.NOTE,
                 Code.INSTANT_PENDING,
-                f"{what}{wrote}, and nobody shows a heartbeat: its writer died, or holds the lock",
+                f"{what}{wrote}, and has no heartbeat: its writer died, or holds the lock",
                 path=instant.file_name,
                 instant=instant.requested,
                 mend=Mend.ROLL_BACK,
@@ -133,7 +133,7 @@ def check_pending(
             yield Finding(
                 Severity.WARNING if old else Severity.NOTE,
                 Code.INSTANT_PENDING,
-                f"{what}{wrote}, and nobody is at work on it",
+                f"{what}{wrote}, and no process is working on it",
                 path=instant.file_name,
                 instant=instant.requested,
                 advice=_NEXT_STEP.get(instant.action, "").format(instant.requested),
@@ -149,9 +149,9 @@ def _age_ms(requested: str, zone: str, now_ms: int) -> int | None:
 
 def _since(age_ms: int | None) -> str:
     if age_ms is None:
-        return "since a time that is none"
+        return "since an invalid time"
     if age_ms < 0:
-        return "from a time to come"
+        return "from a time in the future"
     if age_ms > 2 * _DAY_MS:
         return f"for {age_ms // _DAY_MS} days"
     return f"for {age_ms // 3_600_000} h {age_ms // 60_000 % 60} min"

@@ -135,7 +135,7 @@ def _found(full: pa.Schema, name: str) -> pa.Field:
 def _check_columns(asked: pa.Schema, full: pa.Schema) -> None:
     """Raise an error if the user's schema is not a selection of the table's columns."""
     if not asked.names:
-        raise InvalidError("schema: want at least one column")
+        raise InvalidError("schema: expected at least one column")
     for field in asked:
         held = _found(full, field.name)
         known = to_arrow_schema(arrow_to_spark(pa.schema([held])), timezone="UTC").field(0)
@@ -145,7 +145,7 @@ def _check_columns(asked: pa.Schema, full: pa.Schema) -> None:
                 f"{field.type}; cast the column after reading"
             )
         if held.nullable and not field.nullable:
-            raise SchemaError(f"column {field.name!r} may be null in the table: want no NOT NULL")
+            raise SchemaError(f"column {field.name!r} is nullable in the table; remove NOT NULL")
 
 
 def _exactly(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -75,7 +75,7 @@ class Writer(DataSourceArrowWriter):
                 raise unpack_error(message.failure)
         if len(staged) != len(messages):
             raise UnavailableError(
-                f"want what {len(messages)} tasks staged, found {len(staged)}; run the write again"
+                f"expected the staged rows of {len(messages)} tasks, found {len(staged)}; run the write again"
             )
         self._save.finish(message.rows for message in staged)
 

@@ -126,8 +126,8 @@ def each_once(batches: Iterable[pa.RecordBatch], what: str) -> Iterator[pa.Recor
 
 def _twice(what: str, key: str) -> UnsupportedError:
     return UnsupportedError(
-        f"{what}: a key comes more than once, {key!r}, and what happens to such rows cannot be "
-        "told: read snapshots, or incrementally; before a write that logs changes delete the key"
+        f"{what}: a key occurs more than once, {key!r}, and changes of such rows are "
+        "ambiguous: read snapshots, or incrementally; before a write that logs changes delete the key"
     )
 
 

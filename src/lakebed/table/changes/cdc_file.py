@@ -59,11 +59,11 @@ def open_cdc_file(storage: Storage, named: NamedFile) -> CdcFile:
     # A log that lost whole blocks at its end looks whole.
     if found < named.size_bytes:
         raise CorruptError(
-            f"{what}: its commit wrote {named.size_bytes} bytes, found {found}; it was cut"
+            f"{what}: its commit wrote {named.size_bytes} bytes, found {found}; it was truncated"
         )
     name = parse_data_name(path.rpartition("/")[2])
     if name is None:
-        raise CorruptError(f"{what}: a commit names it, but that is no name of change data")
+        raise CorruptError(f"{what}: a commit lists it, but that is not the name of change data")
     if isinstance(name, NativeLogName):
         parts = [RunSource(path, RunKind.DATA, name.instant, ordered=False)]
     else:
@@ -73,7 +73,7 @@ def open_cdc_file(storage: Storage, named: NamedFile) -> CdcFile:
         with open_data(storage, part) as file:
             modes.add(_mode(file.schema, what))
     if len(modes) > 1:
-        raise CorruptError(f"{what}: want one mode in a file, found {', '.join(sorted(modes))}")
+        raise CorruptError(f"{what}: expected one mode in a file, found {', '.join(sorted(modes))}")
     # Without blocks nothing changed, which every mode can say.
     mode = modes.pop() if modes else LoggingMode.DATA_BEFORE_AFTER
     return CdcFile(path, mode, tuple(parts))
@@ -84,11 +84,13 @@ def _blocks(storage: Storage, path: str, instant: str, what: str) -> Iterator[Ru
         for place in scan_blocks(lambda at, length: file.read_at(length, at), file.size(), what):
             where = f"{what}, block at byte {place.offset}"
             if isinstance(place, CorruptSpan):
-                raise CorruptError(f"{where}: no whole block ({place.reason}); changes are missing")
+                raise CorruptError(
+                    f"{where}: not a whole block ({place.reason}); changes are missing"
+                )
             schema = place.headers.get(HeaderKey.SCHEMA)
             if place.type is not BlockType.CDC_DATA or schema is None:
                 raise CorruptError(
-                    f"{where}: want a CDC block with a header SCHEMA, found {place.type.name}"
+                    f"{where}: expected a CDC block with a header SCHEMA, found {place.type.name}"
                 )
             yield RunSource(
                 path,

@@ -48,7 +48,7 @@ def check_column_types(
             raise UnsupportedError(f"changes of {instant}: {why}; leave the column out of columns=")
         raise UnsupportedError(
             f"changes of {instant}: commit {changed[1]} replaced the table's columns since ({why}), "
-            f"so older rows cannot be shown; begin with since={changed[0]}, leave the column out of "
+            f"so older rows cannot be shown; start with since={changed[0]}, leave the column out of "
             "columns=, or read older snapshots with as_of"
         )
 

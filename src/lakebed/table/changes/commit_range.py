@@ -39,7 +39,7 @@ class RangeCommit:
 def check_range(config: TableConfig, since: Instant | None, until: Instant | None) -> None:
     """Reject a range that is none, and a table whose rows do not say who wrote them."""
     if since is not None and until is not None and since > until:
-        raise InvalidError(f"since={since} is after until={until}: want a range of time")
+        raise InvalidError(f"since={since} is after until={until}: expected a range of time")
     if not config.has_meta_columns:
         raise UnsupportedError(
             f"table {config.name!r} has {_META_FIELDS}=false: its rows do not say which commit "

@@ -67,7 +67,7 @@ def _check_not_moved(commit: RangeCommit, unclear: dict[FileGroupId, RangeCommit
                 raise UnsupportedError(
                     f"commit {commit.requested} moved rows that the log compaction {before.requested} "
                     "had rewritten, some of them from before the range: the rows of this range "
-                    "cannot be told; begin earlier or later, or read a snapshot"
+                    "cannot be determined; start earlier or later, or read a snapshot"
                 )
 
 

@@ -27,12 +27,12 @@ def named_data_files(
         name = parse_data_name(text)
         if name is None:
             raise CorruptError(
-                f"commit {requested} names {path!r}, which is no name of a data file"
+                f"commit {requested} names {path!r}, which is not the name of a data file"
             )
         if is_read and name.instant != requested:
             raise UnsupportedError(
                 f"{path}: written by commit {requested} while buckets were resized; the changes of "
-                "that time cannot be read: read them from a later moment on, or a snapshot"
+                "that time cannot be read: read them from a later time on, or a snapshot"
             )
         size = stat.file_size_in_bytes or 0
         if isinstance(name, BaseFileName):
@@ -50,7 +50,7 @@ def lost_file(slice_: FileSlice, sizes: dict[str, int]) -> str | None:
         if found < file.size_bytes:
             raise CorruptError(
                 f"{file.path}: its commit wrote {file.size_bytes} bytes, found {found}; it was "
-                "cut, and rows are missing"
+                "truncated, and rows are missing"
             )
     return None
 
@@ -66,6 +66,6 @@ def check_there(slices: Iterable[FileSlice], sizes: dict[str, int], what: str) -
 def gone(what: str, lost: str) -> InvalidError:
     """Make the refusal of a read that needs the file `lost`."""
     return InvalidError(
-        f"{what}: {lost} is not there any more: cleaned away since, or lost; begin at a later "
-        "moment, or read a snapshot (cleaning keeps more with hoodie.clean.commits.retained)"
+        f"{what}: {lost} no longer exists: it was cleaned, or lost; start "
+        "later, or read a snapshot (cleaning keeps more with hoodie.clean.commits.retained)"
     )

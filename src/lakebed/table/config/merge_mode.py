@@ -127,18 +127,18 @@ def payload_properties(payload: str, ordering: tuple[str, ...], version: int) ->
     known = _payloads(version)
     if payload not in known:
         raise OptionError(
-            f"option {PAYLOAD_CLASS}={payload}: in table version {version} want one of "
-            f"{', '.join(known)}, or none and a merger of your own"
+            f"option {PAYLOAD_CLASS}={payload}: in table version {version} expected one of "
+            f"{', '.join(known)}, or none and a custom merger"
         )
     wanted = _DEBEZIUM_ORDERING.get(payload, ordering)
     if ordering != wanted:
         raise OptionError(
-            f"option {PAYLOAD_CLASS}={payload}: want ordering={list(wanted)}, by which Hudi orders "
+            f"option {PAYLOAD_CLASS}={payload}: expected ordering={list(wanted)}, by which Hudi orders "
             f"these changes, found {list(ordering)}"
         )
     settings = known[payload]
     if settings.mode is MergeMode.EVENT_TIME_ORDERING and not ordering:
-        raise OptionError(f"option {PAYLOAD_CLASS}={payload}: want ordering=<column> with it")
+        raise OptionError(f"option {PAYLOAD_CLASS}={payload} needs ordering=<column>")
     if version < _PARTIAL_SINCE:
         plain = payload in _PLAIN_PAYLOADS
         mode = settings.mode if plain else MergeMode.CUSTOM
@@ -161,12 +161,12 @@ def check_partial_updates(options: Mapping[str, str], version: int) -> None:
         return
     if version < _PARTIAL_SINCE:
         raise OptionError(
-            f"option {PARTIAL_UPDATE_MODE}={text}: want table version {_PARTIAL_SINCE} or later, "
+            f"option {PARTIAL_UPDATE_MODE}={text}: expected table version {_PARTIAL_SINCE} or later, "
             f"found {version}"
         )
     marker = _UNAVAILABLE.removeprefix(_PROPERTY)
     if text.upper() == "FILL_UNAVAILABLE" and not (options.get(marker) or PAYLOAD_CLASS in options):
-        raise OptionError(f"option {PARTIAL_UPDATE_MODE}={text}: want {marker} with it")
+        raise OptionError(f"option {PARTIAL_UPDATE_MODE}={text}: expected {marker} with it")
 
 
 def _payloads(version: int) -> Mapping[str, MergeSettings]:

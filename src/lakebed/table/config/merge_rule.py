@@ -29,8 +29,8 @@ def merge_rule(
         return MergeRule(config.ordering_fields if ordered else (), merger)
     if config.merge_mode is MergeMode.CUSTOM:
         raise UnsupportedError(
-            f"table {config.name!r} merges rows by {_custom(config)}, which is not known here: "
-            "give a merger of your own"
+            f"table {config.name!r} merges rows by {_custom(config)}, which is not available here: "
+            "pass a custom merger"
         )
     if schema_text is not None and config.fill is not None and config.fill.marker is None:
         _check_defaults(config, schema_text)
@@ -58,7 +58,7 @@ def _defaults(schema_text: str, table: str) -> Iterator[tuple[object, object]]:
     try:
         parsed = json.loads(schema_text)
     except ValueError as error:
-        raise CorruptError(f"table {table!r}: its Avro schema is no JSON: {error}") from error
+        raise CorruptError(f"table {table!r}: its Avro schema is not JSON: {error}") from error
     fields = parsed.get("fields") if isinstance(parsed, dict) else None
     for field in fields if isinstance(fields, list) else ():
         if isinstance(field, dict):

@@ -25,7 +25,7 @@ def create_properties(storage: Storage, properties: Mapping[str, str]) -> TableC
         storage.put_if_absent(PROPERTIES_PATH, encode_properties(properties, _COMMENT))
     except ExistsError:
         raise ExistsError(
-            f"{storage.url}: a table exists here already; open it with open_table"
+            f"{storage.url}: a table already exists here; open it with open_table"
         ) from None
     return config
 
@@ -68,8 +68,10 @@ def _read(storage: Storage, path: str) -> TableConfig:
     data = storage.read(path)
     # Every writer ends every line; half of the last value could name another timeline.
     if not data.endswith((b"\n", b"\r")):
-        raise CorruptError(f"{where}: want a line end at the end, found none: the file was cut")
+        raise CorruptError(
+            f"{where}: expected a line end at the end, found none: the file was truncated"
+        )
     properties = parse_properties(data, where)
     if not properties:
-        raise CorruptError(f"{where}: holds no properties; the file was cut")
+        raise CorruptError(f"{where}: holds no properties; the file was truncated")
     return TableConfig.parse(properties, where)

@@ -56,8 +56,7 @@ def _normal_fields(fields: list[pa.Field], path: str, depth: int) -> list[pa.Fie
         folded = field.name.lower()
         if folded in seen:
             raise SchemaError(
-                f"column {here!r}: there is {seen[folded]!r} already, and Spark does not tell"
-                " case apart"
+                f"column {here!r}: there is {seen[folded]!r} already, and Spark ignores case"
             )
         seen[folded] = field.name
     return [
@@ -68,7 +67,7 @@ def _normal_fields(fields: list[pa.Field], path: str, depth: int) -> list[pa.Fie
 
 def _normal_type(t: pa.DataType, path: str, depth: int) -> pa.DataType:
     if depth > MAX_DEPTH:
-        raise SchemaError(f"column {path!r}: want at most {MAX_DEPTH} levels of nesting")
+        raise SchemaError(f"column {path!r}: expected at most {MAX_DEPTH} levels of nesting")
     if pa.types.is_dictionary(t):
         return _normal_type(t.value_type, path, depth)
     scalar = _normal_scalar(t, path)
@@ -84,7 +83,7 @@ def _normal_type(t: pa.DataType, path: str, depth: int) -> pa.DataType:
     if pa.types.is_map(t):
         key = _normal_type(t.key_type, f"{path}.key", depth + 1)
         if key != pa.string():
-            raise SchemaError(f"column {path!r}: want string map keys, got {t.key_type}")
+            raise SchemaError(f"column {path!r}: expected string map keys, found {t.key_type}")
         value = _normal_type(t.item_type, f"{path}.value", depth + 1)
         return pa.map_(key, pa.field("value", value, t.item_field.nullable))
     raise SchemaError(f"column {path!r}: a table cannot hold the type {t}")
@@ -102,7 +101,9 @@ def _normal_scalar(t: pa.DataType, path: str) -> pa.DataType | None:
         return pa.timestamp("us", None if t.tz is None else "UTC")
     if pa.types.is_decimal(t):
         if t.precision > 38 or not 0 <= t.scale <= t.precision:
-            raise SchemaError(f"column {path!r}: want a decimal of at most 38 digits, got {t}")
+            raise SchemaError(
+                f"column {path!r}: expected a decimal of at most 38 digits, found {t}"
+            )
         return pa.decimal128(t.precision, t.scale)
     return None
 
@@ -146,7 +147,7 @@ def evolve(current: pa.Schema, incoming: pa.Schema) -> pa.Schema:
     one; a narrower one changes nothing, since its values are cast up; a column without
     any value (type null) changes nothing. Columns missing in `incoming` stay and must be
     nullable. Columns that must not be null stay so: a nullable column may hold no null,
-    and `conform` looks. Raises SchemaError naming the column, the want and the got.
+    and `conform` looks. Raises SchemaError naming the column and both types.
     """
     typed = [_without_nulls(field, list(current)) for field in incoming]
     return pa.schema(_evolve_fields(list(current), list(normalise(pa.schema(typed))), ""))
@@ -221,7 +222,9 @@ def _evolve_fields(current: list[pa.Field], incoming: list[pa.Field], path: str)
         position = find_field(incoming, field.name)
         if position is None:
             if not field.nullable:
-                raise SchemaError(f"column {here!r}: want a value in each row, got no such column")
+                raise SchemaError(
+                    f"column {here!r}: expected a value in each row, found no such column"
+                )
             evolved.append(field)
             continue
         matched.add(position)
@@ -244,7 +247,7 @@ def _evolve_type(current: pa.DataType, incoming: pa.DataType, path: str) -> pa.D
         value = _evolve_type(current.item_type, incoming.item_type, f"{path}.value")
         return pa.map_(current.key_type, current.item_field.with_type(value))
     raise SchemaError(
-        f"column {path!r}: want {current}, got {incoming}, which does not fit: cast it"
+        f"column {path!r}: expected {current}, found {incoming}, which does not fit; cast it"
     )
 
 

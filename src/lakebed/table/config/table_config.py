@@ -205,7 +205,7 @@ def _check_sum(properties: Mapping[str, str], database: str, name: str, where: s
     if stored is not None and stored.strip() != expected:
         raise ChecksumError(
             f"{where}: hoodie.table.checksum is {stored!r}, but {database!r}.{name!r} gives"
-            f" {expected}; the file was cut or edited"
+            f" {expected}; the file was truncated or edited"
         )
 
 
@@ -220,7 +220,7 @@ def _version(properties: Mapping[str, str], where: str) -> int:
     wanted = _layout_of(version)
     if layout != wanted:
         raise UnsupportedError(
-            f"{where}: timeline layout {layout or 'missing'}; want {wanted} in table version {version}"
+            f"{where}: timeline layout {layout or 'missing'}; expected {wanted} in table version {version}"
         )
     return version
 
@@ -250,7 +250,7 @@ def _table_type(properties: Mapping[str, str], where: str) -> TableType:
         return TableType(text.strip().upper())
     except ValueError:
         raise CorruptError(
-            f"{where}: hoodie.table.type={text!r}; want COPY_ON_WRITE or MERGE_ON_READ"
+            f"{where}: hoodie.table.type={text!r}; expected COPY_ON_WRITE or MERGE_ON_READ"
         ) from None
 
 
@@ -260,7 +260,7 @@ def _layout(properties: Mapping[str, str], where: str) -> Layout:
         return Layout(text)
     except ValueError:
         raise UnsupportedError(
-            f"{where}: hoodie.table.storage.layout={text!r}; want default or lsm_tree"
+            f"{where}: hoodie.table.storage.layout={text!r}; expected default or lsm_tree"
         ) from None
 
 
@@ -315,7 +315,7 @@ def _concurrency(properties: Mapping[str, str], where: str) -> ConcurrencyMode:
         return ConcurrencyMode(text or ConcurrencyMode.SINGLE_WRITER)
     except ValueError:
         raise UnsupportedError(
-            f"{where}: hoodie.write.concurrency.mode={text}; want one of "
+            f"{where}: hoodie.write.concurrency.mode={text}; expected one of "
             f"{', '.join(ConcurrencyMode)}"
         ) from None
 
@@ -323,5 +323,7 @@ def _concurrency(properties: Mapping[str, str], where: str) -> ConcurrencyMode:
 def _zone(properties: Mapping[str, str], where: str) -> str:
     zone = properties.get("hoodie.table.timeline.timezone", "LOCAL").strip().upper()
     if zone not in ("UTC", "LOCAL"):
-        raise UnsupportedError(f"{where}: hoodie.table.timeline.timezone={zone}; want UTC or LOCAL")
+        raise UnsupportedError(
+            f"{where}: hoodie.table.timeline.timezone={zone}; expected UTC or LOCAL"
+        )
     return zone

@@ -19,7 +19,7 @@ def timeline_path(properties: Mapping[str, str], layout: int, where: str) -> str
     path = _folder(METADATA_FOLDER, name)
     if path.endswith("/") or layout_of(path) == LAYOUT_1:
         raise UnsupportedError(
-            f"{where}: hoodie.timeline.path={name!r}; want a folder below {METADATA_FOLDER}, which "
+            f"{where}: hoodie.timeline.path={name!r}; expected a folder below {METADATA_FOLDER}, which "
             "itself is that of timeline layout 1"
         )
     return path

@@ -12,7 +12,7 @@ from lakebed.table.config.table_config import (
     TableType,
 )
 
-_GIVE_UP = "open_table(..., properties={'hoodie.metadata.enable': 'false'}) gives it up"
+_GIVE_UP = "open_table(..., properties={'hoodie.metadata.enable': 'false'}) drops it"
 _OLD_INDEXES = "hoodie.table.secondary.indexes.metadata"
 
 
@@ -37,7 +37,7 @@ def check_writable(config: TableConfig, *, gives_up_indexes: bool = False) -> No
         "that (hoodie.write.auto.upgrade=true), or its procedure upgrade_table": (
             config.version == READ_ONLY_VERSION
         ),
-        f"Hudi's metadata table holds an index ({indexes}) that we do not keep; {_GIVE_UP}": (
+        f"Hudi's metadata table holds an index ({indexes}) that Lakebed does not maintain; {_GIVE_UP}": (
             indexes != "" and not gives_up_indexes
         ),
         f"Hudi's metadata table is being built ({unready}): let Hudi finish it; or {_GIVE_UP}": (

@@ -77,7 +77,9 @@ def read_archived_files(storage: Storage) -> ArchivedFiles | None:
         columns = [table.column(field.name).cast(field.type).to_pylist() for field in _SCHEMA]
         through, next_commit = marks[_THROUGH].decode(), marks[_NEXT].decode()
     except (pa.ArrowException, KeyError, OSError, ValueError) as error:
-        raise CorruptError(f"{ARCHIVED_FILES_PATH}: want what archiving writes: {error}") from error
+        raise CorruptError(
+            f"{ARCHIVED_FILES_PATH}: expected what archiving writes: {error}"
+        ) from error
     files = tuple(
         NamedFile(path or "", size or 0, instant or "", completion or "", rows)
         for path, size, rows, instant, completion in zip(*columns, strict=True)

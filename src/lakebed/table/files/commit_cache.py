@@ -34,7 +34,7 @@ class CommitCache:
                 found = CommitMetadata.parse(data, f"instant {name}", instant.layout)
             except CorruptError as error:
                 raise CorruptError(
-                    f"{error}. Bring the file back from a copy; or take the commit back with "
+                    f"{error}. Restore the file from a backup; or roll the commit back with "
                     f"rollback({instant.requested!r}), if it is the newest; or restore a savepoint "
                     "before it"
                 ) from error
@@ -78,7 +78,7 @@ class CommitCache:
         except NotFoundError as error:
             if instant.layout == LAYOUT_1:
                 raise ConflictError(
-                    f"instant {instant.file_name}: archived or taken back while the table was read; "
+                    f"instant {instant.file_name}: archived or rolled back while the table was read; "
                     "read again"
                 ) from error
             # It was archived since the timeline was listed; the archive has the same bytes.

@@ -11,8 +11,8 @@ from lakebed.table.files.file_group import FileSlice, LostFile
 
 _NAMED = 3
 WAY_OUT = (
-    "verify() lists all damage; bring the files back from a copy, overwrite or drop the partition, "
-    "restore a savepoint, read without it (on_damage='skip'), or end it with repair(drop_lost=True)"
+    "verify() lists all damage; restore the files from a backup, overwrite or drop the partition, "
+    "restore a savepoint, read without it (on_damage='skip'), or remove it with repair(drop_lost=True)"
 )
 
 
@@ -28,7 +28,7 @@ def damage_error(lost: list[LostFile]) -> LakebedError:
     past = next((file for file in lost if file.until is not None), None)
     if past is not None:
         return InvalidError(
-            f"as of {past.until}: {past.path} is not there any more: cleaned away since, or lost"
+            f"as of {past.until}: {past.path} no longer exists: it was cleaned, or lost"
         )
     told = "; ".join(describe(file) for file in lost[:_NAMED])
     more = f"; and {len(lost) - _NAMED} more files" if len(lost) > _NAMED else ""

@@ -105,6 +105,6 @@ def _is_lost(file: NamedFile, sizes: Mapping[str, int]) -> bool:
 
 def _lost(file: NamedFile, found: int | None, until: str | None) -> LostFile:
     if found is None:
-        return LostFile(file.path, "it is not there", file.instant, file.rows, until)
-    problem = f"its commit wrote {file.size_bytes} bytes, found {found}; it was cut"
+        return LostFile(file.path, "it is missing", file.instant, file.rows, until)
+    problem = f"its commit wrote {file.size_bytes} bytes, found {found}; it was truncated"
     return LostFile(file.path, problem, file.instant, file.rows)

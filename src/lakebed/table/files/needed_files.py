@@ -59,7 +59,7 @@ def written_files(
         partition, _, text = path.rpartition("/")
         name = parse_data_name(text)
         if name is None:
-            raise CorruptError(f"a commit names {path!r}, which is no name of a data file")
+            raise CorruptError(f"a commit names {path!r}, which is not the name of a data file")
         completion = instant.completion or ""
         if not isinstance(name, BaseFileName):
             if instant.layout == LAYOUT_1:

@@ -52,7 +52,7 @@ def planned_groups(
             plan = parse_plan(_KINDS[instant.plan_action], data, f"instant {name}")
         except CorruptError as error:
             raise CorruptError(
-                f"{error}. Bring the file back from a copy, or drop the plan with "
+                f"{error}. Restore the file from a backup, or drop the plan with "
                 f"rollback({instant.requested!r}, delete_plan=True); no row is lost with it"
             ) from error
         yield from groups_of_plan(instant, plan)

@@ -87,9 +87,9 @@ def lost_kept_files(
         partition, _, text = path.rpartition("/")
         name = parse_data_name(text)
         if name is None:
-            raise CorruptError(f"a savepoint names {path!r}, which is no name of a data file")
+            raise CorruptError(f"a savepoint names {path!r}, which is not the name of a data file")
         group = FileGroupId(partition, name.file_id, name.column_group)
-        lost = LostFile(path, "it is not there", name.instant, None, until)
+        lost = LostFile(path, "it is missing", name.instant, None, until)
         found[group] = (*found.get(group, ()), lost)
     return found
 

@@ -58,6 +58,6 @@ def open_avro(
     with storage.open_read(path) as file:
         if offset < 0 or length < 0 or offset + length > file.size():
             raise CorruptError(
-                f"{what}: want {length} bytes at byte {offset}, the file has {file.size()}"
+                f"{what}: expected {length} bytes at byte {offset}, the file has {file.size()}"
             )
         yield AvroSource(file, offset, length, schema_text, what)

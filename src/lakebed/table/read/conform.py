@@ -93,11 +93,11 @@ def _cast(array: pa.Array, target: pa.DataType, path: str, cast: Cast) -> pa.Arr
         found = cast(array, target)
     except pa.ArrowInvalid as error:
         raise SchemaError(
-            f"column {path!r}: want {target}, got a value of {array.type} that it cannot hold"
+            f"column {path!r}: expected {target}, found a value of {array.type} that it cannot hold"
             f" ({error}){_remedy(array.type, path)}"
         ) from error
     if found is None:
-        raise SchemaError(f"column {path!r}: want {target}, got {array.type}")
+        raise SchemaError(f"column {path!r}: expected {target}, found {array.type}")
     return found
 
 
@@ -176,7 +176,7 @@ def check_nulls(array: pa.Array, field: pa.Field, path: str) -> None:
     """Reject nulls where `field`, or a field inside it, must have a value."""
     if not field.nullable and array.null_count:
         raise SchemaError(
-            f"column {path!r}: want a value in each row, got {array.null_count} nulls"
+            f"column {path!r}: expected a value in each row, found {array.null_count} nulls"
         )
     if not _has_required(field.type):
         return

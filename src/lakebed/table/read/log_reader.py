@@ -103,8 +103,8 @@ def _read_log(storage: Storage, log: LogFile, config: TableConfig) -> Iterator[_
         if size < log.size_bytes:
             # Cut at the end of a block it would read as a whole file.
             raise CorruptError(
-                f"{what}: found {size} bytes, want {log.size_bytes} as listed before: it was cut; "
-                "bring it back from a copy, or see repair(drop_lost=True)"
+                f"{what}: found {size} bytes, expected {log.size_bytes} as listed before: it was truncated; "
+                "restore it from a backup, or see repair(drop_lost=True)"
             )
         # The RFC's own form of a native log: a Parquet file under the name of an inline one.
         if file.read_at(min(size, len(_PARQUET_MAGIC)), 0) != _PARQUET_MAGIC:
@@ -128,7 +128,7 @@ def _read_native(
     if kind is None:
         raise CorruptError(f"{what}: Parquet under the name of an inline log, but no block type")
     if named is not None and kind is not named:
-        raise CorruptError(f"{what}: want {named} as its name says, found {kind} in its footer")
+        raise CorruptError(f"{what}: expected {named} as its name says, found {kind} in its footer")
     instant = footer.instant or log.name.instant
     if kind is FooterKind.CDC:
         return
@@ -191,7 +191,9 @@ def _block_source(log: LogFile, place: BlockSpan, instant: str, where: str) -> R
 
 def _command(instant: str, command: str, target: str, what: str) -> _Found:
     if command != ROLLBACK_COMMAND:
-        raise UnsupportedError(f"{what}: command {command!r}; want {ROLLBACK_COMMAND}, a rollback")
+        raise UnsupportedError(
+            f"{what}: command {command!r}; expected {ROLLBACK_COMMAND}, a rollback"
+        )
     return _Found(instant, target=target)
 
 

@@ -256,7 +256,7 @@ class ParquetSource:
         wanted = sum(self._footer.row_group(group).num_rows for group in groups)
         if found != wanted:
             raise CorruptError(
-                f"{self._what}: want {wanted} rows in row groups {groups[0]} to {groups[-1]}, as its "
+                f"{self._what}: expected {wanted} rows in row groups {groups[0]} to {groups[-1]}, as its "
                 f"footer says, found {found} in columns {', '.join(columns)}: a page is damaged"
             )
 
@@ -325,7 +325,7 @@ def open_parquet(
             return
         if offset < 0 or length <= 0 or offset + length > source.size():
             raise CorruptError(
-                f"{what}: want {length} bytes at byte {offset}, the file has {source.size()}"
+                f"{what}: expected {length} bytes at byte {offset}, the file has {source.size()}"
             )
         if remote:
             window = pa.PythonFile(_Window(source, offset, length), mode="r")

@@ -283,12 +283,12 @@ def _read_delete_block(
     assert source.length is not None
     if source.length > MAX_DELETE_BYTES:
         raise UnsupportedError(
-            f"{source.name}: a delete block of {source.length} bytes; want at most "
+            f"{source.name}: a delete block of {source.length} bytes; expected at most "
             f"{MAX_DELETE_BYTES}, as it is read as a whole"
         )
     content = storage.read_range(source.path, source.offset, source.length)
     if len(content) != source.length:
-        raise CorruptError(f"{source.name}: want {source.length} bytes, found {len(content)}")
+        raise CorruptError(f"{source.name}: expected {source.length} bytes, found {len(content)}")
     types = [field.type for field in needs.ordering]
     deletes = decode_deletes(content, types, source.name)
     bare = pa.array(deletes.no_ordering)

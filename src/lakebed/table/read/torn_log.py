@@ -56,7 +56,7 @@ def check_torn(storage: Storage, config: TableConfig, torn: TornLog) -> None:
         f"whole block ({span.reason})"
     )
     way_out = (
-        f"bring the file back from a copy, or roll back the instant {torn.file.name.instant} that "
+        f"restore the file from a backup, or roll back the instant {torn.file.name.instant} that "
         "wrote it"
     )
     # As it is now, whatever moment is read: a rollback since then explains a torn block.
@@ -65,7 +65,7 @@ def check_torn(storage: Storage, config: TableConfig, torn: TornLog) -> None:
     first = timeline.first_active if config.timeline_layout == LAYOUT_1 else None
     wanted = _written(commits, timeline, torn.file)
     if not wanted and _was_never_committed(torn.file, first):
-        log.warning("%s; its writer never completed, so the file is passed over", where)
+        log.warning("%s; its writer never completed, so the file is skipped", where)
         return
     if not wanted:
         raise CorruptError(f"{where}, and no commit on the timeline says what it held: {way_out}")
@@ -80,7 +80,7 @@ def check_torn(storage: Storage, config: TableConfig, torn: TornLog) -> None:
                 f"{where}: the instant {instant} wrote {rows} rows and deletes, found "
                 f"{found[instant]}: {way_out}"
             )
-    log.warning("%s; the blocks beside it hold all that was committed, so it is passed over", where)
+    log.warning("%s; the blocks beside it hold all that was committed, so it is skipped", where)
 
 
 def _was_never_committed(file: LogFile, first: str | None) -> bool:

@@ -120,7 +120,7 @@ class DataFileWriter:
         keys = record_keys.cast(pa.string())
         rows = batch.num_rows
         if rows != len(keys):
-            raise InvalidError(f"{self._path}: want {rows} record keys, got {len(keys)}")
+            raise InvalidError(f"{self._path}: expected {rows} record keys, found {len(keys)}")
         if not rows:
             return
         if commit_seqnos is None or commit_seqnos.null_count:

@@ -84,17 +84,19 @@ class KeyOrder:
         Arrow compares strings by their bytes, which is the order that the file promises.
         """
         if keys.null_count:
-            raise KeyValueError(f"{self._name}: want a record key in each row, got null")
+            raise KeyValueError(f"{self._name}: expected a record key in each row, found null")
         first = keys[0]
         if self.max_key is not None and not self._rises(first, self.max_key).as_py():
             raise InvalidError(
-                f"{self._name}: want record keys above {self.max_key.as_py()!r}, got {first.as_py()!r}"
+                f"{self._name}: expected record keys above {self.max_key.as_py()!r}, found {first.as_py()!r}"
             )
         rising = self._rises(keys.slice(1), keys.slice(0, len(keys) - 1))
         if pc.all(rising, min_count=0).as_py() is False:
             at = pc.index(rising, pa.scalar(False)).as_py() + 1
             before, found = keys[at - 1].as_py(), keys[at].as_py()
-            raise InvalidError(f"{self._name}: want record keys above {before!r}, got {found!r}")
+            raise InvalidError(
+                f"{self._name}: expected record keys above {before!r}, found {found!r}"
+            )
         if self.min_key is None:
             self.min_key = first
         self.max_key = keys[-1]

@@ -113,9 +113,11 @@ def _markers(config: TableConfig, incoming: pa.Schema) -> tuple[Marker, ...]:
             continue
         kind = incoming.field(position).type
         if text is None and kind != pa.bool_():
-            raise SchemaError(f"column {IS_DELETED!r}: want boolean, found {kind}")
+            raise SchemaError(f"column {IS_DELETED!r}: expected boolean, found {kind}")
         if pa.types.is_nested(kind) or pa.types.is_binary(kind):
-            raise SchemaError(f"column {name!r} marks deletes: want text or a number, found {kind}")
+            raise SchemaError(
+                f"column {name!r} marks deletes: expected a string or a number, found {kind}"
+            )
         found.append((incoming.field(position).name, text))
     return tuple(found)
 
@@ -191,8 +193,8 @@ def _check_spelling(config: TableConfig, before: pa.Schema, after: pa.Schema) ->
         old, new = before.field(name).type, after.field(name).type
         if old != new and not (pa.types.is_integer(old) and pa.types.is_integer(new)):
             raise SchemaError(
-                f"column {name!r} is part of the key or the partition: want {old} as before, found "
-                f"{new}, which would spell its values otherwise"
+                f"column {name!r} is part of the key or the partition: expected {old} as before, found "
+                f"{new}, which would format its values differently"
             )
 
 
@@ -225,4 +227,4 @@ def _check_given(schema: pa.Schema) -> None:
                 f"column {name!r}: names beginning with {OUR_PREFIX} are Lakebed's own"
             )
         if schema.names.count(name) > 1:
-            raise SchemaError(f"column {name!r} comes twice")
+            raise SchemaError(f"column {name!r} occurs twice")

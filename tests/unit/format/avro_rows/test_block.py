@@ -216,7 +216,7 @@ WRONG = {
     "byte": ({"type": "int", "lakebed.type": "byte"}, b"\x80\x02", "cannot hold: 128"),
     "eleven bytes": ("long", b"\xff" * 10 + b"\x01", "more than 64 bits"),
     "65 bits": ("long", b"\xff" * 9 + b"\x02", "more than 64 bits"),
-    "boolean": ("boolean", b"\x02", "0 or 1, got 2"),
+    "boolean": ("boolean", b"\x02", "0 or 1, found 2"),
     "float": ("float", b"123", "ends in a value"),
     "double": ("double", b"1234567", "ends in a value"),
     "fixed": (FIXED, b"123", "ends in a value"),
@@ -228,15 +228,15 @@ WRONG = {
     "lone union": (["int"], b"\x02\x00", "got 1"),
     "enum": (ENUM, b"\x06", "cannot hold: 3"),
     "negative enum": (ENUM, b"\x01", "cannot hold: -1"),
-    "no UTF-8": ("string", b"\x02\xff", "want UTF-8"),
-    "surrogate": ("string", b"\x06\xed\xa0\x80", "want UTF-8"),
-    "overlong": ("string", b"\x04\xc0\x80", "want UTF-8"),
-    "overlong 3": ("string", b"\x06\xe0\x80\x80", "want UTF-8"),
-    "overlong 4": ("string", b"\x08\xf0\x80\x80\x80", "want UTF-8"),
-    "beyond": ("string", b"\x08\xf4\x90\x80\x80", "want UTF-8"),
-    "cut text": ("string", b"\x04\xe2\x82", "want UTF-8"),
-    "stray byte": ("string", b"\x06a\x80b", "want UTF-8"),
-    "map key": ({"type": "map", "values": "int"}, b"\x02\x02\xff\x02\x00", "c1.v.key.*want UTF-8"),
+    "no UTF-8": ("string", b"\x02\xff", "expected UTF-8"),
+    "surrogate": ("string", b"\x06\xed\xa0\x80", "expected UTF-8"),
+    "overlong": ("string", b"\x04\xc0\x80", "expected UTF-8"),
+    "overlong 3": ("string", b"\x06\xe0\x80\x80", "expected UTF-8"),
+    "overlong 4": ("string", b"\x08\xf0\x80\x80\x80", "expected UTF-8"),
+    "beyond": ("string", b"\x08\xf4\x90\x80\x80", "expected UTF-8"),
+    "cut text": ("string", b"\x04\xe2\x82", "expected UTF-8"),
+    "stray byte": ("string", b"\x06a\x80b", "expected UTF-8"),
+    "map key": ({"type": "map", "values": "int"}, b"\x02\x02\xff\x02\x00", "c1.v.key.*expected UTF-8"),
     "decimal": (decimal(3, 0), b"\x04\x03\xe8", "at most 3 digits"),
     "negative decimal": (decimal(3, 0), b"\x04\xfc\x18", "at most 3 digits"),
     "empty decimal": (decimal(3, 0), b"\x00", "at most 3 digits"),
@@ -281,8 +281,8 @@ def test_every_cut_of_a_block_is_found(schema, record, content, read):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda data: data + b"\0", "1 bytes are left over behind its 2 records, from byte 20 on"),
-        (lambda data: data[:4] + b"\0\0\0\1" + data[8:], "6 bytes are left over behind its 1 rec"),
+        (lambda data: data + b"\0", "1 bytes are left over after its 2 records, from byte 20 on"),
+        (lambda data: data[:4] + b"\0\0\0\1" + data[8:], "6 bytes are left over after its 1 rec"),
         (lambda data: data[:4] + b"\0\0\0\3" + data[8:], "3 records in 20 bytes, which hold 2"),
         (lambda data: data[:4] + b"\xff" * 4 + data[8:], "-1 records"),
         (lambda data: data[:4] + b"\x7f\xff\xff\xff" + data[8:], "2147483647 records"),
@@ -310,7 +310,7 @@ def test_what_is_left_over_is_said_instead_of_the_last_batch(schema, content):
 
 
 def test_another_version_is_refused(schema, read):
-    with pytest.raises(UnsupportedError, match="version 2, want 3"):
+    with pytest.raises(UnsupportedError, match="version 2, expected 3"):
         read(b"\0\0\0\2\0\0\0\0", schema("int"))
 
 
@@ -319,7 +319,7 @@ def test_a_file_that_has_become_shorter_is_said(schema, content):
     batches = block.read_avro_block(
         lambda at, length: data[at : at + min(length, 50)], len(data), schema("int"), None, what="b"
     )
-    with pytest.raises(CorruptError, match="want 508 bytes at byte 0, found 50"):
+    with pytest.raises(CorruptError, match="expected 508 bytes at byte 0, found 50"):
         list(batches)
 
 

@@ -186,13 +186,17 @@ def test_what_lies_below_a_null_may_be_anything(schema):
         (INNER, [{"a": 1, "b": []}, None], r"column 'c0': null in row 1"),
         (INNER, [{"a": 1, "b": ["x"]}, {"a": 1, "b": None}], r"column 'c0.b': null in row 1"),
         (INNER, [{"a": 1, "b": ["x", None]}], r"column 'c0.b.element': null in row 0"),
-        ("int", [2**31], r"column 'c0': want int32, got int64"),
-        ("string", [[1]], r"column 'c0': want string, got list"),
-        ("long", ["x"], r"column 'c0': want int64, got string"),
-        (INNER, [1], r"column 'c0': want struct<.*, got int64"),
-        ({"type": "array", "items": "int"}, [1], r"column 'c0': want list<.*, got int64"),
-        ({"type": "enum", "name": "e", "symbols": ["A", "B"]}, ["A", "C"], r"one of A, B, got 'C'"),
-        ({"type": "fixed", "name": "f", "size": 2}, [b"ab", b"abc"], r"want 2 bytes, got 3"),
+        ("int", [2**31], r"column 'c0': expected int32, found int64"),
+        ("string", [[1]], r"column 'c0': expected string, found list"),
+        ("long", ["x"], r"column 'c0': expected int64, found string"),
+        (INNER, [1], r"column 'c0': expected struct<.*, found int64"),
+        ({"type": "array", "items": "int"}, [1], r"column 'c0': expected list<.*, found int64"),
+        (
+            {"type": "enum", "name": "e", "symbols": ["A", "B"]},
+            ["A", "C"],
+            r"one of A, B, found 'C'",
+        ),
+        ({"type": "fixed", "name": "f", "size": 2}, [b"ab", b"abc"], r"expected 2 bytes, found 3"),
         (
             {"type": "fixed", "name": "f", "size": 1, "logicalType": "decimal", "precision": 3},
             [Decimal(127), Decimal(128)],
@@ -201,12 +205,12 @@ def test_what_lies_below_a_null_may_be_anything(schema):
         (
             {"type": "bytes", "logicalType": "decimal", "precision": 3},
             [Decimal(1000)],
-            r"column 'c0': want decimal128\(3, 0\), got decimal128\(4, 0\)",
+            r"column 'c0': expected decimal128\(3, 0\), found decimal128\(4, 0\)",
         ),
         (
             {"type": "long", "logicalType": "timestamp-millis"},
             [datetime(2024, 1, 1, 0, 0, 0, 1, UTC)],
-            r"column 'c0': the schema has milliseconds, got 1704067200000001 micro",
+            r"column 'c0': the schema has milliseconds, found 1704067200000001 micro",
         ),
     ],
 )
@@ -238,5 +242,5 @@ def test_rows_of_too_many_bytes_are_written_in_halves(schema, monkeypatch):
     wanted = fastavro_records(text, rows)
     monkeypatch.setattr(encode, "_MAX_BYTES", 70)
     assert encode_records(batch_of(text, rows), text).to_pybytes() == wanted
-    with pytest.raises(UnsupportedError, match="row 1: want at most 70 bytes"):
+    with pytest.raises(UnsupportedError, match="row 1: expected at most 70 bytes"):
         encode_records(batch_of(text, [rows[0], {"c0": "x" * 71, "c1": b""}]), text)

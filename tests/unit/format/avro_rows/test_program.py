@@ -46,15 +46,15 @@ REFUSED = {
     "union inside": ({"type": ["null", "int"]}, "a union inside a type object"),
     "nothing": ({"type": "array", "items": {"type": "fixed", "name": "f", "size": 0}}, "no bytes"),
     "empty": ({"type": "array", "items": {"type": "record", "name": "e", "fields": []}}, "no bytes"),
-    "no size": ({"type": "fixed", "name": "f"}, "the size of a fixed, got None"),
+    "no size": ({"type": "fixed", "name": "f"}, "the size of a fixed, found None"),
     "size as text": ({"type": "fixed", "name": "f", "size": "4"}, "the size of a fixed"),
-    "negative size": ({"type": "fixed", "name": "f", "size": -1}, "the size of a fixed, got -1"),
+    "negative size": ({"type": "fixed", "name": "f", "size": -1}, "the size of a fixed, found -1"),
     "large size": ({"type": "fixed", "name": "f", "size": 1 << 40}, "at most 1048576 bytes"),
     "no symbols": ({"type": "enum", "name": "e"}, "symbols of an enum"),
     "symbols": ({"type": "enum", "name": "e", "symbols": [1]}, "symbols of an enum"),
     "none": ({"type": "enum", "name": "e", "symbols": []}, "each symbol of an enum once"),
     "twice": ({"type": "enum", "name": "e", "symbols": ["A", "A"]}, "each symbol of an enum once"),
-    "half a pair": ({"type": "enum", "name": "e", "symbols": ["\ud800"]}, "want JSON"),
+    "half a pair": ({"type": "enum", "name": "e", "symbols": ["\ud800"]}, "expected JSON"),
 }  # fmt: skip
 
 
@@ -87,8 +87,8 @@ def test_a_named_type_is_the_last_one_of_that_name_as_for_avro_to_arrow(schema):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (" " * (MAX_TEXT_CHARS + 1), "want at most"),
-        ("[" * 1_000_000, "want JSON"),
+        (" " * (MAX_TEXT_CHARS + 1), "expected at most"),
+        ("[" * 1_000_000, "expected JSON"),
         (
             json.dumps(
                 {

@@ -142,8 +142,8 @@ def test_paths_of_older_plans_count_by_their_names():
     ("changes", "error", "message"),
     [
         ({"fileId": None}, CorruptError, "without a file id"),
-        ({"deltaFilePaths": ["x"]}, CorruptError, "want a log of file group f-0, found 'x'"),
-        ({"dataFilePath": "x"}, CorruptError, "want a base file of f-0, found 'x'"),
+        ({"deltaFilePaths": ["x"]}, CorruptError, "expected a log of file group f-0, found 'x'"),
+        ({"dataFilePath": "x"}, CorruptError, "expected a base file of f-0, found 'x'"),
         ({"bootstrapFilePath": "x"}, UnsupportedError, "bootstrapped"),
         ({"version": 4}, UnsupportedError, "plan: compaction plan of version 4"),
     ],

@@ -489,7 +489,7 @@ def test_a_commit_whose_archived_predecessor_a_clean_names_stays():
             "partitionMetadata": {"q": partition},
         }
         hold.complete(hold.request(Action.CLEAN), encode_plan(PlanKind.CLEAN, values))
-    with pytest.raises(InvalidError, match="without it, which was cleaned away since") as refusal:
+    with pytest.raises(InvalidError, match="without it, which was cleaned since") as refusal:
         rollback(target_of(table), update.instant)
     assert lost in str(refusal.value)
     assert rows_of(table) == expected
@@ -506,7 +506,7 @@ def test_a_plan_of_hudi_is_read():
     with pytest.raises(CorruptError, match="this plan"):
         RollbackPlan.parse(data[:40], "this plan")
     nothing = encode_plan(PlanKind.ROLLBACK_PLAN, {})
-    with pytest.raises(CorruptError, match="this plan: want the instant"):
+    with pytest.raises(CorruptError, match="this plan: expected the instant"):
         RollbackPlan.parse(nothing, "this plan")
 
 

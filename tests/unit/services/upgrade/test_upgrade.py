@@ -247,8 +247,8 @@ def test_a_savepoint_that_keeps_native_logs_is_in_the_way_of_a_downgrade():
         (upgrade, 8, None, InvalidError, "use downgrade"),
         (downgrade, 10, None, InvalidError, "use upgrade"),
         (downgrade, 8, None, UnsupportedError, "no table goes below 9"),
-        (upgrade, 11, None, UnsupportedError, "want one of 8, 9, 10"),
-        (upgrade, 9, "sideways", InvalidError, "want default or lsm_tree"),
+        (upgrade, 11, None, UnsupportedError, "expected one of 8, 9, 10"),
+        (upgrade, 9, "sideways", InvalidError, "expected default or lsm_tree"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(

@@ -68,7 +68,7 @@ def test_a_damaged_slice_is_ended_and_the_table_is_whole(kind, way):
     done = hurt.repair(drop_lost=True).done
     [dropped] = done.dropped
     assert file["path"] in str(done)
-    assert "all its rows are given up" in str(done)
+    assert "all its rows are lost" in str(done)
     left = {key: row for key, row in rows.items() if key[1] not in gone}
     assert user_rows(hurt) == left
     assert hurt.history().to_pylist()[0]["instant"] == dropped.instant

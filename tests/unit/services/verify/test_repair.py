@@ -171,11 +171,11 @@ def test_a_plan_that_is_out_of_date_does_no_harm():
     assert done.done == ()
     assert [skipped.reason for skipped in done.skipped] == [
         "its writer is alive",
-        "it is not pending any more",
-        "a commit names it",
-        "a commit names it",
+        "it is no longer pending",
+        "a commit lists it",
+        "a commit lists it",
         f"the instant {PENDING} is pending",
-        "its name is none of a data file",
+        "its name is not that of a data file",
         f"the instant {PENDING} is pending",
         f"the instant {PENDING} is pending",
     ]
@@ -252,8 +252,8 @@ def test_a_plan_is_in_order_holds_each_step_once_and_keeps_what_it_cannot_mend()
         (Mend.DELETE_FILE, "b"),
     ]
     assert plan.left == (lost,)
-    assert str(plan) == "u: 3 steps to do, and 1 finding that repair cannot mend"
-    assert str(plan.steps[1]) == "delete a, which no commit names"
+    assert str(plan) == "u: 3 steps to do, and 1 finding that repair cannot fix"
+    assert str(plan.steps[1]) == "delete a, which is in no commit"
     assert str(plan_repair(make_report("u", "quick", [], Coverage()))) == "u: nothing to repair"
 
 

@@ -37,9 +37,9 @@ _FIRST_ITEMS: Final = 1024
 REASONS: Final = {
     kernel.CUT: "the record ends in a value",
     kernel.LONG: "a number of more than 64 bits",
-    kernel.BRANCH: "want a branch that the union has, got {}",
+    kernel.BRANCH: "expected a branch that the union has, found {}",
     kernel.RANGE: "a number that the type cannot hold: {}",
-    kernel.FLAG: "want a boolean of 0 or 1, got {}",
+    kernel.FLAG: "expected a boolean of 0 or 1, found {}",
     kernel.COUNT: "a length or count that does not fit the record: {}",
     kernel.SPAN: "items of another size than their block says",
     kernel.REST: "{} bytes of the record are left over",
@@ -106,7 +106,7 @@ class _Stream:
         self._batch_at = 0
         if program.costs[0] > self._budget:
             raise UnsupportedError(
-                f"{what}: a record of this schema takes {program.costs[0]} bytes in memory, want at"
+                f"{what}: a record of this schema takes {program.costs[0]} bytes in memory, expected at"
                 f" most {self._budget}; use a larger buffer than {self._buffer_bytes} bytes"
             )
 
@@ -132,12 +132,12 @@ class _Stream:
     def _parse_head(self) -> int:
         if self._length < _HEAD.size:
             raise CorruptError(
-                f"{self._what}: want at least {_HEAD.size} bytes, got {self._length}"
+                f"{self._what}: expected at least {_HEAD.size} bytes, found {self._length}"
             )
         self._data = self._read(0, min(self._length, self._buffer_bytes + _HEAD.size))
         version, records = _HEAD.unpack_from(self._data)
         if version != BLOCK_VERSION:
-            raise UnknownFormatError(f"{self._what}: version {version}, want {BLOCK_VERSION}")
+            raise UnknownFormatError(f"{self._what}: version {version}, expected {BLOCK_VERSION}")
         room = (self._length - _HEAD.size) // (4 + self._program.least)
         if not 0 <= records <= room:
             raise CorruptError(
@@ -149,7 +149,7 @@ class _Stream:
         data = self._read_at(offset, length)
         if len(data) != length:
             raise CorruptError(
-                f"{self._what}: want {length} bytes at byte {offset}, found {len(data)}"
+                f"{self._what}: expected {length} bytes at byte {offset}, found {len(data)}"
             )
         return data
 
@@ -158,10 +158,12 @@ class _Stream:
         at = int(self._state[kernel.AT])
         rest = self._length - self._base - at
         if need > rest:
-            raise CorruptError(f"{self._place(at)}: want {need} bytes, the block has {rest} left")
+            raise CorruptError(
+                f"{self._place(at)}: expected {need} bytes, the block has {rest} left"
+            )
         if need > MAX_RECORD_BYTES:
             raise UnsupportedError(
-                f"{self._place(at)}: a record of {need - 4} bytes, want at most"
+                f"{self._place(at)}: a record of {need - 4} bytes, expected at most"
                 f" {MAX_RECORD_BYTES - 4}"
             )
         held = len(self._data) - at
@@ -265,7 +267,7 @@ class _Stream:
         rest = self._length - self._base - int(self._state[kernel.AT])
         if rest:
             raise CorruptError(
-                f"{self._what}: {rest} bytes are left over behind its {self._records} records, from"
+                f"{self._what}: {rest} bytes are left over after its {self._records} records, from"
                 f" byte {self._length - rest} on"
             )
 

@@ -103,7 +103,7 @@ class Builder:
             self._data, words_of(self._data), slots, offsets, out, words_of(out), text
         )
         if bad >= 0:
-            raise BadEntryError(node.path, int(slots[bad]) >> 32, "want UTF-8")
+            raise BadEntryError(node.path, int(slots[bad]) >> 32, "expected UTF-8")
         buffers = [validity, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(out[:-8])]
         return pa.Array.from_buffers(node.field.type, len(slots), buffers)
 
@@ -119,7 +119,7 @@ class Builder:
             raise BadEntryError(
                 node.path,
                 int(slots[bad]) >> 32,
-                f"want a decimal of at most {arrow.precision} digits",
+                f"expected a decimal of at most {arrow.precision} digits",
             )
         return pa.Array.from_buffers(arrow, len(slots), [validity, pa.py_buffer(words)])
 

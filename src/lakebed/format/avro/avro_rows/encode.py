@@ -60,7 +60,7 @@ def _encode_halves(
 ) -> pa.Buffer:
     if rows == 1:
         raise UnsupportedError(
-            f"Avro record of row {start}: want at most {_MAX_BYTES} bytes of text, bytes and items"
+            f"Avro record of row {start}: expected at most {_MAX_BYTES} bytes of text, bytes and items"
         )
     half = rows // 2
     parts = (
@@ -124,7 +124,9 @@ class _Entries:
 
     def _record(self, node: Node, array: pa.Array, valid: Bytes) -> Ints:
         if not pa.types.is_struct(array.type):
-            raise InvalidError(f"column {node.path!r}: want {node.field.type}, got {array.type}")
+            raise InvalidError(
+                f"column {node.path!r}: expected {node.field.type}, found {array.type}"
+            )
         for child in node.children:
             index = array.type.get_field_index(self._program.nodes[child].field.name)
             self.add(child, array.field(index) if index >= 0 else None, valid)
@@ -177,7 +179,7 @@ class _Entries:
             if wrong.any():
                 found = int(lengths[wrong.argmax()])
                 raise InvalidError(
-                    f"column {node.path!r}: want {node.shape.size} bytes, got {found}"
+                    f"column {node.path!r}: expected {node.shape.size} bytes, found {found}"
                 )
         first, end = int(offsets[0]), int(offsets[-1])
         data = array.buffers()[2]
@@ -247,7 +249,7 @@ class _Entries:
             path = program.paths[state[kernel.FAULT_PC]]
             raise InvalidError(f"column {path!r}: null in row {row}, where the schema has no null")
         if ending != kernel.DONE:
-            raise UnsupportedError(f"Avro record of row {row}: want less than 2 GiB")
+            raise UnsupportedError(f"Avro record of row {row}: expected less than 2 GiB")
         out.resize(int(state[kernel.AT]))
         return out
 
@@ -280,7 +282,7 @@ def _cast(array: pa.Array, node: Node) -> pa.Array:
         return array.cast(node.field.type)
     except pa.ArrowException as error:
         raise InvalidError(
-            f"column {node.path!r}: want {node.field.type}, got {array.type}: {error}"
+            f"column {node.path!r}: expected {node.field.type}, found {array.type}: {error}"
         ) from error
 
 
@@ -296,7 +298,7 @@ def _indices(array: pa.Array, valid: Bytes, node: Node) -> Ints:
     unknown = (valid > 0) & (_validity(found) == 0)
     if unknown.any():
         raise InvalidError(
-            f"column {node.path!r}: want one of {', '.join(symbols)[:200]}, got"
+            f"column {node.path!r}: expected one of {', '.join(symbols)[:200]}, got"
             f" {str(array[int(unknown.argmax())])[:80]!r}"
         )
     return _plain(found, np.int32)

@@ -90,7 +90,7 @@ class _Walk:
     def _union(self, branches: list[object], namespace: str, path: str) -> Shape:
         if branches.count("null") > 1:
             raise CorruptError(
-                f"Avro field {path!r}: want each branch of a union once, got {str(branches)[:80]}"
+                f"Avro field {path!r}: expected each branch of a union once, found {str(branches)[:80]}"
             )
         if len(branches) > 2:
             null = Shape(Form.NULL, 0)
@@ -155,10 +155,12 @@ _MILLIS: Final = frozenset(
 def _fixed(avro: Mapping[str, object], path: str) -> Shape:
     size = avro.get("size")
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
-        raise CorruptError(f"Avro field {path!r}: want the size of a fixed, got {str(size)[:80]}")
+        raise CorruptError(
+            f"Avro field {path!r}: expected the size of a fixed, found {str(size)[:80]}"
+        )
     if size > MAX_FIXED_BYTES:
         raise UnsupportedError(
-            f"Avro field {path!r}: want a fixed of at most {MAX_FIXED_BYTES} bytes, got {size}"
+            f"Avro field {path!r}: expected a fixed of at most {MAX_FIXED_BYTES} bytes, found {size}"
         )
     return Shape(Form.FIXED, size, size=size)
 
@@ -166,7 +168,9 @@ def _fixed(avro: Mapping[str, object], path: str) -> Shape:
 def _enum(avro: Mapping[str, object], path: str) -> Shape:
     symbols = avro.get("symbols")
     if not isinstance(symbols, list) or not all(isinstance(s, str) for s in symbols):
-        raise CorruptError(f"Avro field {path!r}: want the symbols of an enum as a list of names")
+        raise CorruptError(
+            f"Avro field {path!r}: expected the symbols of an enum as a list of names"
+        )
     if not symbols or len(set(symbols)) != len(symbols):
-        raise CorruptError(f"Avro field {path!r}: want each symbol of an enum once")
+        raise CorruptError(f"Avro field {path!r}: expected each symbol of an enum once")
     return Shape(Form.NUMBER, 1, symbols=tuple(symbols))
