@@ -8,9 +8,9 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "storage.md"
 
 _HEAD = """# Object stores
 
-A table lives on local disk, or below a URL of an object store: `s3://bucket/path` (or `s3a://`), `gs://bucket/path`, `az://container/path` (or
+A table is on local disk, or below a URL of an object store: `s3://bucket/path` (or `s3a://`), `gs://bucket/path`, `az://container/path` (or
 `abfs://`, `abfss://`). `create_table` and `open_table` take its options as `storage_options={...}`, the command `lakebed` as `-o KEY=VALUE`,
-`format("lakebed")` as options that begin with `lakebed.storage.`:
+`format("lakebed")` as options that start with `lakebed.storage.`:
 
 ```text
 lakebed.open_table("s3://lake/trips", storage_options={"region": "eu-west-1"})
@@ -18,11 +18,11 @@ lakebed show s3://lake/trips -o region=eu-west-1
 spark.read.format("lakebed").option("lakebed.storage.region", "eu-west-1").load("s3://lake/trips")
 ```
 
-Without options the environment (`AWS_ACCESS_KEY_ID`, `AWS_REGION`, ...) and the machine's role give the credentials. A name may also be
-spelled as its environment variable (`AWS_REGION`, `aws_region`). An unknown option is refused with the nearest name. Local disk and `memory://`
-take none.
+Without options the credentials come from the environment (`AWS_ACCESS_KEY_ID`, `AWS_REGION`, ...) and the machine's role. An option may also
+be given by the name of its environment variable (`AWS_REGION`, `aws_region`). An unknown option is rejected, and the error names the closest
+known one. Local disk and `memory://` take no options.
 
-A store of your own (MinIO, Ceph): `{"endpoint": "http://localhost:9000", "allow_http": "true", "access_key_id": "...",
+For your own store (MinIO, Ceph): `{"endpoint": "http://localhost:9000", "allow_http": "true", "access_key_id": "...",
 "secret_access_key": "...", "region": "us-east-1"}`.
 """
 _TITLES = {

@@ -74,7 +74,7 @@ def test_writes_that_would_spell_a_key_or_folder_anew_are_refused(table):
         lambda: table.delete(rows.select([*table.config.record_key_fields, *partition])),
         lambda: table.update_columns(rows),
     ):
-        with pytest.raises(UnsupportedError, match="spell"):
+        with pytest.raises(UnsupportedError, match=r"would write as|format differently"):
             write()
     assert table.read().read_all().num_rows == rows.num_rows
 
@@ -101,7 +101,7 @@ def test_a_stored_index_does_not_hide_keys_that_another_writer_loaded(tmp_path):
     again = lakebed.open_table(path)
     assert again.lookup([moment]).to_pylist() == row.to_pylist()
     with pytest.raises(
-        UnsupportedError, match=r"'2024-01-02 03:04:05.0'.*spell '1704164645000000'"
+        UnsupportedError, match=r"'2024-01-02 03:04:05.0'.*would write as '1704164645000000'"
     ):
         again.upsert(row)
 

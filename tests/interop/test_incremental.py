@@ -160,7 +160,7 @@ def test_rows_before_that_are_gone_come_from_change_data_that_holds_them(
             file.unlink()
         table = lakebed.open_table(None, path)
         if mode == "op_key_only":
-            with pytest.raises(lakebed.errors.InvalidError, match="not there any more"):
+            with pytest.raises(lakebed.errors.InvalidError, match="no longer exists"):
                 table.read(since=since, mode="cdc").read_all()
             continue
         found = table.read(since=since, mode="cdc").read_all().to_pylist()

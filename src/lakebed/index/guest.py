@@ -74,8 +74,8 @@ def check_doubtful_spelling(snapshot: Snapshot) -> None:
     folder = odd_folder(config, schema, {slice_.group.partition for slice_ in snapshot.slices})
     if folder is not None:
         raise UnsupportedError(
-            f"table {config.name!r} has the partition {folder!r}, whose value we would spell "
-            "otherwise: another writer made it, and our rows would not replace its; write with the "
+            f"table {config.name!r} has the partition {folder!r}, whose value Lakebed would "
+            "format differently: another writer made it, and our rows would not replace its; write with the "
             "engine that did"
         )
     if may_differ(schema, config.record_key_fields):

@@ -154,7 +154,7 @@ def _is_repeated(one: ArchivedInstant, other: ArchivedInstant) -> bool:
     if one.completion != other.completion:
         raise CorruptError(
             f"archived {one.action} {one.requested}: expected one completion time, "
-            f"got {one.completion} and {other.completion}"
+            f"found {one.completion} and {other.completion}"
         )
     return True
 
@@ -253,7 +253,7 @@ def _parse_manifest(path: str, data: bytes) -> list[tuple[str, int]]:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CorruptError(
             f'manifest {path}: expected {{"files": [{{"fileName": ..., "fileLen": ...}}]}}, '
-            f"got {data[:80]!r}"
+            f"found {data[:80]!r}"
         ) from error
     for name, size_bytes in files:
         if not isinstance(name, str) or not isinstance(size_bytes, int):
@@ -352,7 +352,7 @@ def _parse_rows(
         if not (requested and completion and action and _REQUESTED.fullmatch(requested)):
             raise CorruptError(
                 f"archived {file.path}: expected instant, completion time and action, "
-                f"got {requested!r}, {completion!r} and {action!r}"
+                f"found {requested!r}, {completion!r} and {action!r}"
             )
         # Skipping and merging files rely on their names.
         if not file.first <= requested <= file.last:

@@ -276,5 +276,5 @@ def _contradiction(one: _Parsed, other: _Parsed, layout: int) -> CorruptError:
     names = sorted(InstantName(*parsed, layout).encode() for parsed in (one, other))
     return CorruptError(
         f"timeline: expected one action and one completion time for an instant, "
-        f"got {names[0]} and {names[1]}"
+        f"found {names[0]} and {names[1]}"
     )

@@ -165,10 +165,10 @@ CREATE: dict[str, tuple[dict[str, Any], type[LakebedError], str]] = {
     "event time without an ordering": (
         {"properties": {"hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}},
         OptionError,
-        "EVENT_TIME_ORDERING: expected ordering=<column>",
+        "EVENT_TIME_ORDERING needs ordering=<column>",
     ),
     "a name that is a number": ({"name": 5}, InvalidError, "name: expected a string, found 5"),
-    "storage options for a folder": ({"storage_options": {"x": "y"}}, OptionError, "takes none"),
+    "storage options for a folder": ({"storage_options": {"x": "y"}}, OptionError, "accepts none"),
 }
 
 
@@ -298,13 +298,13 @@ WRITES: dict[str, tuple[Callable[[], Any], type[LakebedError], str]] = {
         SchemaError,
         "column 'x' occurs twice",
     ),
-    "text for a number": (lambda: rows(v=["x"]), SchemaError, "'v': expected int64.*got string"),
+    "text for a number": (lambda: rows(v=["x"]), SchemaError, "'v': expected int64.*found string"),
     "a fraction for a number": (
         lambda: rows(v=[1.5]),
         SchemaError,
-        "'v': expected int64.*got double",
+        "'v': expected int64.*found double",
     ),
-    "a number as key": (lambda: rows(id=[1]), SchemaError, "'id': expected string.*got int64"),
+    "a number as key": (lambda: rows(id=[1]), SchemaError, "'id': expected string.*found int64"),
     "a new column of a bad type": (
         lambda: rows(x=pa.array([1], pa.duration("s"))),
         SchemaError,

@@ -283,7 +283,7 @@ def test_a_savepoint_leads_back_to_before_the_damaged_file_and_a_rollback_too():
     hurt = reopen(storage, table._clock)
     with pytest.raises(CorruptError):
         hurt.read()
-    with pytest.raises(InvalidError, match="is not there"):
+    with pytest.raises(InvalidError, match="no longer exists"):
         hurt.savepoint()
     hurt.rollback(late.instant)
     assert user_rows(hurt) == rows

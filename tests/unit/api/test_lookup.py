@@ -151,7 +151,7 @@ def test_a_column_that_must_have_a_value_need_not_come_with_an_update(table_type
 def test_update_columns_does_not_go_through_a_merger():
     table = make(schema=SCHEMA)
     table._merger = lambda older, newer: newer
-    with pytest.raises(UnsupportedError, match="takes whole rows"):
+    with pytest.raises(UnsupportedError, match="merges whole rows"):
         table.update_columns(given((1, 1, "a")))
 
 

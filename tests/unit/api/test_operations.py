@@ -464,7 +464,7 @@ def test_a_table_with_a_merger_is_refused_without_it_where_rows_must_be_merged()
 def test_a_merger_for_a_table_that_has_none_is_refused():
     path = "memory://unit/api/operations/no-merger"
     lakebed.create_table(None, path, SCHEMA, key="id")
-    with pytest.raises(InvalidError, match="created with one"):
+    with pytest.raises(InvalidError, match="created with a merger"):
         lakebed.open_table(None, path, merger=add_up)
 
 

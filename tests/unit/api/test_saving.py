@@ -504,7 +504,7 @@ def test_deleting_from_nothing_makes_no_table(path):
 def test_deletes_go_with_append_only(path):
     put(path, table_of(FIRST), KEYED)
     options = {"hoodie.datasource.write.operation": "delete"}
-    with pytest.raises(OptionError, match=r'expected mode\("append"\)'):
+    with pytest.raises(OptionError, match=r'use mode\("append"\)'):
         put(path, table_of(FIRST), options, overwrite=True)
 
 

@@ -353,7 +353,7 @@ class TestLoss:
         storage = memory_storage()
         with quiet(storage).hold(ManualClock(), 0) as lock:
             storage.delete(LOCK_FILE_PATH)
-            with pytest.raises(ConflictError, match="is lost: nobody"):
+            with pytest.raises(ConflictError, match="is lost: no holder"):
                 lock.check()
         assert contents(storage) == {}
 

@@ -149,7 +149,7 @@ def test_a_row_stays_where_the_predicate_is_true(text, wanted):
         ("id + name > 3", UnsupportedError, r"id \+ name \(arithmetic on BIGINT and STRING\)"),
         ("id", InvalidError, "id is of type BIGINT, expected a boolean"),
         ("NOT id", InvalidError, "expected a boolean"),
-        ("id LIKE 'a'", UnsupportedError, "id LIKE 'a' .want a string"),
+        ("id LIKE 'a'", UnsupportedError, "id LIKE 'a' .expected a string"),
         ("name LIKE name", UnsupportedError, "a pattern in quotes"),
         (r"name LIKE 'a\\b'", InvalidError, "after a"),
         ("name LIKE '" + "_" * 90_000 + "'", InvalidError, "pattern too large"),

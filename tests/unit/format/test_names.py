@@ -102,7 +102,7 @@ def test_names_of_the_metadata_table_and_other_formats_are_data(name):
 def test_file_that_is_no_data_is_none(name):
     assert parse_data_name(name) is None
     for kind in (BaseFileName, InlineLogName, NativeLogName):
-        with pytest.raises(FileNameError, match="want"):
+        with pytest.raises(FileNameError, match="expected"):
             kind.parse(name)
 
 
@@ -126,7 +126,7 @@ def test_column_group_that_would_not_come_back_is_refused(group):
     ],
 )
 def test_parts_that_make_no_name_are_refused(make):
-    with pytest.raises(InvalidError, match="want"):
+    with pytest.raises(InvalidError, match="expected"):
         make()
 
 

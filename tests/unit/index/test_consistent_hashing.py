@@ -287,9 +287,9 @@ def test_a_named_index_may_leave_the_number_of_buckets_to_the_rings():
 
 
 def test_copy_on_write_is_refused_and_so_is_another_engine():
-    with pytest.raises(UnsupportedError, match="wants a MERGE_ON_READ table"):
+    with pytest.raises(UnsupportedError, match="needs a MERGE_ON_READ table"):
         make(index="consistent_hashing", table_type="COPY_ON_WRITE")
-    with pytest.raises(UnsupportedError, match="wants a MERGE_ON_READ table"):
+    with pytest.raises(UnsupportedError, match="needs a MERGE_ON_READ table"):
         named_index(make().config, "consistent_hashing", 4)
     with pytest.raises(InvalidError, match="contradicts the keyword index"):
         table_of(properties={"hoodie.index.bucket.engine": "SIMPLE"})

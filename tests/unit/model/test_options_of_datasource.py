@@ -112,5 +112,5 @@ def test_what_a_read_cannot_honour_is_refused_by_name(given, message):
 def test_a_path_is_wanted_and_only_one():
     with pytest.raises(InvalidError, match="CREATE TEMPORARY VIEW"):
         ReadOptions.parse({})
-    with pytest.raises(InvalidError, match="several paths"):
+    with pytest.raises(InvalidError, match="one path"):
         ReadOptions.parse({"paths": '["a","b"]'})

@@ -206,7 +206,7 @@ class Saved:
 def test_only_whole_answers_of_all_tasks_are_committed():
     save = Saved()
     writer = Writer(save)
-    with pytest.raises(LakebedError, match="expected what 2 tasks staged, found 1"):
+    with pytest.raises(LakebedError, match="expected the staged rows of 2 tasks, found 1"):
         writer.commit([Staged("a"), None])
     with pytest.raises(InvalidError, match="bad row"):
         writer.commit([Staged("a"), Staged(failure=pickle.dumps(InvalidError("bad row")))])

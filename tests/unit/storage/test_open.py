@@ -84,7 +84,7 @@ def test_a_url_that_opens_nothing_is_refused_by_name(url):
 
 
 def test_an_unknown_scheme_is_told_the_known_ones():
-    with pytest.raises(InvalidError, match=r"'hdfs' is none of .*file, memory, s3, s3a, gs, az"):
+    with pytest.raises(InvalidError, match=r"'hdfs' is not one of .*file, memory, s3, s3a, gs, az"):
         open_storage("hdfs://name/t")
 
 

@@ -151,7 +151,7 @@ def test_a_block_that_reaches_past_its_file_is_corrupt(storage):
     storage.put("f", b"PAR1" * 10)
     for offset, length in ((0, 41), (-1, 4), (40, 1), (0, 0)):
         with (
-            pytest.raises(CorruptError, match="thing: want"),
+            pytest.raises(CorruptError, match="thing: expected"),
             open_parquet(storage, "f", "thing", offset=offset, length=length),
         ):
             pass

@@ -66,9 +66,7 @@ def test_the_folder_of_the_timeline_is_no_partition(root):
 @pytest.mark.parametrize("glob", ["/*", "/*/*", "/{oslo,kyiv}/*", "/os?o", "/[ok]*/1"])
 def test_a_glob_is_refused_with_the_folder_of_the_table(root, glob):
     # Hudi 1.2.0: "Glob paths are not supported for read paths".
-    with pytest.raises(
-        InvalidError, match=rf'without a glob; use load\("file://{root}"\), with'
-    ):
+    with pytest.raises(InvalidError, match=rf'without a glob; use load\("file://{root}"\), with'):
         find_table(root + glob)
     with pytest.raises(InvalidError, match="the folder of the table"):
         find_table(f"{root}-no{glob}")

@@ -40,7 +40,7 @@ def test_a_base_file_that_is_gone_is_named():
     make(storage).insert(ROWS)
     lost = next(entry.path for entry in storage.list() if entry.path.endswith(".parquet"))
     storage.delete(lost)
-    with pytest.raises(CorruptError, match="not there") as raised:
+    with pytest.raises(CorruptError, match="is missing") as raised:
         user_rows(reopen(storage))
     assert lost in str(raised.value)
 

@@ -151,7 +151,7 @@ def test_a_lossless_widening_changes_the_table_and_a_narrower_batch_does_not(nar
 def test_any_other_change_of_type_is_refused_naming_both(current, incoming):
     for a, b in ((current, incoming), (incoming, current)):
         assert not widens(a, b)
-        with pytest.raises(SchemaError, match=r"'s\.c'.*expected .* got "):
+        with pytest.raises(SchemaError, match=r"'s\.c'.*expected .* found "):
             evolve(schema_of(s=pa.struct([("c", a)])), schema_of(s=pa.struct([("c", b)])))
 
 

@@ -449,7 +449,7 @@ def test_a_plan_with_joins_is_refused_with_a_merger_of_the_users_own():
     planned = plan(table, "log")
     mine = reopen(table._storage)
     mine._merger = _sum
-    with pytest.raises(InvalidError, match="merger of your own"):
+    with pytest.raises(InvalidError, match="custom merger"):
         execute_compaction(mine._target(), planned.instant)
 
 

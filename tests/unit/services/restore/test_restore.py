@@ -211,7 +211,7 @@ def test_a_savepoint_of_which_a_file_has_another_size_is_refused_before_anything
         path,
         f"commit {made.instant}",
         f"wrote {len(data)} bytes, found {len(data) + change}",
-        "Nothing was changed. Bring the file back",
+        "Nothing was changed. Restore the file",
     ):
         assert told in str(caught.value)
     after = contents(table._storage)

@@ -229,7 +229,7 @@ TWICE = {**SIMPLE, "properties": {**BY_HAND, "hoodie.parquet.small.file.limit": 
 
 # What is broken, how, and the way out that the advice names by one of its words.
 WAYS: list[tuple[Code, Callable, Callable, str, dict]] = [
-    (Code.PROPERTIES_BAD, lambda w: w.spoil(PROPERTIES, b"x"), bring_back, "from a copy", {}),
+    (Code.PROPERTIES_BAD, lambda w: w.spoil(PROPERTIES, b"x"), bring_back, "from a backup", {}),
     (
         Code.PROPERTIES_CHECKSUM,
         lambda w: w.spoil(PROPERTIES, lambda d: d.replace(b"table.name=t", b"table.name=u")),
@@ -270,9 +270,9 @@ WAYS: list[tuple[Code, Callable, Callable, str, dict]] = [
         {"table_type": "MERGE_ON_READ"},
     ),
     (Code.INSTANT_PENDING, _pending, mend, "repair", {}),
-    (Code.ARCHIVE_BAD, _archive_names_nothing, bring_back, "from a copy", {}),
+    (Code.ARCHIVE_BAD, _archive_names_nothing, bring_back, "from a backup", {}),
     (Code.FILE_MISSING, lambda w: w.lose(w.path()), drop, "--drop-lost", {}),
-    (Code.FILE_MISSING, lambda w: w.lose(w.path()), bring_back, "from a copy", {}),
+    (Code.FILE_MISSING, lambda w: w.lose(w.path()), bring_back, "from a backup", {}),
     (Code.FILE_MISSING, lambda w: w.lose(w.path()), overwrite, "insert_overwrite", {}),
     (Code.FILE_SIZE, lambda w: w.spoil(w.path(), lambda d: d[:-9]), drop, "--drop-lost", {}),
     (

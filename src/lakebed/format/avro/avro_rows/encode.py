@@ -298,7 +298,7 @@ def _indices(array: pa.Array, valid: Bytes, node: Node) -> Ints:
     unknown = (valid > 0) & (_validity(found) == 0)
     if unknown.any():
         raise InvalidError(
-            f"column {node.path!r}: expected one of {', '.join(symbols)[:200]}, got"
+            f"column {node.path!r}: expected one of {', '.join(symbols)[:200]}, found"
             f" {str(array[int(unknown.argmax())])[:80]!r}"
         )
     return _plain(found, np.int32)
@@ -309,7 +309,7 @@ def _in_unit(values: Ints, valid: Bytes, node: Node) -> Ints:
     lost = (whole * node.shape.unit != values) & (valid > 0)
     if lost.any():
         raise InvalidError(
-            f"column {node.path!r}: the schema has milliseconds, got"
+            f"column {node.path!r}: the schema has milliseconds, found"
             f" {int(values[lost.argmax()])} microseconds"
         )
     return whole
