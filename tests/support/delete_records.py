@@ -59,12 +59,16 @@ def encode_delete_block(records: Iterable[DeleteRecord]) -> bytes:
 def parse_delete_block(content: bytes, what: str) -> list[DeleteRecord]:
     """Parse the content of a DELETE block, or raise CorruptError that names `what`."""
     if len(content) < 8:
-        raise CorruptError(f"{what}: want a delete block of 8 bytes or more, found {len(content)}")
+        raise CorruptError(
+            f"{what}: expected a delete block of 8 bytes or more, found {len(content)}"
+        )
     version, length = struct.unpack_from(">ii", content)
     if version != CONTENT_VERSION:
-        raise UnknownFormatError(f"{what}: delete block version {version}, want {CONTENT_VERSION}")
+        raise UnknownFormatError(
+            f"{what}: delete block version {version}, expected {CONTENT_VERSION}"
+        )
     if length != len(content) - 8:
-        raise CorruptError(f"{what}: want {length} bytes of deletes, found {len(content) - 8}")
+        raise CorruptError(f"{what}: expected {length} bytes of deletes, found {len(content) - 8}")
     reader = AvroReader(content, 8, what)
     records = [_parse_record(reader) for _ in reader.items()]
     if not reader.at_end:
@@ -132,7 +136,7 @@ def _encode_plain(kind: OrderingKind, value: object) -> bytes:
 def _encode_decimal(value: Decimal) -> bytes:
     scaled = value.scaleb(_DECIMAL_SCALE, _EXACT)
     if scaled != scaled.to_integral_value(context=_EXACT) or abs(scaled) >= 10**_MAX_DIGITS:
-        raise ValueError(f"want at most {_DECIMAL_SCALE} digits after the point")
+        raise ValueError(f"expected at most {_DECIMAL_SCALE} digits after the point")
     unscaled = int(scaled)
     # The shortest two's complement form, as Java's BigInteger gives it.
     size = (unscaled + (unscaled < 0)).bit_length() // 8 + 1
@@ -182,7 +186,7 @@ def _parse_value(reader: AvroReader, index: int) -> OrderingValue | None:
 def _parse_text(reader: AvroReader) -> str | None:
     branch = reader.long()
     if branch not in {0, 1}:
-        raise CorruptError(f"{reader.what}: want null or text, found branch {branch}")
+        raise CorruptError(f"{reader.what}: expected null or a string, found branch {branch}")
     return reader.text() if branch else None
 
 

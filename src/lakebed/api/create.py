@@ -64,7 +64,7 @@ def table_properties(
     has the option by which a caller without keywords gave the columns of each.
     """
     if not key and not makes_keys:
-        raise InvalidError("key: want at least one column")
+        raise InvalidError("key: expected at least one column")
     words = {word: word for word in ("key", "ordering", "partition_by")} | dict(spelled or {})
     given = check_given(properties, Scope.CREATE)
     properties = given.stored
@@ -87,7 +87,7 @@ def table_properties(
         )
     if table_version not in TABLE_VERSIONS:
         known = ", ".join(map(str, TABLE_VERSIONS))
-        raise UnsupportedError(f"table_version={table_version!r}: want one of {known}")
+        raise UnsupportedError(f"table_version={table_version!r}: expected one of {known}")
     settled = {
         "hoodie.table.name": name,
         "hoodie.table.type": _word(TableType, table_type, "table_type"),
@@ -143,7 +143,7 @@ def _word(kind: type[TableType | Layout], text: str, keyword: str) -> str:
     for known in kind:
         if known.value.lower() == str(text).lower():
             return known.value
-    raise InvalidError(f"{keyword}={text!r}: want {' or '.join(known.value for known in kind)}")
+    raise InvalidError(f"{keyword}={text!r}: expected {' or '.join(known.value for known in kind)}")
 
 
 def _merge_properties(
@@ -156,14 +156,16 @@ def _merge_properties(
         mode = MergeMode(asked)
     if custom:
         if asked is not None:
-            raise OptionError(f"option {_MERGE_MODE}={mode}: want none beside a merger of your own")
+            raise OptionError(
+                f"option {_MERGE_MODE}={mode} cannot be combined with a custom merger"
+            )
         mode = MergeMode.CUSTOM
     check_partial_updates(properties, version)
     payload = properties.get(PAYLOAD_CLASS)
     if payload is not None:
         return _payload_properties(payload, ordering, version, properties, custom)
     if mode is MergeMode.EVENT_TIME_ORDERING and not ordering:
-        raise OptionError(f"option {_MERGE_MODE}={mode}: want ordering=<column> with it")
+        raise OptionError(f"option {_MERGE_MODE}={mode} needs ordering=<column>")
     found = {_MERGE_MODE: mode.value}
     if ordering:
         found["hoodie.table.ordering.fields"] = ",".join(ordering)
@@ -185,13 +187,13 @@ def _payload_properties(
 ) -> dict[str, str]:
     """Spell a payload class of Hudi's; what else says how to merge must say the same."""
     if custom:
-        raise OptionError(f"option {PAYLOAD_CLASS}: want none beside a merger of your own")
+        raise OptionError(f"option {PAYLOAD_CLASS} cannot be combined with a custom merger")
     found = payload_properties(payload, tuple(ordering), version)
     for name in (_MERGE_MODE, PARTIAL_UPDATE_MODE):
         asked = properties.get(name)
         if asked is not None and asked != found.get(name):
             raise OptionError(
-                f"option {name}={asked} contradicts {PAYLOAD_CLASS}={payload}, which gives "
+                f"option {name}={asked} contradicts {PAYLOAD_CLASS}={payload}, which implies "
                 f"{found.get(name, 'none')}"
             )
     if ordering:

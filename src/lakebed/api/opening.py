@@ -82,9 +82,9 @@ def create_table(
     """
     engines = Engines(spark)
     if not isinstance(properties or {}, Mapping):
-        raise OptionError(f"properties: want a mapping, found {type(properties).__name__}")
+        raise OptionError(f"properties: expected a mapping, found {type(properties).__name__}")
     if name is not None and not isinstance(name, str):
-        raise InvalidError(f"name: want text, found {name!r}")
+        raise InvalidError(f"name: expected a string, found {name!r}")
     given = check_given(properties or {}, Scope.CREATE)
     for line in given.lines:
         log.info(line)
@@ -192,7 +192,7 @@ def open_as(
 
 def _gives_up_indexes(properties: object) -> bool:
     if not isinstance(properties or {}, Mapping):
-        raise OptionError(f"properties: want a mapping, found {type(properties).__name__}")
+        raise OptionError(f"properties: expected a mapping, found {type(properties).__name__}")
     given = check_given(cast("Mapping[str, str]", properties or {}), Scope.OPEN)
     return not METADATA_TABLE.value(given.values)
 
@@ -201,7 +201,7 @@ def _checked_path(path: object) -> str:
     if isinstance(path, os.PathLike):
         path = os.fspath(path)
     if not isinstance(path, str):
-        raise InvalidError(f"path: want a path or a URL as text, found {path!r}")
+        raise InvalidError(f"path: expected a path or a URL as a string, found {path!r}")
     return path
 
 
@@ -209,11 +209,11 @@ def _names(given: str | Sequence[str] | None, what: str) -> tuple[str, ...]:
     if given is None:
         return ()
     if not isinstance(given, Sequence):
-        raise InvalidError(f"{what}: want a column name or a list of them, found {given!r}")
+        raise InvalidError(f"{what}: expected a column name or a list of them, found {given!r}")
     names = (given,) if isinstance(given, str) else tuple(given)
     for name in names:
         if type(name) is not str or not name:
-            raise InvalidError(f"{what}: want column names, found {name!r}")
+            raise InvalidError(f"{what}: expected column names, found {name!r}")
     return names
 
 
@@ -227,5 +227,7 @@ def _check_empty(storage: Storage) -> None:
     if not found:
         return
     if PROPERTIES_PATH in held:
-        raise ExistsError(f"{storage.url}: a table exists here already; open it with open_table")
-    raise InvalidError(f"{storage.url}: want an empty folder for a new table, found {found[0]!r}")
+        raise ExistsError(f"{storage.url}: a table already exists here; open it with open_table")
+    raise InvalidError(
+        f"{storage.url}: expected an empty folder for a new table, found {found[0]!r}"
+    )

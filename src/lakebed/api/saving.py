@@ -260,9 +260,7 @@ def _operation(
     if not replaces:
         return operation
     if operation in (DELETE, DELETE_PARTITION):
-        raise OptionError(
-            f'option {OPERATION.name}={asked}: want mode("append"), found "overwrite"'
-        )
+        raise OptionError(f'option {OPERATION.name}={asked}: use mode("append"), not "overwrite"')
     return OVERWRITE  # also for insert_overwrite: Hudi deletes the whole table in this mode
 
 

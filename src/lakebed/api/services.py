@@ -275,9 +275,11 @@ class TableServices(ABC):
         read; they may be stale.
         """
         if keep_readable and not drop_lost:
-            raise InvalidError("keep_readable: say drop_lost=True, too; it ends damaged slices")
+            raise InvalidError("keep_readable needs drop_lost=True")
         if plan is not None and drop_lost:
-            raise InvalidError("drop_lost: cannot be combined with a plan, which says it already")
+            raise InvalidError(
+                "drop_lost cannot be combined with a plan, which already includes it"
+            )
         chosen = plan or plan_repair(
             self.verify(quick=not drop_lost), drop_lost=drop_lost, keep_readable=keep_readable
         )
@@ -345,5 +347,5 @@ def _with(target: WriteTarget, options: Mapping[str, str] | None) -> Mapping[str
 
 def _checked(instant: object) -> str:
     if not isinstance(instant, str) or not instant:
-        raise InvalidError(f"instant {instant!r}: want its digits as text")
+        raise InvalidError(f"instant {instant!r}: expected a string of digits")
     return instant

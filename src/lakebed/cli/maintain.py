@@ -43,9 +43,11 @@ SETTINGS = {
 """The settings that `--set` changes, by command."""
 
 Instant = Annotated[str, typer.Argument(help="The instant, as `lakebed timeline` lists it.")]
-To = Annotated[int | None, typer.Option("--to", help="The table version to reach.")]
-LayoutOption = Annotated[Layout | None, typer.Option("--layout", help="The layout to reach.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+To = Annotated[int | None, typer.Option("--to", help="The target table version.")]
+LayoutOption = Annotated[Layout | None, typer.Option("--layout", help="The target layout.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would be done, without doing it.")
+]
 
 
 def compact(
@@ -54,10 +56,10 @@ def compact(
         CompactionMode, typer.Option(help=f"{_MODE.effect.capitalize()}.")
     ] = CompactionMode.FULL,
     schedule_only: Annotated[
-        bool, typer.Option("--schedule-only", help="Plan it, and leave the work to others.")
+        bool, typer.Option("--schedule-only", help="Only plan it; another process executes it.")
     ] = False,
     execute: Annotated[
-        str | None, typer.Option("--execute", help="Carry out the plan of this instant.")
+        str | None, typer.Option("--execute", help="Execute the plan of this instant.")
     ] = None,
     changes: Changes = None,
     options: Settings = None,
@@ -68,7 +70,7 @@ def compact(
     """Merge the logs of each file group."""
     with answering(as_json=as_json, debug=debug) as answer:
         if schedule_only and execute is not None:
-            raise InvalidError("--schedule-only and --execute: want one of them")
+            raise InvalidError("--schedule-only and --execute: give only one of them")
         table = opened(path, options, spark=spark)
         if execute is None and table.config.table_type is TableType.COPY_ON_WRITE:
             sentence = (
@@ -119,7 +121,7 @@ def clean(
 def cluster(
     path: Path,
     partition: Annotated[
-        list[str] | None, typer.Option("--partition", help="Only this partition; may come often.")
+        list[str] | None, typer.Option("--partition", help="Only this partition; may be repeated.")
     ] = None,
     changes: Changes = None,
     options: Settings = None,

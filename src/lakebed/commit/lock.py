@@ -107,14 +107,14 @@ def lock_options(properties: Mapping[str, str]) -> LockOptions:
     if provider and provider not in LOCK_PROVIDERS:
         raise UnsupportedError(
             f"{_PROVIDER}={provider}: this release does not take that lock, and could write at the same "
-            f"time as one that does; want one of {', '.join(LOCK_PROVIDERS)}"
+            f"time as one that does; expected one of {', '.join(LOCK_PROVIDERS)}"
         )
     options = LockOptions.of(properties)
     validity, renew = options.validity_seconds, options.renew_seconds
     if renew < 1 or validity < 10 * renew:
         raise OptionError(
             f"options hoodie.write.lock.storage.validity.timeout.secs={validity} and "
-            f"hoodie.write.lock.storage.renew.interval.secs={renew}: want a renewal every second "
+            f"hoodie.write.lock.storage.renew.interval.secs={renew}: expected a renewal every second "
             "or more, and a validity of ten times that or more"
         )
     return replace(options, folder=_folder(options.folder))
@@ -124,7 +124,7 @@ def _expect(options: LockOptions, fitting: str, storage: Storage) -> None:
     if options.provider and not options.provider.endswith(f".{fitting}"):
         raise UnsupportedError(
             f"{storage.url}: {_PROVIDER}={options.provider} would not keep out the other writers of "
-            f"a table here; want {options.provider.rpartition('.')[0]}.{fitting}"
+            f"a table here; expected {options.provider.rpartition('.')[0]}.{fitting}"
         )
 
 
@@ -134,5 +134,5 @@ def _folder(text: str) -> str:
     scheme, authority, path = parse_location(text)
     absolute = text.startswith(("/", "file:/"))
     if not absolute or scheme != "file" or authority not in ("", "localhost"):
-        raise OptionError(f"option {_FOLDER}={text}: want a full path on a local disk")
+        raise OptionError(f"option {_FOLDER}={text}: expected a full path on a local disk")
     return f"/{path}"

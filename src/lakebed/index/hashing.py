@@ -93,7 +93,7 @@ def _check_file(
     odd = odd_key(first, snapshot.config)
     if odd is not None:
         raise UnsupportedError(
-            f"{file.path} holds the key {odd[0]!r}, which we would spell {odd[1]!r}: an "
+            f"{file.path} holds the key {odd[0]!r}, which Lakebed would write as {odd[1]!r}: an "
             "older or another writer made it, and our rows would not replace its"
         )
     keys = first.column(0)
@@ -103,5 +103,5 @@ def _check_file(
         raise InvalidError(
             f"key {keys[int(wrong[0])].as_py()!r} lies in bucket {place.bucket} ({file.path}), but "
             f"{index.buckets} buckets over {','.join(index.hash_fields)} put it elsewhere: the "
-            "index does not fit the table"
+            "index does not match the table"
         )

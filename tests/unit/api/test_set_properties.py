@@ -59,5 +59,5 @@ def test_an_older_name_changes_the_option_that_the_table_has_under_its_name_of_t
 
 def test_what_merges_rows_is_settled_when_a_table_is_created():
     # It used to be stored where no merge looks for it.
-    with pytest.raises(OptionError, match="settled when the table was created"):
+    with pytest.raises(OptionError, match="cannot be changed after the table was created"):
         make(**MOR).set_properties({"hoodie.write.partial.update.unavailable.value": "?"})

@@ -273,7 +273,7 @@ def test_bytes_of_long_blocks_that_are_broken_are_corrupt():
     with pytest.raises(UnsupportedError, match="version 2"):
         decode_deletes(b"\x00\x00\x00\x02" + content[4:], [], "f")
     # Half a character in one key.
-    with pytest.raises(CorruptError, match=r"^f: byte .*recordKey': want UTF-8"):
+    with pytest.raises(CorruptError, match=r"^f: byte .*recordKey': expected UTF-8"):
         decode_deletes(content.replace(b"k2999", b"k299\xff"), [], "f")
 
 
@@ -313,7 +313,7 @@ def test_decimals_have_the_shortest_bytes_at_every_length():
 def test_decimal_of_no_bytes_is_corrupt():
     # Java's BigInteger has no form without bytes, so neither has Hudi.
     body = b"\x80\x20" + bytes.fromhex("02026b001200") * 2048 + b"\x00"
-    with pytest.raises(CorruptError, match=r"^f: byte .* want a decimal"):
+    with pytest.raises(CorruptError, match=r"^f: byte .* expected a decimal"):
         decode_deletes(struct.pack(">ii", 3, len(body)) + body, [pa.decimal128(9, 2)], "f")
 
 

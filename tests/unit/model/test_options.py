@@ -80,15 +80,15 @@ def test_a_value_is_what_its_kind_makes_of_the_text(kind, given, found):
 @pytest.mark.parametrize(
     ("kind", "given", "wanted"),
     [
-        *((number(7), bad, "want a whole number from 0 to 999999999") for bad in NO_NUMBERS),
-        *((number(7, 2, 15), bad, "want a whole number from 2 to 15") for bad in ("1", "16")),
-        (flag(default=True), "yes", "want true or false (how far)"),
-        (word("Deep", "Shallow"), "medium", "want Deep or Shallow (how far)"),
-        (size(5), "10 TB", "want a number of bytes, or one with KB, MB or GB"),
-        (size(5), "0", "want a number of bytes, or one with KB, MB or GB"),
-        (ratio(0.5), "nan", "want a number, 0 or greater"),
-        (ratio(0.5), "-0.5", "want a number, 0 or greater"),
-        (duration(5, "for none"), "soon", "want a number and a unit, such as '7 days'"),
+        *((number(7), bad, "expected a whole number from 0 to 999999999") for bad in NO_NUMBERS),
+        *((number(7, 2, 15), bad, "expected a whole number from 2 to 15") for bad in ("1", "16")),
+        (flag(default=True), "yes", "expected true or false (how far)"),
+        (word("Deep", "Shallow"), "medium", "expected Deep or Shallow (how far)"),
+        (size(5), "10 TB", "expected a number of bytes, or one with KB, MB or GB"),
+        (size(5), "0", "expected a number of bytes, or one with KB, MB or GB"),
+        (ratio(0.5), "nan", "expected a number, 0 or greater"),
+        (ratio(0.5), "-0.5", "expected a number, 0 or greater"),
+        (duration(5, "for none"), "soon", "expected a number and a unit, such as '7 days'"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused_with_the_option_and_what_it_takes(kind, given, wanted):
@@ -207,9 +207,9 @@ def test_what_is_given_is_kept_under_one_name_and_in_hudis_spelling():
             "unknown option .*; did you mean hoodie.keep.min.commits",
         ),
         ({"entirely.else": "1"}, "unknown option 'entirely.else'; docs/options.md"),
-        ({"write.distribution-mode": "x"}, r"=x: want none or hash \(.*, chosen by size\)"),
-        ({"hoodie.keep.min.commits": 3}, "hoodie.keep.min.commits: want text, found int 3"),
-        ({3: "deep"}, "option 3: want a name as text"),
+        ({"write.distribution-mode": "x"}, r"=x: expected none or hash \(.*, chosen by size\)"),
+        ({"hoodie.keep.min.commits": 3}, "hoodie.keep.min.commits: expected a string, found int 3"),
+        ({3: "deep"}, "option 3: expected a name as a string"),
         ({"hoodie.datasource.query.type": "snapshot"}, "for reads and writes of format"),
         (
             {"hoodie.datasource.write.recordkey.field": "id"},
@@ -228,7 +228,9 @@ def test_any_other_is_refused_by_name(given, message):
 
 def test_what_rows_are_is_settled_when_a_table_is_created():
     for name in ("hoodie.table.name", "hoodie.write.partial.update.unavailable.value"):
-        with pytest.raises(OptionError, match=f"option {name}: settled when the table was created"):
+        with pytest.raises(
+            OptionError, match=f"option {name}: cannot be changed after the table was created"
+        ):
             check_given({name: "x"}, Scope.LATER)
 
 
@@ -269,7 +271,7 @@ def test_properties_under_hudis_names_are_honoured():
 
 def test_an_unknown_mode_is_answered_with_those_there_are():
     assert CompactionMode.parse("hybrid") is CompactionMode.HYBRID
-    with pytest.raises(OptionError, match="'all': want full or log or hybrid"):
+    with pytest.raises(OptionError, match="'all': expected full or log or hybrid"):
         CompactionMode.parse("all")
 
 

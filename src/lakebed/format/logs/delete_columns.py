@@ -86,7 +86,7 @@ def encode_deletes(
     Hudi cannot read it.
     """
     if keys.null_count:
-        raise KeyValueError(f"deletes: want a key in each row, found {keys.null_count} nulls")
+        raise KeyValueError(f"deletes: expected a key in each row, found {keys.null_count} nulls")
     place = pa.repeat(pa.scalar(partition), len(keys))
     orderings = _orderings(keys, list(ordering or ()))
     deletes = pa.StructArray.from_arrays(
@@ -115,7 +115,7 @@ def decode_deletes(
         row = int(np.argmax(wrong))
         raise CorruptError(
             f"{what}: delete of key {deletes.keys[row].as_py()!r}: "
-            f"want {len(ordering_types)} ordering values, found {deletes.count[row]}"
+            f"expected {len(ordering_types)} ordering values, found {deletes.count[row]}"
         )
     return DeleteColumns(deletes.keys, columns, absent)
 
@@ -131,7 +131,9 @@ def _orderings(keys: pa.StringArray, columns: list[pa.Array]) -> pa.UnionArray:
     none = nulls.all(axis=0)
     if (some := nulls.any(axis=0) & ~none).any():
         key = keys[int(np.argmax(some))].as_py()
-        raise KeyValueError(f"delete of key {key!r}: want all ordering values or none, found some")
+        raise KeyValueError(
+            f"delete of key {key!r}: expected all ordering values or none, found some"
+        )
     zero: tuple[int, pa.Array] = (OrderingKind.INT, pa.array([0], pa.int32()))
     if not values:
         return _union(_ORDERING, [zero], np.zeros(rows, np.int64), np.zeros(rows, np.int64))
@@ -184,10 +186,14 @@ def _union(
 def parse_deletes(content: bytes, what: str) -> Deletes:
     """Parse the content of a DELETE block, whatever its ordering values are."""
     if len(content) < 2 * _VERSION.size:
-        raise CorruptError(f"{what}: want a delete block of 8 bytes or more, found {len(content)}")
+        raise CorruptError(
+            f"{what}: expected a delete block of 8 bytes or more, found {len(content)}"
+        )
     (version,) = _VERSION.unpack_from(content)
     if version != CONTENT_VERSION:
-        raise UnknownFormatError(f"{what}: delete block version {version}, want {CONTENT_VERSION}")
+        raise UnknownFormatError(
+            f"{what}: delete block version {version}, expected {CONTENT_VERSION}"
+        )
     records = decode_record(content, _VERSION.size, SCHEMA, what).column(0).values
     keys, ordering = records.field(0), records.field(2)
     if keys.null_count:
@@ -266,7 +272,7 @@ def _fit(
     except pa.ArrowInvalid:
         row = _first_misfit(values, branch, kind)
     raise CorruptError(
-        f"{what}: delete of key {deletes.keys[int(rows[row])].as_py()!r}: want an ordering value "
+        f"{what}: delete of key {deletes.keys[int(rows[row])].as_py()!r}: expected an ordering value "
         f"of type {kind}, found {branch.name} {values[row].as_py()!r}"
     )
 

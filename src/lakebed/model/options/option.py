@@ -127,7 +127,9 @@ class Option(Generic[T]):
         if self.fate is Fate.REFUSED:
             raise OptionError(f"option {name} cannot be given: {self.effect}")
         if not isinstance(text, str):
-            raise OptionError(f"option {name}: want text, found {type(text).__name__} {text!r}")
+            raise OptionError(
+                f"option {name}: expected a string, found {type(text).__name__} {text!r}"
+            )
         if text.strip() or self.kind.words:
             self._parse(name, text.strip())
         return self.kind.spell(text)
@@ -136,7 +138,7 @@ class Option(Generic[T]):
         found = self.kind.parse(text)
         if found is None:
             tail = f" ({self.effect})" if self.effect and self.kind.words else ""
-            raise OptionError(f"option {name}={text}: want {self.kind.wanted}{tail}")
+            raise OptionError(f"option {name}={text}: expected {self.kind.wanted}{tail}")
         return found
 
 

@@ -42,9 +42,7 @@ class ReadOptions:
         else:
             _refuse_beside(held, mode, of.AS_OF)
             if since is None:
-                raise OptionError(
-                    f"option {of.QUERY.name}=incremental: want {of.BEGIN.name} with it"
-                )
+                raise OptionError(f"option {of.QUERY.name}=incremental needs {of.BEGIN.name}")
             if _EARLIEST.fullmatch(since):
                 since = "earliest"
             if of.FORMAT.value(held) == "cdc":
@@ -58,12 +56,12 @@ class ReadOptions:
 def path_of(options: Mapping[str, str]) -> str:
     """Return the one path of a read or a write."""
     if "paths" in options:
-        raise InvalidError("a lakebed table is one folder: want load(path), found several paths")
+        raise InvalidError("a lakebed table is one folder: use load(path) with one path")
     path = options.get(of.PATH.name)
     # Spark puts the owner there where a table of its catalogue is made, whose options get lost later.
     if not path or "owner" in options:
         raise InvalidError(
-            "format lakebed: want the path of a table with each read and write: load(path), save(path) or "
+            "format lakebed: expected the path of a table with each read and write: load(path), save(path) or "
             "OPTIONS (path '...'). CREATE TABLE ... USING lakebed does not hand its options to a "
             "Python data source: use CREATE TEMPORARY VIEW ... USING lakebed OPTIONS (path '...'), "
             "or add WITH (path='...') to each statement"

@@ -67,7 +67,7 @@ def check_given(given: Mapping[str, str], place: Scope) -> Given:
     lines = []
     for name, text in given.items():
         if not isinstance(name, str):
-            raise OptionError(f"option {name!r}: want a name as text")
+            raise OptionError(f"option {name!r}: expected a name as a string")
         option = _taken(name, place)
         if option is None:
             continue
@@ -106,7 +106,7 @@ def _taken(name: str, place: Scope) -> AnyOption | None:
         raise OptionError(f'option {name}: for reads and writes of format("lakebed"), not a table')
     if name in option.write_names:
         raise OptionError(f"unknown option {name!r}; did you mean {option.name}?")
-    raise OptionError(f"option {name}: settled when the table was created")
+    raise OptionError(f"option {name}: cannot be changed after the table was created")
 
 
 def _unknown(name: str, place: Scope) -> str:

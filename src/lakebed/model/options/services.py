@@ -46,7 +46,7 @@ class CompactionMode(StrEnum):
         try:
             return cls(text)
         except ValueError:
-            raise OptionError(f"compaction mode {text!r}: want {' or '.join(cls)}") from None
+            raise OptionError(f"compaction mode {text!r}: expected {' or '.join(cls)}") from None
 
 
 class Trigger(StrEnum):
@@ -236,7 +236,7 @@ class ArchiveOptions(Settings):
             most = least + 10
         if most <= least:
             raise OptionError(
-                f"option hoodie.keep.max.commits={most}: want more than hoodie.keep.min.commits, "
+                f"option hoodie.keep.max.commits={most}: expected more than hoodie.keep.min.commits, "
                 f"which is {least}"
             )
         deltas = _DELTA_COMMITS.value(properties)

@@ -44,13 +44,13 @@ def test_values_may_share_an_entry_and_a_missing_column_is_null(schema):
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (b"\x0c", "a branch that the union has, got 6"),
-        (b"\x01", "a branch that the union has, got -1"),
+        (b"\x0c", "a branch that the union has, found 6"),
+        (b"\x01", "a branch that the union has, found -1"),
         (b"", "ends in a value"),
         (b"\xff" * 11, "more than 64 bits"),
-        (b"\x04\x02\xff", "want UTF-8"),
+        (b"\x04\x02\xff", "expected UTF-8"),
         (b"\x00\x00", "1 bytes of the record are left over"),
-        (b"\x06\x02", "want a boolean of 0 or 1, got 2"),
+        (b"\x06\x02", "expected a boolean of 0 or 1, found 2"),
     ],
 )
 def test_bytes_that_are_wrong_are_corrupt_and_the_field_is_named(schema, body, reason):
@@ -62,7 +62,7 @@ def test_bytes_that_are_wrong_are_corrupt_and_the_field_is_named(schema, body, r
     "content", [b"", b"\x00\x00\x00", framed(b"\x00") + b"x", framed(b"\x00")[:-1]]
 )
 def test_a_length_that_is_not_that_of_the_rest_is_corrupt(schema, content):
-    with pytest.raises(CorruptError, match=r"f: want \d+ bytes, found \d+"):
+    with pytest.raises(CorruptError, match=r"f: expected \d+ bytes, found \d+"):
         decode_record(content, 0, schema(UNION), "f")
 
 

@@ -158,5 +158,5 @@ def test_options_have_hudis_defaults_and_refuse_nonsense():
     assert ClusteringOptions.of({}) == ClusteringOptions(1 << 30, 300 << 20, 30, 2 << 30)
     assert ClusteringOptions.of({name: "7"}).target_bytes == 7
     for text in ("0", "-1", "much", "1e9"):
-        with pytest.raises(OptionError, match=f"{name}={text}: want a whole number from 1 to"):
+        with pytest.raises(OptionError, match=f"{name}={text}: expected a whole number from 1 to"):
             ClusteringOptions.of({name: text})

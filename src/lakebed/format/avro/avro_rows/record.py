@@ -37,7 +37,9 @@ def decode_record(content: bytes, at: int, schema_text: str, what: str) -> pa.Re
     data = np.frombuffer(content, np.uint8)
     length = int.from_bytes(content[at : at + 4])
     if len(content) != at + 4 + length:
-        raise CorruptError(f"{what}: want {length} bytes, found {max(0, len(content) - at - 4)}")
+        raise CorruptError(
+            f"{what}: expected {length} bytes, found {max(0, len(content) - at - 4)}"
+        )
     machine = choose_machine(length)
     caps = np.full(len(program.costs), _FIRST_ENTRIES, np.int64)
     counts = np.zeros_like(program.costs)
