@@ -229,7 +229,7 @@ def _overlay(settled: dict[str, str], given: Given) -> None:
         if option.keyword and settled.get(name) != value:
             raise OptionError(
                 f"option {given.names[name]}={value} contradicts the keyword {option.keyword}, which "
-                f"gives {settled.get(name)!r}"
+                f"implies {settled.get(name)!r}"
             )
         # A payload class is spelled by other properties, by those of the table's version.
         if not option.keyword and name != PAYLOAD_CLASS:

@@ -72,7 +72,7 @@ def plan_writes(
         if existing is not None and not on_read and existing.needs_merge:
             raise UnsupportedError(
                 f"file group {group.file_id} in partition {group.partition!r} of a COPY_ON_WRITE table has log "
-                "files; a writer of merge-on-read tables made them"
+                "files; they were written by a merge-on-read writer"
             )
         if existing is None and spec.is_non_blocking:
             existing = FileSlice(group, spec.instant, None)

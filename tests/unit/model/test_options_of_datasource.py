@@ -96,7 +96,7 @@ def test_query_types_have_hudis_names():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({QUERY: "incremental"}, f"expected {BEGIN} with it"),
+        ({QUERY: "incremental"}, f"needs {BEGIN}"),
         ({BEGIN: "0"}, "does not go with"),
         ({QUERY: "incremental", BEGIN: "0", "as.of.instant": "1"}, "as.of.instant does not go"),
         ({QUERY: "fast"}, "expected snapshot or read_optimized or incremental"),

@@ -86,7 +86,9 @@ class CompactionPlan:
         values = decode_record(data, what, {_NAME: _HYBRID_SCHEMA})[1]
         version = values["version"] or 1
         if version not in (1, HUDI_VERSION, HYBRID_VERSION):
-            raise UnsupportedError(f"{what}: compaction plan of version {version}; want up to 3")
+            raise UnsupportedError(
+                f"{what}: compaction plan of version {version}; expected up to 3"
+            )
         found = cast("list[Record]", values["operations"] or [])
         return cls(
             action,
@@ -187,14 +189,14 @@ def _parse_kind(word: object, action: Action, what: str) -> Kind:
     try:
         return Kind(cast("str", word))
     except ValueError:
-        raise UnsupportedError(f"{what}: operation type {word!r}; want FULL or LOG") from None
+        raise UnsupportedError(f"{what}: operation type {word!r}; expected FULL or LOG") from None
 
 
 def _parse_log(group: FileGroupId, text: str, what: str) -> LogFile:
     # Plans of version 1 hold paths.
     name = parse_data_name(text.rpartition("/")[2])
     if name is None or isinstance(name, BaseFileName) or not _is_of(name, group):
-        raise CorruptError(f"{what}: want a log of file group {group.file_id}, found {text!r}")
+        raise CorruptError(f"{what}: expected a log of file group {group.file_id}, found {text!r}")
     return LogFile(group.partition, name, 0)
 
 
@@ -203,7 +205,7 @@ def _parse_base(group: FileGroupId, text: str | None, what: str) -> BaseFile | N
         return None
     name = parse_data_name(text.rpartition("/")[2])
     if not isinstance(name, BaseFileName) or not _is_of(name, group):
-        raise CorruptError(f"{what}: want a base file of {group.file_id}, found {text!r}")
+        raise CorruptError(f"{what}: expected a base file of {group.file_id}, found {text!r}")
     return BaseFile(group.partition, name, 0)
 
 

@@ -93,7 +93,7 @@ class NewLog:
         for field in ordering if self.partial else ():
             if field.name not in self.schema.names:
                 raise SchemaError(
-                    f"partial log of {self.group.file_id}: want the ordering column {field.name!r},"
+                    f"partial log of {self.group.file_id}: expected the ordering column {field.name!r},"
                     f" found {', '.join(self.schema.names)}"
                 )
         return LogTarget(
@@ -220,7 +220,7 @@ def _check_flags(batch: pa.RecordBatch, flags: Flags, target: LogTarget) -> None
         row = int(np.argmax(wrong))
         raise InvalidError(
             f"{target.place}: key {batch.column(RECORD_KEY)[row].as_py()!r} has the flags"
-            f" {flags[row]}; without an ordering value want {COMMIT_TIME_DELETE}"
+            f" {flags[row]}; without an ordering value expected {COMMIT_TIME_DELETE}"
         )
 
 
@@ -228,7 +228,9 @@ def _rows(batch: pa.RecordBatch, target: LogTarget) -> Rows:
     names = batch.schema.names
     for name in target.schema.names:
         if name not in names:
-            raise SchemaError(f"{target.place}: want the column {name!r}, found {', '.join(names)}")
+            raise SchemaError(
+                f"{target.place}: expected the column {name!r}, found {', '.join(names)}"
+            )
     carried = (batch.column(n) if n in names else None for n in (COMMIT_TIME, COMMIT_SEQNO))
     return Rows(batch.column(RECORD_KEY), batch.select(target.schema.names), *carried)
 
@@ -250,7 +252,7 @@ def _check_not_zero(
         at = int(np.argmax(wrong))
         raise KeyValueError(
             f"cannot delete key {keys[at].as_py()!r} at {field.name!r} = {values[at].as_py()}: Hudi's log "
-            "format takes this ordering value for none, and the delete would beat newer rows. "
+            "format reads this ordering value as none, and the delete would win over newer rows. "
             "Delete the key with delete(), or use table version 10, or an ordering column of type bigint"
         )
 
@@ -271,7 +273,7 @@ def _deletes(batch: pa.RecordBatch, flags: Flags, target: LogTarget) -> Deletes:
     for field in target.ordering:
         if field.name not in batch.schema.names:
             raise SchemaError(
-                f"{target.place}: deletes with an ordering value want the column {field.name!r}"
+                f"{target.place}: deletes with an ordering value need the column {field.name!r}"
             )
         values = conform_array(batch.column(field.name), field, field.name)
         missing = ordered & values.is_null().to_numpy(zero_copy_only=False)
