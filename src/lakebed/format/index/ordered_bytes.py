@@ -1,0 +1,161 @@
+r"""Values of any ordered type as bytes that compare as the values do.
+
+The key of an index entry is the encoded values of its columns, one after the other, then partition
+path and record key. Each part says by itself where it ends, so keys compare part by part, and all
+keys that begin with some encoded parts lie together.
+
+    null               00
+    any other value    01, then
+      BOOLEAN            one byte
+      integers, dates,   eight bytes, big-endian, the sign bit flipped; moments in microseconds
+        moments
+      FLOAT, DOUBLE      the bits of the double: all flipped if negative, else the sign bit
+      DECIMAL            the unscaled value in 16 bytes (32 beyond 38 digits), the sign bit flipped
+      STRING, BINARY     the bytes, 00 as 00 ff, and 00 00 at the end
+
+Null comes first, and NaN after all other numbers. -0.0 and 0.0 are one value, as are all NaNs. An
+integer that is widened to BIGINT, or a FLOAT that is widened to DOUBLE, keeps its bytes.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.errors import SchemaError
+
+_NULL = b"\x00"
+_VALUE = b"\x01"
+_END = b"\x00\x00"
+_Bytes = npt.NDArray[np.uint8]
+
+
+def is_ordered(kind: pa.DataType) -> bool:
+    """Return whether values of a type can be a part of a key."""
+    tests = (
+        pa.types.is_boolean,
+        pa.types.is_signed_integer,
+        pa.types.is_floating,
+        pa.types.is_decimal,
+        pa.types.is_date32,
+        pa.types.is_timestamp,
+        _is_text,
+    )
+    return any(test(kind) for test in tests)
+
+
+def encode_rows(columns: Sequence[pa.Array]) -> pa.BinaryArray:
+    r"""Return the key of each row: its values in these columns, one after the other.
+
+    >>> encode_rows([pa.array([7, None], pa.int64()), pa.array(["a", "b"])]).to_pylist()
+    [b'\x01\x80\x00\x00\x00\x00\x00\x00\x07\x01a\x00\x00', b'\x00\x01b\x00\x00']
+    """
+    parts = [_encode_column(column) for column in columns]
+    # Offsets of 32 bits end at 2 GiB, which a batch of rows does not reach.
+    return pc.binary_join_element_wise(*parts, _empty()).cast(pa.binary())
+
+
+def encode_values(values: Sequence[object], kinds: Sequence[pa.DataType]) -> bytes:
+    """Return how keys begin whose first values are these."""
+    if not values:
+        return b""
+    columns = [pa.array([value], kind) for value, kind in zip(values, kinds, strict=True)]
+    return bytes(encode_rows(columns)[0].as_py())
+
+
+def encode_text_prefix(prefix: str) -> bytes:
+    r"""Return how the encoded texts begin that begin with `prefix`.
+
+    >>> encode_text_prefix("ab")
+    b'\x01ab'
+    """
+    return _VALUE + prefix.encode().replace(b"\x00", b"\x00\xff")
+
+
+def after_prefix(prefix: bytes) -> bytes | None:
+    r"""Return the first bytes after all that begin with `prefix`; None if there are none.
+
+    >>> after_prefix(bytes([1, 255])), after_prefix(bytes([255]))
+    (b'\x02', None)
+    """
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
+
+
+def _encode_column(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if not is_ordered(kind):
+        raise SchemaError(f"a column of type {kind} has no order that an index could keep")
+    valid = column.drop_null()
+    if _is_text(kind):
+        # As large binary, since escaping makes texts longer.
+        plain = valid.cast(pa.large_binary())
+        # Arrow replaces in binary values as well, byte by byte.
+        escaped = pc.replace_substring(plain, b"\x00", b"\x00\xff")
+        marks = pa.scalar(_VALUE, pa.large_binary()), pa.scalar(_END, pa.large_binary())
+        encoded = pc.binary_join_element_wise(marks[0], escaped, marks[1], _empty())
+    else:
+        encoded = _as_binary(_fixed_width(valid))
+    if column.null_count == 0:
+        return encoded
+    nulls = pa.nulls(len(column), pa.large_binary())
+    filled = pc.replace_with_mask(nulls, column.is_valid(), encoded)
+    return pc.fill_null(filled, pa.scalar(_NULL, pa.large_binary()))
+
+
+def _fixed_width(valid: pa.Array) -> _Bytes:
+    """Return the encoded values as rows of a matrix, without the byte that says that one is there."""
+    kind = valid.type
+    if pa.types.is_boolean(kind):
+        truths: _Bytes = valid.cast(pa.uint8()).to_numpy(zero_copy_only=False)
+        return truths.reshape(-1, 1)
+    if pa.types.is_decimal(kind):
+        return _decimals(valid)
+    if pa.types.is_floating(kind):
+        # Adding 0.0 makes 0.0 of -0.0; NaNs have many bit patterns.
+        reals = valid.cast(pa.float64()).to_numpy(zero_copy_only=False) + 0.0
+        reals[np.isnan(reals)] = np.nan
+        bits = reals.view(np.uint64)
+        negative = bits >> np.uint64(63) == 1
+        return _big_endian(np.where(negative, ~bits, bits | np.uint64(1 << 63)))
+    if pa.types.is_timestamp(kind):
+        valid = valid.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64())
+    elif pa.types.is_date32(kind):
+        valid = valid.cast(pa.int32())
+    whole = valid.cast(pa.int64()).to_numpy(zero_copy_only=False).view(np.uint64)
+    return _big_endian(whole ^ np.uint64(1 << 63))
+
+
+def _big_endian(numbers: npt.NDArray[np.uint64]) -> _Bytes:
+    return numbers.astype(">u8").view(np.uint8).reshape(-1, 8)
+
+
+def _decimals(valid: pa.Array) -> _Bytes:
+    width = valid.type.byte_width
+    data = valid.buffers()[1]
+    raw = np.frombuffer(data, np.uint8)[valid.offset * width :][: len(valid) * width]
+    digits = raw.reshape(-1, width)[:, ::-1].copy()
+    digits[:, 0] ^= 0x80
+    return digits
+
+
+def _as_binary(values: _Bytes) -> pa.Array:
+    rows, width = values.shape
+    marked = np.empty((rows, width + 1), np.uint8)
+    marked[:, 0] = _VALUE[0]
+    marked[:, 1:] = values
+    fixed = pa.Array.from_buffers(
+        pa.binary(width + 1), rows, [None, pa.py_buffer(marked.reshape(-1))]
+    )
+    return fixed.cast(pa.binary()).cast(pa.large_binary())
+
+
+def _empty() -> pa.Scalar:
+    return pa.scalar(b"", pa.large_binary())
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary)
+    return any(test(kind) for test in tests) or bool(pa.types.is_large_binary(kind))
