@@ -17,6 +17,7 @@ from lakebed.api.create_checks import (
 from lakebed.errors import InvalidError, OptionError, UnsupportedError
 from lakebed.format.avro.avro_schema import arrow_to_avro
 from lakebed.format.files.properties import table_checksum
+from lakebed.model.options import table
 from lakebed.model.options.option import Scope
 from lakebed.model.options.registry import OPTIONS, Given, check_given
 from lakebed.table.config.merge_mode import (
@@ -36,7 +37,7 @@ from lakebed.table.config.table_config import (
 from lakebed.table.config.writable import check_writable
 from lakebed.table.config.writer_index import INDEXES, NUM_BUCKETS
 
-_MERGE_MODE = "hoodie.record.merge.mode"
+_MERGE_MODE = table.MERGE_MODE.name
 
 
 def table_properties(

@@ -10,12 +10,13 @@ from lakebed.format.names.partition_path import PartKind, parse_part_kinds
 from lakebed.format.names.record_key import KeyGenerator
 from lakebed.format.names.timestamp_keygen import TimestampKeygen
 from lakebed.index.kinds import strategy_of
+from lakebed.model.options import table
 from lakebed.table.config.table_config import ConcurrencyMode, TableConfig
 from lakebed.table.config.writer_index import BUCKET_ENGINE, DEFAULT_BUCKETS, INDEXES, hashes_keys
 
 AUTO = "auto"
 """A number of buckets that the first write settles."""
-GENERATOR = "hoodie.table.keygenerator.type"
+GENERATOR = table.GENERATOR.name
 """The option that names the key generator."""
 
 
@@ -31,7 +32,7 @@ def check_used(index: str, buckets: int | str | None, options: Mapping[str, str]
             "index='bucket'"
         )
     generator = options.get(GENERATOR, "").upper()
-    marks = {"hoodie.payload.delete.field", "hoodie.payload.delete.marker"}
+    marks = {table.DELETE_FIELD.name, table.DELETE_MARKER.name}
     needs = {
         "hoodie.bucket.index.": ("index='bucket'", hashes_keys(word)),
         "hoodie.index.bucket.": ("index='bucket'", hashes_keys(word)),

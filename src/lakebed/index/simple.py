@@ -25,7 +25,7 @@ from lakebed.index.strategy import IndexStrategy, KeySource
 from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import Run
 from lakebed.merge.window import merge_runs
-from lakebed.table.config.property_values import flag
+from lakebed.model.options.table import UPDATE_PARTITION
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.writer_index import SimpleIndex
 from lakebed.table.files.file_group import FileSlice, LogFile
@@ -37,7 +37,6 @@ from lakebed.table.view import TableView
 from lakebed.timeline.archived import read_completions
 from lakebed.timeline.timeline import Timeline
 
-_UPDATE_PARTITION = "hoodie.simple.index.update.partition.path"
 # Keys alone are small, and there may be many files.
 _BUFFER_BYTES = 1 << 20
 
@@ -89,7 +88,7 @@ class SimpleStrategy(IndexStrategy):
 
     def moves_rows(self, config: TableConfig) -> bool:
         """Return what the table's property says; it moves rows by default."""
-        return flag(config.properties, _UPDATE_PARTITION, default=True)
+        return UPDATE_PARTITION.value(config.properties)
 
 
 def _base_completions(snapshot: Snapshot, slices: Iterable[FileSlice]) -> dict[str, str]:

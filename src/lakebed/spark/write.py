@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from lakebed.model.options.writers import DISTRIBUTION
 from lakebed.spark.errors import translated
 from lakebed.spark.executor import RESULT_DDL, collect_results, run_packed, task_id
 from lakebed.spark.session import check_reachable
@@ -36,7 +37,7 @@ def _policy(spec: WriteSpec) -> LogPolicy:
     The tasks of one write have no order that a log's name could carry. With ordering fields none is
     needed, and deletes by key are all alike; otherwise the runs of all tasks are merged by arrival.
     """
-    mode = spec.config.distribution_mode
+    mode = DISTRIBUTION.value(spec.config.properties)
     alike = spec.operation.kind is Kind.DELETE or bool(spec.rule.ordering_fields)
     direct = alike and spec.rule.is_associative and not spec.is_partial and mode != "hash"
     return LogPolicy(spec.appends_logs and direct, 0 if mode == "none" else MIN_LOG_ROWS)

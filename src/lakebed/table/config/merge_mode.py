@@ -17,16 +17,16 @@ from enum import StrEnum
 
 from lakebed.errors import OptionError, UnsupportedError
 from lakebed.merge.rule import Fill
+from lakebed.model.options import table
 
-PARTIAL_UPDATE_MODE = "hoodie.table.partial.update.mode"
-PAYLOAD_CLASS = "hoodie.compaction.payload.class"
+PARTIAL_UPDATE_MODE = table.PARTIAL_UPDATE_MODE.name
+PAYLOAD_CLASS = table.PAYLOAD_CLASS.name
 STRATEGY_ID = "hoodie.record.merge.strategy.id"
 
-_MODE = "hoodie.record.merge.mode"
-_PROPERTY = "hoodie.record.merge.property."
-_DELETE_FIELD = _PROPERTY + "hoodie.payload.delete.field"
-_DELETE_MARKER = _PROPERTY + "hoodie.payload.delete.marker"
-_UNAVAILABLE = _PROPERTY + "hoodie.write.partial.update.unavailable.value"
+_MODE = table.MERGE_MODE.name
+_DELETE_FIELD = table.DELETE_FIELD.stored_name
+_DELETE_MARKER = table.DELETE_MARKER.stored_name
+_UNAVAILABLE = table.UNAVAILABLE.stored_name
 _LEGACY_PAYLOAD = "hoodie.table.legacy.payload.class"
 _PAYLOAD_STRATEGY = "00000000-0000-0000-0000-000000000000"
 _PARTIAL_SINCE = 9
@@ -164,7 +164,7 @@ def check_partial_updates(options: Mapping[str, str], version: int) -> None:
             f"option {PARTIAL_UPDATE_MODE}={text}: expected table version {_PARTIAL_SINCE} or later, "
             f"found {version}"
         )
-    marker = _UNAVAILABLE.removeprefix(_PROPERTY)
+    marker = table.UNAVAILABLE.name
     if text.upper() == "FILL_UNAVAILABLE" and not (options.get(marker) or PAYLOAD_CLASS in options):
         raise OptionError(f"option {PARTIAL_UPDATE_MODE}={text}: expected {marker} with it")
 

@@ -85,7 +85,6 @@ class TableConfig:
     index: WriterIndex | None
     delete_marker: tuple[str, str] | None
     read_buffer_bytes: int
-    distribution_mode: str
     concurrency: ConcurrencyMode
     zone: str
     timeline_path: str
@@ -189,7 +188,6 @@ class TableConfig:
             index=parse_index(properties, keys, where),
             delete_marker=merge.delete_marker,
             read_buffer_bytes=READ_BUFFER.value(properties),
-            distribution_mode=properties.get("write.distribution-mode", "").strip().lower(),
             concurrency=_concurrency(properties, where),
             zone=_zone(properties, where),
             timeline_path=timeline_path(properties, _layout_of(version), where),

@@ -19,6 +19,7 @@ from lakebed.format.avro.avro_schema import avro_to_arrow, with_meta_fields
 from lakebed.format.logs.ordering_columns import takes_int
 from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
 from lakebed.merge.run import BARRIER, COMMIT_TIME_DELETE, DELETED, FLAGS, OPEN
+from lakebed.model.options.table import BLOCK_FORMAT
 from lakebed.storage.storage import Storage
 from lakebed.table.config.merge_mode import MergeMode
 from lakebed.table.config.schema import storage_type
@@ -34,8 +35,6 @@ __all__ = ["LogFileStats", "LogRunWriter", "NewLog"]
 
 _NATIVE_VERSION = 10
 """The table version from which logs are files of their own: before it Hudi does not see them."""
-
-_BLOCK_FORMAT = "hoodie.logfile.data.block.format"
 
 Flags = npt.NDArray[np.uint8]
 
@@ -165,7 +164,7 @@ def _writes_avro(config: TableConfig, ordering: tuple[pa.Field, ...]) -> bool:
 
     Hudi 1.2.0 merges Parquet blocks wrongly where rows are ordered by a text.
     """
-    asked = config.properties.get(_BLOCK_FORMAT, "").strip().lower()
+    asked = BLOCK_FORMAT.value(config.properties)
     return asked == "avro" or (not asked and any(f.type == pa.string() for f in ordering))
 
 
