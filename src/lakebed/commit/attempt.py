@@ -1,7 +1,7 @@
-"""One attempt at an instant, from its heartbeat to its completed file: a write or a planned service.
+"""One attempt at an instant, a write or a planned service, from its heartbeat to its completed file.
 
-Nothing is visible before `complete`, which ends in one atomic put; what fails before it is undone.
-A heartbeat shows that the attempt is alive, and a fence keeps its tasks from leaving files behind
+Nothing is visible before `complete`, which ends in one atomic put; a failure before it is undone. A
+heartbeat shows that the attempt is alive, and a fence keeps its tasks from leaving files behind
 when it is over.
 """
 
@@ -30,34 +30,37 @@ from lakebed.timeline.timeline import TimelineInstant
 log = logging.getLogger(__name__)
 
 Check = Callable[[TableHold], None]
-"""Raises an error if the instant must not complete, given the table as it is by now."""
+"""Raises an error if the instant must not complete, given the current table."""
 
 
 class Participant(Protocol):
-    """Something that becomes visible with an instant, besides its data files: runs of an index, say.
+    """Something else that becomes visible with an instant, such as the runs of an index.
 
     It writes its files with `side_path`, so that rolling the instant back deletes them by name:
-    after a crash there is nothing else to go by.
+    after a crash there is no other record of them.
     """
 
     def prepare(
         self, hold: TableHold, instant: Instant, metadata: CommitMetadata
     ) -> Mapping[str, str]:
-        """Write what must be there before the instant completes.
+        """Write what must exist before the instant completes.
 
-        Return what the commit's extra metadata says about it.
+        Returns what to record in the commit's extra metadata.
         """
 
     def publish(self, hold: TableHold, instant: Instant, completion: Instant) -> None:
-        """Do what can only be done once the instant counts; it counts even if this fails."""
+        """Do what can only be done after the commit.
+
+        The instant is committed even if this fails.
+        """
 
 
 @dataclass(slots=True)
 class Attempt:
-    """An instant that this process carries out, and the table as it was when it began.
+    """An instant that this process executes, and the table as it was when it started.
 
-    An attempt that fails takes its instant off the timeline, unless it `keeps_plan`: then only
-    its files go.
+    An attempt that fails removes its instant from the timeline, unless it `keeps_plan`: then only
+    its files are deleted.
     """
 
     storage: Storage
@@ -69,11 +72,11 @@ class Attempt:
     heartbeat: Heartbeat = field(repr=False)
     wait_seconds: float = LOCK_WAIT_SECONDS
     keeps_plan: bool = False
-    # While the lock is held all along.
+    # Set while the lock is held throughout.
     hold: TableHold | None = field(default=None, repr=False)
     participants: list[Participant] = field(default_factory=list)
     completion: Instant | None = field(default=None, init=False)
-    # True while the completed file may or may not exist: then nothing must be undone.
+    # True while it is unknown whether the completed file exists: then nothing must be undone.
     in_doubt: bool = field(default=False, init=False)
 
     @classmethod
@@ -87,7 +90,7 @@ class Attempt:
         keeps_plan: bool = False,
         holds_lock: bool = False,
     ) -> Self:
-        """Mark a requested instant as under way; with an error, it is as if it never had been.
+        """Mark a requested instant as in flight; on an error, restore the state before.
 
         `snapshot` is the table without the instant. The heartbeat starts while the lock is held.
         """
@@ -96,7 +99,7 @@ class Attempt:
         try:
             heartbeat.start(hold.pulse, holds_lock=holds_lock)
             if keeps_plan:
-                # An attempt before this one may have died; its tasks can close no file any more.
+                # An earlier attempt may have died; its tasks can no longer close files.
                 delete_files_of(hold.storage, instant.requested)
                 delete_temp(hold.storage, instant.requested)
             started = hold.start(instant)
@@ -124,10 +127,10 @@ class Attempt:
     def complete(
         self, metadata: CommitMetadata, touched: Iterable[str], check: Check | None = None
     ) -> Instant:
-        """Make the result visible; return its completion time.
+        """Commit the result; return the completion time.
 
         `touched` are the partitions that tasks wrote to: files of this instant there that
-        `metadata` does not name were left by attempts that failed or ran twice.
+        `metadata` does not list were left by attempts that failed or ran twice.
         """
         with self.locked() as hold:
             if not self.heartbeat.close():
@@ -140,10 +143,10 @@ class Attempt:
             )
             metadata = self._prepare(hold, metadata)
             if check is not None:
-                # As late as can be: a writer without our lock may be at work.
+                # As late as possible: a writer without our lock may be active.
                 hold.refresh()
                 check(hold)
-            # Not before: an attempt that is refused or undone leaves it as it was.
+            # Not earlier: an attempt that is rejected or undone leaves it as it was.
             hold.retire_metadata_table()
             self.config = hold.config
             self.in_doubt = True
@@ -171,7 +174,7 @@ class Attempt:
 
     @contextmanager
     def locked(self) -> Iterator[TableHold]:
-        """Hold the table's lock, with the table as it is by now."""
+        """Hold the table's lock, with the current state of the table."""
         if self.hold is not None:
             yield self.hold
             return
@@ -179,7 +182,7 @@ class Attempt:
             self.storage,
             self.clock,
             self.snapshot.commits,
-            # All the work would be for nothing.
+            # All the work would be lost.
             wait_seconds=max(self.wait_seconds, END_WAIT_SECONDS),
             clear=False,
             retires=False,
@@ -189,11 +192,11 @@ class Attempt:
 
 @contextmanager
 def finishing(attempt: Attempt) -> Iterator[None]:
-    """Undo an attempt unless it completes, also where it is interrupted."""
+    """Undo an attempt unless it completes, even if it is interrupted."""
     try:
         yield
     except NotFoundError as error:
-        # Another process that takes us for dead deletes our files while we work.
+        # A process that considers us dead deletes our files while we work.
         if not attempt.in_doubt and (conflict := _overtaken(attempt)) is not None:
             raise conflict from error
         raise
@@ -220,14 +223,17 @@ def _undo(attempt: Attempt) -> None:
         with attempt.locked() as hold:
             _end(hold, attempt.heartbeat, attempt.instant, keeps_plan=attempt.keeps_plan)
     except LakebedError:
-        # The first error matters more; the next writer does it again.
+        # The first error matters more; the next writer will do it again.
         log.exception("could not undo %s; the next writer will", attempt.instant.requested)
 
 
 def _end(
     hold: TableHold, heartbeat: Heartbeat, instant: TimelineInstant, *, keeps_plan: bool
 ) -> None:
-    """Delete what an attempt left; under the lock, for another may take the instant over."""
+    """Delete what an attempt left.
+
+    Under the lock, because another process may take over the instant.
+    """
     heartbeat.stop()
     try:
         if keeps_plan:
@@ -236,12 +242,12 @@ def _end(
                 delete_temp(hold.storage, instant.requested)
             return
         found = hold.timeline.find(instant.requested, instant.plan_action)
-        # Another engine may have carried a plan out.
+        # Another engine may have executed the plan.
         over = hold.timeline.is_archived(instant.requested) if not found else found.is_completed
         if not over:
             roll_back(hold.storage, hold.active, instant)
     except LakebedError:
-        # The first error matters more; the next writer does it again.
+        # The first error matters more; the next writer will do it again.
         log.exception("could not undo %s; the next writer will", instant.requested)
 
 
@@ -249,12 +255,12 @@ def _sweep(attempt: Attempt) -> None:
     try:
         delete_temp(attempt.storage, attempt.instant.requested)
     except LakebedError:
-        # Temporary runs that stay are swept by the next writer.
+        # The next writer removes temporary runs that stay.
         log.exception("could not delete temporary runs of %s", attempt.instant.requested)
 
 
 def _is_completed(hold: TableHold, instant: TimelineInstant) -> bool:
-    """Return whether an instant may have completed; True where storage does not answer."""
+    """Return whether an instant may have completed; True if storage does not answer."""
     try:
         found = hold.active.load().find(instant.requested, instant.plan_action)
     except LakebedError:

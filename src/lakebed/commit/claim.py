@@ -1,4 +1,4 @@
-"""Carry out an instant that was planned before: one executor at a time, outside the lock."""
+"""Executes an instant that was planned earlier: one executor at a time, without the lock."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,10 +21,10 @@ def claim(
     *,
     wait_seconds: float = LOCK_WAIT_SECONDS,
 ) -> Iterator[Attempt]:
-    """Take a requested instant and carry it out; without `complete` its plan stays pending.
+    """Claim a requested instant and execute it; without `complete` its plan stays pending.
 
-    TakenError if a live executor has it, ConflictError if it is gone or done already. What a
-    dead executor of it left is deleted first.
+    Raises TakenError if a live executor has it, ConflictError if it is gone or already done.
+    Leftovers of a dead executor are deleted first.
     """
     with hold_table(storage, clock, commits, wait_seconds=wait_seconds) as hold:
         found = hold.timeline.find(instant.requested, instant.plan_action)

@@ -1,8 +1,8 @@
-"""Which writes may not both count: pure rules over what each of them touched.
+"""Which concurrent writes conflict: pure rules over what each of them touched.
 
-Two writes meet in a file group: a bucket of a partition, whatever its file id, or a file id
-where keys are looked up. A write that began, read the table and ends after another one that
-met it would undo or double what the other did, so it is refused and may be tried again.
+Two writes meet in a file group: a bucket of a partition, whatever its file id, or a file id if keys
+are looked up. A write that started, read the table and completes after another one that met it
+would undo or duplicate what the other did, so it is rejected and may be retried.
 """
 
 from collections import defaultdict
@@ -16,7 +16,7 @@ from lakebed.table.config.table_config import ConcurrencyMode
 from lakebed.table.config.writer_index import WriterIndex
 from lakebed.table.files.file_group import FileGroupId
 
-# Whether a row that a predicate selects can lie in a file group.
+# Whether a file group can hold a row that a predicate selects.
 Reads = Callable[[FileGroupId], bool]
 _SERVICES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 
@@ -25,12 +25,12 @@ _SERVICES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 class Footprint:
     """What a write touched.
 
-    `places` are where it wrote or ended rows, see `group_place`, `groups` the file groups that it
-    wrote to there, `rewritten` the places that got a base file, `ended` those whose file groups
-    count no more. What it `looked` at, besides the file groups
-    that it wrote to, are partitions (None: all of the table). `reads` tests a file group against
-    the predicate by which the write chose its rows, if it did: a row that is written there
-    meanwhile could match as well. A write is `blind` if it appended rows without reading any.
+    `places` are where it wrote or replaced rows, see `group_place`, `groups` the file groups that
+    it wrote to there, `rewritten` the places that got a base file, `ended` those whose file groups
+    were replaced. `looked` are the partitions that it read besides the file groups that it wrote to
+    (None: the whole table). `reads` tests a file group against the predicate by which the write
+    chose its rows, if it did: a row that is written there concurrently could match as well. A write
+    is `blind` if it appended rows without reading any.
     """
 
     what: str
@@ -50,7 +50,7 @@ class Footprint:
 
     @property
     def overwritten(self) -> frozenset[str]:
-        """Return the partitions whose rows it replaced by others."""
+        """Return the partitions whose rows it replaced."""
         return frozenset(place.partition for place in self.ended)
 
 
@@ -107,15 +107,15 @@ def find_conflict(
     planned: Mapping[FileGroupId, str],
     mode: ConcurrencyMode,
 ) -> str | None:
-    """Return why `ours` must not complete, or give None.
+    """Return why `ours` must not complete, or None.
 
-    `others` completed since ours began. `planned` are the file groups in plans of table services
-    that are pending, each with what is planned: they have settled which files they read.
+    `others` completed since ours started. `planned` are the file groups in pending plans of table
+    services, each with its plan: these have fixed which files they read.
     """
     for place in sorted(ours.places & planned.keys()):
         plan = planned[place]
-        # A log that is appended goes on top of what a compaction will make of the rows below; of
-        # a file group that ends it makes nothing that counts.
+        # An appended log goes on top of the result of a compaction; for a replaced file group, that
+        # result does not count.
         if place in ours.rewritten - ours.ended or plan.startswith("clustering"):
             return f"{_name(place)} is in the {plan}, which is pending"
     for other in others:
@@ -126,8 +126,8 @@ def find_conflict(
 
 def _meets(ours: Footprint, other: Footprint, mode: ConcurrencyMode) -> str | None:
     if other.service:
-        # Rows that are appended go on top of whatever a service made of the rows below, as long
-        # as their file group is there.
+        # Appended rows go on top of whatever a service made of the rows below, as long as their
+        # file group exists.
         shared = (ours.rewritten & other.places) | (ours.places & other.ended)
         return _name(min(shared)) if shared else None
     replaced = (ours.overwritten & other.partitions) | (other.overwritten & ours.partitions)
@@ -143,7 +143,8 @@ def _meets(ours: Footprint, other: Footprint, mode: ConcurrencyMode) -> str | No
         return f"{_name(min(matching))}, where rows may match the predicate"
     shared = ours.places & other.places
     if mode is ConcurrencyMode.NON_BLOCKING and ours.blind:
-        # Appended to one file group, both count; a second file group of a bucket splits its keys.
+        # Two appends to one file group both count; a second file group of a bucket would split its
+        # keys.
         same = {place for place in shared if ours.groups.get(place) == other.groups.get(place)}
         shared = shared - same | (shared & other.rewritten)
     return _name(min(shared)) if shared else None

@@ -1,9 +1,9 @@
-"""Drop a table whose folder is to hold another one, as Hudi's SaveMode.Overwrite does.
+"""Drops a table whose folder is to hold another one, as Hudi's SaveMode.Overwrite does.
 
-Not one atomic step, on any store. So a mark says first that the table is being dropped, then its
-properties go, with which it is no table any more, then all else; then come the properties of the
-other one, and the mark goes last: whoever dies half-way leaves no table that could be misread,
-and the next one who makes a table here goes on.
+This is not atomic on any store. So a marker first records that the table is being dropped; then its
+properties are deleted, which makes it no longer a table, then everything else; then the properties
+of the new table are written, and the marker is deleted last. A crash in between leaves no table
+that could be misread, and the next process that creates a table here continues.
 """
 
 from collections.abc import Mapping
@@ -19,17 +19,17 @@ from lakebed.storage.storage import Storage
 from lakebed.table.config.properties_file import BACKUP_PATH, PROPERTIES_PATH, create_properties
 
 MARK_PATH: Final = ".hoodie/lakebed.dropping"
-# Locks are held, and staged rows are those of the table to come.
+# Locks are held, and staged rows belong to the new table.
 _KEPT: Final = (".hoodie/.locks/", DISK_LOCK_PATH, f"{TEMP_FOLDER}/")
 
 
 def replace_table(storage: Storage, clock: Clock, properties: Mapping[str, str]) -> None:
-    """Delete everything of the table but its locks and staged rows; make another one."""
+    """Delete everything of the table except its locks and staged rows; create the new one."""
     with hold_table(storage, clock) as hold:
         _check_quiet(hold)
         storage.put(MARK_PATH, b"")
         hold.lock.check()
-        # The backup first: without the file itself a reader would take it.
+        # The backup first: without the file itself a reader would use it.
         storage.delete(BACKUP_PATH)
         storage.delete(PROPERTIES_PATH)
         _delete_rest(storage)
@@ -38,9 +38,10 @@ def replace_table(storage: Storage, clock: Clock, properties: Mapping[str, str])
 
 
 def finish_drop(storage: Storage, clock: Clock, properties: Mapping[str, str]) -> bool:
-    """Make a table where a process died that was dropping one; False if there was none.
+    """Create a table where a process died while dropping one; return False if there was none.
 
-    Who is still at it holds the lock. ExistsError if a table has been made meanwhile.
+    A process that is still dropping it holds the lock. Raises ExistsError if a table was created
+    meanwhile.
     """
     if not _is_marked(storage):
         return False
@@ -59,10 +60,10 @@ def _is_marked(storage: Storage) -> bool:
 
 
 def _check_quiet(hold: TableHold) -> None:
-    """Raise an error while another writer is at work, in whatever mode of concurrency.
+    """Raise an error while another writer is active, in any concurrency mode.
 
-    A file that it closes after we have listed them would stay, and to the table to come a file
-    older than its timeline is one of a commit that was archived.
+    A file that it closes after the listing would stay, and the new table would treat a file older
+    than its timeline as part of an archived commit.
     """
     for instant in hold.timeline.pending():
         if hold.is_alive(instant):

@@ -1,8 +1,8 @@
-"""No file of a write that is over or was taken back may stay.
+"""Keeps files of a write that has ended or was rolled back from staying behind.
 
 A base file of an instant that never completes would make Hudi lose later logs, and a file that
-appears after its commit is data to Hudi though no commit names it. So a task looks before and
-after its file becomes visible whether its write is still under way.
+appears after its commit is data to Hudi although it is in no commit. So a task checks before and
+after its file becomes visible whether its write is still in progress.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ class Fence:
     owner: str
 
     def check(self) -> None:
-        """Raise ConflictError if the attempt is over: call it right before a file is closed."""
+        """Raise ConflictError if the attempt is over; call it right before a file is closed."""
         beat = read_beat(self.storage, heartbeat_path(self.instant))
         if beat is None or beat.owner != self.owner:
             raise ConflictError(
@@ -32,7 +32,7 @@ class Fence:
             )
 
     def check_written(self, paths: Iterable[str]) -> None:
-        """Delete files that became visible after all was over, and raise ConflictError."""
+        """If the attempt is over, delete files that became visible too late and raise ConflictError."""
         try:
             self.check()
         except ConflictError:

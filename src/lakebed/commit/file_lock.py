@@ -1,14 +1,14 @@
-"""One writer at a time on a disk: Hudi's lock file, and around it an operating system lock.
+"""One writer at a time on local disk: Hudi's lock file, guarded by an operating system lock.
 
-The file is that of Hudi's FileSystemBasedLockProvider: its existence is the lock, so Hudi's
-writers and ours keep each other out. The operating system lock (the guard) comes first.
-Only writers of ours take it, and a process that dies gives it back: who has the guard and
-finds a lock file that was made under the same guard knows that its owner is dead.
+The file is that of Hudi's FileSystemBasedLockProvider: its existence is the lock, so Hudi's writers
+and ours exclude each other. The operating system lock (the guard) is taken first. Only our writers
+take it, and a process that dies releases it: a process that holds the guard and finds a lock file
+created under the same guard knows that its owner is dead.
 
-Two habits of Hudi on a disk make the mere existence of our file too little to go by. Its
-create first looks and then truncates what is there, so our file may be emptied by one who
-takes the table at the same moment. And when it closes a lock it deletes the file, whoever
-made it. So our file says whose it is, and `check` reads it.
+Because of two habits of Hudi, the mere existence of our file is not enough. Its create first checks
+and then truncates an existing file, so our file may be emptied by a writer that takes the table at
+the same time. And when it closes a lock it deletes the file, whoever created it. So our file names
+its owner, and `check` reads it.
 """
 
 import contextlib
@@ -37,10 +37,10 @@ from lakebed.storage.paths import TEMPORARY_PREFIX
 log = logging.getLogger(__name__)
 
 VALIDITY_SECONDS = 60.0
-RENEW_SECONDS = 2.0  # often, because it also brings a file back that Hudi deleted
+RENEW_SECONDS = 2.0  # often, because this also restores a file that Hudi deleted
 _POLL_SECONDS = 0.05
 _SETTLE_SECONDS = 0.2
-# Trying again does not help: the rights, or what stands in the way, must change first.
+# Retrying does not help: the permissions, or the obstacle, must change first.
 _CALLER = (
     errno.EACCES,
     errno.EPERM,
@@ -54,12 +54,12 @@ _CALLER = (
 
 @dataclass(frozen=True, slots=True)
 class FileLock:
-    """Excludes every writer that looks at the lock file `path`, Hudi's too.
+    """Excludes every writer that uses the lock file `path`, Hudi's too.
 
-    A writer of ours that dies lets the next one of its machine in at once, one of another
-    machine when its validity has passed; Hudi's writers wait until one of ours has come by.
-    What a dead writer of Hudi leaves is taken over when it is older than `expire_minutes`;
-    with 0, Hudi's own default, never.
+    If one of our writers dies, the next one on the same machine continues at once, one on another
+    machine when the validity has expired; Hudi's writers wait until one of ours has cleaned up. The
+    file of a dead Hudi writer is taken over when it is older than `expire_minutes`; with 0, Hudi's
+    own default, never.
     """
 
     path: str
@@ -70,7 +70,7 @@ class FileLock:
 
     @contextmanager
     def hold(self, clock: Clock, wait_seconds: float) -> Iterator["HeldFileLock"]:
-        """Hold the lock; LockedError if it does not come free in time."""
+        """Hold the lock; raise LockedError if it does not become free in time."""
         deadline = clock.now_ms() + wait_seconds * 1000
         with self._guard(clock, deadline, wait_seconds) as guard:
             held = HeldFileLock(self, clock, guard)
@@ -83,7 +83,7 @@ class FileLock:
 
     @contextmanager
     def _guard(self, clock: Clock, deadline: float, wait_seconds: float) -> Iterator[str]:
-        """Hold the operating system lock; give a name for it that its whole machine knows."""
+        """Hold the operating system lock; return a name for it that is unique on its machine."""
         with _failures(self.guard_path):
             os.makedirs(os.path.dirname(self.guard_path), exist_ok=True)
             handle = os.open(self.guard_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -94,7 +94,7 @@ class FileLock:
                 clock.sleep(_POLL_SECONDS)
             yield _guard_name(os.fstat(handle))
         finally:
-            # Closing alone would not do it while a forked child has the same handle open.
+            # Closing alone would not suffice while a forked child has the same handle open.
             with contextlib.suppress(OSError):
                 fcntl.flock(handle, fcntl.LOCK_UN)
             os.close(handle)
@@ -111,8 +111,9 @@ class FileLock:
                 if made and not contested:
                     return
                 contested = True
-                # Those without our guard may still be at it: Hudi deletes its file twice on
-                # release, another that takes over from the dead may have our file aside.
+                # Writers without our guard may still interfere: Hudi deletes its file twice on
+                # release, and a process that takes over from a dead one may have moved our file
+                # aside.
                 clock.sleep(_SETTLE_SECONDS)
                 if held.is_there():
                     return
@@ -121,7 +122,7 @@ class FileLock:
             clock.sleep(_POLL_SECONDS)
 
     def _is_free(self, seen: "_Seen | None", held: "HeldFileLock", clock: Clock) -> bool:
-        """Return whether the file can be made; what the dead left is removed."""
+        """Return whether the file can be created; leftovers of dead writers are removed."""
         if seen is None:
             return True
         if not self._is_dead(seen, held, clock):
@@ -152,7 +153,7 @@ class FileLock:
 
 
 class HeldFileLock:
-    """The lock while it is ours: renewed by a thread until `release`."""
+    """The lock while it is ours, renewed by a thread until `release`."""
 
     def __init__(self, lock: FileLock, clock: Clock, guard: str) -> None:
         self._path = lock.path
@@ -161,12 +162,12 @@ class HeldFileLock:
         self._validity_ms = int(lock.validity_seconds * 1000)
         # A new owner for each hold: two threads of one process are two writers.
         self._lock = DiskLockFile(clock.new_uuid(), clock.process(), guard, 0)
-        self._mutex = threading.Lock()  # of the above, and of the file as far as it is ours
+        self._mutex = threading.Lock()  # guards the above, and the file as far as it is ours
         self._released = threading.Event()
         self._renewer: threading.Thread | None = None
 
     def create(self) -> bool:
-        """Make the file, whole from the first moment on; False if there is one."""
+        """Create the file, complete from the start; return False if there is one."""
         self._lock = self._prolonged()
         with _failures(self._path):
             new = NewFile(self._path)
@@ -181,7 +182,7 @@ class HeldFileLock:
         return True
 
     def start(self, renew_seconds: float) -> None:
-        """Begin to renew the lock every `renew_seconds`."""
+        """Start renewing the lock every `renew_seconds`."""
         self._renewer = threading.Thread(
             target=self._renew, args=(renew_seconds,), name="lakebed-lock", daemon=True
         )
@@ -193,9 +194,10 @@ class HeldFileLock:
         return seen is not None and self._is_ours(seen.lock)
 
     def has_guard_of(self, lock: DiskLockFile | None) -> bool:
-        """Return whether `lock` was made under the guard that is now ours, so that its owner ended.
+        """Return whether `lock` was created under the guard that is now ours, so that its owner has ended.
 
-        The name of a guard says something on its machine only, and nothing on one without a name.
+        The name of a guard is valid on its machine only, and not at all on a machine without a
+        name.
         """
         if lock is None:
             return False
@@ -207,10 +209,10 @@ class HeldFileLock:
         )
 
     def check(self) -> None:
-        """Raise ConflictError unless the table is still ours, and keep it for a validity from now.
+        """Raise ConflictError unless the table is still ours, and extend the lock by its validity.
 
-        A file that is gone is made again while the guard is ours: a writer of Hudi that closed
-        has deleted it. One that others made or emptied since then is theirs.
+        A deleted file is created again while the guard is ours: a closing Hudi writer deletes it. A
+        file that others created or emptied since then is theirs.
         """
         with self._mutex:
             if self._prolong() or self._bring_back():
@@ -221,9 +223,9 @@ class HeldFileLock:
             )
 
     def remove(self, seen: "_Seen") -> bool:
-        """Remove the file if it is still the one that was seen; of many that try one succeeds.
+        """Remove the file if it is still the one that was seen; of several attempts one succeeds.
 
-        It is moved aside first: what another made in the meantime is put back.
+        It is moved aside first: a file that another writer created meanwhile is put back.
         """
         folder = os.path.dirname(self._path)
         aside = f"{folder}/{TEMPORARY_PREFIX}{self._lock.owner}"
@@ -245,7 +247,7 @@ class HeldFileLock:
         return same
 
     def release(self) -> None:
-        """Let the next writer in."""
+        """Release the lock."""
         self._released.set()
         if self._renewer is not None:
             self._renewer.join()
@@ -254,8 +256,8 @@ class HeldFileLock:
             if seen is not None and self._is_ours(seen.lock):
                 self.remove(seen)
         except LakebedError:
-            # The write under the lock is done or taken back; the next who has the guard sees
-            # that nobody holds the file.
+            # The write under the lock is committed or rolled back; the next holder of the guard
+            # sees that the file has no owner.
             log.warning("%s: could not be released", self._path, exc_info=True)
 
     def _renew(self, renew_seconds: float) -> None:
@@ -263,20 +265,20 @@ class HeldFileLock:
             try:
                 self.check()
             except ConflictError:
-                # The writer learns it from its own `check`, before it completes.
+                # The writer notices in its own `check`, before it completes.
                 log.exception("%s: lost to another writer", self._path)
                 return
             except LakebedError:
                 log.warning("%s: not renewed, trying again", self._path, exc_info=True)
 
     def _prolong(self) -> bool:
-        """Write the new time into the file if it is ours, and look whether it still is."""
+        """Write the new time into the file if it is ours, and check that it still is."""
         try:
             with _failures(self._path), open(self._path, "r+b", buffering=0) as file:
                 if not self._is_ours(DiskLockFile.parse(file.read(LOCK_FILE_MAX_BYTES))):
                     return False
                 self._lock = self._prolonged()
-                # Only a part of the file: one that is emptied just now must not pass for ours.
+                # Only a part of the file: one that is being emptied must not look like ours.
                 os.pwrite(file.fileno(), self._lock.encode_valid_until(), VALID_UNTIL_OFFSET)
         except NotFoundError:
             return False
@@ -289,7 +291,7 @@ class HeldFileLock:
         return True
 
     def _has_guard(self) -> bool:
-        """Return whether those that come now meet our guard: it may have been deleted and made anew."""
+        """Return whether new writers meet our guard, whose file may have been deleted and recreated."""
         try:
             with _failures(self._guard_path):
                 return self._lock.guard == _guard_name(os.stat(self._guard_path))
@@ -305,7 +307,7 @@ class HeldFileLock:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A lock file at one moment; `lock` is None if it is not ours."""
+    """A lock file at one point in time; `lock` is None if it is not ours."""
 
     inode: int
     modified_ns: int

@@ -1,7 +1,7 @@
-"""Who is alive: a writer shows by a heartbeat that its instant is not abandoned.
+"""Heartbeats: a writer shows that its instant is not abandoned.
 
-The heartbeat is also the fence of a write: it is there from before the first task begins until
-the moment in which the write completes or is taken back, both under the table's lock.
+The heartbeat is also the fence of a write: it exists from before the first task starts until the
+write completes or is rolled back, both under the table's lock.
 """
 
 import logging
@@ -30,9 +30,9 @@ class Heartbeat:
         self._thread: threading.Thread | None = None
 
     def start(self, pulse: Pulse, *, holds_lock: bool) -> None:
-        """Take the place of whatever heartbeat is there: the caller holds the lock and has looked.
+        """Replace any existing heartbeat: the caller holds the lock and has checked it.
 
-        Who holds the lock all along needs no renewal: the lock is its sign of life.
+        A writer that holds the lock throughout does not renew it: the lock is its heartbeat.
         """
         beat = Beat(self._owner, self._clock.process(), self._clock.now_ms(), holds_lock)
         self._etag = self._storage.put(self._path, beat.encode())
@@ -47,16 +47,16 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self) -> None:
-        """Renew no more; the file stays."""
+        """Stop renewing; the file stays."""
         self._over.set()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
 
     def close(self) -> bool:
-        """End it: from now on tasks of this attempt are refused. The caller holds the lock.
+        """End it: from now on tasks of this attempt are rejected. The caller holds the lock.
 
-        Return whether the attempt was still ours.
+        Returns whether the attempt was still ours.
         """
         self.stop()
         beat = read_beat(self._storage, self._path)
@@ -71,7 +71,7 @@ class Heartbeat:
             try:
                 self._put(beat)
             except ConflictError:
-                # Taken for dead and rolled back: tasks and the commit find out by themselves.
+                # Considered dead and rolled back: tasks and the commit find out by themselves.
                 log.warning("%s: the heartbeat is another's or gone", self._path)
                 return
             except LakebedError:
@@ -81,8 +81,8 @@ class Heartbeat:
         try:
             self._etag = self._storage.put_if_unchanged(self._path, beat.encode(), self._etag)
         except ConflictError as error:
-            # The answer to an earlier renewal may have been lost: then what is there is ours. The
-            # tag is read first, so that a successor's file is never replaced.
+            # The answer to an earlier renewal may have been lost: then the existing file is ours.
+            # The tag is read first, so that a successor's file is never replaced.
             try:
                 etag = self._storage.head(self._path).etag
             except NotFoundError:
@@ -94,7 +94,7 @@ class Heartbeat:
 
 
 def read_beat(storage: Storage, path: str) -> Beat | None:
-    """Read a heartbeat of ours; None if there is none, or another engine's."""
+    """Read one of our heartbeats; return None if there is none, or another engine's."""
     try:
         return Beat.parse(storage.read_range(path, 0, HEARTBEAT_MAX_BYTES))
     except NotFoundError:
@@ -104,7 +104,7 @@ def read_beat(storage: Storage, path: str) -> Beat | None:
 def is_alive(storage: Storage, clock: Clock, instant: str, pulse: Pulse) -> bool:
     """Return whether a process may still be working on a pending instant.
 
-    The caller holds the lock, so a writer that said it would hold it all along is dead.
+    The caller holds the lock, so a writer that recorded it would hold it throughout is dead.
     """
     path = heartbeat_path(instant)
     try:

@@ -1,4 +1,4 @@
-"""The table while its lock is held: what every change of the timeline goes through."""
+"""A table while its lock is held: every change of the timeline goes through this."""
 
 import logging
 from collections.abc import Iterator
@@ -40,17 +40,17 @@ from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 log = logging.getLogger(__name__)
 
 LOCK_WAIT_SECONDS = 60.0
-"""How long one waits who has done nothing yet."""
+"""Lock timeout before any work has started."""
 END_WAIT_SECONDS = 600.0
-"""How long one waits whose work would be lost."""
+"""Lock timeout when work would be lost."""
 OUR_CLUSTERING = ("lakebed", "1")
-"""What marks a clustering plan as ours, in its extra metadata: no other engine carries it out."""
+"""Marks a clustering plan as ours, in its extra metadata: no other engine executes it."""
 _BLOCKING = frozenset({Action.ROLLBACK, Action.RESTORE})
 
 
 @dataclass(slots=True)
 class TableHold:
-    """A table that no other process changes: its properties and timeline as they are now."""
+    """A table that no other process changes: its current properties and timeline."""
 
     storage: Storage
     clock: Clock
@@ -65,22 +65,22 @@ class TableHold:
 
     @property
     def timeline(self) -> Timeline:
-        """Return the timeline as of the last look."""
+        """Return the timeline as of the last refresh."""
         return self.snapshot.timeline
 
     @property
     def pulse(self) -> Pulse:
-        """Return how often this table's writers show that they live."""
+        """Return the heartbeat interval of this table's writers."""
         return Pulse.of(self.config.properties)
 
     def refresh(self) -> None:
-        """Look at the table again, which must still be ours."""
+        """Reload the table, after checking that the lock is still ours."""
         self.lock.check()
         self.config = load_config(self.storage)
         self.snapshot = load_snapshot(self.storage, self.config, commits=self.snapshot.commits)
 
     def next_instant(self) -> Instant:
-        """Return an instant after all that were given."""
+        """Return an instant later than all existing ones."""
         return next_instant(self.clock.now_ms(), self.config.zone, self.timeline.last_instant)
 
     def request(self, action: Action, plan: bytes = b"") -> TimelineInstant:
@@ -89,7 +89,7 @@ class TableHold:
         try:
             instant = self.active.create_requested(action, requested, plan)
         except ExistsError:
-            raise  # the instant is another writer's
+            raise  # the instant belongs to another writer
         except LakebedError:
             self.active.delete_pending(action, requested)
             raise
@@ -97,7 +97,7 @@ class TableHold:
         return instant
 
     def start(self, instant: TimelineInstant, content: bytes = b"") -> TimelineInstant:
-        """Mark an instant as under way; no error if it is."""
+        """Mark an instant as in flight; it may already be."""
         try:
             started = self.active.transition_to_inflight(
                 instant.plan_action, instant.requested, content
@@ -108,13 +108,13 @@ class TableHold:
         return started
 
     def complete(self, instant: TimelineInstant, content: bytes) -> Instant:
-        """Put the completed file of an instant; give its completion time."""
+        """Put the completed file of an instant; return its completion time."""
         completion = self.next_instant()
         self.lock.check()
         try:
             self.active.complete(instant.plan_action, instant.requested, completion, content)
         except LakebedError:
-            # A put that timed out may have taken effect; only the timeline knows.
+            # A put that timed out may have taken effect; only the timeline can tell.
             found = self.active.load().find(instant.requested, instant.plan_action)
             if found is None or found.completion != completion:
                 raise
@@ -123,7 +123,7 @@ class TableHold:
         return completion
 
     def _note(self, changed: TimelineInstant) -> None:
-        """Put an instant in its new state into the timeline that we know."""
+        """Record an instant's new state in our copy of the timeline."""
         key = changed.requested, changed.plan_action
         others = (i for i in self.timeline.instants if (i.requested, i.plan_action) != key)
         instants = sorted([*others, changed], key=lambda instant: instant.requested)
@@ -131,7 +131,7 @@ class TableHold:
         self.snapshot = Snapshot(self.storage, self.config, timeline, self.snapshot.commits)
 
     def retire_metadata_table(self) -> None:
-        """Take Hudi's metadata table out of use, if there is one: a change would leave it stale."""
+        """Retire Hudi's metadata table, if there is one: a change would make it stale."""
         if not must_retire(self.storage, self.config):
             return
         for instant in self.timeline.pending():
@@ -157,15 +157,15 @@ def hold_table(
     retires: bool = True,
     gives_up_indexes: bool = False,
 ) -> Iterator[TableHold]:
-    """Hold the table's lock; with `clear`, what dead writers left is taken back first.
+    """Hold the table's lock; with `clear`, roll back what dead writers left first.
 
-    Hudi's metadata table is retired first, unless the caller does it later (`retires`). One that
-    holds an index that was asked for is refused, unless its loss is wanted.
+    Hudi's metadata table is retired first, unless the caller does it later (`retires`). Raises an
+    error if it holds an index that was requested, unless the caller allows dropping it.
     """
     config = load_config(storage)
     check_writable(config, gives_up_indexes=gives_up_indexes)
     with table_lock(storage, config.properties).hold(clock, wait_seconds) as lock:
-        # Others may have changed the properties meanwhile.
+        # Other writers may have changed the properties meanwhile.
         config = load_config(storage)
         check_writable(config, gives_up_indexes=gives_up_indexes)
         snapshot = load_snapshot(storage, config, commits=commits)
@@ -179,7 +179,7 @@ def hold_table(
 
 
 def _clear_the_way(hold: TableHold) -> None:
-    """Roll back what dead writers left, and refuse where the work of another process is in the way."""
+    """Roll back what dead writers left; raise an error if another process is still working."""
     several = hold.config.concurrency is not ConcurrencyMode.SINGLE_WRITER
     live, dead = set(), []
     for instant in hold.timeline.pending():
@@ -209,7 +209,7 @@ def _clear_the_way(hold: TableHold) -> None:
 
 
 def _is_our_clustering(hold: TableHold, instant: TimelineInstant) -> bool:
-    """Return whether a pending instant is a clustering of ours, which ends with its process."""
+    """Return whether a pending instant is one of our clusterings, which end with their process."""
     if instant.action is not Action.CLUSTERING:
         return False
     name = instant.name_of(State.REQUESTED).encode()

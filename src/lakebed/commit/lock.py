@@ -1,8 +1,8 @@
-"""One writer at a time: the lock on a table, which Hudi's writers look at too.
+"""One writer at a time: the table lock, which Hudi's writers use too.
 
-On local disk the file of Hudi's FileSystemBasedLockProvider (`commit.file_lock`), on object
-stores that of its StorageBasedLockProvider (`commit.storage_lock`). A table in memory has
-one process only, and a lock within it.
+On local disk the file of Hudi's FileSystemBasedLockProvider (`commit.file_lock`), on object stores
+that of its StorageBasedLockProvider (`commit.storage_lock`). A table in memory has one process
+only, and a lock within it.
 """
 
 import threading
@@ -31,9 +31,9 @@ class HeldLock(Protocol):
     """A lock while it is held."""
 
     def check(self) -> None:
-        """Raise ConflictError unless the table is still ours: call it before what cannot be undone.
+        """Raise ConflictError unless the table is still ours; call it before anything irreversible.
 
-        A lock file can be lost to others, when storage or this process stood still.
+        A lock file can be lost to other writers if storage or this process stood still.
         """
         ...
 
@@ -42,16 +42,16 @@ class TableLock(Protocol):
     """Keeps other writers out of one table."""
 
     def hold(self, clock: Clock, wait_seconds: float) -> AbstractContextManager[HeldLock]:
-        """Hold the lock; LockedError if it does not come free in time."""
+        """Hold the lock; raise LockedError if it does not become free in time."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class KeptLock:
-    """Held for as long as this process lives."""
+    """A lock that is held for as long as this process lives."""
 
     def check(self) -> None:
-        """Do nothing: it cannot be taken."""
+        """Do nothing: it cannot be lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class InProcessLock:
 
     @contextmanager
     def hold(self, clock: Clock, wait_seconds: float) -> Iterator[KeptLock]:
-        """Hold the lock; LockedError if it does not come free in time."""
+        """Hold the lock; raise LockedError if it does not become free in time."""
         with _registry_guard:
             lock = _registry.setdefault(self.url, threading.Lock())
         deadline = clock.now_ms() + wait_seconds * 1000
@@ -84,9 +84,9 @@ _registry: dict[str, threading.Lock] = {}
 
 
 def table_lock(storage: Storage, properties: Mapping[str, str] | None = None) -> TableLock:
-    """Return the lock that fits where the table lies, as its properties ask for it.
+    """Return the lock for the table's storage and properties.
 
-    UnsupportedError for a provider that does not fit: its writers would not see our lock.
+    Raises UnsupportedError for a provider that does not match: its writers would not see our lock.
     """
     options = lock_options(properties or {})
     path, guard = storage.local_path(DISK_LOCK_PATH), storage.local_path(GUARD_PATH)
@@ -102,7 +102,7 @@ def table_lock(storage: Storage, properties: Mapping[str, str] | None = None) ->
 
 
 def lock_options(properties: Mapping[str, str]) -> LockOptions:
-    """Return what a table's properties say of its lock; a provider that we do not know is refused."""
+    """Return the lock options of a table; raise an error for an unknown provider."""
     provider = properties.get(_PROVIDER, "").strip()
     if provider and provider not in LOCK_PROVIDERS:
         raise UnsupportedError(

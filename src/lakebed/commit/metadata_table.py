@@ -1,9 +1,9 @@
-"""Hudi's metadata table, `.hoodie/metadata`: we keep none, so a change of ours retires it.
+"""Hudi's metadata table, `.hoodie/metadata`: Lakebed does not maintain it, so a change retires it.
 
-Its `files` partition is the listing for readers that use it: files that it does not name do not
-exist for them. As Hudi's own writers do when they are told to go without it, the properties
-stop naming it first and its folder is deleted then: whoever dies in between leaves a table that
-every reader lists by itself. Hudi's next writer builds a new one.
+Its `files` partition is the listing for readers that use it: other files do not exist for them. As
+Hudi's own writers do when it is disabled, the properties are cleared first and then the folder is
+deleted: a crash in between leaves a table that every reader lists by itself. Hudi's next writer
+builds a new one.
 """
 
 import logging
@@ -21,12 +21,12 @@ from lakebed.timeline.timeline import Timeline
 log = logging.getLogger(__name__)
 
 METADATA_FOLDER = ".hoodie/metadata"
-# As long as it is there, the rest must still be deleted: it goes last.
+# As long as it exists, the rest must still be deleted: it is deleted last.
 _PROPERTIES = f"{METADATA_FOLDER}/.hoodie/hoodie.properties"
 
 
 def check_indexing(url: str, timeline: Timeline) -> None:
-    """Reject a table of which Hudi is building an index: it would miss what we write."""
+    """Raise an error if Hudi is building an index of the table: it would miss what we write."""
     for instant in timeline.pending(Action.INDEXING):
         raise ConflictError(
             f"{url}: indexing {instant.requested} is pending: Hudi is building an index in the "
@@ -35,12 +35,12 @@ def check_indexing(url: str, timeline: Timeline) -> None:
 
 
 def is_of_another_engine(storage: Storage, instant: str) -> bool:
-    """Return whether the heartbeat of an instant that is alive is not ours: ours say who they are."""
+    """Return whether the heartbeat of a live instant is not ours: ours name their process."""
     return read_beat(storage, heartbeat_path(instant)) is None
 
 
 def refuse_writer(url: str, action: str, instant: str) -> LockedError:
-    """Return the error for another engine's writer, who counts on the metadata table as it was."""
+    """Return the error for a writer of another engine, which relies on the present metadata table."""
     return LockedError(
         f"{url}: {action} {instant} is pending with a heartbeat of another engine, whose writer may "
         "still use Hudi's metadata table, which we would retire; try again when it has ended"
@@ -48,15 +48,15 @@ def refuse_writer(url: str, action: str, instant: str) -> LockedError:
 
 
 def must_retire(storage: Storage, config: TableConfig) -> bool:
-    """Return whether there is a metadata table, or what is left of one that was retired."""
+    """Return whether there is a metadata table, or leftovers of one that was retired."""
     if metadata_partitions(config) or metadata_partitions(config, BEING_BUILT):
         return True
-    # Only a table that once had one is worth a look; tables of ours never name it.
+    # Only a table that once had one needs checking; ours never refer to it.
     return LIVE in config.properties and _is_there(storage)
 
 
 def retire(storage: Storage, config: TableConfig) -> TableConfig:
-    """Take the metadata table out of use and delete it; the caller holds the table's lock."""
+    """Retire the metadata table and delete it; the caller holds the table's lock."""
     named = metadata_partitions(config)
     if named or metadata_partitions(config, BEING_BUILT):
         log.info(

@@ -1,4 +1,4 @@
-"""What an instant wrote and its commit does not name: files of attempts that failed or ran twice."""
+"""Deletes files of an instant that are not in its commit: from attempts that failed or ran twice."""
 
 import logging
 from collections.abc import Iterable, Set
@@ -13,10 +13,10 @@ log = logging.getLogger(__name__)
 def delete_unnamed(
     storage: Storage, instant: str, named: Set[str], partitions: Iterable[str]
 ) -> list[str]:
-    """Delete the files of `instant` in `partitions` that are not `named`; give their paths.
+    """Delete the files of `instant` in `partitions` that are not `named`; return their paths.
 
-    Hudi's readers take every file whose name carries a completed instant, so this comes right
-    before the instant completes.
+    Hudi's readers use every file whose name has a completed instant, so this is done right before
+    the instant completes.
     """
     gone = []
     for partition in sorted(set(partitions)):

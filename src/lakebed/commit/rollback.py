@@ -1,7 +1,7 @@
-"""Take back what an instant that never completed left behind.
+"""Rolls back an instant that never completed.
 
-Data files go first and the pending instant last: whoever dies half-way leaves an
-instant that the next writer takes back again.
+Data files are deleted first and the pending instant last: a crash in between leaves an instant that
+the next writer rolls back again.
 """
 
 from collections.abc import Set
@@ -19,7 +19,7 @@ SIDE_FOLDER = ".hoodie/lakebed"
 
 
 def temp_path(instant: str, name: str) -> str:
-    """Name a temporary run of an instant; no reader looks there."""
+    """Return the path of a temporary run of an instant, which readers ignore."""
     return f"{TEMP_FOLDER}/{instant}-{name}.arrow"
 
 
@@ -31,10 +31,10 @@ def delete_temp(storage: Storage, instant: str = "", *, keep: Set[str] = frozens
 
 
 def roll_back(storage: Storage, active: ActiveTimeline, instant: TimelineInstant) -> None:
-    """Delete every file that carries the pending `instant`, then the instant itself.
+    """Delete every file of the pending `instant`, then the instant itself.
 
-    The heartbeat goes first, so that its tasks close no file any more; and the files are looked
-    for once more, since a task that was about to close one saw the write alive.
+    The heartbeat is deleted first, so that its tasks can close no more files; and the files are
+    listed once more, since a task that was about to close one saw the write alive.
     """
     storage.delete(heartbeat_path(instant.requested))
     delete_files_of(storage, instant.requested)
@@ -44,7 +44,7 @@ def roll_back(storage: Storage, active: ActiveTimeline, instant: TimelineInstant
 
 
 def delete_files_of(storage: Storage, instant: str) -> list[str]:
-    """Delete every file whose name carries `instant`; return the paths of data files."""
+    """Delete every file whose name has `instant`; return the paths of data files."""
     gone = files_by_instant(storage, {instant})[instant]
     for path in gone:
         storage.delete(path)
@@ -53,7 +53,7 @@ def delete_files_of(storage: Storage, instant: str) -> list[str]:
 
 
 def files_by_instant(storage: Storage, instants: Set[Instant]) -> dict[Instant, list[str]]:
-    """Return the paths of all data files whose names carry one of `instants`, by one listing."""
+    """Return the paths of all data files of `instants`, from one listing."""
     found: dict[Instant, list[str]] = {instant: [] for instant in instants}
     for entry in table_files(storage):
         name = parse_data_name(entry.path.rpartition("/")[2])
@@ -63,12 +63,12 @@ def files_by_instant(storage: Storage, instants: Set[Instant]) -> dict[Instant, 
 
 
 def side_path(folder: str, instant: str, name: str) -> str:
-    """Name a file beside the data files that belongs to an instant, in a folder of `.hoodie/lakebed`."""
+    """Return the path, in a folder of `.hoodie/lakebed`, of an instant's file that is not a data file."""
     return f"{SIDE_FOLDER}/{folder}/{instant}_{name}"
 
 
 def delete_side_files(storage: Storage, instant: str) -> None:
-    """Delete the files that `side_path` named for an instant."""
+    """Delete the files whose paths `side_path` returned for an instant."""
     for entry in list(storage.list(SIDE_FOLDER)):
         if entry.path.rpartition("/")[2].startswith(f"{instant}_"):
             storage.delete(entry.path)

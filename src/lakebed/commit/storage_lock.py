@@ -1,8 +1,8 @@
 """One writer at a time on an object store: a lock file that its owner keeps renewing.
 
-The file and the rules are those of Hudi's StorageBasedLockProvider, so its writers and
-ours keep each other out. Only conditional writes move the file from one owner to the
-next; clocks merely say when an owner that went silent may be taken for dead.
+The file and the rules are those of Hudi's StorageBasedLockProvider, so its writers and ours exclude
+each other. Only conditional writes move the file from one owner to the next; clocks only decide
+when a silent owner is considered dead.
 """
 
 import logging
@@ -34,9 +34,9 @@ _POLL_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class StorageLock:
-    """Excludes every writer that looks at the lock file, on whatever machine.
+    """Excludes every writer that uses the lock file, on any machine.
 
-    A writer that dies holding it keeps the others out until its validity has passed.
+    A writer that dies holding it keeps others out until its validity has expired.
     """
 
     storage: Storage
@@ -45,7 +45,7 @@ class StorageLock:
 
     @contextmanager
     def hold(self, clock: Clock, wait_seconds: float) -> Iterator["HeldStorageLock"]:
-        """Hold the lock; LockedError if it does not come free in time."""
+        """Hold the lock; raise LockedError if it does not become free in time."""
         held = self._acquire(clock, wait_seconds)
         try:
             held.start(self.renew_seconds)
@@ -70,7 +70,10 @@ class StorageLock:
             clock.sleep(_POLL_SECONDS)
 
     def _try_acquire(self, clock: Clock, owner: str) -> "HeldStorageLock | LockFile | None":
-        """Take the lock, or give the one who has it: None if he came in a moment ago."""
+        """Take the lock, or return its holder.
+
+        None if the lock changed hands during the attempt.
+        """
         found = _read(self.storage)
         now = clock.now_ms()
         if found is not None and found[1].is_held(now):
@@ -90,7 +93,7 @@ class StorageLock:
 
 
 class HeldStorageLock:
-    """The lock while it is ours: renewed by a thread until `release`."""
+    """The lock while it is ours, renewed by a thread until `release`."""
 
     def __init__(
         self, storage: Storage, clock: Clock, validity_ms: int, lock: LockFile, etag: str
@@ -100,39 +103,39 @@ class HeldStorageLock:
         self._validity_ms = validity_ms
         self._lock = lock
         self._etag = etag
-        self._guard = threading.Lock()  # of the two above, and of the file as far as it is ours
+        self._guard = threading.Lock()  # guards the two above, and the file as far as it is ours
         self._released = threading.Event()
         self._renewer: threading.Thread | None = None
 
     def start(self, renew_seconds: float) -> None:
-        """Begin to renew the lock every `renew_seconds`."""
+        """Start renewing the lock every `renew_seconds`."""
         self._renewer = threading.Thread(
             target=self._renew, args=(renew_seconds,), name="lakebed-lock", daemon=True
         )
         self._renewer.start()
 
     def check(self) -> None:
-        """Raise ConflictError unless the table is still ours, and for a while yet.
+        """Raise ConflictError unless the table is still ours, and for some time to come.
 
-        It asks the store, not the clock, who has the table: a process that slept past its
-        time learns of its successor. With less than half of the validity left it renews too.
+        It asks the store, not the clock, who holds the table: a process that slept too long sees
+        its successor. With less than half of the validity left, it also renews.
         """
         with self._guard:
             left_ms = self._lock.valid_until_ms - self._clock.now_ms()
-            # Stores let one object be written about once a second, so not without need.
+            # Stores allow about one write per second to an object, so only if needed.
             if left_ms * 2 < self._validity_ms or self._present_etag() != self._etag:
                 self._write(expired=False)
 
     def renew(self) -> None:
-        """Keep the table for a whole validity from now; ConflictError if it is not ours any more.
+        """Extend the lock by a whole validity; raise ConflictError if it is no longer ours.
 
-        A lock that ran out and was not taken is ours again.
+        An expired lock that was not taken is ours again.
         """
         with self._guard:
             self._write(expired=False)
 
     def release(self) -> None:
-        """Let the next writer in. If that fails, the lock runs out by itself."""
+        """Release the lock. If that fails, it expires by itself."""
         self._released.set()
         if self._renewer is not None:
             self._renewer.join()
@@ -140,7 +143,7 @@ class HeldStorageLock:
             with self._guard:
                 self._write(expired=True)
         except LakebedError:
-            # The write under the lock is done or taken back; nothing is left to save.
+            # The write under the lock is committed or rolled back; nothing is left to protect.
             log.warning("%s: could not be released", _name(self._storage), exc_info=True)
 
     def _renew(self, renew_seconds: float) -> None:
@@ -148,7 +151,7 @@ class HeldStorageLock:
             try:
                 self.renew()
             except ConflictError:
-                # The writer learns it from its own `check`, before it completes.
+                # The writer notices in its own `check`, before it completes.
                 log.exception("%s: lost to another writer", _name(self._storage))
                 return
             except LakebedError:
@@ -171,7 +174,7 @@ class HeldStorageLock:
         if expired:
             lock = replace(self._lock, expired=True)
         else:
-            # S3 takes the tag from the content: equal bytes would not show who wrote last.
+            # S3 derives the tag from the content: equal bytes would not show who wrote last.
             after = self._lock.valid_until_ms + 1
             lock = replace(
                 self._lock, valid_until_ms=max(self._clock.now_ms() + self._validity_ms, after)
@@ -180,7 +183,7 @@ class HeldStorageLock:
         self._lock = lock
 
     def _find_own(self) -> None:
-        """Take the file as it is if we wrote it: the answer to a renewal may have been lost."""
+        """Accept the file as it is if we wrote it: the answer to a renewal may have been lost."""
         found = _read(self._storage)
         if found is None or found[1].owner != self._lock.owner:
             raise ConflictError(
@@ -193,8 +196,8 @@ class HeldStorageLock:
 def _read(storage: Storage) -> tuple[str, LockFile] | None:
     """Return tag and content, or None if there is no lock file.
 
-    The tag is read first: a content that is newer than its tag lets the write fail that
-    depends on it, an older one would take the lock from a live owner.
+    The tag is read first: if the content is newer than its tag, the write that depends on it fails;
+    if it were older, the write would take the lock from a live owner.
     """
     try:
         etag = storage.head(LOCK_FILE_PATH).etag

@@ -1,7 +1,7 @@
-"""One write, all or nothing: begin, write, see whether others were in the way, complete.
+"""One write, all or nothing: start, write, check for conflicts, complete.
 
-A single writer holds the table's lock from begin to end. Where several may write, the lock is held
-only to begin and to complete, and what others completed meanwhile decides whether it may complete.
+A single writer holds the table's lock from start to end. With several writers, the lock is held
+only to start and to complete, and the commits completed meanwhile decide whether it may complete.
 """
 
 from collections.abc import Iterable, Iterator
@@ -35,7 +35,7 @@ _CHANGES = COMMIT_ACTIONS | {Action.CLUSTERING, Action.ROLLBACK, Action.RESTORE}
 
 @dataclass(slots=True)
 class Transaction(Attempt):
-    """A write that has begun: its instant, and the table as it was then."""
+    """A write that has started: its instant, and the table as it was then."""
 
     def commit(
         self,
@@ -46,9 +46,9 @@ class Transaction(Attempt):
         blind: bool = False,
         reads: Reads | None = None,
     ) -> Instant:
-        """Complete the write unless another was in its way; return its completion time.
+        """Complete the write unless it conflicts with another; return its completion time.
 
-        `looked`, `blind` and `reads` say what the write depends on, see `Footprint`.
+        `looked`, `blind` and `reads` are what the write depends on, see `Footprint`.
         """
 
         def check(hold: TableHold) -> None:
@@ -59,7 +59,7 @@ class Transaction(Attempt):
         return self.complete(metadata, touched, check)
 
     def _check_alone(self, hold: TableHold, ours: Footprint, metadata: CommitMetadata) -> None:
-        """Raise ConflictError where completing would undo or double what others did meanwhile."""
+        """Raise ConflictError if completing would undo or duplicate what others did meanwhile."""
         timeline = hold.timeline
         if not any(i.requested == self.instant.requested for i in timeline.instants):
             raise ConflictError(
@@ -79,7 +79,7 @@ class Transaction(Attempt):
             )
 
     def _undone(self, timeline: Timeline) -> str | None:
-        """Return which commit that we built on is not there any more."""
+        """Return a commit that we built on and that no longer exists."""
         there = {instant.requested for instant in timeline.commits}
         for instant in self.snapshot.timeline.commits:
             if instant.requested not in there and not timeline.is_archived(instant.requested):
@@ -87,7 +87,7 @@ class Transaction(Attempt):
         return None
 
     def _unlocked(self, timeline: Timeline) -> str | None:
-        """Return who began to change the table although we hold its lock."""
+        """Return an instant that was started although we hold the table's lock."""
         before = {(i.requested, i.action) for i in self.snapshot.timeline.instants}
         before.add((self.instant.requested, self.instant.action))
         for instant in timeline.instants:
@@ -96,7 +96,7 @@ class Transaction(Attempt):
         return None
 
     def _met(self, hold: TableHold, ours: Footprint) -> str | None:
-        """Return which commit since ours began touched the same file groups."""
+        """Return a commit since our start that touched the same file groups."""
         known = {instant.requested for instant in self.snapshot.timeline.commits}
         others = [i for i in hold.timeline.commits if i.requested not in known]
         return find_conflict(
@@ -107,7 +107,7 @@ class Transaction(Attempt):
         )
 
     def _columns(self, hold: TableHold, metadata: CommitMetadata) -> str | None:
-        """Return whether the table's columns changed under a write that knows only the old ones."""
+        """Return whether the table's columns changed during a write that knows only the old ones."""
         now, ours = hold.snapshot.schema_text, (metadata.extra_metadata or {}).get("schema")
         if now in (self.snapshot.schema_text, ours) or ours is None:
             return None
@@ -120,12 +120,12 @@ def _footprint(hold: TableHold, instant: TimelineInstant) -> Footprint:
 
 
 def _planned(hold: TableHold) -> dict[FileGroupId, str]:
-    """Return the file groups in the plans of table services that are pending."""
+    """Return the file groups in pending plans of table services."""
     found: dict[FileGroupId, str] = {}
     for planned in planned_groups(hold.active, hold.timeline):
         group = planned.group
         if group.file_id in hold.snapshot.replaced.get(group.partition, frozenset()):
-            continue  # ended since: a new file group of its bucket is another one
+            continue  # replaced since: a new file group of its bucket is another one
         # An older Hudi plans a clustering as a replacecommit.
         rewrites = planned.instant.plan_action is Action.REPLACECOMMIT
         action = Action.CLUSTERING if rewrites else planned.instant.plan_action
@@ -142,7 +142,7 @@ def begin(
     replaces: bool = False,
     wait_seconds: float = LOCK_WAIT_SECONDS,
 ) -> Iterator[Transaction]:
-    """Begin a write; roll it back unless it completes.
+    """Start a write; roll it back unless it completes.
 
     One that `replaces` file groups is a replacecommit.
     """
@@ -167,7 +167,7 @@ def begin(
 
 def _request(hold: TableHold, *, replaces: bool) -> TimelineInstant:
     if replaces:
-        # Hudi reads the plan of a replacecommit, which for a write says nothing.
+        # Hudi reads the plan of a replacecommit, which is empty for a write.
         return hold.request(Action.REPLACECOMMIT, encode_plan(PlanKind.REQUESTED_REPLACE, {}))
     on_write = hold.config.table_type is TableType.COPY_ON_WRITE
     return hold.request(Action.COMMIT if on_write else Action.DELTACOMMIT)

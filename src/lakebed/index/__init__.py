@@ -1,5 +1,5 @@
-"""Where a record key belongs: from keys to file groups.
+"""Which file group a record key belongs to.
 
-Owns the writer's index: bucket numbers, file ids, and the check that an index fits
-a table. Must not know transactions or engines.
+Owns the writer's index: bucket numbers, file ids, and the check that an index matches a table. Must
+not know transactions or engines.
 """

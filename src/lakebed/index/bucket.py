@@ -1,7 +1,7 @@
 """The simple bucket index: a key's file group follows from its hash.
 
-Each partition has the same number of buckets, each bucket one file group, whose id
-begins with the bucket's number in eight digits (Hudi's BucketIdentifier).
+Each partition has the same number of buckets, each bucket one file group, whose id starts with the
+bucket's number in eight digits (Hudi's BucketIdentifier).
 """
 
 from collections import defaultdict
@@ -42,8 +42,8 @@ _BUCKETS_BY_PARTITION = "hoodie.bucket.index.partition.expressions"
 class BucketLocator(HashLocator):
     """The file group of each bucket.
 
-    A new id follows from the write's own seed; if writers do not block each other, from what all
-    of them know: the instants that `ended` file groups, or this one, if it `ends` them.
+    A new id is derived from the write's own seed; with non-blocking writers, from what all of them
+    know: the instants that `ended` file groups, or this one, if it `ends` them.
     """
 
     buckets: int
@@ -69,16 +69,16 @@ class BucketLocator(HashLocator):
     def file_ids(
         self, partition: str, staged: StagedBucket
     ) -> Sequence[tuple[str, StagedBucket | None]]:
-        """Return the file group that a staged run is of, or those that each have a part of it."""
+        """Return the file group of a staged run, or those that each hold a part of it."""
         if staged.of % self.buckets == 0:
             return [(self.file_id(partition, staged.number % self.buckets), None)]
-        # A number that another writer named need not go with that of the staged runs.
+        # A number that another writer chose need not be compatible with that of the staged runs.
         divides = self.buckets % staged.of == 0
         several = range(staged.number, self.buckets, staged.of) if divides else range(self.buckets)
         return [(self.file_id(partition, n), StagedBucket(n, self.buckets)) for n in several]
 
     def adopted(self, partition: str, file_id: str) -> str:
-        """Return the file group of the bucket that `file_id` names."""
+        """Return the file group of the bucket in `file_id`."""
         bucket = bucket_of_file_id(file_id)
         assert bucket is not None, file_id
         return self.file_id(partition, bucket)
@@ -92,7 +92,7 @@ class BucketStrategy(IndexStrategy):
     one_group_per_key: ClassVar[bool] = True
 
     def settle(self, snapshot: Snapshot) -> BucketIndex:
-        """Return the index if every file id is a bucket's, and a sample of keys lies in theirs."""
+        """Return the index if every file id is a bucket's, and a sample of keys is in the right buckets."""
         places = slices_by_bucket(snapshot)
         for place, slice_ in places.items():
             if place.bucket >= self.value.buckets:
@@ -107,7 +107,7 @@ class BucketStrategy(IndexStrategy):
         return self.value
 
     def locator(self, write: NewWrite) -> BucketLocator:
-        """Return the file groups of the buckets; a write that ends them adds to none."""
+        """Return the file groups of the buckets; a write that replaces them adds to none."""
         config = write.snapshot.config
         slices = {} if write.replaces else bucket_slices(write.snapshot)
         held = {place: of[0].group.file_id for place, of in slices.items()}
@@ -126,18 +126,18 @@ class BucketStrategy(IndexStrategy):
     def prune(
         self, config: TableConfig, keys: Sequence[str], slices: Sequence[FileSlice]
     ) -> Sequence[FileSlice]:
-        """Leave out the slices of buckets to which no key hashes.
+        """Leave out the slices of buckets that none of the keys hashes to.
 
-        A file id that is no bucket's is kept; one beyond the number of buckets shows that another
-        index wrote the table, and all are kept.
+        A file id without a bucket number is kept; a number beyond the number of buckets shows that
+        another index wrote the table, and then all are kept.
         """
         if _BUCKETS_BY_PARTITION in config.properties:
             return slices
         found = [bucket_of_file_id(slice_.group.file_id) for slice_ in slices]
         if any(bucket is not None and bucket >= self.value.buckets for bucket in found):
             return slices
-        # As if plain: then the text alone decides how a key is cut, also for one that an older
-        # release spelled as a bare value.
+        # As if plain: then the string alone decides how a key is cut, also for one that an older
+        # release wrote as a bare value.
         hashed = replace(KeyHash.of(config, self.value), composite=False)
         wanted = set(hashed.buckets(pa.array(keys, pa.string()), self.value.buckets).tolist())
         return tuple(
@@ -147,14 +147,14 @@ class BucketStrategy(IndexStrategy):
         )
 
     def check_clusterable(self, config: TableConfig) -> None:
-        """Reject the table: each bucket is one file group."""
+        """Raise an error: each bucket is one file group, so the table cannot be clustered."""
         raise InvalidError(
             f"table {config.name!r} has a bucket index: each bucket is one sorted file group, which "
             "clustering would take apart; compact it instead"
         )
 
     def misplaced_groups(self, groups: Iterable[FileGroupId]) -> Iterator[Misplaced]:
-        """Yield file groups that are no bucket's, and buckets that have several."""
+        """Yield file groups without a bucket number, and buckets with several file groups."""
         held: dict[tuple[str, int], list[str]] = defaultdict(list)
         for group in groups:
             bucket = bucket_of_file_id(group.file_id)
@@ -179,7 +179,7 @@ class BucketStrategy(IndexStrategy):
     def misplaced_keys(
         self, config: TableConfig, file_id: str, keys: pa.StringArray
     ) -> tuple[Numbers, Numbers]:
-        """Return the positions and the buckets of keys that are of another bucket."""
+        """Return the positions and the buckets of keys that belong to another bucket."""
         own = bucket_of_file_id(file_id)
         if own is None:
             return NO_NUMBERS, NO_NUMBERS
@@ -191,7 +191,7 @@ class BucketStrategy(IndexStrategy):
 def slices_by_bucket(snapshot: Snapshot) -> Mapping[BucketId, FileSlice]:
     """Return the file slice of every bucket that has one.
 
-    Two file groups for one bucket would split its keys: refused by name.
+    Two file groups for one bucket would split its keys, so that raises an error.
     """
     found: dict[BucketId, FileSlice] = {}
     for place, slices in bucket_slices(snapshot).items():
@@ -227,16 +227,16 @@ def bucket_slices(snapshot: Snapshot) -> Mapping[BucketId, Sequence[FileSlice]]:
 def derived_file_id(place: BucketId, seed: str) -> str:
     """Return a file id for a bucket that has none: the same in every task of one write.
 
-    `seed` is random for each write, so an id that was replaced never comes back.
+    `seed` is random for each write, so a replaced id is never reused.
     """
     return new_bucket_file_id(place.bucket, str(uuid5(UUID(seed), place.partition)))
 
 
 def agreed_file_id(place: BucketId, ended: str | None) -> str:
-    """Return the id on which all writers of a bucket that has no file group agree by themselves.
+    """Return the id that all writers derive independently for a bucket without a file group.
 
-    That is Hudi's fixed one. If the instant `ended` replaced a file group of the bucket, the id
-    follows from that instant: readers would hide new rows under the id that it named.
+    That is Hudi's fixed one. If the instant `ended` replaced a file group of the bucket, the id is
+    derived from that instant: readers would hide new rows under the replaced id.
     """
     if ended is None:
         return fixed_bucket_file_id(place.bucket)
@@ -244,7 +244,7 @@ def agreed_file_id(place: BucketId, ended: str | None) -> str:
 
 
 def ended_buckets(snapshot: Snapshot) -> Mapping[BucketId, str]:
-    """Return the buckets of which a file group was replaced, each with the last such instant."""
+    """Return the buckets with a replaced file group, each with the last such instant."""
     found: dict[BucketId, str] = {}
     for instant in snapshot.timeline.commits:
         if instant.action is not Action.REPLACECOMMIT:

@@ -1,4 +1,4 @@
-"""The consistent-hashing bucket index: where on the ring of its partition a record key falls."""
+"""The consistent-hashing bucket index: the position of a record key on the ring of its partition."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ from lakebed.table.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class RingLocator(HashLocator):
-    """The nodes of the ring of each partition; a new partition begins with so many `buckets`."""
+    """The nodes of the ring of each partition; a new partition starts with this many `buckets`."""
 
     table: str
     buckets: int
@@ -44,7 +44,10 @@ class RingLocator(HashLocator):
         return pa.array(node_numbers(partitions, hashes, self._ring))
 
     def file_id(self, partition: str, slot: int) -> str:
-        """Return the file group of a node; ConflictError if a clustering may change the node."""
+        """Return the file group of a node.
+
+        Raise ConflictError if a clustering may change the node.
+        """
         file_id = self._ring(partition).nodes[slot].file_id
         resized = self.loaded.resizing.get(BucketId(partition, slot))
         if resized is not None:
@@ -62,7 +65,7 @@ class RingLocator(HashLocator):
             ensure_ring(storage, self._ring(partition))
 
     def _ring(self, partition: str) -> HashingMetadata:
-        """Return the ring of a partition: the one that it has, or the one with which it begins."""
+        """Return the ring of a partition: its own, or the one that a partition starts with."""
         reason = self.loaded.refused.get(partition)
         if reason is not None:
             raise UnsupportedError(
@@ -79,11 +82,11 @@ class ConsistentHashingStrategy(IndexStrategy):
     value: ConsistentHashingIndex
 
     def check_table(self, config: TableConfig) -> None:
-        """Reject a copy-on-write table."""
+        """Raise an error for a copy-on-write table."""
         check_table_type(config)
 
     def settle(self, snapshot: Snapshot) -> ConsistentHashingIndex:
-        """Return the index with the number of buckets that the rings have, if one was not named."""
+        """Return the index with the rings' number of buckets, if none was named."""
         named = self.value
         loaded = load_rings(snapshot)
         if loaded.refused:
@@ -115,7 +118,7 @@ class ConsistentHashingStrategy(IndexStrategy):
         return replace(named, buckets=named.buckets if known is None else known)
 
     def locator(self, write: NewWrite) -> RingLocator:
-        """Return the rings that are there; those that a clustering completed are marked as such."""
+        """Return the existing rings; those that a clustering completed are marked so."""
         if write.replaces:
             raise _hides_rows(write.operation, write.snapshot.config)
         loaded = load_rings(write.snapshot)
@@ -123,7 +126,7 @@ class ConsistentHashingStrategy(IndexStrategy):
         return self._locator(write.snapshot, loaded)
 
     def check_clusterable(self, config: TableConfig) -> None:
-        """Reject the table: its buckets can be resized only."""
+        """Raise an error: buckets on a ring can only be resized."""
         raise UnsupportedError(
             f"table {config.name!r} is written with consistent hashing: this release does not resize "
             "its buckets; compact it, or let Apache Hudi cluster it"
@@ -136,13 +139,13 @@ class ConsistentHashingStrategy(IndexStrategy):
 
 
 def check_groups_may_end(storage: Storage, config: TableConfig, operation: str) -> None:
-    """Reject an operation that ends file groups, if the table is written with consistent hashing."""
+    """Raise an error for an operation that replaces file groups of a table with consistent hashing."""
     if any(storage.list_names(HASHING_FOLDER)):
         raise _hides_rows(operation, config)
 
 
 def _hides_rows(operation: str, config: TableConfig) -> UnsupportedError:
-    """Name what must not end file groups whose ids, fixed by the hash, later rows have again."""
+    """Return what must not replace file groups whose ids, fixed by the hash, are used again."""
     return UnsupportedError(
         f"table {config.name!r} is written with consistent hashing, whose file groups keep their "
         f"ids: after {operation} new rows would be hidden; delete and upsert instead"
@@ -150,7 +153,7 @@ def _hides_rows(operation: str, config: TableConfig) -> UnsupportedError:
 
 
 def ring_file_ids(snapshot: Snapshot, rings: Rings) -> dict[BucketId, str]:
-    """Return the file groups that exist by their places on the rings."""
+    """Return the existing file groups by their positions on the rings."""
     numbers = {
         (partition, node.file_id): number
         for partition, ring in rings.items()

@@ -1,8 +1,8 @@
-"""The index for a table that another engine made, and that does not say how its writer finds keys.
+"""The index for a table that another engine created without storing an index.
 
-Hudi stores no index by default, and of those that it may have used all but a few (bucket, HBase,
-Flink's state) put a new key into a base file. There our simple index finds it, and what we add is
-found by theirs. The others show in the files, and then the caller has to name the index.
+Hudi stores no index by default, and of those that it may have used, all but a few (bucket, HBase,
+Flink's state) put a new key into a base file. There our simple index finds it, and theirs finds
+what we add. The others can be recognised by the files, and then the caller has to name the index.
 """
 
 from collections.abc import Iterable
@@ -20,13 +20,13 @@ from lakebed.table.config.writer_index import SimpleIndex
 from lakebed.table.files.file_group import BaseFile
 from lakebed.table.snapshot import Snapshot
 
-# A random file id may begin with eight digits too (1 of 43), or even with a number this small (1 of
-# 4,300); that all ids of a table do is no accident.
+# A random file id may also start with eight digits (1 of 43), or even with a number this small (1
+# of 4,300); that all ids of a table do is not a coincidence.
 _FEW_BUCKETS = 1_000_000
 
 
 def default_index(snapshot: Snapshot) -> SimpleIndex:
-    """Return the simple index if keys are found in base files; else ask the caller to name one."""
+    """Return the simple index if keys are in base files; otherwise ask the caller to name one."""
     if any(snapshot.storage.list_names(HASHING_FOLDER)):
         raise _ask(snapshot, f"has {HASHING_FOLDER}", 'index="consistent_hashing"')
     ids = [slice_.group.file_id for slice_ in snapshot.slices]
@@ -44,7 +44,7 @@ def _is_buckets(file_id: str) -> bool:
 
 
 def check_base_files(snapshot: Snapshot) -> None:
-    """Reject a simple index where another put new keys into logs: it would not find them."""
+    """Raise an error for a simple index if another index put new keys into logs: it would miss them."""
     for slice_ in snapshot.slices:
         if slice_.base_file is None and not slice_.damage:
             raise InvalidError(
@@ -56,17 +56,17 @@ def check_base_files(snapshot: Snapshot) -> None:
 
 
 def check_spelling(snapshot: Snapshot) -> None:
-    """Reject a table whose record keys or partitions we would spell in another way.
+    """Raise an error for a table whose record keys or partitions we would format differently.
 
-    Looks at some rows of the oldest and the newest base file: our rows would not replace
-    theirs, and a key would be there twice.
+    Checks some rows of the oldest and the newest base file: our rows would not replace theirs, and
+    a key would exist twice.
     """
     for file in sampled_files(snapshot.slices, 2):
         _check_file(snapshot, file)
 
 
 def check_doubtful_spelling(snapshot: Snapshot) -> None:
-    """Reject keys and folders in another spelling, in columns of which Hudi has more than one.
+    """Raise an error for keys and folders in another format, in columns for which Hudi has several.
 
     For a table whose index is stored: another writer may have loaded rows since.
     """
@@ -89,7 +89,7 @@ def _check_file(snapshot: Snapshot, file: BaseFile) -> None:
         snapshot.storage, config, snapshot.schema, file, more=config.partition_fields
     )
     rows = list(sample)
-    # Without fields its writer made the keys, and rows that are to be found bring theirs.
+    # Without key fields its writer generated the keys, and rows to be found have theirs.
     if config.record_key_fields:
         _check_keys(snapshot, file, rows)
     for batch in rows:

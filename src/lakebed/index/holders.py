@@ -1,6 +1,6 @@
-"""Keys and the file slices that hold them, as columns: what every index that looks keys up gives.
+"""Keys and the file slices that hold them, as columns: the result of every index lookup.
 
-A key may lie in several file groups, because a plain insert looks nothing up.
+A key may be in several file groups, because a plain insert does not look keys up.
 """
 
 from uuid import UUID, uuid5
@@ -14,15 +14,15 @@ from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.index.strategy import Numbers
 from lakebed.merge.rule import MergeRule
 
-# The column that says where a key is: numbers of file slices, joined by commas.
+# The column with the locations of a key: numbers of file slices, separated by commas.
 HOLDERS = "_lakebed_holders"
 HOLDERS_SCHEMA = pa.schema([pa.field(RECORD_KEY, pa.string()), pa.field(HOLDERS, pa.string())])
 
 
 def new_file_id(partition: str, number: int, seed: str) -> str:
-    """Return the id of the new file group `number` of a partition, as Hudi spells them.
+    """Return the id of the new file group `number` of a partition, formatted as in Hudi.
 
-    It follows from the write's own random `seed`, so a task that runs twice gives the same.
+    It is derived from the write's own random `seed`, so a task that runs twice gets the same.
     """
     return f"{uuid5(UUID(seed), f'{partition}/{number}')}-0"
 
@@ -34,13 +34,13 @@ def _join_holders(older: pa.RecordBatch, newer: pa.RecordBatch) -> pa.RecordBatc
 
 
 HOLDERS_RULE = MergeRule(merger=_join_holders)
-"""Merges runs of keys and places: a key that several files hold gets all their numbers."""
+"""Merges runs of keys and locations: a key that several files hold gets all their numbers."""
 
 
 def explode_holders(places: pa.StringArray) -> tuple[Numbers, Numbers]:
-    """Return (row, place) for every place of every row; -1 is the place of a row without any.
+    """Return (row, location) for every location of every row; -1 for a row without any.
 
-    A row whose text names a place twice gives it once. Rows ascend.
+    A location that occurs twice in a row is returned once. Rows ascend.
     """
     texts = pc.if_else(pc.equal(places, ""), pa.scalar(None, pa.string()), places)
     none = np.flatnonzero(texts.is_null().to_numpy(zero_copy_only=False))

@@ -1,4 +1,4 @@
-"""The kinds of index that there are: the one place where a value of the properties gets its strategy."""
+"""The kinds of index: the one place that maps a value of the properties to its strategy."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -25,5 +25,5 @@ _STRATEGIES: Mapping[type[WriterIndex], Callable[[Any], IndexStrategy]] = {
 
 
 def strategy_of(index: WriterIndex) -> IndexStrategy:
-    """Return what the index of a table can do."""
+    """Return the strategy of a table's index."""
     return _STRATEGIES[type(index)](index)

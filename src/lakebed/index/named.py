@@ -1,4 +1,4 @@
-"""The writer's index as a caller names it."""
+"""The writer's index as named by a caller."""
 
 from lakebed.errors import InvalidError, UnsupportedError
 from lakebed.format.names.bucket import MAX_BUCKETS

@@ -1,11 +1,11 @@
-"""The rings of a table that is written with consistent hashing, each of one partition.
+"""The rings of a table with consistent hashing, one for each partition.
 
     .hoodie/.bucket_index/consistent_hashing_metadata/<partition>/<instant>.hashing_meta
     .hoodie/.bucket_index/consistent_hashing_metadata/<partition>/<instant>.commit
 
-A clustering that resizes buckets writes the ring that counts once it has completed. The next
-writer who finds it completed says so by an empty file beside it, so that nobody has to ask the
-timeline, which forgets. While it is pending, the ring before it counts.
+A clustering that resizes buckets writes the ring that is valid once it has completed. The next
+writer that finds it completed records that in an empty file beside it, so that the timeline, from
+which instants are archived, is no longer needed. While it is pending, the ring before it is valid.
 """
 
 from collections import defaultdict
@@ -25,9 +25,9 @@ from lakebed.table.files.planned import planned_groups
 from lakebed.table.snapshot import Snapshot
 
 HASHING_FOLDER = ".hoodie/.bucket_index/consistent_hashing_metadata"
-"""Where a table that is written with consistent hashing keeps its buckets."""
+"""Where a table with consistent hashing keeps its buckets."""
 _RING, _COMMITTED = ".hashing_meta", ".commit"
-# Reading small files is waiting for storage.
+# Reading small files is mostly waiting for storage.
 _READERS = 16
 
 Rings = Mapping[str, HashingMetadata]
@@ -35,10 +35,10 @@ Rings = Mapping[str, HashingMetadata]
 
 @dataclass(frozen=True, slots=True)
 class LoadedRings:
-    """The ring that counts of each partition that has one, and the markers that are due.
+    """The valid ring of each partition that has one, and the markers that are due.
 
     `resizing` are buckets that a pending clustering may change, each with its instant. `refused`
-    are partitions whose files do not fit their rings, each with the reason.
+    are partitions whose files do not match their rings, each with the reason.
     """
 
     rings: Rings = field(default_factory=dict)
@@ -48,12 +48,12 @@ class LoadedRings:
 
     @property
     def buckets(self) -> int | None:
-        """Return the number of buckets with which all of them began; None where they differ."""
+        """Return the number of buckets that all of them started with; None if they differ."""
         counts = {ring.num_buckets for ring in self.rings.values()}
         return counts.pop() if len(counts) == 1 else None
 
     def mark_committed(self, storage: Storage) -> None:
-        """Write the markers that are due, as every writer of Hudi does."""
+        """Write the markers that are due, as every Hudi writer does."""
         for path in self.markers:
             try:
                 storage.put_if_absent(path, b"")
@@ -63,7 +63,7 @@ class LoadedRings:
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """What the folder of one partition holds, by instant."""
+    """The content of one partition's folder, by instant."""
 
     rings: tuple[str, ...]
     markers: frozenset[str]
@@ -76,7 +76,7 @@ def first_ring(partition: str, buckets: int) -> HashingMetadata:
 
 
 def check_table_type(config: TableConfig) -> None:
-    """Reject a copy-on-write table: Hudi does, and rows that are moved need logs."""
+    """Raise an error for a copy-on-write table: Hudi does, and rows that are moved need logs."""
     if config.table_type is not TableType.MERGE_ON_READ:
         raise UnsupportedError(
             f"table {config.name!r} is {config.table_type}: consistent hashing needs a "
@@ -85,7 +85,7 @@ def check_table_type(config: TableConfig) -> None:
 
 
 def load_rings(snapshot: Snapshot) -> LoadedRings:
-    """Return the rings of a table, compared with its file groups."""
+    """Return the rings of a table, checked against its file groups."""
     check_table_type(snapshot.config)
     folders = _folders(snapshot.storage)
     ids: dict[str, set[str]] = defaultdict(set)
@@ -110,7 +110,10 @@ def load_rings(snapshot: Snapshot) -> LoadedRings:
 
 
 def ensure_ring(storage: Storage, ring: HashingMetadata) -> None:
-    """Store the first ring of a partition; ConflictError if another writer stored another one."""
+    """Store the first ring of a partition.
+
+    Raise ConflictError if another writer stored a different one.
+    """
     path = _path(ring.partition, ring.instant, _RING)
     try:
         storage.put_if_absent(path, ring.encode())
@@ -125,7 +128,7 @@ def ensure_ring(storage: Storage, ring: HashingMetadata) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """One partition whose ring is looked for, with the file groups that it shows."""
+    """One partition whose ring is being chosen, with its file groups."""
 
     snapshot: Snapshot
     partition: str
@@ -134,7 +137,7 @@ class _Choice:
 
 
 def _choose(choice: _Choice, task: TaskId) -> tuple[HashingMetadata, list[str]]:
-    """Return the ring of a partition that counts, and the markers that are due."""
+    """Return the valid ring of a partition, and the markers that are due."""
     del task
     timeline = choice.snapshot.timeline
     pending = {instant.requested for instant in timeline.pending()}
@@ -162,10 +165,10 @@ def _is_settled(choice: _Choice, instant: str, chosen: str) -> bool:
 
 
 def _check_forgotten(choice: _Choice, at: int) -> None:
-    """Reject a ring of which it is not known whether it counts.
+    """Raise an error for a ring of which it is unknown whether it is valid.
 
-    Its clustering is not on the timeline: archived before the ring was marked, or rolled
-    back. Hudi then takes any file group of the ring for a proof, also one that was there before.
+    Its clustering is not on the timeline: archived before the ring was marked, or rolled back. Hudi
+    then accepts any file group of the ring as proof, even one that existed before.
     """
     rings = choice.folder.rings
     newer = {node.file_id for node in _read(choice, rings[at]).nodes}
@@ -209,9 +212,9 @@ def _folders(storage: Storage) -> dict[str, _Folder]:
 def _misfit(
     ring: HashingMetadata | None, partition: str, held: Collection[str], gone: Collection[str]
 ) -> str | None:
-    """Return why nothing can be written to a partition: what it holds, or has lost, is not as hashed.
+    """Return why a partition cannot be written: its file groups do not match its ring.
 
-    Hudi writes on: an insert_overwrite of Hudi makes file groups beside the ring, where no later
+    Hudi would write: its insert_overwrite creates file groups outside the ring, where no later
     write finds their keys, and what it upserts after a delete_partition is hidden.
     """
     if ring is None:
@@ -240,10 +243,10 @@ def _misfit(
 def _resizing(
     snapshot: Snapshot, rings: Rings, held: Mapping[str, Collection[str]]
 ) -> dict[BucketId, str]:
-    """Return the nodes that a pending clustering takes apart or joins.
+    """Return the nodes that a pending clustering splits or merges.
 
-    A plan names file groups. A node without one may still be joined to its neighbours, so all
-    those of the partition count.
+    A plan lists file groups. A node without one may still be merged with its neighbours, so all
+    nodes of the partition count.
     """
     planned: dict[str, dict[str, str]] = defaultdict(dict)
     kinds = (Action.CLUSTERING, Action.REPLACECOMMIT)

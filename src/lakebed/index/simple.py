@@ -1,11 +1,11 @@
-"""The simple index: the base files themselves tell which file group holds a key.
+"""The simple index: the base files themselves show which file group holds a key.
 
-Hudi's simple and global simple index look at base files only. A key that is not in one is
-new and goes to a base file; whatever comes later for it goes to that file's group.
+Hudi's simple and global simple index only look at base files. A key that is not in one is new and
+goes to a base file; whatever comes later for it goes to that file's group.
 
-Logs are looked at where they may hold a key that the base file lacks: a key that was deleted
-before a compaction was planned and written again before it was carried out is not in the new base
-file, but in a log on top of it.
+Logs are read where they may hold a key that the base file lacks: a key that was deleted before a
+compaction was planned and written again before it was executed is not in the new base file, but in
+a log on top of it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,9 +48,9 @@ class SimpleStrategy(IndexStrategy):
     value: SimpleIndex
 
     def settle(self, snapshot: Snapshot) -> SimpleIndex:
-        """Return the index, which fits all files but those of buckets and those with logs only.
+        """Return the index, which suits all files except those of buckets and those with logs only.
 
-        The writer of buckets would not find a key that lies elsewhere.
+        A bucket writer would not find a key that is elsewhere.
         """
         if any(snapshot.storage.list_names(HASHING_FOLDER)):
             raise InvalidError(
@@ -69,14 +69,14 @@ class SimpleStrategy(IndexStrategy):
     def indexed_slices(self, snapshot: Snapshot) -> list[FileSlice]:
         """Return the slices with a base file.
 
-        Damaged ones are left out: a write that would have to look into one is refused.
+        Damaged ones are left out: a write that would need one is rejected.
         """
         slices = [s for s in snapshot.slices if s.base_file is not None and not s.damage]
         completions = _base_completions(snapshot, slices)
         return [replace(s, key_logs=_key_logs(snapshot.timeline, s, completions)) for s in slices]
 
     def key_sources(self, slices: Sequence[FileSlice]) -> list[KeySource]:
-        """Return the keys of each slice: those of the base file, unless logs have more."""
+        """Return the keys of each slice: those of the base file, and of logs that may have more."""
         return [
             KeySource(
                 partial(_key_run, slice_, number),
@@ -87,12 +87,12 @@ class SimpleStrategy(IndexStrategy):
         ]
 
     def moves_rows(self, config: TableConfig) -> bool:
-        """Return what the table's property says; it moves rows by default."""
+        """Return the table's setting; rows move by default."""
         return UPDATE_PARTITION.value(config.properties)
 
 
 def _base_completions(snapshot: Snapshot, slices: Iterable[FileSlice]) -> dict[str, str]:
-    """Return when the commits completed that wrote base files with logs on top."""
+    """Return the completion times of the commits that wrote base files with logs on top."""
     found: dict[str, str] = {}
     archived = []
     for slice_ in slices:
@@ -114,8 +114,8 @@ def _key_logs(
 ) -> tuple[LogFile, ...]:
     """Return the logs that may hold keys which the base file lacks.
 
-    They began before the base file was there, and others looked for their keys in the one before
-    it; or they may be what a log compaction made of such logs.
+    They were started before the base file existed, when keys were looked up in the one before it;
+    or a log compaction may have merged such logs.
     """
     assert slice_.base_file is not None, slice_
     based = completions.get(slice_.base_file.name.instant)

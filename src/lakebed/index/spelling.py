@@ -1,9 +1,10 @@
-"""Whether record keys and folders of a table are spelled as we spell them.
+"""Checks whether record keys and folders of a table have the format that we would write.
 
-Hudi spells most values in one way. A timestamp or binary key is different text by its `upsert`
-(1704164645000600, hex) and by its row writer, which `bulk_insert` uses (`2024-01-02 03:04:05.0`,
+Hudi formats most values in one way. A timestamp or binary key differs between its `upsert`
+(1704164645000600, hex) and its row writer, which `bulk_insert` uses (`2024-01-02 03:04:05.0`,
 `[B@6602d040`), and Spark SQL names the folder of a timestamp `2024-01-02 03%3A04%3A05`. No property
-tells which, so stored keys are sampled; keys and folders that are not ours prune nothing.
+records which, so stored keys are sampled; keys and folders in another format are not used for
+pruning.
 """
 
 import re
@@ -36,14 +37,14 @@ def sampled_files(slices: Iterable[FileSlice], most: int) -> list[BaseFile]:
 
 
 def may_differ(schema: pa.Schema, fields: Iterable[str]) -> bool:
-    """Return whether Hudi spells values of one of these columns in more than one way."""
+    """Return whether Hudi formats values of one of these columns in more than one way."""
     return any(_kind(schema, field) is not None for field in fields)
 
 
 def keys_are_ours(
     storage: Storage, config: TableConfig, schema: pa.Schema, slices: Sequence[FileSlice]
 ) -> bool:
-    """Return whether stored keys are those that we spell, as far as a sample shows it."""
+    """Return whether stored keys have our format, judging by a sample."""
     fields = config.record_key_fields
     if not may_differ(schema, fields):
         return True
@@ -71,9 +72,9 @@ def sample_keys(
 def odd_key(
     rows: pa.RecordBatch, config: TableConfig, *, bare: bool = False
 ) -> tuple[str | None, str] | None:
-    """Return the first stored key that we would spell otherwise, and how we would; None if none.
+    """Return the first stored key that we would format differently, and how; None if there is none.
 
-    With `bare` the value of a single field may stand without its name in a composite key.
+    With `bare`, a composite key of a single field may lack the field's name.
     """
     fields = config.record_key_fields
     stored = rows.column(RECORD_KEY)
@@ -93,7 +94,7 @@ def odd_key(
 
 
 def odd_folder(config: TableConfig, schema: pa.Schema, folders: Iterable[str]) -> str | None:
-    """Return a folder whose timestamp or binary value another writer spelled otherwise, if any."""
+    """Return a folder whose timestamp or binary value has another format, if any."""
     fields = config.partition_fields
     tests = [
         None if field in config.timestamp_fields else _OURS.get(_kind(schema, field) or "")
@@ -113,7 +114,7 @@ def odd_folder(config: TableConfig, schema: pa.Schema, folders: Iterable[str]) -
 
 
 def _kind(schema: pa.Schema, field: str) -> str | None:
-    """Name the kind of a column that has several spellings."""
+    """Return the kind of a column that has several formats."""
     at = schema.get_field_index(field)
     kind = schema.field(at).type if at >= 0 else pa.null()
     if pa.types.is_timestamp(kind):

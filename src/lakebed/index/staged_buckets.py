@@ -1,7 +1,8 @@
-"""Buckets of which the first write settles how many: its rows are staged before that is known.
+"""Buckets whose number the first write determines: its rows are staged before it is known.
 
-How many buckets fit is known when the rows are staged, and staging splits rows by bucket. So each
-flush is split by a power of two that follows from its size (`write/auto_buckets.py` goes on).
+The right number is known only when the rows are staged, but staging splits rows by bucket. So each
+flush is split by a power of two that follows from its size (`write/auto_buckets.py` continues from
+there).
 """
 
 from dataclasses import dataclass
@@ -14,15 +15,15 @@ from lakebed.index.strategy import IndexStrategy, KeyTexts, Locator, NewWrite
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.writer_index import DEFAULT_BUCKETS, AutoBuckets
 
-# A number that every number of buckets divides by which rows are staged before one is settled.
+# A multiple of every number of buckets by which rows are staged before it is determined.
 _UNSETTLED: Final = 4096
 STAGED_RUN_BYTES = 4 << 20
-"""What a run holds at least where the number of buckets is not settled yet."""
+"""The smallest size of a run while the number of buckets is not determined yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class StagedLocator(Locator):
-    """Rows by the hash of their keys, of which no bucket follows yet."""
+    """Rows by the hash of their keys, before the number of buckets is determined."""
 
     hashed: KeyHash
     least: int
@@ -30,13 +31,13 @@ class StagedLocator(Locator):
     def slots(
         self, keys: pa.StringArray, texts: KeyTexts | None, partitions: pa.StringArray
     ) -> pa.Array:
-        """Return a number whose remainder is the bucket, whatever their number will be."""
+        """Return a number whose remainder is the bucket, whatever the number of buckets will be."""
         return pa.array(self.hashed.buckets(keys, _UNSETTLED, texts))
 
     def staged_buckets(self, size_bytes: int, partitions: int, *, alone: bool) -> int:
-        """Choose by how many buckets a flush is split.
+        """Choose into how many buckets a flush is split.
 
-        Many runs cost the merge, and a run of several buckets is read for each of them.
+        Many runs slow down the merge, and a run of several buckets is read once for each of them.
         """
         buckets = self.least
         while not alone and size_bytes >= 2 * buckets * partitions * STAGED_RUN_BYTES:
@@ -46,7 +47,7 @@ class StagedLocator(Locator):
 
 @dataclass(frozen=True, slots=True)
 class AutoBucketStrategy(IndexStrategy):
-    """A number of buckets that is still to be settled."""
+    """A number of buckets that is not determined yet."""
 
     value: AutoBuckets
 
@@ -57,5 +58,5 @@ class AutoBucketStrategy(IndexStrategy):
 
 
 def least_buckets(config: TableConfig) -> int:
-    """Return how many buckets a partition of a small table has."""
+    """Return the number of buckets per partition of a small table."""
     return 1 if config.partition_fields else DEFAULT_BUCKETS

@@ -1,7 +1,7 @@
-"""What an index can do for a writer, a reader and the services; each kind says what it does otherwise.
+"""What an index does for writers, readers and services; each kind overrides what differs.
 
-An `IndexStrategy` belongs to a table, a `Locator` to one write. What is said here holds for an
-index that looks keys up and that no other part of the house has to know more of.
+An `IndexStrategy` belongs to a table, a `Locator` to one write. The defaults here are those of an
+index that looks keys up.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ KeyTexts = Mapping[str, pa.StringArray]
 
 @dataclass(frozen=True, slots=True)
 class StagedBucket:
-    """The bucket, of so many, whose rows a run holds that was staged before the number was settled."""
+    """The bucket, and out of how many, whose rows a run holds that was staged before that number was final."""
 
     number: int
     of: int
@@ -36,7 +36,7 @@ class StagedBucket:
 
 @dataclass(frozen=True, slots=True)
 class NewWrite:
-    """What an index asks of a write. New file ids are derived from its random `seed`."""
+    """What an index needs to know of a write. New file ids are derived from its random `seed`."""
 
     snapshot: Snapshot
     instant: str
@@ -47,7 +47,7 @@ class NewWrite:
 
 @dataclass(frozen=True, slots=True)
 class Misplaced:
-    """A file group, or several, that the index does not have: where, what is wrong, what to do."""
+    """A file group, or several, that contradict the index: where, what is wrong, what to do."""
 
     path: str
     message: str
@@ -58,7 +58,7 @@ class Misplaced:
 class KeySource:
     """Keys that an index knows, each with the number of a file slice that holds it.
 
-    `open` gives a run of HOLDERS_SCHEMA. `base_file` has just these keys, if there is one.
+    `open` returns a run of HOLDERS_SCHEMA. `base_file` holds exactly these keys, if there is one.
     """
 
     open: Callable[[TableView], Run]
@@ -67,37 +67,40 @@ class KeySource:
 
 
 class Locator:
-    """Where the rows of one write go. It travels to the tasks, which do not talk to each other."""
+    """Where the rows of one write go. It is pickled to the tasks, which do not communicate."""
 
     __slots__ = ()
 
     @property
     def existing(self) -> Collection[str]:
-        """Return the ids of file groups that rows may be added to without a look."""
+        """Return the ids of file groups that rows may be added to without a lookup."""
         return ()
 
     def slots(
         self, keys: pa.StringArray, texts: KeyTexts | None, partitions: pa.StringArray
     ) -> pa.Array:
-        """Return the slot of its partition that each row belongs to; null if it is to be looked up."""
+        """Return the slot of each row in its partition; null if it must be looked up."""
         return pa.nulls(len(keys), pa.string())
 
     def staged_buckets(self, size_bytes: int, partitions: int, *, alone: bool) -> int | None:
-        """Return by how many buckets a flush is split if their number is not settled yet."""
+        """Return into how many buckets a flush is split if their number is not determined yet."""
         return None
 
     def file_id(self, partition: str, slot: int) -> str | None:
-        """Return the file group of a slot, the one that exists or a new one; None: not settled yet."""
+        """Return the file group of a slot, the existing one or a new one.
+
+        None if not determined yet.
+        """
         return None
 
     def file_ids(
         self, partition: str, staged: StagedBucket
     ) -> Sequence[tuple[str, StagedBucket | None]]:
-        """Return the file groups whose rows a staged run holds, each with the part that is its own."""
+        """Return the file groups whose rows a staged run holds, each with its own part."""
         raise NotImplementedError(f"{type(self).__name__}: {staged} of partition {partition!r}")
 
     def adopted(self, partition: str, file_id: str) -> str:
-        """Return the file group for rows that were staged for `file_id` before the write began."""
+        """Return the file group for rows that were staged for `file_id` before the write started."""
         return file_id
 
     def begin_partition(self, storage: Storage, partition: str, check: Callable[[], None]) -> None:
@@ -109,17 +112,17 @@ class Locator:
 
 @dataclass(frozen=True, slots=True)
 class IndexStrategy:
-    """The index of a table, named by a value of the table's properties."""
+    """The index of a table, identified by a value of the table's properties."""
 
     value: WriterIndex
-    # Whether a key names its file group, so that no two can hold it.
+    # Whether the key alone determines its file group, so that no two can hold it.
     one_group_per_key: ClassVar[bool] = False
 
     def check_table(self, config: TableConfig) -> None:
         """Raise an error if a table of this kind cannot have the index."""
 
     def settle(self, snapshot: Snapshot) -> WriterIndex:
-        """Return the index that a caller named for a table that stores none, if it fits the files."""
+        """Return the index that a caller named for a table that stores none, if it matches the files."""
         return self.value
 
     def locator(self, write: NewWrite) -> Locator:
@@ -127,18 +130,21 @@ class IndexStrategy:
         return Locator()
 
     def check_groups(self, snapshot: Snapshot, groups: Collection[FileGroupId]) -> None:
-        """Raise CorruptError if the index cannot tell which of the file groups holds a key."""
+        """Raise CorruptError if it is ambiguous which of the file groups holds a key."""
 
     def indexed_slices(self, snapshot: Snapshot) -> Sequence[FileSlice]:
         """Return the slices in which keys are looked up, in the order that numbers them."""
         return ()
 
     def key_sources(self, slices: Sequence[FileSlice]) -> Sequence[KeySource]:
-        """Return the keys that `slices`, which `indexed_slices` gave, hold."""
+        """Return the keys in `slices`, which `indexed_slices` returned."""
         return ()
 
     def moves_rows(self, config: TableConfig) -> bool:
-        """Return whether a row whose partition changed moves there; else it stays where it was."""
+        """Return whether a row moves when its partition changes.
+
+        Otherwise it stays where it was.
+        """
         return False
 
     def prune(
@@ -151,11 +157,11 @@ class IndexStrategy:
         """Raise an error if keys must not change their file groups."""
 
     def misplaced_groups(self, groups: Iterable[FileGroupId]) -> Iterator[Misplaced]:
-        """Yield the file groups that the index does not have."""
+        """Yield the file groups that contradict the index."""
         yield from ()
 
     def misplaced_keys(
         self, config: TableConfig, file_id: str, keys: pa.StringArray
     ) -> tuple[Numbers, Numbers]:
-        """Return the positions of keys that belong to another slot than the file group's, and it."""
+        """Return the positions of keys that belong to another slot than the file group's, and that slot."""
         return NO_NUMBERS, NO_NUMBERS

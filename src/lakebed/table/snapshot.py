@@ -278,7 +278,10 @@ def load_snapshot(
 
 
 def _readable_plans(commits: CommitCache, timeline: Timeline) -> tuple[PlannedGroup, ...] | None:
-    """Return the pending plans; None if one is damaged, which only a read of rows cannot do without."""
+    """Return the pending plans.
+
+    None if one is damaged, which only a read of rows cannot do without.
+    """
     try:
         return commits.pending_compactions(timeline)
     except CorruptError:

@@ -61,7 +61,10 @@ def find_option(name: str) -> AnyOption | None:
 
 
 def check_given(given: Mapping[str, str], place: Scope) -> Given:
-    """Check what is given at one place; raise OptionError for what is unknown or cannot be honoured."""
+    """Check what is given at one place.
+
+    Raise OptionError for what is unknown or cannot be honoured.
+    """
     values: dict[str, str] = {}
     names: dict[str, str] = {}
     lines = []
@@ -86,7 +89,10 @@ def check_given(given: Mapping[str, str], place: Scope) -> Given:
 
 
 def _taken(name: str, place: Scope) -> AnyOption | None:
-    """Return the option of a name; None for one of a read where a write is, and the other way round."""
+    """Return the option of a name.
+
+    None for one of a read where a write is, and the other way round.
+    """
     option = find_option(name)
     if option is None:
         raise OptionError(_unknown(name, place))

@@ -63,7 +63,10 @@ def encode_restored(
     plan: RestorePlan,
     rollbacks: Mapping[Instant, Mapping[str, object]],
 ) -> bytes:
-    """Write Hudi's HoodieRestoreMetadata; `rollbacks` are the fields of each rollback's metadata."""
+    """Write Hudi's HoodieRestoreMetadata.
+
+    `rollbacks` are the fields of each rollback's metadata.
+    """
     return encode_plan(
         PlanKind.RESTORE,
         {

@@ -293,7 +293,10 @@ def _spells_parts(properties: Mapping[str, str], generator: KeyGenerator) -> boo
 def _timestamp_keygen(
     properties: Mapping[str, str], generator: KeyGenerator | None, partitions: tuple[str, ...]
 ) -> TimestampKeygen | None:
-    """Return the settings of a timestamp key generator; None for those that we cannot write with."""
+    """Return the settings of a timestamp key generator.
+
+    None for those that we cannot write with.
+    """
     single = generator is KeyGenerator.TIMESTAMP and len(partitions) == 1
     if not single and generator is not KeyGenerator.CUSTOM:
         return None

@@ -42,7 +42,10 @@ class CommitCache:
         return found
 
     def archived_files(self, timeline: Timeline) -> ArchivedFiles | None:
-        """Return what archived commits left behind, if that is known; read again after archiving."""
+        """Return what archived commits left behind, if that is known.
+
+        Read again after archiving.
+        """
         first = timeline.commits[0].requested if timeline.commits else None
         if self._archived is None or self._archived[0] != first:
             try:

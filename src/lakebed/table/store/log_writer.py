@@ -86,7 +86,10 @@ class NewLog:
     compacted: tuple[str, ...] = ()
 
     def target(self) -> LogTarget:
-        """Return what the writers of both kinds of log need to know; SchemaError if it does not fit."""
+        """Return what the writers of both kinds of log need to know.
+
+        SchemaError if it does not fit.
+        """
         table_schema = with_meta_fields(self.table_schema_text)
         ordering = _ordering_fields(self.config, table_schema)
         for field in ordering if self.partial else ():
