@@ -1,7 +1,7 @@
 """Find rows by their keys: which slices can hold which keys, one sorted pass over each."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -68,13 +68,17 @@ def _is_among(rows: pa.Table | pa.RecordBatch, asked: pa.RecordBatch) -> pa.Arra
 def plan_probes(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> list[Probe]:
     """Return each slice that can hold one of the keys, with those that it can hold."""
     probes = []
+    held: dict[str | None, list[FileSlice]] = {None: list(scan.slices)}
+    for slice_ in scan.slices:
+        held.setdefault(slice_.group.partition, []).append(slice_)
     for partition, texts in _by_partition(scan, keys).items():
         key_filter = KeyFilter.of(keys=texts)
-        slices: Iterable[FileSlice] = scan.slices
-        if partition is not None:
-            slices = [slice_ for slice_ in slices if slice_.group.partition == partition]
         slices = prune_by_index(
-            scan.view.config, scan.view.schema, Constraints({}), key_filter, slices
+            scan.view.config,
+            scan.view.schema,
+            Constraints({}),
+            key_filter,
+            held.get(partition, ()),
         )
         narrow = replace(scan, slices=(), key_filter=key_filter)
         probes += [Probe(narrow, slice_, cache) for slice_ in slices]

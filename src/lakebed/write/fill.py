@@ -64,10 +64,13 @@ def fill_groups(
             settled.append(segment)
         else:
             new[segment.partition].append(segment)
+    based: dict[str, list[FileSlice]] = defaultdict(list)
+    for slice_ in slices.values():
+        based[slice_.group.partition].append(slice_)
     tasks = []
     added: list[Segment] = []
     for partition, held in new.items():
-        rows = _new_rows(spec, partition, held, slices.values())
+        rows = _new_rows(spec, partition, held, based[partition])
         if _fits_one(rows):
             added += [replace(segment, file_id=_targets(rows)[0]) for segment in held]
         else:
@@ -79,18 +82,17 @@ def fill_groups(
 
 
 def _new_rows(
-    spec: WriteSpec, partition: str, segments: Sequence[Segment], slices: Iterable[FileSlice]
+    spec: WriteSpec, partition: str, segments: Sequence[Segment], slices: Sequence[FileSlice]
 ) -> NewRows:
     sizes = FileSizes.of(spec.config.properties)
-    here = [s for s in slices if s.group.partition == partition and s.base_file is not None]
-    files = [s.base_file for s in here if s.base_file is not None]
+    files = [slice_.base_file for slice_ in slices if slice_.base_file is not None]
     small = [
-        s.base_file
-        for s in here
-        if s.base_file is not None
-        and not s.needs_merge
-        and not s.tombstones  # late rows must meet them in their slice
-        and s.base_file.size_bytes < sizes.small_limit
+        slice_.base_file
+        for slice_ in slices
+        if slice_.base_file is not None
+        and not slice_.needs_merge
+        and not slice_.tombstones  # late rows must meet them in their slice
+        and slice_.base_file.size_bytes < sizes.small_limit
         and spec.operation != BULK_INSERT
     ]
     return NewRows(

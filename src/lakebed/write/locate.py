@@ -26,7 +26,7 @@ from lakebed.merge.window import merge_runs
 from lakebed.model.executor import Executor, TaskId
 from lakebed.model.packing import cost_of
 from lakebed.table.files.file_group import FileSlice
-from lakebed.write.moves import route_globally
+from lakebed.write.moves import groups_at, route_globally
 from lakebed.write.rows import RoutedRows, route_rows, run_schema
 from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import LogPolicy, Segment, read_segment, spill_run, stage_routed
@@ -189,11 +189,10 @@ def _route(
         flags = rows.column(FLAGS).to_numpy()
         kept = (numbers >= 0) | (flags[at] & DELETED == 0)
         at, numbers = at[kept], numbers[kept]
-    ids = pa.array([slice_.group.file_id for slice_ in slices], pa.string())
     return RoutedRows(
         rows.take(pa.array(at)),
         pa.repeat(pa.scalar(partition), at.size),
-        ids.take(pa.array(numbers, mask=numbers < 0)),
+        groups_at(slices, numbers)[1],
     )
 
 

@@ -68,10 +68,8 @@ class _Places:
 
     def __init__(self, places: pa.Array, homes: pa.Array, slices: Sequence[FileSlice]) -> None:
         self.at, numbers = explode_holders(places)
-        groups = [slice_.group for slice_ in slices]
         self.homes = homes.take(pa.array(self.at))
-        self.partitions = _by_number([group.partition for group in groups], numbers)
-        self.ids = _by_number([group.file_id for group in groups], numbers)
+        self.partitions, self.ids = groups_at(slices, numbers)
         self.found: Mask = numbers >= 0
         same = pc.fill_null(pc.equal(self.homes, self.partitions), False)
         self.at_home: Mask = self.found & same.to_numpy(zero_copy_only=False)
@@ -99,9 +97,18 @@ class _Places:
         return _Routes(self.at, self.homes, pa.nulls(self.at.size, pa.string())).where(mask)
 
 
-def _by_number(texts: list[str], numbers: Numbers) -> pa.StringArray:
-    """Take a text for each number; the place -1, which is none, has null."""
-    return pa.array(texts, pa.string()).take(pa.array(numbers, mask=numbers < 0))
+def groups_at(
+    slices: Sequence[FileSlice], numbers: Numbers
+) -> tuple[pa.StringArray, pa.StringArray]:
+    """Return partition and file id of the slice with each number, null for -1.
+
+    The cost does not depend on the number of slices: a batch has rows of a few of them.
+    """
+    coded = pa.array(numbers, mask=numbers < 0).dictionary_encode()
+    groups = [slices[number].group for number in coded.dictionary.to_pylist()]
+    partitions = pa.array([group.partition for group in groups], pa.string())
+    ids = pa.array([group.file_id for group in groups], pa.string())
+    return partitions.take(coded.indices), ids.take(coded.indices)
 
 
 def route_globally(
@@ -188,16 +195,20 @@ def _placed(rows: pa.RecordBatch, parts: Sequence[_Routes]) -> RoutedRows:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Rows that wait until the rows of their keys have been read; `slices` have the places."""
+    """Rows that wait until the rows of their keys have been read.
+
+    `slices` are all that may hold them, `read_bytes` estimates the size of those that do.
+    """
 
     spec: WriteSpec
     slices: tuple[FileSlice, ...]
     segments: tuple[Segment, ...]
+    read_bytes: int = 0
 
     @property
     def cost_bytes(self) -> int:
         """Estimate the work."""
-        return sum(map(cost_of, (*self.segments, *self.slices)))
+        return sum(map(cost_of, self.segments)) + self.read_bytes
 
 
 def settle_moves(
@@ -217,7 +228,13 @@ def settle_moves(
             waiting[segment.partition, segment.file_id].append(segment)
         else:
             settled.append(segment)
-    moves = [Move(spec, tuple(slices), tuple(held)) for held in waiting.values()]
+    places = tuple(slices)
+    costs = {(s.group.partition, s.group.file_id): cost_of(s) for s in places}
+    total = sum(costs.values())
+    moves = [
+        Move(spec, places, tuple(held), costs.get((partition, file_id or ""), total))
+        for (partition, file_id), held in waiting.items()
+    ]
     for found in executor.run(_settle, moves, "move rows"):
         settled += found
     return settled

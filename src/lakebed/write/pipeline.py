@@ -183,12 +183,14 @@ def _metadata(
     written: list[WriteStatus],
     replaced: Mapping[str, tuple[str, ...]] | None,
 ) -> CommitMetadata:
-    by_partition: dict[str, tuple[WriteStat, ...]] = defaultdict(tuple)
+    by_partition: dict[str, list[WriteStat]] = defaultdict(list)
     for status in written:
         if status.stats:
             by_partition[status.group.partition] += status.stats
     return CommitMetadata(
-        partition_to_write_stats=dict(sorted(by_partition.items())),
+        partition_to_write_stats={
+            partition: tuple(stats) for partition, stats in sorted(by_partition.items())
+        },
         extra_metadata={"schema": schema_text} if schema_text else {},
         operation_type=operation.name,
         partition_to_replace_file_ids=replaced,
