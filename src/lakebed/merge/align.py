@@ -1,7 +1,7 @@
-"""Two streams of rows, both in ascending order of key, cut into windows of the same keys.
+"""Two streams of rows, both in ascending key order, cut into windows of the same keys.
 
-A join of the two is then one of small batches: a key that both streams hold is in one window.
-Memory is a batch of each.
+A join of the two is then a join of small batches: a key in both streams is in one window. Memory is
+one batch of each.
 """
 
 from bisect import bisect_right
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 
 class SortedRows:
-    """The batches of one stream, and what is left of the one at hand; before the first, `none`."""
+    """The batches of one stream, and the rest of the current one; before the first, `none`."""
 
     __slots__ = ("_batches", "_held", "_key")
 
@@ -21,7 +21,7 @@ class SortedRows:
         self._key = key
 
     def last_key(self) -> str | None:
-        """Return the last key at hand, of the next batch where nothing is; None at the end."""
+        """Return the last key of the current batch, or of the next if it is empty; None at the end."""
         while not self._held.num_rows:
             found = next(self._batches, None)
             if found is None:
@@ -31,7 +31,7 @@ class SortedRows:
         return last
 
     def take(self, bound: str | None) -> pa.RecordBatch:
-        """Return what is at hand up to `bound`, and all of it without one."""
+        """Return the current rows up to `bound`, or all of them without one."""
         held = self._held
         count = held.num_rows if bound is None else rows_upto(held.column(self._key), bound)
         self._held = held.slice(count)
@@ -40,7 +40,7 @@ class SortedRows:
 
 def rows_upto(keys: pa.StringArray, bound: str) -> int:
     """Count the ascending keys up to and including `bound`."""
-    # Code points compare as the bytes of UTF-8 do.
+    # Code points compare like the bytes of UTF-8.
     return bisect_right(range(len(keys)), bound, key=lambda row: keys[row].as_py())
 
 
@@ -58,6 +58,6 @@ def align(
         known = [end for end in ends if end is not None]
         if not known:
             return
-        # What one stream has beyond the other's batch may still meet its next one.
+        # Rows of one stream beyond the other's batch may still match its next one.
         bound = min(known) if len(known) == len(ends) else None
         yield left.take(bound), right.take(bound)

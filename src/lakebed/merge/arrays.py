@@ -1,7 +1,7 @@
 """Arrow columns as numpy arrays and back, without a copy and without pandas.
 
-`Array.to_numpy` and `pa.array(ndarray)` import pandas on first use, 1.4 s that a lookup of one
-key must not pay; buffers do not.
+`Array.to_numpy` and `pa.array(ndarray)` import pandas on first use, 1.4 s that a lookup of one key
+must not pay; using the buffers directly does not.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def to_numpy(column: pa.Array, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """See the values of a fixed-width column as `dtype`; what is null holds anything."""
+    """View the values of a fixed-width column as `dtype`; the value of a null is undefined."""
     values = column.buffers()[1]
     if len(column) == 0 or values is None:
         return np.zeros(len(column), dtype)
@@ -25,7 +25,7 @@ def to_numpy(column: pa.Array, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 
 
 def to_bools(column: pa.BooleanArray) -> npt.NDArray[np.bool_]:
-    """Return the values of a column of truths without nulls."""
+    """Return the values of a boolean column without nulls."""
     values = column.buffers()[1]
     if len(column) == 0 or values is None:
         return np.zeros(len(column), np.bool_)

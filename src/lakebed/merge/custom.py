@@ -1,8 +1,8 @@
-"""Repeated keys through a user's own merger, a round for each version.
+"""Repeated keys through a custom merger, one round per version.
 
-The merger sees two aligned batches of data columns and gives the merged rows; meta columns are
-those of the newer version. Deletes are settled before it: a newer delete deletes, and after a
-delete the newer row stands as it is.
+The merger gets two aligned batches of data columns and returns the merged rows; meta columns are
+those of the newer version. Deletes are resolved first: a newer delete deletes, and after a delete
+the newer row is kept as it is.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ class Repeated:
 def merge_rounds(
     table: pa.Table, versions: Repeated, merger: Merger
 ) -> tuple[pa.RecordBatch, Bytes]:
-    """Return one row and its flags for each key; the row of a deleted key says nothing."""
+    """Return one row and its flags for each key; the row of a deleted key is undefined."""
     firsts = np.flatnonzero(versions.starts)
     counts = np.diff(np.append(firsts, len(versions.rows)))
     flags = versions.flags[firsts].copy()
@@ -61,7 +61,7 @@ def merge_rounds(
         )
         stands = (new & (BARRIER | DELETED) != 0) | (old & (DELETED | OPEN) != 0)
         held = _merge(held, newer, stands, merger)
-        # What came after a delete must not meet what was before it, in whatever pass.
+        # What came after a delete must not meet what was before it, in any pass.
         barrier = np.where((old | new) & BARRIER | old & DELETED, BARRIER, 0)
         flags[active] = new & (DELETED | OPEN) | barrier
     places = np.argsort(np.concatenate(done_keys))
@@ -71,7 +71,7 @@ def merge_rounds(
 def _merge(
     older: pa.RecordBatch, newer: pa.RecordBatch, stands: Mask, merger: Merger
 ) -> pa.RecordBatch:
-    """Return the newer row where it stands as it is, elsewhere what the merger makes of the two."""
+    """Return the newer row if it is kept as it is, otherwise the merger's result."""
     if stands.all():
         return newer
     names = [name for name in newer.schema.names if name not in META_COLUMNS]
@@ -93,7 +93,7 @@ def _call(merger: Merger, older: pa.RecordBatch, newer: pa.RecordBatch) -> pa.Re
         found: object = merger(older, newer)
     except LakebedError:
         raise
-    except Exception as error:  # a user's function raises whatever it likes
+    except Exception as error:  # a user's function may raise anything
         raise InvalidError(f"merger: {type(error).__name__}: {error}") from error
     if not isinstance(found, pa.RecordBatch):
         raise InvalidError(f"merger: expected a RecordBatch, found {type(found).__name__}")
@@ -110,7 +110,7 @@ def _call(merger: Merger, older: pa.RecordBatch, newer: pa.RecordBatch) -> pa.Re
 def _fill(
     newer: pa.RecordBatch, older: pa.RecordBatch, versions: Repeated, at: Ints, alive: Mask
 ) -> pa.RecordBatch:
-    """Return the newer rows the older values of the columns that their run lacks."""
+    """Return the newer rows with the older values of the columns that their run lacks."""
     columns = []
     for field in newer.schema:
         column = newer.column(field.name)

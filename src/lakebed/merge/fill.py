@@ -1,7 +1,7 @@
-"""Which columns of which versions give way: a class of columns for each pattern of them.
+"""Which columns of which versions yield: a class of columns for each pattern of them.
 
-A value that gives way is to the fold what a column that a partial run lacks is: the version
-does not have it. Only repeated keys are looked at.
+For the fold, a value that yields is like a column that a partial run lacks: the version does not
+have it. Only repeated keys are considered.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ from lakebed.merge.rule import Fill
 def fill_classes(table: pa.Table, rows: Ints, fill: Fill) -> tuple[list[list[str]], Bytes]:
     """Group the columns by the versions that have them: presence[class, version].
 
-    `rows` are the rows of the versions. Columns that no version lacks are one class, among them
-    always the meta columns.
+    `rows` are the rows of the versions. Columns that no version lacks form one class, which always
+    includes the meta columns.
     """
     grouped: dict[bytes, list[str]] = {}
     places = int64_array(rows)
@@ -34,13 +34,13 @@ def fill_classes(table: pa.Table, rows: Ints, fill: Fill) -> tuple[list[list[str
 
 
 def stand_in(sources: Ints, winners: Ints) -> Ints:
-    """Let the winner's own value stand where no version had another."""
+    """Use the winner's own value if no version had another."""
     found: Ints = np.where(sources < 0, winners, sources)
     return found
 
 
 def _present(column: pa.ChunkedArray, places: pa.Int64Array, fill: Fill) -> bytes | None:
-    """Return of each version by a byte whether its value stands; None if all do."""
+    """Return for each version whether its value counts, as bytes; None if all do."""
     if fill.marker is None and column.null_count == 0:
         return None  # without looking at the versions
     gives_way = fill.gives_way(column.take(places))

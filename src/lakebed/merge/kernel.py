@@ -1,12 +1,12 @@
 """The compiled merge: a loser tree over the keys of a window, and the fold of repeated keys.
 
-    keys      the bytes of all keys, run after run, and 8 zero bytes; seen as an unaligned 64-bit
+    keys      the bytes of all keys, run after run, and 8 zero bytes; viewed as an unaligned 64-bit
               little-endian word at every byte, so that eight bytes are compared at once
-    offsets   n + 1 places in the bytes; key i is keys[offsets[i]:offsets[i + 1]]
+    offsets   n + 1 offsets into the bytes; key i is keys[offsets[i]:offsets[i + 1]]
     bounds    k + 1 row numbers; run r has the rows bounds[r] to bounds[r + 1]
 
-Rows are numbered through all runs. `merge/twin.py` does the same in plain Python and shares no
-code; both are held to the same tests. numba is slow to import, see `format/compiled.py`.
+Rows are numbered across all runs. `merge/twin.py` does the same in plain Python and shares no code;
+both run the same tests. numba is slow to import, see `format/compiled.py`.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
 
-# _MASKS[n] holds the first n bytes of a word.
+# _MASKS[n] selects the first n bytes of a word.
 _MASKS = np.array([(1 << 64) - (1 << 64 - 8 * n) for n in range(9)], np.uint64)
 
 OrderRuns = Callable[[Words, Ints, Ints, Ints, Ints, Bytes], int]
@@ -65,17 +65,17 @@ def _order_runs(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no
 ) -> int:
     """Set `positions` to the row numbers in key order, `starts` to 1 at the first row of a key.
 
-    Equal keys come oldest run first, in a run as they lie. `tree` has a place for each run and
-    is filled up to a power of two: tree[0] is the winner, tree[n] the run that lost the match
-    at node n; a tie goes to the lower run. Gives -1, or the row of a key that is less than the
-    one before it in its run.
+    Equal keys come oldest run first, within a run in their order. `tree` has a node for each run
+    and is padded to a power of two: tree[0] is the winner, tree[n] the run that lost the match at
+    node n; a tie goes to the lower run. Returns -1, or the row of a key that is less than the one
+    before it in its run.
 
-    Matches are settled without a branch where they can be: which run wins is as good as random,
-    and a branch that is guessed wrong costs as much as everything else for that row.
+    Matches are decided without a branch where possible: which run wins is practically random, and a
+    mispredicted branch costs as much as everything else for that row.
     """
 
     def head(at: int, mask: np.uint64) -> np.uint64:
-        """Return 8 bytes, the first one highest, those outside of `mask` as zeros."""
+        """Return 8 bytes, the first one most significant, those outside of `mask` as zeros."""
         word: np.uint64 = words[at]
         word = ((word >> np.uint64(8)) & np.uint64(0x00FF00FF00FF00FF)) | (
             (word & np.uint64(0x00FF00FF00FF00FF)) << np.uint64(8)
@@ -86,7 +86,7 @@ def _order_runs(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no
         return ((word >> np.uint64(32)) | (word << np.uint64(32))) & mask
 
     def compare(left: int, right: int, at: int) -> int:
-        """Return the sign of left - right; filled up with zeros they agree in `at` bytes."""
+        """Return the sign of left - right; padded with zeros they agree in `at` bytes."""
         left_at = offsets[left]
         right_at = offsets[right]
         left_size = offsets[left + 1] - left_at
@@ -109,7 +109,7 @@ def _order_runs(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no
         return -1
     most = np.uint64(0xFFFFFFFFFFFFFFFF)
 
-    # What the first and the last key of every run share, all keys share, if the runs ascend.
+    # If the runs ascend, all keys share what the first and the last key of every run share.
     base = offsets[0]
     shared = offsets[1] - base
     for run in range(runs):
@@ -125,8 +125,8 @@ def _order_runs(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no
             ):
                 shared += 1
 
-    # The 16 bytes behind the shared ones settle nearly every match. Row i of run r has place
-    # i + r: behind each run is one place more, the greatest there is, for when it is used up.
+    # The 16 bytes after the shared prefix decide nearly every match. Row i of run r is at i + r:
+    # after each run there is one more entry, the greatest possible, for when the run is exhausted.
     high = np.empty(rows + leaves, np.uint64)
     low = np.empty(rows + leaves, np.uint64)
     whole = shared >> 3 << 3
@@ -152,7 +152,7 @@ def _order_runs(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no
                 (high_before == now_high) & (low_before < now_low)
             )
             if not ascends or odd != 0:
-                # This key, or one behind it where the run comes back to the shared bytes.
+                # This key, or a later one if the run returns to the shared prefix.
                 for later in range(max(row, first + 1), end):
                     if compare(later - 1, later, 0) > 0:
                         return later
@@ -166,7 +166,7 @@ def _order_runs(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no
     heads = np.empty(leaves, np.int64)
     node_high = np.zeros(leaves, np.uint64)
     node_low = np.zeros(leaves, np.uint64)
-    # Until the runs have entered, their places are held by a ghost, which wins every match.
+    # Until the runs have entered, a sentinel that wins every match holds their places.
     ghost = leaves
     for run in range(leaves):
         heads[run] = bounds[min(run, runs)]
@@ -250,12 +250,11 @@ def _fold_versions(  # noqa: C901, PLR0912 - one loop, as above
 ) -> None:
     """Fold the versions of each key, oldest first.
 
-    In: row numbers in key order, 1 at the first of a key, flags, ranks[field, version], the
-    part of each version, presence[class, part]: whether the part has the columns of that class,
-    yields[part]: whether its versions, which come last, win only by greater ranks; how versions
-    meet, as in `tree.fold_versions`.
-    Out, per key: the row that won, sources[class, key]: the row that its columns come from or -1
-    for null, flags.
+    In: row numbers in key order, 1 at the first of a key, flags, ranks[field, version], the part of
+    each version, presence[class, part]: whether the part has the columns of that class,
+    yields[part]: whether its versions, which come last, win only by greater ranks; and the rules of
+    `tree.fold_versions`. Out, per key: the row that won, sources[class, key]: the row that its
+    columns come from or -1 for null, flags.
     """
     fields = ranks.shape[0]
     classes = presence.shape[0]

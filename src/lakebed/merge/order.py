@@ -1,4 +1,4 @@
-"""Sort rows by key and keep one version of each: Hudi's merge rules on Arrow columns."""
+"""Sorts rows by key and keeps one version of each: Hudi's merge rules on Arrow columns."""
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +21,8 @@ def sort_rows(
 ) -> pa.RecordBatch:
     """Return `rows`, or those of `subset`, in ascending order of key bytes, each key once.
 
-    They come in order of arrival. Flags, if there are any, are folded too: a deleted key stays,
-    with its ordering values only.
+    They come in order of arrival. Flags, if any, are folded too: a deleted key is kept, with its
+    ordering values only.
     """
     if subset is not None:
         rows = rows.take(int64_array(subset))
@@ -45,10 +45,9 @@ def sort_positions(
 ) -> Positions:
     """Return the row numbers to take for ascending key order, one per key.
 
-    `rows` (or the row numbers of `subset`) come in order of arrival. Under a user's own merger,
-    or where columns are filled, one row cannot stand for several: all versions are given, oldest
-    first. Nor does a row say that an older version of its key was a barrier; `sort_rows` does
-    both.
+    `rows` (or the row numbers of `subset`) come in order of arrival. With a custom merger, or if
+    columns are filled, one row cannot represent several: all versions are returned, oldest first.
+    Nor does a row record that an older version of its key was a barrier; `sort_rows` handles both.
     """
     check_rule(rule, rows.schema)
     names = [rule.key, *rule.ordering_fields]

@@ -1,4 +1,4 @@
-"""Merge more runs than may be open at once: in passes, through temporary runs."""
+"""Merges more runs than may be open at once, in passes through temporary runs."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -26,10 +26,11 @@ def merge_in_passes(
 ) -> Iterator[pa.RecordBatch]:
     """Merge `runs`, oldest first, reading no more than `max_fan_in` of them at once.
 
-    `spill` writes batches of `schema` and the flags behind it, and gives the run that reads them
+    `spill` writes batches of `schema` with the flags appended, and returns the run that reads them
     back; it reads all of them before it returns. Only neighbours are merged beforehand, the newest
-    first: they are the smallest. Partial runs are not: what they lack can only be told from
-    what is older; nor is one that yields or repeats. More of them than `max_fan_in` are all read at once.
+    first: they are the smallest. Partial runs are not: what they lack can only be filled from older
+    runs; nor is a run that yields or repeats. If there are more of these than `max_fan_in`, they
+    are all read at once.
     """
     if max_fan_in < 2:
         raise InvalidError(f"merge: expected a fan-in of at least 2, found {max_fan_in}")
@@ -45,7 +46,7 @@ def merge_in_passes(
 def _merge_pass(
     runs: list[Run], rule: MergeRule, schema: pa.Schema, spill: Spill, max_fan_in: int
 ) -> list[Run]:
-    """Merge neighbours, from the newest on, until few enough are left or all have had a turn."""
+    """Merge neighbours, starting with the newest, until few enough are left or all have had a turn."""
     newest_first: list[Run] = []
     rest = list(runs)
     while rest:
@@ -65,9 +66,10 @@ def _is_apart(run: Run) -> bool:
 
 
 def _merge_group(runs: list[Run], rule: MergeRule, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    # A delete without an ordering value stays when one that has it follows. With what came after
-    # the second merged into it beforehand, a row that should beat the first would be lost.
+    # A delete without an ordering value stays when one with an ordering value follows. If later
+    # rows had been merged into the second one already, a row that should win over the first would
+    # be lost.
     if rule.is_associative and not rule.ordering_fields:
         return merge_runs(runs, rule, schema, keep_deletes=True)
-    # All versions go on, oldest first.
+    # All versions are kept, oldest first.
     return order_runs(runs, rule, schema)

@@ -1,8 +1,8 @@
 """Ordering values as 64-bit integers that compare as Java compares the values.
 
-Integers, dates and times are their own rank and a float is its bits, turned so that they rise
-with it. Of any other type, and of a column with nulls, the rank is the value's place among the
-values at hand: it compares these rows and no others.
+Integers, dates and times are their own rank, and a float is its bits, transformed to ascend with
+it. For any other type, and for a column with nulls, the rank is the value's position among the
+given values: it compares only these rows.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ def _ranks(column: pa.Array) -> Ints:
 
 
 def _direct(column: pa.Array) -> Ints | None:
-    """Return the ranks of a type that needs no look at the other values; of a null, anything."""
+    """Return the ranks of a type that is independent of the other values; undefined for a null."""
     kind = column.type
     if pa.types.is_floating(kind):
         return _float_ranks(column)
@@ -60,7 +60,7 @@ def _direct(column: pa.Array) -> Ints | None:
 def _float_ranks(column: pa.Array) -> Ints:
     values = to_numpy(column, f"f{column.type.bit_width // 8}").astype(np.float64)
     bits = values.view(np.int64)
-    # The bits of a negative number rise as it falls: turn all but the sign.
+    # The bits of a negative number ascend as it descends: invert all but the sign.
     ranks = bits ^ ((bits >> 63) & np.int64(np.iinfo(np.int64).max))
     ranks[np.isnan(values)] = np.iinfo(np.int64).max
     return ranks

@@ -1,4 +1,4 @@
-"""Rows of one run that have their key in common, and each stand for themselves."""
+"""Rows of one run that share a key and are each kept separately."""
 
 from collections.abc import Sequence
 
@@ -8,9 +8,9 @@ from lakebed.merge.tree import Order
 
 
 def set_apart(order: Order, parts: Sequence[tuple[int, bool]]) -> Order:
-    """Repeat the other versions of a key for each row of it that is a part.
+    """Repeat the other versions of a key for each of its rows in a part that repeats.
 
-    `parts` says how many rows each part has, and whether it repeats. The key then comes as
+    `parts` has the number of rows of each part, and whether it repeats. The key then occurs as
     often as there are such rows, in their order.
     """
     rows, repeats = np.array([rows for rows, _ in parts]), [flag for _, flag in parts]
@@ -22,7 +22,7 @@ def set_apart(order: Order, parts: Sequence[tuple[int, bool]]) -> Order:
     key = np.cumsum(order.starts) - 1
     copies = np.maximum(np.bincount(key, own).astype(np.int64), 1)
     before = np.cumsum(own)
-    # Of its key, which of the rows for themselves it is.
+    # Which of the separate rows of its key it is.
     turn = before - 1 - (before - own)[order.starts][key]
     times = np.where(own, 1, copies[key])
     at = np.repeat(np.arange(len(key)), times)

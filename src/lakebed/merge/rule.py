@@ -1,4 +1,4 @@
-"""The rule of a merge: which version of a key survives."""
+"""The merge rule: which version of a key survives."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,22 +8,22 @@ import pyarrow.compute as pc
 
 from lakebed.format.names.meta_columns import RECORD_KEY
 
-# A user's own merge: (older, newer), aligned by key and of one schema, to the merged rows.
+# A custom merge: (older, newer), aligned by key and of one schema, to the merged rows.
 Merger = Callable[[pa.RecordBatch, pa.RecordBatch], pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """Which values of the version that wins give way to those of the version that loses.
+    """Which values of the winning version yield to those of the losing version.
 
-    Nulls, or with a `marker` the texts that equal it. What gives way to a null is null, and
-    nothing is taken from, or given to, a version that is deleted.
+    Nulls, or with a `marker` the strings that equal it. A value that yields to a null becomes null,
+    and a deleted version neither contributes nor receives values.
     """
 
     marker: str | None = None
 
     def gives_way(self, column: pa.Array | pa.ChunkedArray) -> pa.BooleanArray | None:
-        """Return of each value whether it gives way; None if none of the column's does."""
+        """Return for each value whether it yields; None if no value of the column does."""
         if self.marker is None:
             return pc.is_null(column) if column.null_count else None
         if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
@@ -36,22 +36,22 @@ class Fill:
 class MergeRule:
     """Which version of a key survives.
 
-    Without ordering fields the version that arrived last; with them the one with the
-    greatest ordering values, compared in order, and on a tie the one that arrived last.
-    A null ordering value is lower than any other. A `merger` decides instead of both: it is
-    called with the rows of two versions and gives the rows that stand for them.
+    Without ordering fields, the version that arrived last; with them, the one with the greatest
+    ordering values, compared in order, and on a tie the one that arrived last. A null ordering
+    value is lower than any other. A `merger` replaces both: it is called with the rows of two
+    versions and returns the merged rows.
 
-    With `natural_deletes` a delete has no ordering value, whatever it carries: it beats what is
+    With `natural_deletes` a delete has no ordering value, whatever it carries: it wins over what is
     older and loses to what is newer.
 
-    Versions are resolved in sequence, oldest first: a version that loses gives no column, but for
-    what `fill` takes from it, and a delete without an ordering value starts its key anew. With
-    `logs_first` they are resolved as Apache Hudi 1.2 does it: the logs of a slice are folded among
-    themselves before they meet the base file, a row that loses gives what a partial winner lacks,
-    and a delete without an ordering value outlasts one that has it.
+    Versions are resolved in sequence, oldest first: a version that loses contributes no column,
+    except for what `fill` takes from it, and a delete without an ordering value restarts its key.
+    With `logs_first` they are resolved as in Apache Hudi 1.2: the logs of a slice are merged with
+    each other before they meet the base file, a row that loses supplies what a partial winner
+    lacks, and a delete without an ordering value outlasts one that has it.
 
-    `key` names the column by whose bytes, of strings their UTF-8, rows are ordered; rows that have
-    it in common are versions of one another.
+    `key` is the column by whose bytes (for strings, their UTF-8) rows are ordered; rows with the
+    same key are versions of one another.
     """
 
     ordering_fields: tuple[str, ...] = ()
@@ -63,15 +63,15 @@ class MergeRule:
 
     @property
     def loser_gives(self) -> bool:
-        """Whether a version that loses gives columns that the winner lacks."""
+        """Return whether a version that loses supplies columns that the winner lacks."""
         return self.logs_first or self.fill is not None
 
     @property
     def is_associative(self) -> bool:
         """Return whether neighbouring versions may be merged before they meet the others.
 
-        Not where a late row fills what it finds null: a row between the two may be in time. It
-        holds for the rows of a write; among logs a delete without an ordering value is an
-        exception under `logs_first`, see `merge/passes.py`.
+        Not if a late row fills nulls: a row between the two may not be late. It holds for the rows
+        of a write; among logs, a delete without an ordering value is an exception under
+        `logs_first`, see `merge/passes.py`.
         """
         return self.merger is None and self.fill is None

@@ -1,7 +1,7 @@
-"""Order the keys of a window and fold their versions, compiled or in plain Python.
+"""Orders the keys of a window and folds their versions, compiled or in plain Python.
 
-Importing numba costs as much as merging a million rows in plain Python, so the first rows of a
-process go through the twin, unless numba is imported already.
+Importing numba takes as long as merging a million rows in plain Python, so the first rows of a
+process go through the twin, unless numba is already imported.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from lakebed.merge import twin
 from lakebed.merge.arrays import Bytes, Ints
 from lakebed.merge.kernel import load_kernels
 
-# The kernel looks at 8 bytes at any byte of a key, and at the 8 behind it.
+# The kernel reads 8 bytes at any byte of a key, and the 8 after it.
 _PADDING = np.zeros(24, np.uint8)
 
 
@@ -43,8 +43,8 @@ class Keys:
 class Order:
     """Rows of a window in key order, equal keys oldest first.
 
-    Rows are numbered through all runs. `descends` is -1, or the row of a key that is less than
-    the one before it in its run; then the rest says nothing.
+    Rows are numbered across all runs. `descends` is -1, or the row of a key that is less than the
+    one before it in its run; then the rest is undefined.
     """
 
     positions: Ints
@@ -56,9 +56,9 @@ class Order:
 class Versions:
     """The versions of some keys in key order, oldest first.
 
-    `presence[class, part]` says whether a part of the window has the columns of a class,
-    `yields[part]` whether its rows, which come last, win only by a greater rank. `loser_gives`
-    and `open_stays` are how versions meet, see `fold_versions`.
+    `presence[class, part]` is whether a part of the window has the columns of a class,
+    `yields[part]` whether its rows, which come last, win only by a greater rank. `loser_gives` and
+    `open_stays` are rules of `fold_versions`.
     """
 
     rows: Ints
@@ -74,19 +74,19 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """What stands for each key: the row that won, the row of each class or -1, and flags."""
+    """The result for each key: the row that won, the row of each class or -1, and flags."""
 
     winners: Ints
     sources: Ints
     flags: Bytes
 
 
-# So many rows of a process are merged in plain Python before numba is imported: about 0.1 s.
+# A process merges this many rows in plain Python before it imports numba: about 0.1 s.
 use_kernel = PlainFirst(50_000).use_kernel
 
 
 def warm_up() -> None:
-    """Load the kernels and call them once, before a process is forked into workers."""
+    """Load the kernels and call them once, before a process forks into workers."""
     keys = Keys(np.zeros(1, np.uint8), np.array([0, 1]))
     order = order_keys([[keys], [keys]], kernel=True)
     zeros = np.zeros(2, np.int64)
@@ -98,19 +98,19 @@ def warm_up() -> None:
 
 
 def order_keys(runs: Sequence[Sequence[Keys]], *, kernel: bool) -> Order:
-    """Order the keys of all runs, oldest run first; a run is given in pieces that follow on."""
+    """Order the keys of all runs, oldest run first; a run is given in consecutive pieces."""
     return _order_compiled(runs) if kernel else _order_plain(runs)
 
 
 def fold_versions(versions: Versions, *, kernel: bool) -> Folded:
     """Fold the versions of each key, oldest to newest.
 
-    The newer wins if it is a barrier, if the older is open, or if its ranks are not less; with
-    `open_stays` a delete that is open stays when another delete follows. A winner that is newer
-    keeps the older columns that its part lacks; a newer version that loses gives the columns that
-    the winner lacks only if `loser_gives`. Nothing comes from a deleted version, and a deleted
-    winner has none. What the winner carries of flags stays, and a barrier of either. A version
-    that yields wins only if its ranks are greater and the older is not open.
+    The newer version wins if it is a barrier, if the older is open, or if its ranks are not less;
+    with `open_stays` an open delete stays when another delete follows. A newer winner keeps the
+    older columns that its part lacks; a newer loser supplies columns that the winner lacks only if
+    `loser_gives`. A deleted version supplies nothing, and a deleted winner has no columns. The
+    winner keeps its flags, and a barrier of either version stays. A version that yields wins only
+    if its ranks are greater and the older is not open.
     """
     return _fold_compiled(versions) if kernel else _fold_plain(versions)
 

@@ -1,6 +1,6 @@
-"""The plain twin of the compiled merge: what a small merge runs while numba is not imported.
+"""The plain Python twin of the compiled merge, used for small merges before numba is imported.
 
-It shares no code with `merge/kernel.py` and is held to the same tests.
+It shares no code with `merge/kernel.py` and runs the same tests.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class LoserTree:
             self._play(run)
 
     def pop(self) -> tuple[int, int]:
-        """Return the run and the row in it that come next; IndexError at the end."""
+        """Return the next run and the row in it; raise IndexError at the end."""
         run = self.runner
         if run is None or self.heads[run] == len(self.runs[run]):
             raise IndexError("every run is used up")
@@ -37,7 +37,7 @@ class LoserTree:
         while node > 0:
             rival = self.losers[node]
             if rival is None:
-                # The first to come waits for a rival; the winner of the two goes on.
+                # The first to arrive waits for a rival; the winner of the two continues.
                 self.losers[node] = run
                 return
             if self._is_before(rival, run):
@@ -55,9 +55,9 @@ class LoserTree:
 
 
 def order_runs(runs: Sequence[Sequence[bytes]]) -> tuple[list[int], list[bool], int]:
-    """Return row numbers through all runs in key order, and where a new key starts.
+    """Return row numbers across all runs in key order, and where a new key starts.
 
-    The last is -1, or the row of a key that is less than the one before it in its run.
+    The last result is -1, or the row of a key that is less than the one before it in its run.
     """
     firsts = [0]
     for keys in runs:
@@ -79,7 +79,7 @@ def order_runs(runs: Sequence[Sequence[bytes]]) -> tuple[list[int], list[bool], 
 
 
 class _Version:
-    """What stands for a key after some of its versions."""
+    """The result for a key after some of its versions."""
 
     __slots__ = ("flags", "ordering", "row", "sources", "yields")
 
@@ -99,7 +99,7 @@ class _Version:
         self.sources = [row if there and not flags & DELETED else -1 for there in has]
 
     def meet(self, new: "_Version", *, loser_gives: bool, open_stays: bool) -> "_Version":
-        """Fold a newer version in; return the one that stands."""
+        """Fold a newer version in; return the result."""
         if open_stays and new.flags & DELETED and self.flags & DELETED and self.flags & OPEN:
             new_wins = False
         elif new.yields:
@@ -132,8 +132,8 @@ def fold_versions(
 ) -> tuple[list[int], list[list[int]], list[int]]:
     """Fold the versions of each key, oldest first: winners, sources by key, flags.
 
-    `has[i]` says for each class of columns whether version i has them, `yields[i]` whether it
-    comes last and wins only by a greater ordering. `loser_gives` and `open_stays` are as in
+    `has[i]` is for each class of columns whether version i has them, `yields[i]` whether it comes
+    last and wins only by a greater ordering. `loser_gives` and `open_stays` are as in
     `tree.fold_versions`.
     """
     standing: list[_Version] = []

@@ -1,4 +1,4 @@
-"""From rows in key order to one row per key: fold the repeated keys, take the rows that stand."""
+"""From rows in key order to one row per key: folds repeated keys and takes the surviving rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,11 +22,11 @@ _STAMPS = (COMMIT_TIME, COMMIT_SEQNO)
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some rows of one run in the schema of the merge, their flags if any is set.
+    """Some rows of one run in the schema of the merge, with their flags if any is set.
 
-    `lacks` names the columns, null here, for which older versions keep their value. Rows that
-    `yields` come last and win only by a greater ordering value. Of rows that `repeats` each stands
-    for itself.
+    `lacks` are the columns, null here, for which older versions keep their value. Rows that
+    `yields` come last and win only by a greater ordering value. Rows that `repeats` are each kept
+    separately.
     """
 
     rows: pa.RecordBatch
@@ -38,9 +38,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What stands for each key: the row that won, the row of each class of columns, flags.
+    """The result for each key: the row that won, the row of each class of columns, flags.
 
-    Rows are numbered through all parts; -1 is null. Flags are None if none is set.
+    Rows are numbered across all parts; -1 is null. Flags are None if none is set.
     """
 
     winners: Ints
@@ -50,7 +50,7 @@ class Standing:
 
 
 def to_part(batch: pa.RecordBatch, schema: pa.Schema, run: Run, key: str) -> Part:
-    """Return `batch` with the columns of `schema`, null for what it lacks; `key` must be there."""
+    """Return `batch` with the columns of `schema`, null for what it lacks; `key` is required."""
     what = run.name
     columns = []
     lacks = []
@@ -76,14 +76,14 @@ def to_part(batch: pa.RecordBatch, schema: pa.Schema, run: Run, key: str) -> Par
 
 
 def check_rule(rule: MergeRule, schema: pa.Schema) -> None:
-    """Reject a schema that lacks the key or an ordering field: no version could be chosen."""
+    """Raise an error for a schema that lacks the key or an ordering field."""
     for name in (rule.key, *rule.ordering_fields):
         if name not in schema.names:
             raise InvalidError(f"merge: column {name!r} is missing; have {', '.join(schema.names)}")
 
 
 def with_flags(rows: pa.RecordBatch, flags: Bytes | None) -> pa.RecordBatch:
-    """Append the column of flags, 0 where there are none."""
+    """Append the column of flags, 0 if there are none."""
     values = np.zeros(rows.num_rows, np.uint8) if flags is None else flags
     return rows.append_column(pa.field(FLAGS, pa.uint8()), uint8_array(values))
 
@@ -104,7 +104,7 @@ def resolve(
 
 
 def choose(parts: Sequence[Part], order: Order, rule: MergeRule, *, kernel: bool) -> Standing:
-    """Choose what stands for each key by ordering and arrival; only repeated keys cost."""
+    """Choose the result for each key by ordering and arrival; only repeated keys cost time."""
     flags = _all_flags(parts)
     if flags is not None and rule.natural_deletes:
         flags = np.where(flags & DELETED != 0, np.uint8(COMMIT_TIME_DELETE), flags)
@@ -148,7 +148,7 @@ def choose(parts: Sequence[Part], order: Order, rule: MergeRule, *, kernel: bool
 
 
 def _stamped(standing: Standing, keys: Ints, newest: Ints) -> Standing:
-    """Make rows that a later version filled rows of its commit, so that readers of changes see it.
+    """Assign rows that a later version filled to its commit, so that readers of changes see them.
 
     Rows are numbered in the order of their runs.
     """
@@ -176,7 +176,7 @@ def every_version(parts: Sequence[Part], order: Order) -> pa.RecordBatch:
 def _merge_custom(
     parts: Sequence[Part], order: Order, merger: Merger
 ) -> tuple[Sequence[Part], Standing]:
-    """Let the user's merger settle the repeated keys; its rows become one more part."""
+    """Resolve the repeated keys with the custom merger; its rows become one more part."""
     table = _table(parts)
     flags = _all_flags(parts)
     winners = order.positions[order.starts]
@@ -238,7 +238,7 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
 
 
 def _repeated(order: Order) -> tuple[npt.NDArray[np.bool_], Ints]:
-    """Mark the rows of keys with several versions; give the numbers of these keys."""
+    """Mark the rows of keys with several versions; return the numbers of these keys."""
     single = order.starts & np.append(order.starts[1:], True)
     numbers = np.cumsum(order.starts) - 1
     return ~single, numbers[order.starts & ~single]
@@ -246,9 +246,9 @@ def _repeated(order: Order) -> tuple[npt.NDArray[np.bool_], Ints]:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The classes of columns, the part of each version, and what the parts have of each class.
+    """The classes of columns, the part of each version, and which classes the parts have.
 
-    Where values give way to others, every version is a part of its own.
+    If values yield to others, every version is a part of its own.
     """
 
     classes: Sequence[Sequence[str]]

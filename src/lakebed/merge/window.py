@@ -1,7 +1,7 @@
-"""Merge sorted runs as a stream: one batch per run in memory, whatever their length.
+"""Merges sorted runs as a stream: one batch per run in memory, whatever their length.
 
-A window is everything up to the smallest last key among the current batches: no run can still
-bring a smaller key, so the window can be ordered and given out.
+A window is everything up to the smallest last key among the current batches: no run can still have
+a smaller key, so the window can be ordered and yielded.
 """
 
 from bisect import bisect_right
@@ -23,7 +23,7 @@ from lakebed.merge.versions import Part, check_rule, every_version, resolve, to_
 
 __all__ = ["Run", "merge_runs", "order_runs"]
 
-# Batches that are given out have between so many rows, or bytes, and so many rows.
+# The minimum rows and bytes, and the maximum rows, of the batches that are yielded.
 GATHER_ROWS = 16 << 10
 GATHER_BYTES = 8 << 20
 MAX_ROWS = 64 << 10
@@ -34,12 +34,10 @@ def merge_runs(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of all runs, oldest run first, in ascending key order.
 
-    Each key comes once, but for what `Run.repeats` says.
-
-    The batches have the columns of `schema`. Deleted keys are left out, unless `keep_deletes`:
-    then the flags are the last column, and a deleted key has its ordering values, its commit time
-    and else nulls.
-    A key that is less than the one before it in its run is a CorruptError.
+    Each key comes once, except as `Run.repeats` says. The batches have the columns of `schema`.
+    Deleted keys are left out, unless `keep_deletes`: then the flags are the last column, and a
+    deleted key has its ordering values, its commit time and otherwise nulls. A key that is less
+    than the one before it in its run raises CorruptError.
     """
     return gather(_merge(runs, rule, schema, fold=True, keep_deletes=keep_deletes))
 
@@ -50,7 +48,7 @@ def order_runs(runs: Sequence[Run], rule: MergeRule, schema: pa.Schema) -> Itera
 
 
 def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Join small batches and cut large ones; none is empty."""
+    """Combine small batches and split large ones; none is empty."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -95,7 +93,7 @@ _Taken = list[tuple[Keys, Part]]
 
 
 class _Cursor:
-    """A place in one run: the current batch, of which the first rows are given out."""
+    """A position in one run: the current batch, whose first rows have been yielded."""
 
     __slots__ = (
         "_batches",
@@ -123,8 +121,8 @@ class _Cursor:
     def take_upto(self, bound: bytes) -> _Taken:
         """Take the rows with keys up to and including `bound`.
 
-        The last key of a batch may go on in the next, which is read for it: the current batch is
-        never used up while the run has more.
+        The last key of a batch may continue in the next, which is read for it: the current batch is
+        never exhausted while the run has more.
         """
         taken = []
         while not self.is_done:
@@ -137,7 +135,7 @@ class _Cursor:
         return taken
 
     def advance(self) -> bool:
-        """Move on to the next batch that has rows; False at the end of the run."""
+        """Move to the next batch that has rows; return False at the end of the run."""
         batch = next((batch for batch in self._batches if batch.num_rows), None)
         if batch is None:
             self.is_done = True
@@ -154,7 +152,7 @@ class _Cursor:
     def _end(self, bound: bytes) -> int:
         if self.last_key <= bound:
             return len(self._keys)
-        # The last key is greater, so no end behind it need be looked for.
+        # The last key is greater, so there is no need to search beyond it.
         rows = range(len(self._keys) - 1)
         return bisect_right(rows, bound, lo=self._first, key=self._keys.key)
 
@@ -171,7 +169,7 @@ class _Cursor:
 def _pass_through(
     window: Sequence[tuple[_Cursor, _Taken]], key: str, *, keep_deletes: bool
 ) -> pa.RecordBatch | None:
-    """Return a window of one run as it is, if nothing needs folding; None if something does."""
+    """Return a window of one run as it is, if nothing needs folding; otherwise None."""
     if len(window) != 1 or len(window[0][1]) != 1:
         return None
     part = window[0][1][0][1]

@@ -1,4 +1,4 @@
-"""Find rows by their keys: which slices can hold which keys, one sorted pass over each."""
+"""Finds rows by their keys: which slices can hold which keys, then one sorted pass over each."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from lakebed.table.read.source_cache import SourceCache
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The keys to look for in one slice: those of the scan's key filter, or rows like `like`."""
+    """The keys to look for in one slice: those of the scan's key filter, or rows equal to `like`."""
 
     scan: Scan
     slice_: FileSlice
@@ -30,10 +30,10 @@ class Probe:
 
 
 def look_up(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> pa.Table:
-    """Return the rows of `scan` whose keys are in `keys`: the key columns, and perhaps the partition's.
+    """Return the rows of `scan` whose keys are in `keys`: key columns, and optionally partition columns.
 
-    Without partition columns every partition is searched. A key that is not there gives no row.
-    Where keys are not stored, or not as we spell them, the key columns of all rows are searched.
+    Without partition columns every partition is searched. A key that does not exist yields no row.
+    If keys are not stored, or in another format, the key columns of all rows are searched.
     """
     names = keys.schema.names
     read = replace(scan, columns=tuple(dict.fromkeys((*scan.columns, *names))))
@@ -46,13 +46,13 @@ def look_up(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> pa.Table:
     schema = pa.schema([read.full_schema.field(name) for name in read.columns])
     table = pa.Table.from_batches([batch for _, rows in found for batch in rows], schema)
     if len(names) > len(scan.view.config.record_key_fields):
-        # Where folders do not follow the columns, other partitions were searched too.
+        # If folders do not follow from the columns, other partitions were searched too.
         table = table.filter(_is_among(table.select(names), keys))
     return table.select(list(scan.columns))
 
 
 def _is_among(rows: pa.Table | pa.RecordBatch, asked: pa.RecordBatch) -> pa.Array:
-    """Return for each row whether `asked`, of the same columns, has one like it; null equals null."""
+    """Return for each row whether `asked`, of the same columns, has an equal one; null equals null."""
     numbers = np.zeros(rows.num_rows + asked.num_rows, dtype=np.int64)
     for name in asked.schema.names:
         held = rows.column(name)
@@ -60,7 +60,7 @@ def _is_among(rows: pa.Table | pa.RecordBatch, asked: pa.RecordBatch) -> pa.Arra
         both = pa.chunked_array([*chunks, asked.column(name)])
         coded = both.combine_chunks().dictionary_encode(null_encoding="encode")
         pairs = numbers * len(coded.dictionary) + coded.indices.to_numpy()
-        # Counted anew for each column, so that the products stay small.
+        # Counted again for each column, so that the products stay small.
         numbers = np.unique(pairs, return_inverse=True)[1]
     return pa.array(np.isin(numbers[: rows.num_rows], numbers[rows.num_rows :]))
 
@@ -86,7 +86,7 @@ def plan_probes(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> list[Pr
 
 
 def _plan_search(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> list[Probe]:
-    """Return each slice that can hold one of the keys, whose text is not known."""
+    """Return each slice that can hold one of the keys, whose string is not known."""
     fields = scan.view.config.record_key_fields
     join_key_texts(key_texts({name: keys.column(name) for name in fields}, fields), True)
     folders = _folders(scan, keys)
@@ -100,7 +100,7 @@ def _plan_search(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> list[P
 
 
 def _by_partition(scan: Scan, keys: pa.RecordBatch) -> Mapping[str | None, Sequence[str]]:
-    """Spell the keys, by partition where they say it and folders follow; None is all partitions."""
+    """Return the keys as strings, by partition if it is known; None stands for all partitions."""
     config = scan.view.config
     fields = config.record_key_fields
     texts = key_texts({name: keys.column(name) for name in fields}, fields)
@@ -119,9 +119,9 @@ def _by_partition(scan: Scan, keys: pa.RecordBatch) -> Mapping[str | None, Seque
 
 
 def _folders(scan: Scan, keys: pa.RecordBatch) -> list[str | None] | None:
-    """Return the folder of each key, None for one of which there can be none.
+    """Return the folder of each key, None for one that can have none.
 
-    None instead of a list where the keys do not say it, or folders do not follow from columns.
+    None instead of a list if the keys lack the partition, or folders do not follow from columns.
     """
     config = scan.view.config
     if not set(keys.schema.names).issuperset(config.partition_fields):

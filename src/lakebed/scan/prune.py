@@ -1,8 +1,8 @@
-"""Which file slices and keys a predicate leaves to be read: by partition, key and bucket.
+"""Which file slices and keys a predicate requires: by partition, key and bucket.
 
-Nothing is read here. What is skipped cannot hold a row that satisfies the predicate, given
-that each row lies in the folder and has the record key that its own columns spell; where a
-table or a value leaves a doubt, nothing is skipped.
+Nothing is read here. What is skipped cannot hold a row that satisfies the predicate, provided that
+each row is in the folder and has the record key that follow from its own columns; if that is in
+doubt for a table or a value, nothing is skipped.
 """
 
 import math
@@ -39,10 +39,10 @@ _MOVES_ROWS = ".index.update.partition.path"
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What is left to read, and what the predicate demands of the rows in it.
+    """What is left to read, and the predicate's constraints on the rows in it.
 
-    A `key_filter` holds for every slice; None is all keys. The predicate itself must still
-    be asked.
+    A `key_filter` applies to every slice; None means all keys. The predicate itself must still be
+    evaluated.
     """
 
     slices: tuple[FileSlice, ...]
@@ -72,9 +72,9 @@ def prune_slices(
 def prune_partitions(
     config: TableConfig, schema: pa.Schema, constraints: Constraints, slices: Iterable[FileSlice]
 ) -> tuple[FileSlice, ...]:
-    """Leave out the slices in whose folder no row can be that fulfils `constraints`.
+    """Leave out the slices whose folder cannot hold a row that satisfies `constraints`.
 
-    The default folder holds null and the empty text, so its level rules nothing out.
+    The default folder holds null and the empty string, so its level excludes nothing.
     """
     tests = {
         field: test
@@ -93,11 +93,11 @@ def prune_partitions(
 def key_filter(
     config: TableConfig, schema: pa.Schema, constraints: Constraints
 ) -> KeyFilter | None:
-    """Return the record keys that rows which fulfil `constraints` can have, None for all.
+    """Return the record keys that rows satisfying `constraints` can have, None for all.
 
-    Exact keys, if there are at most MAX_KEYS; else, for a composite key, what keys begin with
-    by as many leading fields as that allows. A value that holds a `,` makes a prefix that other
-    keys share, never one that misses a key.
+    Exact keys, if there are at most MAX_KEYS; otherwise, for a composite key, prefixes of as many
+    leading fields as that allows. A value that contains a `,` makes a prefix that other keys share,
+    never one that misses a key.
     """
     if not _has_keys(config):
         return None
@@ -110,7 +110,7 @@ def key_filter(
     leading = _leading_values(fields, constraints)
     parts = [_texts(values, schema, field) for field, values in zip(fields, leading, strict=False)]
     if len(parts) == len(fields):
-        # A key without any value is refused by every writer.
+        # Every writer rejects a key without any value.
         rows = [row for row in product(*parts) if any(row)]
         return KeyFilter.of(keys=[key for row in rows for key in _spellings(config, row)])
     if not parts or not config.composite_key:
@@ -125,9 +125,9 @@ def prune_by_index(
     keys: KeyFilter | None,
     slices: Iterable[FileSlice],
 ) -> tuple[FileSlice, ...]:
-    """Leave out the slices that hold no wanted key, as far as the table's index tells.
+    """Leave out the slices that hold none of the keys, as far as the table's index can tell.
 
-    `keys` is what `key_filter` gave.
+    `keys` is the result of `key_filter`.
     """
     kept = tuple(slices)
     index = config.index
@@ -142,7 +142,7 @@ def prune_by_index(
 
 @dataclass(frozen=True, slots=True)
 class _FolderTest:
-    """What the text of one level must be: one of `texts`, or a value that is allowed."""
+    """The allowed strings of one level: one of `texts`, or a value that is allowed."""
 
     allowed: Allowed
     kind: pa.DataType
@@ -165,7 +165,7 @@ class _FolderTest:
         return cls(allowed, schema.field(field).type, texts) if plain else None
 
     def passes(self, text: str | None) -> bool:
-        """Return whether the folder of `text` can hold a wanted row; None is the default one."""
+        """Return whether the folder of `text` can hold a matching row; None is the default folder."""
         if text is None:
             return True
         if self.texts is not None:
@@ -177,9 +177,9 @@ class _FolderTest:
 def _time_texts(
     field: str, schema: pa.Schema, allowed: Allowed, config: TableConfig
 ) -> frozenset[str] | None:
-    """Return the folders of times that are allowed; None if they cannot be told.
+    """Return the folders of allowed times; None if they cannot be determined.
 
-    A range of times need not be one of texts. Null lies in the folder of its own time.
+    A range of times need not be a range of strings. Null is in the folder of its own time.
     """
     if allowed.values is None:
         return None
@@ -187,7 +187,7 @@ def _time_texts(
     try:
         paths = time_level(column, field, config).to_pylist()
     except LakebedError:
-        return None  # a value of which no writer makes a folder
+        return None  # a value that no writer turns into a folder
     style = config.partition_style
     return frozenset(str(parse_partition_path(path, [field], style)[0]) for path in paths)
 
@@ -201,13 +201,13 @@ def _may_hold(folder: str, tests: dict[str, _FolderTest], config: TableConfig) -
     try:
         texts = parse_partition_path(folder, fields, config.partition_style)
     except CorruptError:
-        return True  # not spelled as this table spells its folders
+        return True  # not in the format of this table's folders
     levels = zip(fields, texts, strict=True)
     return all(tests[field].passes(text) for field, text in levels if field in tests)
 
 
 def folders_follow_columns(config: TableConfig) -> bool:
-    """Return whether each row lies in the folder that its own partition columns spell."""
+    """Return whether each row is in the folder that follows from its own partition columns."""
     keygen = config.timestamp_keygen
     unsure = keygen is None or not keygen.is_zone_known
     if not _is_generator_known(config) or (config.timestamp_fields and unsure):
@@ -220,12 +220,12 @@ def folders_follow_columns(config: TableConfig) -> bool:
 
 
 def has_known_keys(config: TableConfig) -> bool:
-    """Return whether rows store their record keys, and a key generator that we know made them."""
+    """Return whether rows store their record keys, made by a known key generator."""
     return _has_keys(config) and _is_generator_known(config)
 
 
 def _is_generator_known(config: TableConfig) -> bool:
-    """Return whether the table names a key generator that we know; one may also be guessed."""
+    """Return whether the table's key generator is known; it may also be inferred."""
     return config.key_generator is not None and any(map(config.properties.get, _GENERATORS))
 
 
@@ -238,7 +238,7 @@ def _has_keys(config: TableConfig) -> bool:
 
 
 def _leading_values(fields: Sequence[str], constraints: Constraints) -> list[frozenset[Value]]:
-    """Return the values of the first fields, as far as they are finite and few in product."""
+    """Return the values of the first fields, as far as they are finite and their product small."""
     found: list[frozenset[Value]] = []
     count = 1
     for field in fields:
@@ -251,7 +251,7 @@ def _leading_values(fields: Sequence[str], constraints: Constraints) -> list[fro
 
 
 def _texts(values: Iterable[Value], schema: pa.Schema, field: str) -> list[str]:
-    """Spell values of a column as writers do in keys and folders."""
+    """Return values of a column as writers format them in keys and folders."""
     column = pa.array(list(values), schema.field(field).type)
     texts: list[str] = column_text(column, field).to_pylist()
     return texts
@@ -266,17 +266,17 @@ def _spellings(config: TableConfig, row: Sequence[str]) -> list[str]:
     fields = config.record_key_fields
     if not config.composite_key:
         return list(row)
-    # Of a single field some releases of Hudi wrote the bare value, as if not composite.
+    # Some releases of Hudi wrote the bare value of a single field, as if not composite.
     return [_join(fields, row), *(row if len(fields) == 1 else ())]
 
 
 def _stand_in_keys(
     config: TableConfig, hashed: Sequence[str], schema: pa.Schema, constraints: Constraints
 ) -> list[str] | None:
-    """Return keys that hash as all wanted ones do, though not all of their fields are known.
+    """Return keys that hash like all matching ones, although some of their fields are unknown.
 
-    Hudi cuts the hashed values out of the key's text again, so a field that is not known must
-    not be able to hold a `,`: `n` = "x,id:7" would add an id to the key.
+    Hudi cuts the hashed values out of the key's string again, so an unknown field must not be able
+    to contain a `,`: `n` = "x,id:7" would add an id to the key.
     """
     fields = config.record_key_fields
     if not config.composite_key or not hashed or not set(hashed) <= set(fields):

@@ -1,7 +1,7 @@
-"""Read what is whole of a damaged table: file slices that are damaged are left out of a scan.
+"""Reads what is intact of a damaged table, leaving damaged file slices out of a scan.
 
-A slice that lacks a file is known by its commits. One with bad bytes shows only when it is read, and
-its first rows would be out by then, so every slice is read once to its end before.
+A slice that lacks a file is known from its commits. Bad bytes are detected only by reading, after
+the first rows would have been returned, so every slice is read once to its end beforehand.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from lakebed.table.files.file_group import FileSlice, join_path
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A damaged file slice that a scan leaves out, and what is wrong with it."""
+    """A damaged file slice that a scan leaves out, and its problem."""
 
     slice_: FileSlice
     problem: str
@@ -34,7 +34,7 @@ class _Look:
 
 
 def leave_out_damaged(scan: Scan, executor: Executor) -> tuple[Scan, tuple[LeftOut, ...]]:
-    """Return `scan` without the slices that are damaged, and those that it leaves out."""
+    """Return `scan` without the damaged slices, and the slices left out."""
     left = {
         number: "; ".join(map(describe, slice_.damage))
         for number, slice_ in enumerate(scan.slices)
@@ -50,7 +50,7 @@ def leave_out_damaged(scan: Scan, executor: Executor) -> tuple[Scan, tuple[LeftO
 
 
 def describe_left_out(url: str, left: Sequence[LeftOut]) -> str:
-    """Return the sentence that warns of what a read left out."""
+    """Return the warning about what a read left out."""
     slices = "1 damaged file slice" if len(left) == 1 else f"{len(left)} damaged file slices"
     return (
         f"{url}: the read leaves out {slices}, and all rows in it: {'; '.join(map(str, left))}. "
@@ -59,7 +59,7 @@ def describe_left_out(url: str, left: Sequence[LeftOut]) -> str:
 
 
 def _look_at(look: _Look, task: TaskId) -> tuple[int, str | None]:
-    """Read a slice to its end; return what is wrong with it, None if nothing is."""
+    """Read a slice to its end; return its problem, or None."""
     del task
     try:
         for _ in look.scan.read(look.slice_, look.scan.full_schema.names, None):

@@ -1,6 +1,6 @@
-"""What one read touches: slices, columns and keys, settled before the first row.
+"""What one read touches: slices, columns and keys, determined before the first row.
 
-An incremental read is a scan of other slices, which keeps the rows of its commits only.
+An incremental read is a scan of other slices, which keeps only the rows of its commits.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,18 +34,17 @@ from lakebed.table.snapshot import Snapshot
 from lakebed.table.view import TableView
 from lakebed.timeline.timeline import COMMIT_ACTIONS
 
-# About what is read of a large file to find a few keys in it.
+# Roughly what is read of a large file to find a few keys in it.
 _FEW_KEYS_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """One read of a table as of one moment; it travels to workers.
+    """One read of a table as of one point in time; pickled to workers.
 
-    `slices` are those that may hold a row that is asked for, `key_filter` the keys that such a
-    row can have. With `commits` only rows count that one of these instants wrote, and of a slice
-    they are merged among themselves; `wholes` are the slices with all that was there, for logs
-    that hold a part of a row.
+    `slices` are those that may hold a matching row, `key_filter` the keys that such a row can have.
+    With `commits`, only rows that one of these instants wrote count, and within a slice they are
+    merged only with each other; `wholes` are the complete slices, for logs with partial rows.
     """
 
     view: TableView
@@ -65,7 +64,7 @@ class Scan:
     def cost_bytes(self) -> int:
         """Estimate the work of reading it.
 
-        Of files that are asked for a few keys most row groups are left out.
+        In files that are read for a few keys, most row groups are skipped.
         """
         if self.key_filter is None or not self.key_filter.is_few:
             return sum(slice_.cost_bytes for slice_ in self.slices)
@@ -73,22 +72,20 @@ class Scan:
         return sum(file_cost(min(file.size_bytes, _FEW_KEYS_BYTES), 1) for file in files)
 
     def empty(self) -> pa.Table:
-        """Return a table of its columns without rows."""
+        """Return an empty table with its columns."""
         return pa.schema([self.full_schema.field(name) for name in self.columns]).empty_table()
 
     @property
     def needed_columns(self) -> list[str]:
-        """Return the columns to read: those asked for, and those that the predicate looks at."""
+        """Return the columns to read: those requested, and those of the predicate."""
         tested = () if self.predicate is None else self.predicate.columns
         return list(dict.fromkeys((*self.columns, *tested)))
 
     def check_readable(self) -> None:
-        """Look at the logs of one slice, so that a kind that is not read shows in the call.
+        """Inspect the logs of one slice, so that an unsupported kind is reported by this call.
 
-        Slices that are known to be damaged are refused by name.
-
-        The others are looked at when they are read: opening every log here would cost more than
-        most reads.
+        Slices that are known to be damaged raise an error. The other slices are inspected when they
+        are read: opening every log here would cost more than most reads.
         """
         check_whole(self.slices)
         merged = next((slice_ for slice_ in self.slices if slice_.needs_merge), None)
@@ -123,8 +120,8 @@ class Scan:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the commits.
 
-        Unless versions are resolved in sequence, one that lost against a row of no commit of them
-        comes too, as in Hudi.
+        Unless versions are resolved in sequence, a row that lost against a row of another commit is
+        yielded too, as in Hudi.
         """
         wanted = list(dict.fromkeys([*columns, RECORD_KEY, COMMIT_TIME]))
         if self.view.config.is_lsm_tree:
@@ -151,10 +148,10 @@ class Scan:
             yield lost.filter(counts).select(columns)
 
     def _written_keys(self, slice_: FileSlice) -> KeyFilter | None:
-        """Return the keys that the logs of the commits touch; None where any key may be wanted.
+        """Return the keys that the logs of the commits touch; None if any key may be needed.
 
         A base file may hold rows of any commit that completed before it was planned, and so may a
-        log that a log compaction wrote. Of other logs all rows are of their own commit.
+        log that a log compaction wrote. In other logs all rows are of their own commit.
         """
         assert self.commits is not None
         base, ours = slice_.base_file, set(self.commits)
@@ -170,9 +167,9 @@ class Scan:
         return logged_keys(self.view, slice_, logs)
 
     def _whole_of_parts(self, slice_: FileSlice) -> FileSlice | None:
-        """Return all of a slice some of whose rows are parts: what they lack is in older files.
+        """Return the complete slice for partial rows: the columns they lack are in older files.
 
-        Hudi 1.2.0 gives rows of broken text there.
+        Hudi 1.2.0 returns rows of garbage there.
         """
         if not slice_.needs_merge or not any(source.partial for source in self.sources(slice_)):
             return None
@@ -209,9 +206,9 @@ def plan_scan(
     *,
     read_optimized: bool = False,
 ) -> Scan:
-    """Settle which slices a read touches.
+    """Determine which slices a read touches.
 
-    A read-optimized one takes base files alone, however old, and merges nothing.
+    A read-optimized scan uses base files alone, however old, and merges nothing.
     """
     slices = snapshot.slices
     if read_optimized:
@@ -234,7 +231,7 @@ def plan_incremental(
     where: str | None,
     merger: Merger | None = None,
 ) -> Scan:
-    """Settle which slices a read of what `commits` wrote touches."""
+    """Determine which slices a read of what `commits` wrote touches."""
     ignored = superseded_files(snapshot, commits)
     if snapshot.config.is_lsm_tree:
         return _plan_standing(snapshot, commits, ignored, columns, where, merger)
@@ -267,7 +264,7 @@ def _plan_standing(
     where: str | None,
     merger: Merger | None,
 ) -> Scan:
-    """Settle a read of the rows of `commits` that stand once all of them have completed."""
+    """Plan a read of the rows of `commits` that survive once all of them have completed."""
     groups = written_groups(commits)
     history = GroupHistory(snapshot, commits, groups, ignored)
     slices: list[FileSlice] = []
@@ -293,11 +290,11 @@ def _scan(
     predicate = parse_where(where, snapshot.schema)
     pruned = prune_slices(snapshot.config, snapshot.schema, predicate, slices)
     if any(slice_.needs_merge for slice_ in pruned.slices):
-        _ = view.rule  # refused here rather than by a task
+        _ = view.rule  # checked here rather than in a task
     return Scan(view, tuple(columns), predicate, tuple(pruned.slices), pruned.key_filter)
 
 
 def parse_where(where: str | None, schema: pa.Schema) -> Predicate | None:
-    """Parse a predicate on the meta columns and the table's; raise for what is not understood."""
+    """Parse a predicate on the meta columns and the table's; raise an error if it is invalid."""
     full = pa.schema([*META_FIELDS, *schema])
     return None if where is None else Predicate.parse(where, full)
