@@ -29,6 +29,10 @@ and a write that says otherwise is refused.
 """
 SETTLED = "Settled when a table is made."
 LATER = "May change later."
+OTHERS = {
+    Fate.IGNORED: "A line in the log of `lakebed` says so.",
+    Fate.REFUSED: "They would change rows or guarantees, or need Java.",
+}
 NOTES = {WRITE: "Beside these a write takes all options of a table."}
 
 
@@ -46,9 +50,15 @@ def text() -> str:
             note = LATER if subjects[subject][0].is_changeable else SETTLED
         lines += ["", f"## {subject.title}", *(["", note] if note else [])]
         lines += _rows(subjects[subject])
-    lines += ["", f"## {HUDI.title}", "", "| option | what becomes of it | why |", "|---|---|---|"]
-    for option in sorted(subjects[HUDI], key=lambda option: option.name):
-        lines.append(f"| `{option.name}` | {option.fate.value} | {option.effect} |")
+    lines += ["", f"## {HUDI.title}"]
+    for fate, note in OTHERS.items():
+        lines += ["", f"### {fate.value[0].upper()}{fate.value[1:]}", "", note, ""]
+        lines += ["| why | options |", "|---|---|"]
+        reasons: dict[str, list[str]] = {}
+        for option in subjects[HUDI]:
+            if option.fate is fate:
+                reasons.setdefault(option.effect, []).append(f"`{option.name}`")
+        lines += [f"| {why} | {', '.join(sorted(names))} |" for why, names in reasons.items()]
     return "\n".join(lines) + "\n"
 
 

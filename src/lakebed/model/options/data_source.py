@@ -137,7 +137,7 @@ _WRITE_FALSE: Final = {
     "a timestamp in a key is spelled as its number": (
         "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
     ),
-    "": """hoodie: write.complex.keygen.new.encoding
+    "keys and partition paths are spelled as Hudi does by default": """hoodie: write.complex.keygen.new.encoding
         datasource.write.slash.separated.date.partitioning""",
     "no catalogue is synced": "hoodie.datasource: hive_sync.enable meta.sync.enable",
     "call cluster": "hoodie.datasource.clustering.inline.enable",

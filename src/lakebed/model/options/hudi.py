@@ -108,7 +108,7 @@ _IGNORED: Final = {
     "the lock shows by itself that its holder lives": """
         hoodie.write.lock: heartbeat_interval_ms conflict.resolution.strategy
         storage.heartbeat.poll.secs app_id""",
-    "": """
+    "it concerns the inside of Hudi's writer or reader": """
         hoodie: write.conflict.resolution.strategy allow.empty.commit auto.adjust.lock.configs
         block.writes.on.speculative.execution fail.on.timeline.archiving
         fail.writes.on.inline.table.service.exception skip.default.partition.validation

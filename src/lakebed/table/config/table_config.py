@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Self
 
-from lakebed.errors import ChecksumError, CorruptError, InvalidError, UnsupportedError
+from lakebed.errors import ChecksumError, CorruptError, InvalidError, LakebedError, UnsupportedError
 from lakebed.format.files.properties import table_checksum
 from lakebed.format.names.instant_name import LAYOUT_1, LAYOUT_2
 from lakebed.format.names.partition_path import PartitionStyle, PartKind, parse_part_kinds
@@ -18,7 +18,8 @@ from lakebed.format.names.record_key import KeyGenerator
 from lakebed.format.names.timestamp_keygen import TimestampKeygen
 from lakebed.merge.rule import Fill
 from lakebed.model.options import table as options
-from lakebed.model.options.writers import READ_BUFFER
+from lakebed.model.options.option import Member, Option
+from lakebed.model.options.writers import CONCURRENCY_MODE, READ_BUFFER
 from lakebed.table.config.merge_mode import MergeMode, parse_merge
 from lakebed.table.config.property_values import (
     flag,
@@ -170,7 +171,9 @@ class TableConfig:
         return cls(
             name=name,
             database=database,
-            table_type=_table_type(properties, where),
+            table_type=_member(
+                properties, options.TYPE, TableType.COPY_ON_WRITE, where, CorruptError
+            ),
             version=version,
             initial_version=whole_number(
                 properties, "hoodie.table.initial.version", version, where
@@ -184,11 +187,11 @@ class TableConfig:
             merge_mode=merge.mode,
             fill=merge.fill,
             natural_deletes=merge.natural_deletes,
-            layout=_layout(properties, where),
+            layout=_member(properties, options.LAYOUT, Layout.DEFAULT, where),
             index=parse_index(properties, keys, where),
             delete_marker=merge.delete_marker,
             read_buffer_bytes=READ_BUFFER.value(properties),
-            concurrency=_concurrency(properties, where),
+            concurrency=_member(properties, CONCURRENCY_MODE, ConcurrencyMode.SINGLE_WRITER, where),
             zone=_zone(properties, where),
             timeline_path=timeline_path(properties, _layout_of(version), where),
             history_path=history_path(properties, _layout_of(version), where),
@@ -242,24 +245,20 @@ def _check_shape(properties: Mapping[str, str], where: str) -> None:
         raise UnsupportedError(f"{where}: bootstrapped tables are not read")
 
 
-def _table_type(properties: Mapping[str, str], where: str) -> TableType:
-    text = properties.get("hoodie.table.type", TableType.COPY_ON_WRITE)
-    try:
-        return TableType(text.strip().upper())
-    except ValueError:
-        raise CorruptError(
-            f"{where}: hoodie.table.type={text!r}; expected COPY_ON_WRITE or MERGE_ON_READ"
-        ) from None
-
-
-def _layout(properties: Mapping[str, str], where: str) -> Layout:
-    text = properties.get("hoodie.table.storage.layout", Layout.DEFAULT).strip().lower()
-    try:
-        return Layout(text)
-    except ValueError:
-        raise UnsupportedError(
-            f"{where}: hoodie.table.storage.layout={text!r}; expected default or lsm_tree"
-        ) from None
+def _member(
+    properties: Mapping[str, str],
+    option: Option[str],
+    default: Member,
+    where: str,
+    error: type[LakebedError] = UnsupportedError,
+) -> Member:
+    """Return the word that a property holds, as a member of the enumeration of `default`."""
+    text = properties.get(option.name, "").strip()
+    words = {word.lower(): word for word in type(default)}
+    if text and text.lower() not in words:
+        known = " or ".join(words.values())
+        raise error(f"{where}: {option.name}={text!r}; expected {known}")
+    return words.get(text.lower(), default)
 
 
 def _key_generator(
@@ -308,17 +307,6 @@ def _timestamp_settings(properties: Mapping[str, str]) -> TimestampKeygen | None
         return TimestampKeygen.parse(properties)
     except (UnsupportedError, InvalidError):
         return None
-
-
-def _concurrency(properties: Mapping[str, str], where: str) -> ConcurrencyMode:
-    text = properties.get("hoodie.write.concurrency.mode", "").strip().upper()
-    try:
-        return ConcurrencyMode(text or ConcurrencyMode.SINGLE_WRITER)
-    except ValueError:
-        raise UnsupportedError(
-            f"{where}: hoodie.write.concurrency.mode={text}; expected one of "
-            f"{', '.join(ConcurrencyMode)}"
-        ) from None
 
 
 def _zone(properties: Mapping[str, str], where: str) -> str:
