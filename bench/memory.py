@@ -27,7 +27,7 @@ import pyarrow as pa
 from ledger import SCHEMA, ledger_rows, shuffled, update_rows
 
 import lakebed
-from lakebed.engine.write import open_stream, stage_stream
+from lakebed.engine.engine import open_stream, stage_stream
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.model.clock import SystemClock
 from lakebed.model.executor import LocalExecutor

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from lakebed.api.description import Description
     from lakebed.api.layers import FileGroupLayers, Layer, Layers
     from lakebed.api.opening import create_table, open_table
-    from lakebed.api.progress import set_progress
     from lakebed.api.table import Table
+    from lakebed.terminal.progress import set_progress
     from lakebed.write.spec.commit_summary import Commit
 
     __version__: str
@@ -69,7 +69,7 @@ _MODULES = {
     "Table": "lakebed.api.table",
     "create_table": "lakebed.api.opening",
     "open_table": "lakebed.api.opening",
-    "set_progress": "lakebed.api.progress",
+    "set_progress": "lakebed.terminal.progress",
 }
 
 

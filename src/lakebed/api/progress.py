@@ -1,126 +1,25 @@
-"""How far long work is, on a terminal: what, how many of how many, and for how long.
+"""Report how far the tasks of a service are, to a listener; by default to the terminal."""
 
-Nothing is shown of work that takes less than a second, nor where standard error is not a
-terminal. All that is under way in this process shares one display.
-"""
-
-import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Protocol
 
 from lakebed.model.executor import Executor, Item, Report, Result, TaskId
+from lakebed.terminal.progress import DISPLAY
 from lakebed.write.pipeline import WriteTarget
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.progress import Progress, TaskID
 
-DELAY_SECONDS: Final = 1.0
+class Listener(Protocol):
+    """Is told what work begins, how many items it has, how many are done, and when it ends."""
 
+    def show(self, what: str, total: int | None = None) -> AbstractContextManager[Report | None]:
+        """Begin `what`; call what the context yields with the number of items that are done.
 
-class Display:
-    """Shows work while it lasts; several threads may work at once.
-
-    Work that is not counted is shown only while none is that is, and of several the first: it is
-    the whole of which the others are parts. Without `console` standard error as it is then.
-    """
-
-    def __init__(self, console: "Console | None" = None, delay_seconds: float = DELAY_SECONDS):
-        self.enabled = True
-        self._console = console
-        self._delay_seconds = delay_seconds
-        self._lock = threading.Lock()
-        self._progress: Progress | None = None
-        self._timer: threading.Timer | None = None
-
-    @contextmanager
-    def show(self, what: str, total: int | None = None) -> Iterator[Report | None]:
-        """Show `what` until the block ends; call what it yields with how many of `total` are done.
-
-        Yield None where nothing is shown.
+        It yields None where the listener does not want to know. The end of the context is that of
+        the work.
         """
-        begun = self._begin(what, total) if self.enabled else None
-        if begun is None:
-            yield None
-            return
-        progress, task = begun
-        try:
-            yield lambda done: progress.update(task, completed=done)
-        finally:
-            self._end(progress, task)
-
-    def _begin(self, what: str, total: int | None) -> "tuple[Progress, TaskID] | None":
-        with self._lock:
-            if self._progress is None:
-                # Asked of the stream itself: rich takes FORCE_COLOR for a terminal, and CI sets that.
-                if self._console is None and not (sys.stderr is not None and sys.stderr.isatty()):
-                    return None
-                # Loads rich, which only a terminal needs.
-                from lakebed.api.progress_bar import make_progress  # noqa: PLC0415 - rich is slow
-
-                self._progress = make_progress(self._console)
-                if self._progress is None:
-                    return None
-                self._timer = threading.Timer(self._delay_seconds, self._start, [self._progress])
-                self._timer.daemon = True
-                self._timer.start()
-            task = self._progress.add_task(what, total=total)
-            _choose(self._progress)
-            return self._progress, task
-
-    def _start(self, progress: "Progress") -> None:
-        with self._lock:
-            # The work may have ended while the timer went off.
-            if progress is self._progress:
-                progress.start()
-
-    def _end(self, progress: "Progress", task: "TaskID") -> None:
-        with self._lock:
-            progress.remove_task(task)
-            if progress.tasks:
-                _choose(progress)
-                return
-            assert self._timer is not None, "it is set with the progress"
-            self._timer.cancel()
-            progress.stop()
-            self._progress = self._timer = None
-
-
-def _choose(progress: "Progress") -> None:
-    tasks = progress.tasks
-    counted = {task.id for task in tasks if task.total is not None}
-    shown = counted or {min(task.id for task in tasks)}
-    for task in tasks:
-        if task.visible != (task.id in shown):
-            progress.update(task.id, visible=task.id in shown)
-
-
-_display: Final = Display()
-
-
-def set_progress(on: bool) -> None:
-    """Switch the progress bars of this process on or off; they are on unless switched off."""
-    _display.enabled = on
-
-
-@contextmanager
-def without_progress() -> Iterator[None]:
-    """Show no progress bars of work that begins in the block."""
-    before, _display.enabled = _display.enabled, False
-    try:
-        yield
-    finally:
-        _display.enabled = before
-
-
-@contextmanager
-def showing(what: str) -> Iterator[None]:
-    """Show that there is work until the block ends."""
-    with _display.show(what):
-        yield
+        ...
 
 
 @dataclass(frozen=True)
@@ -131,7 +30,7 @@ class WatchedExecutor:
     """
 
     inner: Executor
-    display: Display
+    listener: Listener
 
     def run(
         self,
@@ -142,7 +41,7 @@ class WatchedExecutor:
     ) -> Iterator[Result]:
         """Yield the result of each item as it becomes ready."""
         del report  # what is shown here is not shown again
-        with self.display.show(label, len(items)) as show:
+        with self.listener.show(label, len(items)) as show:
             if show is None:
                 yield from self.inner.run(task, items, label)
                 return
@@ -158,9 +57,9 @@ class WatchedExecutor:
                 yield result
 
 
-def watched(executor: Executor, display: Display = _display) -> Executor:
+def watched(executor: Executor, listener: Listener = DISPLAY) -> Executor:
     """Let `executor` show how far it is."""
-    return WatchedExecutor(executor, display)
+    return WatchedExecutor(executor, listener)
 
 
 def watched_target(target: WriteTarget) -> WriteTarget:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from lakebed.api.contradictions import check_settings
-from lakebed.api.progress import showing, watched, watched_target
+from lakebed.api.progress import watched, watched_target
 from lakebed.commit.hold import hold_table
 from lakebed.errors import (
     ConflictError,
@@ -48,6 +48,7 @@ from lakebed.services.verify.verify import verify
 from lakebed.table.config.properties_file import update_properties
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.snapshot import Snapshot
+from lakebed.terminal.progress import showing
 from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)

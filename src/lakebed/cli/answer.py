@@ -14,8 +14,8 @@ import pyarrow as pa
 import typer
 from rich.console import Console
 
-from lakebed.api.progress import showing, without_progress
 from lakebed.errors import ConflictError, InvalidError, LakebedError, UnavailableError
+from lakebed.terminal.progress import showing, without_progress
 
 FINE: Final = 0
 PROBLEM: Final = 1

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from lakebed.api.layers import size_text
 from lakebed.errors import InvalidError, LakebedError
 from lakebed.format.files.footer import FOOTER_MAX_KEY, FOOTER_MIN_KEY
 from lakebed.model.instant import parse_instant
@@ -14,8 +13,8 @@ from lakebed.table.read.log_reader import slice_sources
 from lakebed.table.read.parquet_source import ParquetFooter, open_parquet
 from lakebed.table.read.run_source import RunSource
 from lakebed.table.snapshot import Snapshot
+from lakebed.terminal.text import draw_bar, size_text
 
-_BAR = "█"
 _LEAST_WIDTH = 60
 
 
@@ -70,8 +69,8 @@ def draw_groups(groups: Iterable[DrawnGroup], width: int) -> list[str]:
         if group.problem:
             lines.append(_cut(f"    ! {group.problem}", width))
         for run in group.runs:
-            bar = _BAR * max(1, round(bar_width * run.size_bytes / max(widest, 1)))
-            start = f"    {run.level} {bar:<{bar_width}} {size_text(run.size_bytes):>9}  "
+            bar = draw_bar(run.size_bytes, widest, bar_width)
+            start = f"    {run.level} {bar} {size_text(run.size_bytes):>9}  "
             end = f"  {age_text(run.age_ms):>8}"
             keys = set_cell_size(_keys(run), width - len(start) - len(end))
             lines.append(f"{start}{keys}{end}")

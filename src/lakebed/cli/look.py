@@ -7,7 +7,6 @@ import typer
 from rich.console import Console
 
 from lakebed.api.description import index_text
-from lakebed.api.layers import size_text
 from lakebed.cli.answer import answering
 from lakebed.cli.arguments import AsOf, Debug, Json, Path, Settings, opened, opened_storage
 from lakebed.cli.drawing import age_of, age_text, align, draw_groups, read_groups
@@ -16,6 +15,7 @@ from lakebed.model.instant import resolve_as_of
 from lakebed.services.verify.findings import plural
 from lakebed.table.config.properties_file import load_config
 from lakebed.table.snapshot import Snapshot, load_snapshot
+from lakebed.terminal.text import size_text
 
 _MAX_GROUPS = 20
 _MAX_ROWS = 30

@@ -1,18 +1,29 @@
-"""The in-process engine behind the public API."""
+"""The in-process engine behind the public API: Arrow streams to commits, scans to Arrow streams."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from lakebed.engine.read import read_changes, read_stream
-from lakebed.engine.write import open_stream, stage_stream
-from lakebed.errors import SchemaError
-from lakebed.model.executor import Executor, LocalExecutor
+from lakebed.engine.parallel import read_parallel
+from lakebed.errors import InvalidError, SchemaError
+from lakebed.model.executor import Executor, LocalExecutor, TaskId
+from lakebed.model.packing import Weighed
 from lakebed.scan.scan import Scan
+from lakebed.table.changes.plan import GroupChanges
 from lakebed.table.changes.scan import ChangeScan
-from lakebed.table.config.given_schema import given_schema, without_pandas_index
+from lakebed.table.config.given_schema import given_schema, pandas_index, without_pandas_index
+from lakebed.table.files.file_group import FileSlice
+from lakebed.table.read.projection import with_columns
 from lakebed.table.snapshot import Snapshot
 from lakebed.write.pipeline import Source
+from lakebed.write.spec.write_spec import WriteSpec
+from lakebed.write.staging import LogPolicy, Staged, stage_runs
+
+_BATCH_ROWS = 65_536
+# Less than this is read before threads have started.
+_PARALLEL_BYTES = 8 << 20
 
 
 class ArrowEngine:
@@ -70,3 +81,94 @@ class ArrowEngine:
     def _threads(self) -> int:
         """Return how many threads may read: as many as run tasks."""
         return self.executor.threads if isinstance(self.executor, LocalExecutor) else 1
+
+
+def read_stream(scan: Scan, threads: int = 1) -> pa.RecordBatchReader:
+    """Return the rows of `scan` as a stream; files are opened as it is read.
+
+    Large scans are read by several threads: slices come as they become ready, the rows of each
+    together and in order.
+    """
+    scan.check_readable()
+    full = scan.full_schema
+    schema = pa.schema([full.field(name) for name in scan.columns])
+    wanted = scan.needed_columns
+
+    def read(slice_: FileSlice) -> Iterator[pa.RecordBatch]:
+        for batch in scan.read(slice_, wanted):
+            yield with_columns(batch, [batch.column(n) for n in schema.names], schema)
+
+    opens = [partial(read, slice_) for slice_ in scan.slices]
+    batches = read_parallel(opens, _useful_threads(scan.slices, threads))
+    return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def read_changes(scan: ChangeScan, threads: int = 1) -> pa.RecordBatchReader:
+    """Return the change rows of `scan` as a stream; those of a file group come together."""
+
+    def read(group: GroupChanges) -> Iterator[pa.RecordBatch]:
+        return scan.read(group)
+
+    opens = [partial(read, group) for group in scan.groups]
+    batches = read_parallel(opens, _useful_threads(scan.groups, threads))
+    return pa.RecordBatchReader.from_batches(scan.schema, batches)
+
+
+def _useful_threads(items: Sequence[Weighed], threads: int) -> int:
+    cost = sum(item.cost_bytes for item in items)
+    return threads if cost > _PARALLEL_BYTES else 1
+
+
+@runtime_checkable
+class ArrowStream(Protocol):
+    """Anything that exports an Arrow stream: a pyarrow Table, a reader, a Polars frame, ..."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the stream as a PyCapsule."""
+        ...
+
+
+def open_stream(data: object) -> pa.RecordBatchReader:
+    """Open the caller's data as one stream of batches, without the index that pandas adds."""
+    stream = _stream(data)
+    gone = pandas_index(stream.schema)
+    if not gone:
+        return stream
+    kept = without_pandas_index(stream.schema)
+    batches = (batch.select(kept.names) for batch in stream)
+    return pa.RecordBatchReader.from_batches(kept, batches)
+
+
+def _stream(data: object) -> pa.RecordBatchReader:
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.RecordBatchReader.from_batches(data.schema, [data])
+    if isinstance(data, pa.Table):
+        return data.to_reader(max_chunksize=_BATCH_ROWS)
+    if isinstance(data, ArrowStream):
+        return pa.RecordBatchReader.from_stream(data)
+    raise InvalidError(
+        "expected rows as a DataFrame or an Arrow stream (pyarrow Table, RecordBatch or "
+        f"RecordBatchReader, or an object with __arrow_c_stream__), found {type(data).__name__}"
+    )
+
+
+def stage_stream(stream: pa.RecordBatchReader, spec: WriteSpec) -> list[Staged]:
+    """Write the rows of `stream` as sorted runs.
+
+    One task writes all of them, so their order is that of arrival, also for logs. With a custom
+    merger a key may occur several times in a run, which a log does not allow: runs are merged
+    first.
+    """
+    policy = LogPolicy(
+        spec.appends_logs and spec.rule.is_associative and not spec.is_partial, alone=True
+    )
+    return list(stage_runs(_bounded(stream), spec, TaskId(0, 0, 0), policy))
+
+
+def _bounded(stream: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """Split large batches: a caller's single batch of a whole table must not be one flush."""
+    for batch in stream:
+        for start in range(0, batch.num_rows, _BATCH_ROWS):
+            yield batch.slice(start, _BATCH_ROWS)

@@ -2,9 +2,10 @@
 
 import pytest
 
-from lakebed.api.layers import FileGroupLayers, Layer, Layers, layers_of, size_text
+from lakebed.api.layers import FileGroupLayers, Layer, Layers, layers_of
 from lakebed.format.names.data_names import BaseFileName, InlineLogName
 from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice, LogFile
+from lakebed.terminal.text import size_text
 from support.tables import batch, make
 
 FIRST, SECOND = "20240101000000000", "20240102000000000"

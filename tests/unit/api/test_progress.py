@@ -14,11 +14,11 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import lakebed
-from lakebed.api import progress
-from lakebed.api.progress import Display, WatchedExecutor, showing, watched, without_progress
+from lakebed.api.progress import WatchedExecutor, watched
 from lakebed.cli.main import app
 from lakebed.errors import CorruptError
 from lakebed.model.executor import LocalExecutor
+from lakebed.terminal.progress import DISPLAY, Display, showing, without_progress
 
 WAIT_SECONDS = 60
 # The line is cleared and the cursor is there again.
@@ -149,7 +149,7 @@ def terminal(monkeypatch):
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
     with os.fdopen(theirs, "w") as stream, monkeypatch.context() as patch:
-        patch.setattr(progress._display, "_delay_seconds", 0)
+        patch.setattr(DISPLAY, "_delay_seconds", 0)
         patch.setenv("TERM", "xterm")
         patch.setattr("sys.stderr", stream)
         yield seen

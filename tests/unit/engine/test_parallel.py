@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import lakebed
+from lakebed.engine.engine import read_stream
 from lakebed.engine.parallel import read_parallel
-from lakebed.engine.read import read_stream
 from lakebed.errors import CorruptError
 from lakebed.scan.scan import plan_scan
 
@@ -82,7 +82,7 @@ def table(tmp_path) -> lakebed.Table:
 def test_threads_read_the_rows_that_one_thread_reads(table, monkeypatch):
     scan = plan_scan(table._snapshot(None), ["id", "day", "v"], "id < 150")
     alone = read_stream(scan).read_all()
-    monkeypatch.setattr("lakebed.engine.read._PARALLEL_BYTES", 0)
+    monkeypatch.setattr("lakebed.engine.engine._PARALLEL_BYTES", 0)
     many = read_stream(scan, 4).read_all()
     assert many.schema == alone.schema
     assert many.sort_by("id") == alone.sort_by("id")
@@ -90,7 +90,7 @@ def test_threads_read_the_rows_that_one_thread_reads(table, monkeypatch):
 
 
 def test_a_reader_that_is_dropped_half_way_leaves_no_thread(table, monkeypatch):
-    monkeypatch.setattr("lakebed.engine.read._PARALLEL_BYTES", 0)
+    monkeypatch.setattr("lakebed.engine.engine._PARALLEL_BYTES", 0)
     scan = plan_scan(table._snapshot(None), ["id"], None)
     reader = read_stream(scan, 3)
     reader.read_next_batch()
