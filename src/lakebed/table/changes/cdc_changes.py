@@ -1,9 +1,9 @@
-"""The changes between the rows of an old base file and those of the one that takes its place.
+"""The changes between the rows of an old base file and those of its replacement.
 
-Both come in ascending order of key, each key once, so a window of each is compared at a time. A
-row that was not touched has the commit time and the sequence number that it had: those decide. So
-an update that changes no value is a change, as for Hudi. Only where a row that loses can give
-the one that stands a value are columns compared as well.
+Both come in ascending key order, each key once, so one window of each is compared at a time. An
+untouched row has the same commit time and sequence number as before: those decide. So an update
+that changes no value is a change, as in Hudi. Columns are compared only if a losing row can supply
+values to the winner.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,9 +24,9 @@ _STAMP = (COMMIT_TIME, COMMIT_SEQNO)
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Some changes in key order: what happened to each key, its row before and after.
+    """Some changes in key order: the operation on each key, its row before and after.
 
-    Rows are structs, null where there is none; None where they are not wanted.
+    Rows are structs, null if there is none; None if they are not requested.
     """
 
     keys: pa.StringArray
@@ -36,12 +36,12 @@ class Changes:
 
 
 class ChangeFinder:
-    """Compares new rows, as they come, with old ones, which it reads as far as it has to.
+    """Compares new rows with old ones, which it reads as far as necessary.
 
-    Both hold key, commit time and sequence number. Of old rows the columns `before` are wanted,
-    of new ones the columns `after`; none of them where there are no columns. A new row without
-    a commit time is one that is being written. The columns `compared`, which both hold, may
-    differ although the commit is the same.
+    Both hold key, commit time and sequence number. `before` are the columns requested of old rows,
+    `after` those of new ones; without columns, no rows are returned. A new row without a commit
+    time is being written. The columns `compared`, which both hold, may differ although the commit
+    is the same.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class ChangeFinder:
             new = new.slice(end)
 
     def finish(self) -> Iterator[Changes]:
-        """Yield the changes behind the last new key: what is left of the old rows is gone."""
+        """Yield the changes after the last new key: the remaining old rows are deleted."""
         while self._old.last_key() is not None:
             yield self._gone(self._old.take(None))
 
@@ -89,7 +89,7 @@ class ChangeFinder:
             yield parts[0] if len(parts) == 1 else _in_key_order(parts)
 
     def _written(self, new: pa.RecordBatch, old: pa.RecordBatch | None) -> Changes:
-        """Return what new rows are, of which `old` are the versions before, null where there is none."""
+        """Return the operation for new rows, whose previous versions are `old`, null if there is none."""
         if old is None:
             old = _nulls(new.num_rows, [RECORD_KEY, *(self._before or ())])
         there = pc.is_valid(old.column(RECORD_KEY))
@@ -111,7 +111,7 @@ class ChangeFinder:
 
 
 def each_once(batches: Iterable[pa.RecordBatch], what: str) -> Iterator[pa.RecordBatch]:
-    """Pass batches in order of key on; refuse a key that comes twice: none tells its rows apart."""
+    """Pass on batches in key order; raise an error for a key that occurs twice, which is ambiguous."""
     last: str | None = None
     for batch in batches:
         keys = batch.column(RECORD_KEY)
@@ -134,7 +134,7 @@ def _twice(what: str, key: str) -> UnsupportedError:
 def _is_same(
     old: pa.RecordBatch, new: pa.RecordBatch, at: pa.Int32Array, compared: Sequence[str]
 ) -> pa.BooleanArray:
-    """Return of each new row whether the old row `at` that place is the same, untouched."""
+    """Return for each new row whether the old row `at` that position is the same, untouched."""
     equal = [pc.equal(new.column(name), old.column(name).take(at)) for name in _STAMP]
     same = pc.fill_null(pc.and_(*equal), False)
     for name in compared:
@@ -145,7 +145,7 @@ def _is_same(
 def _images(
     rows: pa.RecordBatch, schema: pa.Schema | None, nulls: pa.BooleanArray | None = None
 ) -> pa.StructArray | None:
-    """Return rows as structs, null where `nulls` says so."""
+    """Return rows as structs, null where `nulls` is true."""
     if schema is None:
         return None
     columns = [rows.column(name) for name in schema.names]

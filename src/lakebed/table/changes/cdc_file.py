@@ -1,7 +1,7 @@
-"""Read the change data that a writer left beside a base file: a `.cdc` log, or Parquet.
+"""Reads the change data that a writer left beside a base file: a `.cdc` log, or Parquet.
 
-What its records hold is said by their schema, not by the table's properties, which may have
-changed since.
+The content of its records follows from their schema, not from the table's properties, which may
+have changed since.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from lakebed.table.read.run_source import RunKind, RunSource
 
 @dataclass(frozen=True, slots=True)
 class CdcRecords:
-    """Some records of change data: those columns that their mode has, the others None."""
+    """Some records of change data: the columns that their mode has, None for the others."""
 
     ops: pa.StringArray
     keys: pa.StringArray | None
@@ -34,14 +34,14 @@ class CdcRecords:
 
 @dataclass(frozen=True, slots=True)
 class CdcFile:
-    """One file of change data: its parts, and what every record of them says."""
+    """One file of change data: its parts, and the columns of every record."""
 
     path: str
     mode: LoggingMode
     parts: tuple[RunSource, ...]
 
     def read(self, storage: Storage, row: pa.Schema, buffer_bytes: int) -> Iterator[CdcRecords]:
-        """Yield the records; images have the columns `row`, null where they were not there."""
+        """Yield the records; rows have the columns `row`, null if they did not exist then."""
         for part in self.parts:
             with open_data(storage, part) as file:
                 for batch in file.read(
@@ -52,7 +52,7 @@ class CdcFile:
 
 
 def open_cdc_file(storage: Storage, named: NamedFile) -> CdcFile:
-    """Look at the headers of a file of change data; NotFoundError if it is gone."""
+    """Read the headers of a file of change data; raise NotFoundError if it is gone."""
     path = named.path
     what = f"change data {path!r}"
     found = storage.head(path).size
@@ -74,7 +74,7 @@ def open_cdc_file(storage: Storage, named: NamedFile) -> CdcFile:
             modes.add(_mode(file.schema, what))
     if len(modes) > 1:
         raise CorruptError(f"{what}: expected one mode in a file, found {', '.join(sorted(modes))}")
-    # Without blocks nothing changed, which every mode can say.
+    # Without blocks nothing changed, in any mode.
     mode = modes.pop() if modes else LoggingMode.DATA_BEFORE_AFTER
     return CdcFile(path, mode, tuple(parts))
 
@@ -122,7 +122,7 @@ def _records(batch: pa.RecordBatch, row: pa.Schema) -> CdcRecords:
 
 
 def _image(column: pa.StructArray, row: pa.Schema) -> pa.StructArray:
-    """Fit logged rows to the table's columns of now."""
+    """Fit logged rows to the table's current columns."""
     names = [field.name for field in column.type]
     flat = pa.RecordBatch.from_arrays(column.flatten(), names=names)
     fitted = shape(flat, row)

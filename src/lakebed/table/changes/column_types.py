@@ -1,7 +1,7 @@
-"""Whether the rows of a range can be shown with the table's columns of now.
+"""Whether the rows of a range can be represented in the table's current columns.
 
-A write that replaces all rows may give a column another type (`mode("overwrite")` of the data source).
-Files from before it are as healthy as others, but their values have no place in the new column.
+A write that replaces all rows may change the type of a column (`mode("overwrite")` of the data
+source). Older files are intact, but their values do not fit the new column.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ def check_column_types(
     written_by: Iterable[Instant],
     columns: Sequence[str],
 ) -> None:
-    """Raise UnsupportedError if files of `written_by` hold a column in a type that is no longer its.
+    """Raise UnsupportedError if files of `written_by` hold a column with a type that was replaced.
 
     `commits` are those of the range. The error names the commit that changed the type.
     """
@@ -56,7 +56,7 @@ def check_column_types(
 def _schemas(
     snapshot: Snapshot, commits: Sequence[RangeCommit]
 ) -> dict[Instant, tuple[Instant, str]]:
-    """Return completion time and schema of the commits that are known, archived ones of the range too."""
+    """Return completion time and schema of the known commits, including archived ones of the range."""
     told: list[tuple[Instant, Instant, CommitMetadata]] = [
         (commit.requested, commit.completion or "", snapshot.commits.read(commit))
         for commit in snapshot.timeline.commits
@@ -74,7 +74,7 @@ def _of(text: str, target: pa.Schema) -> pa.Schema:
 
 
 def _misfit(text: str, target: pa.Schema) -> str | None:
-    """Return which column of a schema cannot be read as that of `target`."""
+    """Return a column of a schema that cannot be read as that of `target`."""
     try:
         shape(pa.RecordBatch.from_pylist([], avro_to_arrow(text)), target)
     except SchemaError as error:

@@ -1,8 +1,8 @@
-"""Which commits a read between two moments is about: those that were completed in it.
+"""Which commits a read of a time range covers: those that completed in it.
 
-As in Hudi 1.x (IncrementalQueryAnalyzer) a commit counts by its completion time, which is
-greater than `since` and not greater than `until`. A reader that goes on from the completion
-time of the last commit it saw misses none, even if writers overlap.
+As in Hudi 1.x (IncrementalQueryAnalyzer) a commit counts by its completion time, which is greater
+than `since` and not greater than `until`. A reader that continues from the completion time of the
+last commit it saw misses none, even if writers overlap.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _META_FIELDS = "hoodie.populate.meta.fields"
 # From table version 10 on: all meta columns, or some of them.
 _META_MODE = "hoodie.meta.fields.mode"
 _SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
-# The first version whose timeline knows when an instant was completed.
+# The first version whose timeline stores completion times.
 _COMPLETION_TIMES = 8
 
 
@@ -37,7 +37,7 @@ class RangeCommit:
 
 
 def check_range(config: TableConfig, since: Instant | None, until: Instant | None) -> None:
-    """Reject a range that is none, and a table whose rows do not say who wrote them."""
+    """Raise an error for an empty range, and for a table whose rows do not store their commit."""
     if since is not None and until is not None and since > until:
         raise InvalidError(f"since={since} is after until={until}: expected a range of time")
     if not config.has_meta_columns:
@@ -92,7 +92,7 @@ def _archived_between(
     snapshot: Snapshot, since: Instant | None, until: Instant | None
 ) -> list[RangeCommit]:
     folder = snapshot.config.history_path
-    # A few bytes per instant; what they wrote is read only of those that count.
+    # A few bytes per instant; their content is read only for those that count.
     wanted = {
         row.requested
         for row in read_archived(snapshot.storage, folder, columns=())
@@ -114,6 +114,6 @@ def _is_between(completion: Instant, since: Instant | None, until: Instant | Non
 
 
 def _is_service(config: TableConfig, commit: TimelineInstant, metadata: CommitMetadata) -> bool:
-    # On a merge-on-read table writers leave deltacommits and replacecommits only.
+    # On a merge-on-read table writers only create deltacommits and replacecommits.
     compacts = config.table_type is TableType.MERGE_ON_READ and commit.action is Action.COMMIT
     return compacts or commit.plan_action in _SERVICES or rewrites(metadata)

@@ -1,12 +1,12 @@
 """Which slices hold the rows that commits wrote.
 
-Of an `lsm_tree` table: the rows that stand when the last commit of the range has completed, in the
-file groups that its commits wrote to. So it does not matter when a compaction ran.
+For an `lsm_tree` table: the rows that survive when the last commit of the range has completed, in
+the file groups that its commits wrote to. So it does not matter when a compaction ran.
 
-Of other tables as in Hudi 1.x (MergeOnReadIncrementalRelationV2): of the files that the commits of the range
-name, table services included, the newest slice of each file group that none of them replaced.
-Logs are merged among themselves and with a base file of the range only. So an update
-that lost against an older row is shown, unless a compaction of the range has settled it.
+For other tables as in Hudi 1.x (MergeOnReadIncrementalRelationV2): of the files in the commits of
+the range, table services included, the newest slice of each file group that none of them replaced.
+Logs are merged only with each other and with a base file of the range. So an update that lost
+against an older row is returned, unless a compaction of the range has resolved it.
 """
 
 from collections import defaultdict
@@ -30,7 +30,8 @@ def incremental_slices(
 ) -> tuple[FileSlice, ...]:
     """Return the slices to read; rows of other commits in them do not count.
 
-    Files in `ignored` are not read (`log_compactions`). InvalidError if a file of one is gone.
+    Files in `ignored` are not read (`log_compactions`). Raises InvalidError if a file of one is
+    gone.
     """
     completions = {commit.requested: commit.completion for commit in commits}
     replaced = replaced_at(commits)
@@ -63,7 +64,7 @@ def written_groups(commits: Sequence[RangeCommit]) -> frozenset[FileGroupId]:
 
 
 def replaced_at(commits: Iterable[RangeCommit]) -> Mapping[tuple[str, str], str]:
-    """Return when file groups, by partition and file id, were replaced."""
+    """Return when file groups were replaced, by partition and file id."""
     return {
         (partition, file_id): commit.completion
         for commit in commits
@@ -73,7 +74,7 @@ def replaced_at(commits: Iterable[RangeCommit]) -> Mapping[tuple[str, str], str]
 
 
 def present_sizes(storage: Storage, files: Iterable[DataFile]) -> dict[str, int]:
-    """Look for the files in their folders; give the sizes of those that are there."""
+    """Look for the files in their folders; return the sizes of those that exist."""
     folders: dict[str, set[str]] = defaultdict(set)
     for file in files:
         folders[file.partition].add(file.path)

@@ -1,9 +1,9 @@
-"""Change rows as Hudi's CDC query gives them: the rows before and after as JSON text.
+"""Change rows as in Hudi's CDC query: the rows before and after as JSON strings.
 
-As Hudi 1.2.0 writes rows that it reads from data files: no spaces, no entry for a null, a date
-as its day, a timestamp in microseconds since 1970, bytes in base64. Unlike Hudi it leaves the
-meta columns out, and writes a decimal as a number: Hudi loses its value. A time of day, which
-Spark's Hudi tables do not have, is in microseconds too.
+Formatted like rows that Hudi 1.2.0 reads from data files: no spaces, no entry for a null, a date as
+its day number, a timestamp in microseconds since 1970, bytes in base64. Unlike in Hudi, the meta
+columns are left out, and a decimal is a number: Hudi loses its value. A time of day, which Spark's
+Hudi tables do not have, is in microseconds too.
 """
 
 import base64
@@ -26,12 +26,12 @@ JSON_SCHEMA: Final = pa.schema(
 )
 
 _CONTROLS: Final = [chr(code) for code in range(0x20)]
-# JSON has finite numbers only; Java writes these as text.
+# JSON has finite numbers only; Java writes these as strings.
 _ODD_FLOATS: Final = {"nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}
 
 
 def changes_to_json(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return change rows with `before` and `after` as JSON text, null where there was no row."""
+    """Return change rows with `before` and `after` as JSON strings, null if there was no row."""
     sides = [_objects(batch.column(name)) for name in (BEFORE, AFTER)]
     return pa.RecordBatch.from_arrays(
         [batch.column(OP), batch.column(TS_MS), *sides], schema=JSON_SCHEMA
@@ -39,7 +39,7 @@ def changes_to_json(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _spelled(column: pa.Array) -> pa.StringArray:
-    """Spell each value of a column as JSON; null stays null."""
+    """Return each value of a column as JSON; null stays null."""
     kind = column.type
     if pa.types.is_struct(kind):
         return _objects(column)
@@ -77,7 +77,7 @@ def _objects(rows: pa.StructArray) -> pa.StringArray:
     for field, column in zip(rows.type, rows.flatten(), strict=True):
         entry = _concat(f",{json.dumps(field.name, ensure_ascii=False)}:", _spelled(column))
         inner = _concat(inner, pc.fill_null(entry, ""))
-    # Arrow's own way to join all but nulls loses rows that hold nothing else.
+    # Arrow's join that skips nulls loses rows that hold nothing else.
     return _wrapped("{", pc.replace_substring_regex(inner, "^,", ""), "}", rows)
 
 
@@ -85,7 +85,7 @@ def _maps(column: pa.MapArray) -> pa.StringArray:
     # Arrow flattens lists only.
     lists = column.cast(pa.list_(pa.struct([column.type.key_field, column.type.item_field])))
     keys, items = lists.flatten().flatten()
-    # An entry's name is text, whatever the type of a key.
+    # The name of an entry is a string, whatever the type of the key.
     names = _spelled(keys) if pa.types.is_string(keys.type) else _texts(_spelled(keys))
     entries = pc.binary_join_element_wise(names, _or_null(_spelled(items)), pa.scalar(":"))
     return _wrapped("{", _joined(lists, entries), "}", column)
@@ -101,13 +101,13 @@ def _texts(column: pa.StringArray) -> pa.StringArray:
 
 
 def _bytes(column: pa.Array) -> pa.StringArray:
-    # Arrow knows no base64, so these go one by one.
+    # Arrow has no base64, so these are encoded one by one.
     values = [None if v is None else base64.b64encode(v).decode() for v in column.to_pylist()]
     return _concat('"', pa.array(values, pa.string()), '"')
 
 
 def _joined(lists: pa.ListArray, texts: pa.StringArray) -> pa.StringArray:
-    """Join the texts of all elements, list by list."""
+    """Join the strings of all elements, list by list."""
     lengths = pc.fill_null(pc.list_value_length(lists), 0)
     ends = pc.cumulative_sum(lengths)
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends.cast(pa.int32())])
@@ -119,7 +119,7 @@ def _or_null(texts: pa.StringArray) -> pa.StringArray:
 
 
 def _wrapped(opening: str, inner: pa.StringArray, closing: str, column: pa.Array) -> pa.StringArray:
-    """Put brackets around the texts of what is not null."""
+    """Put brackets around the strings that are not null."""
     text = _concat(opening, inner, closing)
     return pc.if_else(pc.is_valid(column), text, pa.scalar(None, pa.string()))
 

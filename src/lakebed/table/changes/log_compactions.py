@@ -1,11 +1,11 @@
-"""What an incremental read leaves out because a log compaction of Hudi's rewrote it.
+"""What an incremental read leaves out because one of Hudi's log compactions rewrote it.
 
 Hudi's log compaction stamps the rows that it rewrites with its own instant. (Ours keeps the stamps,
-and its commit says so.) If all logs that it joined are of the range, so are the rows with that stamp.
-Otherwise the stamp does not say which of them are: read as they are, rows would come once when they
-were written and once more with the log compaction. Then the joined logs are read in its place, and in
-place of the base file of a later compaction, which takes the stamps over. They stay as long as the
-file slice does.
+and its commit records that.) If all logs that it merged are in the range, so are the rows with that
+stamp. Otherwise the stamp does not show which of them are, and rows would be returned once when
+they were written and once more with the log compaction. Then the original logs are read in its
+place, and in place of the base file of a later compaction, which keeps the stamps. They exist as
+long as the file slice does.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,8 +30,8 @@ _LOG_COMPACT = "LOG_COMPACT"
 def superseded_files(snapshot: Snapshot, commits: Sequence[RangeCommit]) -> frozenset[str]:
     """Return the paths of files of the range in whose place others are read.
 
-    `commits` are those of the range by completion time. UnsupportedError if clustering moved rows
-    of which it is not known when they were written.
+    `commits` are those of the range by completion time. Raises UnsupportedError if clustering moved
+    rows whose commit is unknown.
     """
     inside = {commit.requested for commit in commits}
     ignored: set[str] = set()
@@ -74,7 +74,7 @@ def _check_not_moved(commit: RangeCommit, unclear: dict[FileGroupId, RangeCommit
 def _joined_logs(
     snapshot: Snapshot, commit: RangeCommit
 ) -> Iterator[tuple[FileGroupId, frozenset[Instant]]]:
-    """Yield the instants of the logs that a log compaction joined, file group by file group."""
+    """Yield the instants of the logs that a log compaction merged, by file group."""
     what = f"the plan of log compaction {commit.requested}"
     data = _plan(snapshot, commit.requested)
     if data is None:
@@ -82,7 +82,7 @@ def _joined_logs(
     action, requested = Action.LOGCOMPACTION, commit.requested
     instant = TimelineInstant(requested, action, State.REQUESTED, None, action)
     for planned in groups_of_plan(instant, parse_plan(PlanKind.COMPACTION_PLAN, data, what)):
-        # A plan names the base file of the slice too, of which no row is rewritten.
+        # A plan also lists the base file of the slice, whose rows are not rewritten.
         parsed = [parse_data_name(name) for name in planned.files]
         logs = [name for name in parsed if not isinstance(name, BaseFileName)]
         yield planned.group, frozenset("" if name is None else name.instant for name in logs)

@@ -1,4 +1,4 @@
-"""The data files that commits name, and whether they are still there."""
+"""The data files listed in commits, and whether they still exist."""
 
 from collections.abc import Iterable, Iterator
 
@@ -14,9 +14,9 @@ DataFile = BaseFile | LogFile
 def named_data_files(
     requested: Instant, metadata: CommitMetadata, *, is_read: bool = True
 ) -> Iterator[DataFile]:
-    """Yield the files that a commit names, with the sizes that it says (0 where it does not).
+    """Yield the files that a commit lists, with their recorded sizes (0 if not recorded).
 
-    Unless its changes are read (`is_read`) it may have written while buckets were resized: those
+    Unless its changes are read (`is_read`), it may have written while buckets were resized: those
     logs count from the end of the resizing on, whose instant they have.
     """
     for stat in metadata.write_stats():
@@ -42,7 +42,7 @@ def named_data_files(
 
 
 def lost_file(slice_: FileSlice, sizes: dict[str, int]) -> str | None:
-    """Name a file of the slice that is not there any more; CorruptError for one that was cut."""
+    """Return a file of the slice that no longer exists; raise CorruptError for a truncated one."""
     for file in slice_.files:
         found = sizes.get(file.path)
         if found is None:
@@ -56,7 +56,7 @@ def lost_file(slice_: FileSlice, sizes: dict[str, int]) -> str | None:
 
 
 def check_there(slices: Iterable[FileSlice], sizes: dict[str, int], what: str) -> None:
-    """Reject a read of which a file is gone."""
+    """Raise an error for a read that needs a file that is gone."""
     for slice_ in slices:
         lost = lost_file(slice_, sizes)
         if lost is not None:
@@ -64,7 +64,7 @@ def check_there(slices: Iterable[FileSlice], sizes: dict[str, int], what: str) -
 
 
 def gone(what: str, lost: str) -> InvalidError:
-    """Make the refusal of a read that needs the file `lost`."""
+    """Return the error for a read that needs the file `lost`."""
     return InvalidError(
         f"{what}: {lost} no longer exists: it was cleaned, or lost; start "
         "later, or read a snapshot (cleaning keeps more with hoodie.clean.commits.retained)"

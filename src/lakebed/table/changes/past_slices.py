@@ -1,4 +1,4 @@
-"""File groups as they were: the slice of a group when a given commit had just been completed."""
+"""File groups in the past: the slice of a group right after a given commit."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -26,7 +26,7 @@ from lakebed.timeline.archived import find_archived, read_completions
 
 @dataclass(frozen=True, slots=True)
 class PastSlice:
-    """A slice of the past, None where the group held nothing, and a file of it that is gone."""
+    """A slice of the past, None if the group held nothing, and a file of it that is gone."""
 
     slice_: FileSlice | None
     lost: str | None = None
@@ -34,11 +34,11 @@ class PastSlice:
 
 @dataclass(frozen=True)
 class GroupHistory:
-    """All files that the `groups` ever had, as far as commits and storage know of them.
+    """All files that the `groups` ever had, as far as commits and storage show.
 
-    A file that a commit names and cleaning has taken stays in its slice, so that the slice is
-    known to be incomplete. `commits` are those of the range; archived ones are among them.
-    Files in `ignored` are left out.
+    A file that a commit lists and cleaning has deleted stays in its slice, so that the slice is
+    known to be incomplete. `commits` are those of the range, archived ones included. Files in
+    `ignored` are left out.
     """
 
     snapshot: Snapshot
@@ -73,19 +73,19 @@ class GroupHistory:
 
     def _is_then(self, file: DataFile, completion: Instant, inclusive: bool) -> bool:
         if file.name.instant in self._compactions:
-            # From its plan on it holds what readers see below later logs, and keeps these apart.
+            # From its plan on, it holds what readers see below later logs, and separates them.
             return file.name.instant < completion
         done = self._completion_of(file.name.instant)
         return done < completion or (inclusive and done == completion)
 
     @cached_property
     def _pending(self) -> Mapping[FileGroupId, tuple[PendingCompaction, ...]]:
-        """Return the compactions that are still pending, where logs keep apart from their plan on."""
+        """Return the pending compactions, which separate logs from their plan on."""
         return self.snapshot.pending if self.snapshot.config.is_lsm_tree else {}
 
     @cached_property
     def _compactions(self) -> frozenset[Instant]:
-        """Return the full compactions, where they change nothing that a read shows."""
+        """Return the full compactions that do not change the result of a read."""
         if not self.snapshot.config.is_lsm_tree:
             return frozenset()
         active = (
@@ -97,7 +97,7 @@ class GroupHistory:
         return frozenset([*active, *told, *self._archived_compactions()])
 
     def _archived_compactions(self) -> Iterator[Instant]:
-        """Yield the archived compactions that wrote base files which are still there."""
+        """Yield the archived compactions that wrote base files which still exist."""
         if self.snapshot.config.table_type is not TableType.MERGE_ON_READ:
             return
         storage, folder = self.snapshot.storage, self.snapshot.config.history_path
@@ -116,10 +116,10 @@ class GroupHistory:
                     yield instant
 
     def _is_doubtful(self, found: FileSlice | None) -> bool:
-        """Return whether files that nothing but the archive knows of may belong to a slice.
+        """Return whether files known only to the archive may belong to a slice.
 
-        Cleaning takes the oldest slices of a group first, so what is there is the newest of its
-        time, unless a savepoint kept it while later ones went.
+        Cleaning deletes the oldest slices of a group first, so what exists is the newest of its
+        time, unless a savepoint kept it while later ones were deleted.
         """
         if self.snapshot.timeline.first_active is None or not self._completions:
             return False
@@ -129,9 +129,9 @@ class GroupHistory:
         return archived and bool(self.snapshot.timeline.select(Action.SAVEPOINT))
 
     def _logs_of(self, found: FileSlice | None) -> dict[FileGroupId, dict[str, DataFile]]:
-        """Return the files that archived commits may have put onto a slice that they began.
+        """Return the files that archived commits may have added to a slice that they started.
 
-        A cleaning that is under way, or died, has taken some of them and left the others.
+        An interrupted or running clean has deleted some of them.
         """
         on_read = self.snapshot.config.table_type is TableType.MERGE_ON_READ
         if found is None or found.base_file is None or not on_read or not self._completions:
@@ -141,7 +141,7 @@ class GroupHistory:
 
     @cached_property
     def _in_recent_archive(self) -> dict[FileGroupId, dict[str, DataFile]]:
-        """Read of the archive what is not older than the oldest base file of the groups."""
+        """Read the part of the archive that is not older than the oldest base file of the groups."""
         bases = (
             file.name.instant
             for files in self._files.values()
@@ -149,13 +149,13 @@ class GroupHistory:
             if isinstance(file, BaseFile)
         )
         oldest = min(bases)
-        # One that began before the base file and ended after it has put its logs onto it.
+        # A commit that started before the base file and completed after it has added logs to it.
         later = (began for began, ended in self._completions.items() if ended >= oldest)
         first = min(later, default=None)
         return {} if first is None else self._read_archive(first)
 
     def _completion_of(self, instant: Instant) -> Instant:
-        """Return when a commit was completed; an unknown one was completed before all others."""
+        """Return when a commit completed; an unknown one completed before all others."""
         active = self.snapshot.timeline.completion_of(instant)
         return active or self._completions.get(instant, "")
 

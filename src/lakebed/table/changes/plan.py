@@ -1,8 +1,8 @@
 """What each commit of a range did to each file group: the slice before it and the one after.
 
 A commit's changes are the difference of the two, whatever it wrote: a new base file, logs, or
-nothing because it replaced the group. Commits follow each other by completion time, as readers
-saw them happen. A `.cdc` file of the commit spares the comparison.
+nothing because it replaced the group. Commits are ordered by completion time, as readers saw them.
+A `.cdc` file of the commit makes the comparison unnecessary.
 """
 
 from collections import defaultdict
@@ -23,7 +23,7 @@ from lakebed.table.snapshot import Snapshot
 class ChangeStep:
     """What one commit did to one file group.
 
-    `cdc_files` is its change data; where there is none, no file of the slices is lost.
+    `cdc_files` is its change data; without it, no file of the slices is lost.
     """
 
     instant: Instant
@@ -33,13 +33,13 @@ class ChangeStep:
 
     @property
     def lost(self) -> str | None:
-        """Name a file of its slices that is gone: then only change data tells what happened."""
+        """Return a file of its slices that is gone: then only change data shows what happened."""
         return self.before.lost or self.after.lost
 
 
 @dataclass(frozen=True, slots=True)
 class GroupChanges:
-    """The commits that touched one file group, in the order of their completion."""
+    """The commits that touched one file group, in order of completion."""
 
     group: FileGroupId
     steps: tuple[ChangeStep, ...]
@@ -56,7 +56,7 @@ class GroupChanges:
 
     @property
     def written_by(self) -> set[Instant]:
-        """Return the commits that wrote what there is to read."""
+        """Return the commits that wrote what is read."""
         files = (file for slice_ in self._slices for file in slice_.files)
         return {step.instant for step in self.steps} | {file.name.instant for file in files}
 
@@ -69,9 +69,9 @@ class GroupChanges:
 def plan_group_changes(
     snapshot: Snapshot, commits: Sequence[RangeCommit]
 ) -> tuple[GroupChanges, ...]:
-    """Return what the commits of a range did, file group by file group.
+    """Return what the commits of a range did, by file group.
 
-    InvalidError if files are gone that are needed to know.
+    Raises InvalidError if files are gone that are needed for this.
     """
     touched: dict[FileGroupId, list[RangeCommit]] = defaultdict(list)
     for commit in commits:
@@ -104,7 +104,7 @@ def _step(
     history: GroupHistory, group: FileGroupId, commit: RangeCommit, ended: Instant | None
 ) -> ChangeStep:
     nothing = PastSlice(None)
-    # A group that was replaced holds nothing from then on, whatever is written to it.
+    # A replaced group holds nothing from then on, whatever is written to it.
     over = ended is not None and ended < commit.completion
     before = nothing if over else history.slice_at(group, commit.completion, inclusive=False)
     ends_here = ended is not None and ended <= commit.completion

@@ -1,8 +1,8 @@
-"""The changes of one file group, as rows: what happened, when, the row before and after.
+"""The changes of one file group as rows: operation, time, the row before and after.
 
-From change data that holds both rows as it is; otherwise by comparing the slice before a commit
-with the one after, both in order of key. Where the slice before is gone, change data that
-holds it is completed from the slice after.
+From change data if it holds both rows; otherwise by comparing the slice before a commit with the
+one after, both in key order. If the slice before is gone, change data that holds the row before is
+completed from the slice after.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,13 +41,13 @@ def change_schema(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
 
 
 def _row(schema: pa.Schema, columns: Sequence[str]) -> list[pa.Field]:
-    # A row that is not there has no values.
+    # A row that does not exist has no values.
     return [schema.field(name).with_nullable(True) for name in columns]
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeReader:
-    """Reads the changes of file groups of one table; it travels to workers."""
+    """Reads the changes of file groups of one table; pickled to workers."""
 
     view: TableView
     columns: tuple[str, ...]
@@ -58,7 +58,7 @@ class ChangeReader:
         return change_schema(self.view.schema, self.columns)
 
     def read(self, changes: GroupChanges) -> Iterator[pa.RecordBatch]:
-        """Yield the changes of one file group, commit by commit as they were completed."""
+        """Yield the changes of one file group, commit by commit in order of completion."""
         for step in changes.steps:
             for ops, before, after in self._changes(step):
                 if len(ops):
@@ -94,7 +94,7 @@ class ChangeReader:
             raise gone(f"changes of {step.instant}", step.lost)
 
     def _logged(self, step: ChangeStep) -> list[CdcFile] | None:
-        """Open the change data of a commit; None where there is none any more."""
+        """Open the change data of a commit; return None if there is none any more."""
         try:
             return [open_cdc_file(self.view.storage, file) for file in step.cdc_files] or None
         except NotFoundError:
@@ -108,8 +108,8 @@ class ChangeReader:
         if before is not None and after is not None:
             keys = touched_keys(self.view, before, after)
         both = before is not None and after is not None
-        # In logs a row that loses by its ordering value may still give the one that stands the
-        # columns that it lacks, and the commit stays that of the latter.
+        # In logs, a row that loses by its ordering value may still supply columns that the winner
+        # lacks, and the winner keeps its commit.
         by_order = after is not None and after.needs_merge and bool(self.view.rule.ordering_fields)
         compared = self.columns if by_order else ()
         finder = ChangeFinder(
@@ -124,7 +124,7 @@ class ChangeReader:
     def _completed(
         self, step: ChangeStep, file: CdcFile
     ) -> Iterator[tuple[pa.Array, pa.Array | None, pa.Array | None]]:
-        """Yield logged rows before a change with their rows after it, a batch of keys at a time."""
+        """Yield logged rows before a change with their rows after it, one batch of keys at a time."""
         for records in file.read(self.view.storage, self._images, self.view.buffer_bytes):
             assert records.keys is not None, "this mode logs keys"
             keys = KeyFilter.of(keys=records.keys.to_pylist())

@@ -15,7 +15,7 @@ from lakebed.table.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class ChangeScan:
-    """The file groups to read, and what reads one; it travels to workers."""
+    """The file groups to read, and their reader; pickled to workers."""
 
     reader: ChangeReader
     groups: tuple[GroupChanges, ...]
@@ -41,15 +41,15 @@ def plan_changes(
     columns: Sequence[str],
     merger: Merger | None = None,
 ) -> ChangeScan:
-    """Settle what a read of the changes of `commits` touches.
+    """Determine what a read of the changes of `commits` touches.
 
-    `columns` are those of the rows before and after. InvalidError if files are gone that are
-    needed to know what happened; UnsupportedError if a column had a type that cannot be shown.
+    `columns` are those of the rows before and after. Raises InvalidError if files are gone that are
+    needed, UnsupportedError if a column had a type that cannot be represented.
     """
     groups = plan_group_changes(snapshot, commits)
     written_by = {instant for group in groups for instant in group.written_by}
     check_column_types(snapshot, commits, written_by, columns)
     view = snapshot.view(merger)
     if any(group.needs_merge for group in groups):
-        _ = view.rule  # refused here rather than by a task
+        _ = view.rule  # checked here rather than in a task
     return ChangeScan(ChangeReader(view, tuple(columns)), groups)

@@ -1,7 +1,7 @@
-"""The keys that a commit's logs touched: all else in their slice is as it was.
+"""The keys that a commit's logs touched: everything else in their slice is unchanged.
 
-Of a large slice with a small log on top only these keys are then read, once before and once
-after the log.
+For a large slice with a small log on top, only these keys are read, once before and once after the
+log.
 """
 
 from dataclasses import replace
@@ -17,13 +17,13 @@ from lakebed.table.read.run_reader import Needs, read_run
 from lakebed.table.view import TableView
 
 MAX_TOUCHED_KEYS = 100_000
-"""With more of them the whole slice is read."""
+"""With more keys than this, the whole slice is read."""
 
 
 def touched_keys(view: TableView, before: FileSlice, after: FileSlice) -> KeyFilter | None:
-    """Return the keys in which two slices can differ; None if they are not known, or too many.
+    """Return the keys in which two slices can differ; None if they are unknown, or too many.
 
-    They are known where one is the other and some logs.
+    They are known if one slice is the other plus some logs.
     """
     if before.base_file != after.base_file or not set(before.log_files) < set(after.log_files):
         return None

@@ -1,1 +1,1 @@
-"""What a table says of itself: properties, schema, keys, index, merge mode."""
+"""The configuration of a table: properties, schema, keys, index, merge mode."""

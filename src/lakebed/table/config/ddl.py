@@ -1,11 +1,11 @@
-"""Columns as a DDL string, the way Spark spells them: `id BIGINT NOT NULL, tags ARRAY<STRING>`.
+"""Columns as a DDL string, in Spark's syntax: `id BIGINT NOT NULL, tags ARRAY<STRING>`.
 
     columns  := column ("," column)*
     column   := name [":"] type ["NOT" "NULL"] ["COMMENT" text]
     type     := word ["(" number ["," number] ")"]
               | "ARRAY" "<" type ">" | "MAP" "<" type "," type ">" | "STRUCT" "<" [columns] ">"
 
-Agrees with `StructType.fromDDL`; anything else is refused.
+Agrees with `StructType.fromDDL`; anything else is rejected.
 """
 
 import re
@@ -47,7 +47,7 @@ _DEFAULT_DECIMAL: Final = (10, 0)
 
 
 def parse_ddl(text: str) -> pa.Schema:
-    """Return the columns that a DDL string names; raise SchemaError with the place of a mistake.
+    """Return the columns of a DDL string; raise SchemaError with the position of a mistake.
 
     >>> parse_ddl("id BIGINT NOT NULL, price DECIMAL(12,2)").names
     ['id', 'price']
@@ -62,7 +62,7 @@ def parse_ddl(text: str) -> pa.Schema:
 
 
 def type_text(kind: pa.DataType) -> str:
-    """Spell the type of a table's column as DDL does.
+    """Return the type of a table's column in DDL syntax.
 
     >>> type_text(pa.map_(pa.string(), pa.list_(pa.decimal128(12, 2))))
     'map<string,array<decimal(12,2)>>'
@@ -79,7 +79,7 @@ def type_text(kind: pa.DataType) -> str:
 
 
 class _Parser:
-    """Reads one DDL string from left to right."""
+    """Parses one DDL string from left to right."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -88,7 +88,7 @@ class _Parser:
         self._next()
 
     def columns(self, end: str | None) -> list[pa.Field]:
-        """Read columns up to the sign `end`, or to the end of the string."""
+        """Parse columns up to the character `end`, or to the end of the string."""
         found: list[pa.Field] = []
         if self._done(end):
             return found

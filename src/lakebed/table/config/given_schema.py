@@ -1,4 +1,4 @@
-"""The columns that a caller gives as a schema, as rows that have it, or as a DDL string."""
+"""The columns that a caller passes as a schema, as rows that have it, or as a DDL string."""
 
 import json
 import re
@@ -15,7 +15,7 @@ _INDEX_NAME: Final = re.compile(r"__index_level_[0-9]+__")
 def given_schema(given: object) -> pa.Schema | None:
     """Return the columns of a pyarrow Schema, of Arrow data or of a DDL string; None for others.
 
-    Arrow data is whatever exports a schema or a stream: pyarrow, pandas, Polars and the like.
+    Arrow data is anything that exports a schema or a stream: pyarrow, pandas, Polars and the like.
     """
     if isinstance(given, str):
         return parse_ddl(given)
@@ -35,9 +35,9 @@ def given_schema(given: object) -> pa.Schema | None:
 
 
 def without_pandas_index(schema: pa.Schema) -> pa.Schema:
-    """Leave out the columns that pandas makes of an index without a name.
+    """Leave out the columns that pandas creates for an index without a name.
 
-    Selecting rows of a frame leaves such an index behind. An index that has a name is a column
+    Selecting rows of a DataFrame leaves such an index behind. An index that has a name is a column
     like any other.
     """
     gone = pandas_index(schema)
@@ -48,7 +48,7 @@ def without_pandas_index(schema: pa.Schema) -> pa.Schema:
 
 
 def pandas_index(schema: pa.Schema) -> frozenset[str]:
-    """Return the columns that stand for an index without a name, as pandas notes it."""
+    """Return the columns for an index without a name, as pandas records it."""
     noted = (schema.metadata or {}).get(b"pandas")
     if noted is None:
         return frozenset()

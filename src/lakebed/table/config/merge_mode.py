@@ -1,14 +1,14 @@
-"""Which version of a key survives, as `hoodie.properties` says it.
+"""Which version of a key survives, according to `hoodie.properties`.
 
     hoodie.record.merge.mode           the mode; absent in version 6
-    hoodie.compaction.payload.class    a class of Hudi's or the user's own; up to version 8
+    hoodie.compaction.payload.class    one of Hudi's classes or the user's own; up to version 8
     hoodie.record.merge.strategy.id    a UUID of zeros: the payload class decides
-    hoodie.table.partial.update.mode   from version 9: which columns of the winner give way
+    hoodie.table.partial.update.mode   from version 9: which columns of the winner yield
     hoodie.record.merge.property.*     from version 9: what the payload classes had built in
 
-From version 9 on Hudi spells its own payload classes by the other properties and keeps their
-names in `hoodie.table.legacy.payload.class`, which decides nothing. Up to version 8 the classes
-are run as they are: of those only what Apache Hudi 1.2.0 was seen to do is here.
+From version 9 on Hudi expresses its own payload classes by the other properties and keeps their
+names in `hoodie.table.legacy.payload.class`, which has no effect. Up to version 8 the classes
+themselves are run: only what Apache Hudi 1.2.0 was observed to do is supported here.
 """
 
 from collections.abc import Mapping
@@ -33,11 +33,11 @@ _PARTIAL_SINCE = 9
 
 
 class MergeMode(StrEnum):
-    """Which version of a key survives. On-disk words of Hudi; do not change."""
+    """Which version of a key survives. Hudi's values on disk: do not change."""
 
     COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
     EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
-    # A merger or payload class of the user's own: rows that need no merge are still read.
+    # A custom merger or payload class: rows that need no merge can still be read.
     CUSTOM = "CUSTOM"
 
 
@@ -50,10 +50,10 @@ _STRATEGIES = {
 
 @dataclass(frozen=True, slots=True)
 class MergeSettings:
-    """What the properties of a table say of its merge.
+    """The merge settings in a table's properties.
 
-    `delete_marker` is the column and the value by which a row says that it is a delete. The rest
-    is as in a MergeRule.
+    `delete_marker` is the column and the value that mark a row as a delete. The rest is as in a
+    MergeRule.
     """
 
     mode: MergeMode
@@ -94,7 +94,7 @@ _PAYLOADS = {
     ),
     _MYSQL: MergeSettings(MergeMode.EVENT_TIME_ORDERING, delete_marker=_DEBEZIUM_DELETE),
 }
-# Up to version 8. Not here: the payload of Debezium for Postgres, with which Hudi 1.2.0 leaves the
+# Up to version 8. Not here: Debezium's payload for Postgres, with which Hudi 1.2.0 leaves the
 # marker of an unavailable value in the row, and that for MySQL, which compares `_event_seq` as two
 # numbers.
 _OLD_PAYLOADS = {
@@ -113,7 +113,7 @@ def parse_merge(
     if version >= _PARTIAL_SINCE:
         found = _with_partial_updates(found, properties)
     if found.natural_deletes and len(ordering) > 1:
-        # The payload class knows one ordering field.
+        # The payload class knows only one ordering field.
         return _CUSTOM
     mode = found.mode
     if mode is MergeMode.EVENT_TIME_ORDERING and not ordering:
@@ -123,7 +123,7 @@ def parse_merge(
 
 
 def payload_properties(payload: str, ordering: tuple[str, ...], version: int) -> dict[str, str]:
-    """Spell a payload class of Hudi's as the properties that Hudi gives to a new table."""
+    """Return the properties that Hudi gives a new table for one of its payload classes."""
     known = _payloads(version)
     if payload not in known:
         raise OptionError(
@@ -155,7 +155,7 @@ def payload_properties(payload: str, ordering: tuple[str, ...], version: int) ->
 
 
 def check_partial_updates(options: Mapping[str, str], version: int) -> None:
-    """Reject partial updates that a new table of `version` cannot be given by `options`."""
+    """Raise an error for partial updates that a new table of `version` cannot have with `options`."""
     text = options.get(PARTIAL_UPDATE_MODE)
     if text is None:
         return
@@ -191,7 +191,7 @@ def _by_mode(properties: Mapping[str, str], version: int, where: str) -> MergeSe
 
 
 def _is_by_payload(properties: Mapping[str, str]) -> bool:
-    """Return whether the payload class decides; version 6 has the strategy under an older name."""
+    """Return whether the payload class decides; version 6 stores the strategy under an older name."""
     return properties.get(STRATEGY_ID, "").strip() in ("", _PAYLOAD_STRATEGY)
 
 

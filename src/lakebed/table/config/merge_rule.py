@@ -1,4 +1,4 @@
-"""Which version of a key survives, as the table's properties ask for it."""
+"""The merge rule of a table, from its properties."""
 
 import json
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ from lakebed.table.config.table_config import TableConfig
 def merge_rule(
     config: TableConfig, merger: Merger | None = None, *, schema_text: str | None = None
 ) -> MergeRule:
-    """Return the rule that the table's merge mode asks for.
+    """Return the rule for the table's merge mode.
 
-    A `merger` of the caller's own is for tables of the mode CUSTOM, which are refused
-    without one, by the names of what they want instead. Rows that need no merge need no rule.
-    `schema_text` is the Avro schema of the table, if there is one: where nulls give way, so would
-    defaults that are not null, of which it is not known what Hudi does.
+    A custom `merger` is for tables of the mode CUSTOM, which raise UnsupportedError without one.
+    Rows that need no merge need no rule. `schema_text` is the Avro schema of the table, if there is
+    one: where nulls yield, so would defaults that are not null, for which Hudi's behaviour is
+    unknown.
     """
     if merger is not None:
         ordered = config.merge_mode is not MergeMode.COMMIT_TIME_ORDERING
@@ -39,7 +39,7 @@ def merge_rule(
         config.ordering_fields if by_event_time else (),
         fill=config.fill,
         natural_deletes=config.natural_deletes,
-        # Tables of the default layout are Hudi's, and are read as Hudi reads them.
+        # Tables of the default layout follow Hudi's rules, and are read as Hudi reads them.
         logs_first=not config.is_lsm_tree,
     )
 

@@ -1,20 +1,20 @@
-"""The partitions of Hudi's metadata table, as `hoodie.properties` names them."""
+"""The partitions of Hudi's metadata table, as listed in `hoodie.properties`."""
 
 from lakebed.model.options.option import parse_names
 from lakebed.table.config.table_config import TableConfig
 
 LIVE = "hoodie.table.metadata.partitions"
 BEING_BUILT = "hoodie.table.metadata.partitions.inflight"
-# What Hudi derives from the files by itself and builds anew without being asked. Anything else
-# (record_index, secondary_index_*, expr_index_*, and what is yet to come) were asked for.
+# What Hudi derives from the files by itself and rebuilds automatically. Anything else
+# (record_index, secondary_index_*, expr_index_*, and future kinds) was requested by a user.
 _DERIVED = frozenset({"files", "column_stats", "partition_stats", "bloom_filters"})
 
 
 def metadata_partitions(config: TableConfig, key: str = LIVE) -> tuple[str, ...]:
-    """Return the partitions that are in use, or with BEING_BUILT those that are not ready yet."""
+    """Return the partitions in use, or with BEING_BUILT those that are not ready yet."""
     return parse_names(config.properties.get(key, ""))
 
 
 def asked_indexes(config: TableConfig) -> tuple[str, ...]:
-    """Return the indexes that were asked for and would be missed."""
+    """Return the indexes that a user requested."""
     return tuple(name for name in metadata_partitions(config) if name not in _DERIVED)

@@ -1,4 +1,4 @@
-"""In which partition a row lies, by the table's key generator."""
+"""The partition of a row, by the table's key generator."""
 
 import pyarrow as pa
 
@@ -10,10 +10,10 @@ from lakebed.table.config.table_config import TableConfig
 def partition_column(
     rows: pa.RecordBatch, config: TableConfig, *, strict: bool = True
 ) -> pa.StringArray:
-    """Spell the partition path of each row.
+    """Return the partition path of each row.
 
-    KeyValueError for a value of which no folder can be made; unless `strict` that is null, or
-    a path that only Hudi would make.
+    Raises KeyValueError for a value that cannot be a folder; unless `strict` that is null, or a
+    path that only Hudi would write.
     """
     fields, style = config.partition_fields, config.partition_style
     timed = config.timestamp_fields
@@ -32,7 +32,7 @@ def partition_column(
 def time_level(
     column: pa.Array, field: str, config: TableConfig, *, strict: bool = True
 ) -> pa.StringArray:
-    """Spell the folder, or folders, of each value of a column of times."""
+    """Return the folder, or folders, of each value of a time column."""
     keygen = config.timestamp_keygen
     if keygen is None:
         raise UnsupportedError(

@@ -1,7 +1,7 @@
-"""`.hoodie/hoodie.properties`: made once, read at every open, changed through a backup.
+"""`.hoodie/hoodie.properties`: created once, read at every open, changed through a backup.
 
-Like Hudi we write the backup before the file is replaced, and fall back to it when the
-file is missing or its checksum does not fit.
+Like Hudi, Lakebed writes the backup before the file is replaced, and falls back to it if the file
+is missing or its checksum does not match.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _SIDECAR_PATH = ".hoodie/.hoodie.properties.crc"
 
 
 def create_properties(storage: Storage, properties: Mapping[str, str]) -> TableConfig:
-    """Make the table: one atomic put, so of two that create it one wins."""
+    """Create the table: one atomic put, so of two concurrent calls one wins."""
     config = TableConfig.parse(properties, f"{storage.url}: new table")
     # Hudi cannot open a table, even an empty one, without these folders.
     storage.make_folder(config.history_path)
@@ -31,7 +31,7 @@ def create_properties(storage: Storage, properties: Mapping[str, str]) -> TableC
 
 
 def load_config(storage: Storage) -> TableConfig:
-    """Read what the table says of itself."""
+    """Read the table's configuration."""
     try:
         return _read(storage, PROPERTIES_PATH)
     except (NotFoundError, CorruptError) as error:
@@ -47,13 +47,13 @@ def load_config(storage: Storage) -> TableConfig:
 
 
 def update_properties(storage: Storage, changes: Mapping[str, str]) -> TableConfig:
-    """Change properties of an existing table; ChangedError if another process just did."""
+    """Change properties of an existing table; raise ChangedError if another process just did."""
     etag = storage.head(PROPERTIES_PATH).etag
     merged = {**_read(storage, PROPERTIES_PATH).properties, **changes}
     updated = TableConfig.parse(merged, f"{storage.url}: changed properties")
     storage.put(BACKUP_PATH, storage.read(PROPERTIES_PATH))
-    # The checksum that Hadoop's local file system keeps beside a file of Hudi's: with an old
-    # one Hudi could not open the table, without one it does not check.
+    # The checksum that Hadoop's local file system keeps beside a file of Hudi's: with a stale one
+    # Hudi could not open the table, without one it does not check.
     storage.delete(_SIDECAR_PATH)
     storage.put_if_unchanged(PROPERTIES_PATH, encode_properties(merged, _COMMENT), etag)
     storage.delete(BACKUP_PATH)
@@ -66,7 +66,7 @@ _COMMENT = ("Properties of a Hudi table, written by Lakebed",)
 def _read(storage: Storage, path: str) -> TableConfig:
     where = f"{storage.url}: {path}"
     data = storage.read(path)
-    # Every writer ends every line; half of the last value could name another timeline.
+    # Every writer terminates every line; half of the last value could name another timeline.
     if not data.endswith((b"\n", b"\r")):
         raise CorruptError(
             f"{where}: expected a line end at the end, found none: the file was truncated"

@@ -7,7 +7,7 @@ from lakebed.model.options.option import parse_whole_number
 
 
 def required(properties: Mapping[str, str], key: str, where: str) -> str:
-    """Return a property that must be there; CorruptError if it is not."""
+    """Return a required property; raise CorruptError if it is missing."""
     value = properties.get(key, "").strip()
     if not value:
         raise CorruptError(f"{where}: the property {key} is missing")
@@ -15,7 +15,7 @@ def required(properties: Mapping[str, str], key: str, where: str) -> str:
 
 
 def whole_number(properties: Mapping[str, str], key: str, default: int, where: str) -> int:
-    """Return a number that is not negative; CorruptError for other text."""
+    """Return a non-negative integer; raise CorruptError for anything else."""
     text = properties.get(key, "").strip()
     if not text:
         return default
@@ -26,5 +26,5 @@ def whole_number(properties: Mapping[str, str], key: str, default: int, where: s
 
 
 def flag(properties: Mapping[str, str], key: str, *, default: bool = False) -> bool:
-    """Return whether a property is true; other words than that are not, as in Java."""
+    """Return whether a property is true; any other word is false, as in Java."""
     return properties.get(key, str(default)).strip().lower() == "true"

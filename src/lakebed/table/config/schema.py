@@ -1,8 +1,8 @@
 """A table's columns: which types are legal, and how they may change.
 
-A table has a logical schema (what the user named: bool, int8 to int64, float, double,
-decimal128, string, binary, date32, timestamp[us] with UTC or without a zone, and lists,
-string-keyed maps and structs of these) and files hold its storage types (`storage_type`).
+A table has a logical schema (the user's types: bool, int8 to int64, float, double, decimal128,
+string, binary, date32, timestamp[us] with UTC or without a zone, and lists, string-keyed maps and
+structs of these); files hold its storage types (`storage_type`).
 """
 
 import pyarrow as pa
@@ -27,12 +27,12 @@ _WIDER: dict[pa.DataType, frozenset[pa.DataType]] = {
 
 
 def normalise(schema: pa.Schema) -> pa.Schema:
-    """Return the logical schema that a table of these columns has.
+    """Return the logical schema of a table with these columns.
 
-    The many spellings of one type (large and view strings, dictionaries, seconds, milliseconds
-    and nanoseconds, large lists) become one, and metadata goes. A value that needs its
-    nanoseconds is refused by `conform` when it comes. Raises SchemaError naming
-    the column for a type or a name that no table can hold.
+    The variants of one type (large and view strings, dictionaries, seconds, milliseconds and
+    nanoseconds, large lists) become one, and metadata is dropped. `conform` rejects values that
+    need nanoseconds. Raises SchemaError naming the column for a type or a name that no table can
+    hold.
     """
     if not len(schema):
         raise SchemaError("a table needs at least one column")
@@ -97,7 +97,7 @@ def _normal_scalar(t: pa.DataType, path: str) -> pa.DataType | None:
     if pa.types.is_large_binary(t) or pa.types.is_binary_view(t):
         return pa.binary()
     if pa.types.is_timestamp(t):
-        # Arrow's zone only tells how to show the instant; the numbers are UTC already.
+        # Arrow's zone only affects how the timestamp is displayed; the numbers are UTC already.
         return pa.timestamp("us", None if t.tz is None else "UTC")
     if pa.types.is_decimal(t):
         if t.precision > 38 or not 0 <= t.scale <= t.precision:
@@ -109,7 +109,7 @@ def _normal_scalar(t: pa.DataType, path: str) -> pa.DataType | None:
 
 
 def storage_type(t: pa.DataType) -> pa.DataType:
-    """Return the type that files hold: int8 and int16 become int32, at any depth."""
+    """Return the type in files: int8 and int16 become int32, at any depth."""
     if t in (pa.int8(), pa.int16()):
         return pa.int32()
     if pa.types.is_struct(t):
@@ -122,15 +122,15 @@ def storage_type(t: pa.DataType) -> pa.DataType:
 
 
 def storage_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema that files of a table with this logical schema hold."""
+    """Return the schema of files of a table with this logical schema."""
     return pa.schema([f.with_type(storage_type(f.type)) for f in schema])
 
 
 def widens(narrow: pa.DataType, wide: pa.DataType) -> bool:
     """Return whether files of `narrow` can be read as `wide` without loss, by Spark and by Hudi.
 
-    Spark 4 (`ParquetVectorUpdaterFactory`) also reads dates as timestamps without zone,
-    but Hudi's readers do not, and Hudi reads long as double, which loses digits.
+    Spark 4 (`ParquetVectorUpdaterFactory`) also reads dates as timestamps without zone, but Hudi's
+    readers do not, and Hudi reads long as double, which loses digits.
     """
     if pa.types.is_decimal(wide):
         if pa.types.is_decimal(narrow):
@@ -143,18 +143,18 @@ def widens(narrow: pa.DataType, wide: pa.DataType) -> bool:
 def evolve(current: pa.Schema, incoming: pa.Schema) -> pa.Schema:
     """Return the table's schema after a write of `incoming` columns.
 
-    New columns go to the end, nullable, in structs too; a wider type replaces a narrower
-    one; a narrower one changes nothing, since its values are cast up; a column without
-    any value (type null) changes nothing. Columns missing in `incoming` stay and must be
-    nullable. Columns that must not be null stay so: a nullable column may hold no null,
-    and `conform` looks. Raises SchemaError naming the column and both types.
+    New columns are appended, nullable, also in structs; a wider type replaces a narrower one; a
+    narrower one has no effect, since its values are cast up; a column without any value (type null)
+    has no effect. Columns missing from `incoming` stay and must be nullable. Columns that are not
+    nullable stay so: a nullable incoming column may hold no null, which `conform` checks. Raises
+    SchemaError naming the column and both types.
     """
     typed = [_without_nulls(field, list(current)) for field in incoming]
     return pa.schema(_evolve_fields(list(current), list(normalise(pa.schema(typed))), ""))
 
 
 def schema_changes(before: pa.Schema, after: pa.Schema) -> list[str]:
-    """Return what `evolve` changed, a clause for each column or field.
+    """Return what `evolve` changed, one clause for each column or field.
 
     >>> schema_changes(pa.schema([("a", pa.int32())]), pa.schema([("a", pa.int64()), ("b", pa.int8())]))
     ["column 'a' would become int64 (it is int32)", "column 'b' is new"]
@@ -163,7 +163,7 @@ def schema_changes(before: pa.Schema, after: pa.Schema) -> list[str]:
 
 
 def new_fields(before: pa.Schema, after: pa.Schema) -> list[str]:
-    """Name the columns that only `after` has."""
+    """Return the columns that only `after` has."""
     return [name for name in after.names if find_field(list(before), name) is None]
 
 
@@ -192,7 +192,7 @@ def _type_changes(before: pa.DataType, after: pa.DataType, path: str) -> list[st
 
 
 def _without_nulls(field: pa.Field, current: list[pa.Field]) -> pa.Field:
-    """Return a field without values (an empty list has no type either) the table's type."""
+    """Return the table's type for a field without values (an empty list has no type either)."""
     position = find_field(current, field.name)
     if position is None:
         return field
@@ -252,7 +252,7 @@ def _evolve_type(current: pa.DataType, incoming: pa.DataType, path: str) -> pa.D
 
 
 def find_field(fields: list[pa.Field], name: str) -> int | None:
-    """Find a field by its name, or by its name but for case if that is unique."""
+    """Find a field by its name, or ignoring case if that is unique."""
     for i, field in enumerate(fields):
         if field.name == name:
             return i
@@ -261,7 +261,7 @@ def find_field(fields: list[pa.Field], name: str) -> int | None:
 
 
 def is_list_like(t: pa.DataType) -> bool:
-    """Return whether Arrow has `t` as one of its several kinds of list."""
+    """Return whether `t` is one of Arrow's list types."""
     return bool(
         pa.types.is_list(t)
         or pa.types.is_large_list(t)
@@ -272,5 +272,5 @@ def is_list_like(t: pa.DataType) -> bool:
 
 
 def join_path(path: str, name: str) -> str:
-    """Name a field below `path`, which is empty at the top."""
+    """Return the path of a field below `path`, which is empty at the top."""
     return f"{path}.{name}" if path else name

@@ -1,7 +1,7 @@
-"""What `hoodie.properties` says of a table, checked and typed.
+"""The configuration of a table, parsed and checked from `hoodie.properties`.
 
-Everything that changes which rows a reader sees is either understood here or refused
-by name; the raw properties stay available for what is not interpreted.
+Everything that affects which rows a reader sees is either understood here or rejected by name; the
+raw properties stay available for what is not interpreted.
 """
 
 import json
@@ -31,42 +31,42 @@ from lakebed.table.config.writer_index import WriterIndex, parse_index
 from lakebed.timeline.layout import layout_of
 
 TABLE_VERSIONS = (8, 9, 10)
-"""What we write."""
+"""The versions that are written."""
 READ_ONLY_VERSION = 6
-"""What we read and do not write: Hudi 0.14 and 0.15, timeline layout 1."""
+"""The version that is read but not written: Hudi 0.14 and 0.15, timeline layout 1."""
 EXPECTED_ROWS = "lakebed.expected.rows"
 DROPPED_COLUMNS = "lakebed.dropped.columns"
 _PARTITION_FIELDS = "hoodie.table.partition.fields"
 
 
 class TableType(StrEnum):
-    """How a file group takes new rows. On-disk words of Hudi; do not change."""
+    """How a file group takes new rows. Hudi's values on disk: do not change."""
 
     COPY_ON_WRITE = "COPY_ON_WRITE"
     MERGE_ON_READ = "MERGE_ON_READ"
 
 
 class Layout(StrEnum):
-    """How the runs of a file group lie: any order, or sorted runs. Do not change."""
+    """How the runs of a file group are ordered: in any order, or sorted. Do not change."""
 
     DEFAULT = "default"
     LSM_TREE = "lsm_tree"
 
 
 class ConcurrencyMode(StrEnum):
-    """How writers share a table. Words of Hudi; do not change."""
+    """How writers share a table. Hudi's values: do not change."""
 
-    # One at a time: a writer has the lock from begin to end, and the others wait.
+    # One at a time: a writer holds the lock from start to end, and the others wait.
     SINGLE_WRITER = "SINGLE_WRITER"
-    # All at once: of two that touch the same file group the later one to end is refused.
+    # Concurrent: of two that touch the same file group, the later one to complete is rejected.
     OPTIMISTIC = "OPTIMISTIC_CONCURRENCY_CONTROL"
-    # All at once, and rows that are only appended never conflict.
+    # Concurrent, and appended rows never conflict.
     NON_BLOCKING = "NON_BLOCKING_CONCURRENCY_CONTROL"
 
 
 @dataclass(frozen=True, slots=True)
 class TableConfig:
-    """The settled facts about one table."""
+    """The configuration of one table."""
 
     name: str
     database: str
@@ -95,7 +95,7 @@ class TableConfig:
 
     @property
     def dropped_columns(self) -> tuple[str, ...]:
-        """Return the columns that `drop_column` took away, whose values older files still hold."""
+        """Return the columns that `drop_column` removed, whose values older files still hold."""
         text = self.properties.get(DROPPED_COLUMNS)
         if text is None:
             return ()
@@ -109,7 +109,7 @@ class TableConfig:
 
     @property
     def expected_rows(self) -> int | None:
-        """Return how many rows its creator expected; None where none were named."""
+        """Return the number of rows that its creator expected; None if not given."""
         found = whole_number(self.properties, EXPECTED_ROWS, 0, self.name)
         return found or None
 
@@ -120,23 +120,23 @@ class TableConfig:
 
     @property
     def composite_key(self) -> bool:
-        """Return whether a record key is spelled `field:value,...`."""
+        """Return whether a record key has the form `field:value,...`."""
         generator = self.key_generator
         return generator is not None and generator.is_composite(self.record_key_fields)
 
     @property
     def has_meta_columns(self) -> bool:
-        """Return whether files hold record keys and commit times; else columns spell the keys."""
+        """Return whether files hold record keys and commit times; otherwise keys follow from columns."""
         return self.properties.get("hoodie.populate.meta.fields", "true").strip().lower() != "false"
 
     @property
     def is_lsm_tree(self) -> bool:
-        """Whether versions of a key are resolved in sequence, base file first."""
+        """Return whether versions of a key are resolved in sequence, base file first."""
         return self.layout is Layout.LSM_TREE
 
     @property
     def keeps_tombstones(self) -> bool:
-        """Whether deletes may carry ordering values that outlast a full compaction."""
+        """Return whether deletes may carry ordering values that outlast a full compaction."""
         by_event_time = self.merge_mode is MergeMode.EVENT_TIME_ORDERING
         return self.is_lsm_tree and by_event_time and not self.natural_deletes
 
@@ -150,7 +150,7 @@ class TableConfig:
 
     @classmethod
     def parse(cls, properties: Mapping[str, str], where: str) -> Self:
-        """Check `properties` as found at `where`; refuse by name what we do not understand."""
+        """Check `properties` as found at `where`; raise an error for unsupported ones."""
         name = required(properties, "hoodie.table.name", where)
         database = properties.get("hoodie.database.name", "")
         _check_sum(properties, database, name, where)
@@ -280,7 +280,7 @@ def _key_generator(
 
 
 def _spells_parts(properties: Mapping[str, str], generator: KeyGenerator) -> bool:
-    """Return whether we can spell every part of a custom key generator, and any other."""
+    """Return whether every part of a custom key generator is supported; True for any other."""
     if generator is not KeyGenerator.CUSTOM:
         return True
     kinds = parse_part_kinds(properties.get(_PARTITION_FIELDS, ""))
@@ -294,7 +294,7 @@ def _timestamp_keygen(
 ) -> TimestampKeygen | None:
     """Return the settings of a timestamp key generator.
 
-    None for those that we cannot write with.
+    None for those that cannot be written with.
     """
     single = generator is KeyGenerator.TIMESTAMP and len(partitions) == 1
     if not single and generator is not KeyGenerator.CUSTOM:

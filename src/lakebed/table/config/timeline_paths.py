@@ -1,7 +1,7 @@
-"""Where a table keeps its timeline and its archive, as `hoodie.properties` says it.
+"""Where a table keeps its timeline and its archive, according to `hoodie.properties`.
 
-Layout 1 has its place for the instants, and no property moves them: Hudi 1.x writes
-`hoodie.timeline.path` into tables of version 6 too, and does not look at it.
+Layout 1 has a fixed location for the instants, which no property changes: Hudi 1.x writes
+`hoodie.timeline.path` into tables of version 6 too, and ignores it.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from lakebed.timeline.layout import METADATA_FOLDER, layout_of
 
 
 def timeline_path(properties: Mapping[str, str], layout: int, where: str) -> str:
-    """Return the folder of the instants; its place alone tells the layouts apart."""
+    """Return the folder of the instants; its location alone distinguishes the layouts."""
     if layout == LAYOUT_1:
         return METADATA_FOLDER
     name = properties.get("hoodie.timeline.path", "timeline")

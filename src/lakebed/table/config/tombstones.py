@@ -1,10 +1,10 @@
-"""How long ordered deletes are remembered once they are merged into a base file.
+"""How long ordered deletes are kept once they are merged into a base file.
 
-A delete that carries an ordering value must still beat a late row that arrives after a full
+A delete that carries an ordering value must still win over a late row that arrives after a full
 compaction or a clustering. So these keep it as a tombstone, beside the new base file, unless its
 commit is older than the retention (`lakebed.tombstone.retention`) at the instant of the plan. The
-plan of a compaction records that cutoff: readers that meet the plan while it is pending apply the same one, whatever
-the table's setting is by then.
+plan of a compaction records that cutoff: readers that meet the plan while it is pending apply the
+same one, whatever the table's current setting.
 """
 
 import pyarrow as pa
@@ -18,14 +18,14 @@ from lakebed.model.options.services import TOMBSTONES
 from lakebed.table.config.table_config import TableConfig
 
 PLAN_CUTOFF = "lakebed.tombstone.cutoff"
-"""The entry in the metadata of a compaction plan: deletes of commits before it are forgotten."""
+"""The entry in the metadata of a compaction plan: deletes of commits before it are dropped."""
 
 
 def compaction_cutoff(config: TableConfig, instant: Instant, recorded: str | None = None) -> str:
-    """Return the instant before which the compaction planned at `instant` forgets deletes.
+    """Return the instant before which the compaction planned at `instant` drops deletes.
 
-    `recorded` is what its plan says. It is empty where deletes have no ordering values, or where
-    the layout is Hudi's own, which forgets them all.
+    `recorded` is the value in its plan. It is empty if deletes have no ordering values, or for
+    Hudi's own layout, which drops them all.
     """
     if not config.keeps_tombstones:
         return ""
@@ -38,7 +38,7 @@ def compaction_cutoff(config: TableConfig, instant: Instant, recorded: str | Non
 
 
 def forgotten_deletes(batch: pa.RecordBatch, cutoff: str) -> pa.BooleanArray:
-    """Mark the deletes that a compaction forgets: those without an ordering value, and old ones.
+    """Mark the deletes that a compaction drops: those without an ordering value, and old ones.
 
     `batch` has flags, and commit times also for deletes.
     """

@@ -1,4 +1,4 @@
-"""Whether a table may be written by us, so that others can go on with it."""
+"""Whether Lakebed may write a table without breaking it for other engines."""
 
 from lakebed.errors import UnsupportedError
 from lakebed.format.logs.cdc import logging_mode
@@ -17,10 +17,10 @@ _OLD_INDEXES = "hoodie.table.secondary.indexes.metadata"
 
 
 def check_writable(config: TableConfig, *, gives_up_indexes: bool = False) -> None:
-    """Raise an error where a commit of ours would leave the table wrong for others.
+    """Raise an error if a commit by Lakebed would leave the table wrong for other engines.
 
-    Hudi's metadata table goes with our first change; the indexes in it that were asked for
-    only if the caller `gives_up_indexes`.
+    Hudi's metadata table is retired by the first change; indexes in it that a user requested only
+    if the caller `gives_up_indexes`.
     """
     properties = config.properties
     indexes = ", ".join(asked_indexes(config))
@@ -67,5 +67,5 @@ def check_writable(config: TableConfig, *, gives_up_indexes: bool = False) -> No
     for reason, refused in refusals.items():
         if refused:
             raise UnsupportedError(f"table {config.name!r} can be read but not written: {reason}")
-    # It refuses by name an unknown mode.
+    # It raises an error for an unknown mode.
     logging_mode(properties)

@@ -1,4 +1,4 @@
-"""The writer's index: how it finds the file group of a key, as `hoodie.properties` says it."""
+"""The writer's index: how it finds the file group of a key, according to `hoodie.properties`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,26 +21,26 @@ class _Index:
     """What most kinds have in common."""
 
     __slots__ = ()
-    # Whether the file group of a key follows from its hash; else keys are looked up.
+    # Whether the file group of a key follows from its hash; otherwise keys are looked up.
     hashes_keys: ClassVar[bool] = False
     # Whether the index is all that a writer needs to know.
     is_settled: ClassVar[bool] = True
     # Whether writers find the same file group for a new key without waiting for each other.
     allows_non_blocking: ClassVar[bool] = False
-    # Whether rows may be staged before their write begins.
+    # Whether rows may be staged before their write starts.
     allows_deferred: ClassVar[bool] = True
 
     def agrees(self, stored: "WriterIndex") -> bool:
-        """Return whether rows for this index, which a caller named, are rows for the stored one."""
+        """Return whether rows staged for this index, which a caller named, suit the stored one."""
         return self == stored
 
     def key_range(self, file_id: str) -> str:
-        """Return the head of a file id that says which keys the file group can hold."""
+        """Return the start of a file id that determines which keys the file group can hold."""
         return file_id
 
 
 class _HashIndex(_Index):
-    """What is common to the indexes that hash the values of key fields to buckets."""
+    """What the indexes that hash key fields to buckets have in common."""
 
     __slots__ = ()
     hashes_keys: ClassVar[bool] = True
@@ -49,7 +49,7 @@ class _HashIndex(_Index):
 
 @dataclass(frozen=True, slots=True)
 class BucketIndex(_HashIndex):
-    """The writer's index: a fixed number of buckets per partition, by hash of key fields."""
+    """A fixed number of buckets per partition, by the hash of key fields."""
 
     buckets: int
     hash_fields: tuple[str, ...]
@@ -59,17 +59,17 @@ class BucketIndex(_HashIndex):
         return _count(self.buckets)
 
     def key_range(self, file_id: str) -> str:
-        """Return the digits of the bucket: two writers may each make a file group for it."""
+        """Return the digits of the bucket: two writers may each create a file group for it."""
         return file_id if bucket_of_file_id(file_id) is None else file_id[:8]
 
     def properties(self, keys: Sequence[str]) -> dict[str, str]:
-        """Spell the index as table properties."""
+        """Return the index as table properties."""
         return _bucket_properties("SIMPLE", {NUM_BUCKETS: str(self.buckets)}, self, keys)
 
 
 @dataclass(frozen=True, slots=True)
 class AutoBuckets(_HashIndex):
-    """The writer's index: buckets as above, of which the first write settles how many."""
+    """Buckets as above, whose number the first write determines."""
 
     hash_fields: tuple[str, ...]
     is_settled: ClassVar[bool] = False
@@ -79,20 +79,20 @@ class AutoBuckets(_HashIndex):
         return "buckets, as many as fit the first write"
 
     def agrees(self, stored: "WriterIndex") -> bool:
-        """Return whether the stored index hashes as this one does; it may be settled by now."""
+        """Return whether the stored index hashes like this one; its number may be determined by now."""
         hashed = isinstance(stored, BucketIndex) and stored.hash_fields == self.hash_fields
         return hashed or self == stored
 
     def properties(self, keys: Sequence[str]) -> dict[str, str]:
-        """Spell the index as table properties."""
+        """Return the index as table properties."""
         return _bucket_properties("SIMPLE", {AUTO_BUCKETS: "auto"}, self, keys)
 
 
 @dataclass(frozen=True, slots=True)
 class ConsistentHashingIndex(_HashIndex):
-    """The writer's index: buckets on a ring of hashes, which each partition keeps for itself.
+    """Buckets on a ring of hashes, which each partition keeps for itself.
 
-    `buckets` is the number with which a new partition begins; None is as many as others have.
+    `buckets` is the number that a new partition starts with; None means as many as the others have.
     """
 
     buckets: int | None
@@ -103,18 +103,18 @@ class ConsistentHashingIndex(_HashIndex):
         return f"consistent hashing from {_count(self.buckets or 0)}"
 
     def agrees(self, stored: "WriterIndex") -> bool:
-        """Return whether the stored index is this one; without a number it has any."""
+        """Return whether the stored index is this one; without a number, any number matches."""
         return self == stored or (self.buckets is None and type(stored) is type(self))
 
     def properties(self, keys: Sequence[str]) -> dict[str, str]:
-        """Spell the index as table properties."""
+        """Return the index as table properties."""
         number = {NUM_BUCKETS: str(self.buckets)}
         return _bucket_properties("CONSISTENT_HASHING", number, self, keys)
 
 
 @dataclass(frozen=True, slots=True)
 class SimpleIndex(_Index):
-    """The writer's index: keys are looked up in the base files, of all partitions if global."""
+    """Keys are looked up in the base files, of all partitions if global."""
 
     is_global: bool = False
     hash_fields: ClassVar[tuple[str, ...]] = ()
@@ -123,7 +123,7 @@ class SimpleIndex(_Index):
         return "global simple index" if self.is_global else "simple index"
 
     def properties(self, keys: Sequence[str]) -> dict[str, str]:
-        """Spell the index as table properties."""
+        """Return the index as table properties."""
         del keys
         return {_TYPE: "GLOBAL_SIMPLE" if self.is_global else "SIMPLE"}
 
@@ -138,7 +138,7 @@ INDEXES: Mapping[str, Callable[[int | None, tuple[str, ...]], WriterIndex]] = {
     "simple": lambda _buckets, _keys: SimpleIndex(),
     "global_simple": lambda _buckets, _keys: SimpleIndex(is_global=True),
 }
-"""What callers name: makes an index from a number of buckets, if one was given, and key fields."""
+"""By the names that callers use: creates an index from a number of buckets, if given, and key fields."""
 
 
 def hashes_keys(word: str) -> bool:
@@ -156,7 +156,7 @@ _SIMPLE_INDEXES = {"SIMPLE": SimpleIndex(), "GLOBAL_SIMPLE": SimpleIndex(is_glob
 def parse_index(
     properties: Mapping[str, str], keys: tuple[str, ...], where: str
 ) -> WriterIndex | None:
-    """Return the index that the properties name; None where they name none that we write with."""
+    """Return the index in the properties; None if there is none that can be written with."""
     kind = properties.get(_TYPE, "").strip().upper()
     if kind in _SIMPLE_INDEXES:
         return _SIMPLE_INDEXES[kind]
@@ -176,9 +176,9 @@ def parse_index(
 def _bucket_properties(
     engine: str, number: Mapping[str, str], index: WriterIndex, keys: Sequence[str]
 ) -> dict[str, str]:
-    """Spell an index of buckets; Hudi's writers take these properties as their defaults.
+    """Return the properties of a bucket index; Hudi's writers use them as their defaults.
 
-    Its services also ask for the key fields, under the writer's name.
+    Its services also need the key fields, under the writer's name.
     """
     return {
         _TYPE: "BUCKET",
