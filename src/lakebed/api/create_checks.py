@@ -60,7 +60,7 @@ def checked_buckets(
     """
     if buckets in (None, AUTO):
         mode = options.get("hoodie.write.concurrency.mode", "").upper()
-        fixed = index == "consistent_hashing" or mode == ConcurrencyMode.NON_BLOCKING.value
+        fixed = INDEXES[index](None, ()).is_settled or mode == ConcurrencyMode.NON_BLOCKING.value
         return DEFAULT_BUCKETS if fixed or buckets is None else None
     if type(buckets) is not int or not 1 <= buckets <= MAX_BUCKETS:
         raise InvalidError(

@@ -47,7 +47,7 @@ class KeyHash:
     def buckets(
         self, keys: pa.StringArray, count: int, texts: KeyTexts | None = None
     ) -> npt.NDArray[np.int32]:
-        """Return the bucket, of `count`, of each key; `texts` are its parts, if they are known."""
+        """Return the bucket, out of `count`, of each key; `texts` are the parts of the keys, if known."""
         return key_buckets(
             keys, self.fields, self.hash_fields, count, composite=self.composite, texts=texts
         )
@@ -62,7 +62,7 @@ class HashLocator(Locator):
 
     @property
     def existing(self) -> Collection[str]:
-        """Return the file groups that the buckets have."""
+        """Return the existing file groups."""
         return self.held.values()
 
 

@@ -52,7 +52,7 @@ class AutoBucketStrategy(IndexStrategy):
     value: AutoBuckets
 
     def locator(self, write: NewWrite) -> StagedLocator:
-        """Return the hashes by which rows are staged."""
+        """Return the locator of a first write."""
         config = write.snapshot.config
         return StagedLocator(KeyHash.of(config, self.value), least_buckets(config))
 

@@ -1,7 +1,7 @@
-"""What an index does for writers, readers and services; each kind overrides what differs.
+"""What every index can do for a write, a read and the services; each kind overrides what differs.
 
-An `IndexStrategy` belongs to a table, a `Locator` to one write. The defaults here are those of an
-index that looks keys up.
+An `IndexStrategy` belongs to a table, a `Locator` to one write. The defaults are those of an index
+that looks keys up.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ KeyTexts = Mapping[str, pa.StringArray]
 
 @dataclass(frozen=True, slots=True)
 class StagedBucket:
-    """The bucket, and out of how many, whose rows a run holds that was staged before that number was final."""
+    """A bucket out of `of`, by which rows were staged before the number of buckets was determined."""
 
     number: int
     of: int
@@ -47,7 +47,7 @@ class NewWrite:
 
 @dataclass(frozen=True, slots=True)
 class Misplaced:
-    """A file group, or several, that contradict the index: where, what is wrong, what to do."""
+    """Where file groups do not match the index, what is wrong with them, and what to do."""
 
     path: str
     message: str
@@ -56,9 +56,10 @@ class Misplaced:
 
 @dataclass(frozen=True, slots=True)
 class KeySource:
-    """Keys that an index knows, each with the number of a file slice that holds it.
+    """Some keys of the index, each with the number of a file slice that holds it.
 
-    `open` returns a run of HOLDERS_SCHEMA. `base_file` holds exactly these keys, if there is one.
+    `open` returns them as a run of HOLDERS_SCHEMA. If a base file holds just these keys, Spark
+    reads it instead.
     """
 
     open: Callable[[TableView], Run]
@@ -67,36 +68,33 @@ class KeySource:
 
 
 class Locator:
-    """Where the rows of one write go. It is pickled to the tasks, which do not communicate."""
+    """The file groups of the rows of one write; pickled to its tasks, which do not communicate."""
 
     __slots__ = ()
 
     @property
     def existing(self) -> Collection[str]:
-        """Return the ids of file groups that rows may be added to without a lookup."""
+        """Return the ids of the file groups to which tasks may append logs."""
         return ()
 
     def slots(
         self, keys: pa.StringArray, texts: KeyTexts | None, partitions: pa.StringArray
     ) -> pa.Array:
-        """Return the slot of each row in its partition; null if it must be looked up."""
+        """Return the slot of each row in its partition; null if its key must be looked up."""
         return pa.nulls(len(keys), pa.string())
 
     def staged_buckets(self, size_bytes: int, partitions: int, *, alone: bool) -> int | None:
-        """Return into how many buckets a flush is split if their number is not determined yet."""
+        """Return the number of buckets of a flush; None unless the final number is to be determined."""
         return None
 
     def file_id(self, partition: str, slot: int) -> str | None:
-        """Return the file group of a slot, the existing one or a new one.
-
-        None if not determined yet.
-        """
+        """Return the file group of a slot, existing or new; None if it is not determined yet."""
         return None
 
     def file_ids(
         self, partition: str, staged: StagedBucket
     ) -> Sequence[tuple[str, StagedBucket | None]]:
-        """Return the file groups whose rows a staged run holds, each with its own part."""
+        """Return the file groups of a staged run, each with its part of the run (None: all of it)."""
         raise NotImplementedError(f"{type(self).__name__}: {staged} of partition {partition!r}")
 
     def adopted(self, partition: str, file_id: str) -> str:
@@ -104,7 +102,7 @@ class Locator:
         return file_id
 
     def begin_partition(self, storage: Storage, partition: str, check: Callable[[], None]) -> None:
-        """Store what the index must know of a partition before others see rows in it.
+        """Store what the index keeps of a new partition, before others see rows in it.
 
         `check` raises an error if the write is over.
         """
@@ -115,53 +113,50 @@ class IndexStrategy:
     """The index of a table, identified by a value of the table's properties."""
 
     value: WriterIndex
-    # Whether the key alone determines its file group, so that no two can hold it.
+    # Whether the file group follows from the key, so that no two file groups can hold it.
     one_group_per_key: ClassVar[bool] = False
 
     def check_table(self, config: TableConfig) -> None:
         """Raise an error if a table of this kind cannot have the index."""
 
     def settle(self, snapshot: Snapshot) -> WriterIndex:
-        """Return the index that a caller named for a table that stores none, if it matches the files."""
+        """Return the index to store, if the one that the caller named fits the files of the table."""
         return self.value
 
     def locator(self, write: NewWrite) -> Locator:
-        """Return where the rows of a write go."""
+        """Return the locator of a write."""
         return Locator()
 
     def check_groups(self, snapshot: Snapshot, groups: Collection[FileGroupId]) -> None:
         """Raise CorruptError if it is ambiguous which of the file groups holds a key."""
 
     def indexed_slices(self, snapshot: Snapshot) -> Sequence[FileSlice]:
-        """Return the slices in which keys are looked up, in the order that numbers them."""
+        """Return the slices in which keys are looked up; their order numbers them."""
         return ()
 
     def key_sources(self, slices: Sequence[FileSlice]) -> Sequence[KeySource]:
-        """Return the keys in `slices`, which `indexed_slices` returned."""
+        """Return the keys of slices that `indexed_slices` returned, all or some."""
         return ()
 
     def moves_rows(self, config: TableConfig) -> bool:
-        """Return whether a row moves when its partition changes.
-
-        Otherwise it stays where it was.
-        """
+        """Return whether a row moves to its new partition; else it is updated in the old one."""
         return False
 
     def prune(
         self, config: TableConfig, keys: Sequence[str], slices: Sequence[FileSlice]
     ) -> Sequence[FileSlice]:
-        """Leave out slices that hold none of the keys, as far as that is known without a read."""
+        """Return the slices that may hold one of the keys; nothing is read."""
         return slices
 
     def check_clusterable(self, config: TableConfig) -> None:
-        """Raise an error if keys must not change their file groups."""
+        """Raise an error if clustering must not move keys to other file groups."""
 
     def misplaced_groups(self, groups: Iterable[FileGroupId]) -> Iterator[Misplaced]:
-        """Yield the file groups that contradict the index."""
+        """Yield what is wrong with the file groups of a table."""
         yield from ()
 
     def misplaced_keys(
         self, config: TableConfig, file_id: str, keys: pa.StringArray
     ) -> tuple[Numbers, Numbers]:
-        """Return the positions of keys that belong to another slot than the file group's, and that slot."""
+        """Return the positions of keys that belong to another slot, and that slot for each."""
         return NO_NUMBERS, NO_NUMBERS

@@ -189,6 +189,27 @@ def test_of_two_first_writes_the_lock_decides_and_the_other_follows():
     check_files(table)
 
 
+def test_a_first_write_gives_way_to_one_that_stored_another_index():
+    table = auto(properties=OPTIMISTIC, partition_by=())
+    storage = table._storage
+    entered = threading.Event()
+
+    class Waits(FaultyStorage):
+        """Lets a write with a simple index go first once the rows of this one are staged."""
+
+        def run(self, op: str, act: Any) -> Any:
+            done = super().run(op, act)
+            if op.startswith("close .hoodie/.temp") and not entered.is_set():
+                entered.set()
+                reopen(storage).insert(rows(10), index="simple")
+            return done
+
+    with pytest.raises(ConflictError, match="another write settled the index as SimpleIndex"):
+        reopen(Waits(storage)).insert(rows(10, first=100))
+    reopen(storage).insert(rows(10, first=100))
+    assert len(user_rows(reopen(storage))) == 20
+
+
 def test_a_first_write_that_fails_leaves_a_table_to_write_to():
     storage = memory_storage()
     auto(storage=storage)

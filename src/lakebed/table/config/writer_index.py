@@ -23,9 +23,9 @@ class _Index:
     __slots__ = ()
     # Whether the file group of a key follows from its hash; otherwise keys are looked up.
     hashes_keys: ClassVar[bool] = False
-    # Whether the index is all that a writer needs to know.
+    # Whether the number of buckets is determined, if the index has buckets.
     is_settled: ClassVar[bool] = True
-    # Whether writers find the same file group for a new key without waiting for each other.
+    # Whether non-blocking writers agree on the file group of a new key.
     allows_non_blocking: ClassVar[bool] = False
     # Whether rows may be staged before their write starts.
     allows_deferred: ClassVar[bool] = True
