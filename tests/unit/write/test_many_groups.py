@@ -47,9 +47,9 @@ SLICES = [slice_of(number, 1000 + number) for number in range(GROUPS)]
 
 
 def test_new_rows_of_many_partitions_find_the_small_file_of_theirs():
-    slices = Counted({(s.group.partition, s.group.file_id): s for s in SLICES})
+    slices = Counted({s.group: s for s in SLICES})
     found, filled = fill_groups(map(segment, range(GROUPS)), slices, make_spec(), Tasks())
-    assert {s.partition: s.file_id for s in found} == dict(slices.keys())
+    assert {s.partition: s.file_id for s in found} == {g.partition: g.file_id for g in slices}
     assert filled == slices.keys()
     assert slices.looks == 1
 
