@@ -1,0 +1,1 @@
+"""Secondary indexes: from the values of columns to the record keys of rows that may have them."""

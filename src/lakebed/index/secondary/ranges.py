@@ -1,0 +1,136 @@
+"""From what a predicate demands of columns to the ranges of index keys that can satisfy it.
+
+The columns of an index count from the first on: finite values (and null) of a column go on to the
+next one, a range of values ends the search. Every row that satisfies the predicate has its key in
+one of the ranges; not every key in them is of such a row.
+"""
+
+import decimal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakebed.expr.constraints import Allowed, Constraints, Limit, Value
+from lakebed.format.index.ordered_bytes import after_prefix, encode_values
+
+Range = tuple[bytes, bytes | None]
+"""From the first key on, up to but without the second; None is without end."""
+
+MAX_RANGES = 10_000
+_NULL = encode_values([None], [pa.int64()])
+# Every encoded value but null begins so.
+_SOME = encode_values([False], [pa.bool_()])[:1]
+_EXACT = decimal.Context(prec=100)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRanges:
+    """The ranges to look in, ascending, and how many columns of the index they settle."""
+
+    ranges: tuple[Range, ...]
+    columns: int
+
+
+def key_ranges(
+    columns: Sequence[str], kinds: Sequence[pa.DataType], constraints: Constraints
+) -> KeyRanges | None:
+    """Return where rows are that fulfil `constraints`; None if that is anywhere in the index."""
+    prefixes = [b""]
+    used = 0
+    for name, kind in zip(columns, kinds, strict=True):
+        allowed = constraints.columns.get(name)
+        if allowed is None:
+            break
+        parts = _finite(allowed, kind)
+        if parts is None:
+            spans = list(_spans(allowed, kind))
+            found = [_below(prefix, span) for prefix in prefixes for span in spans]
+            return KeyRanges(tuple(sorted(found, key=lambda span: span[0])), used + 1)
+        if len(prefixes) * len(parts) > MAX_RANGES:
+            break
+        prefixes = [prefix + part for prefix in prefixes for part in parts]
+        used += 1
+    if not used:
+        return None
+    return KeyRanges(tuple((prefix, after_prefix(prefix)) for prefix in sorted(prefixes)), used)
+
+
+def _finite(allowed: Allowed, kind: pa.DataType) -> list[bytes] | None:
+    """Return the encoded values of a column that may have a few only."""
+    if allowed.values is None:
+        return None
+    known = (_encoded(value, kind) for value in allowed.values)
+    nulls = [_NULL] if allowed.null else []
+    return [*nulls, *sorted({part for part in known if part is not None})]
+
+
+def _spans(allowed: Allowed, kind: pa.DataType) -> Iterator[Range]:
+    if allowed.null:
+        yield _NULL, after_prefix(_NULL)
+    start, end = _SOME, after_prefix(_SOME)
+    if allowed.lower is not None:
+        start = _start(allowed.lower, kind)
+    if allowed.upper is not None:
+        end = _end(allowed.upper, kind)
+    if end is None or start < end:
+        yield start, end
+
+
+def _start(limit: Limit, kind: pa.DataType) -> bytes:
+    value, inclusive = limit.value, limit.inclusive
+    if isinstance(value, decimal.Decimal):
+        rounded = _rounded(value, kind, decimal.ROUND_CEILING)
+        if rounded is None:
+            return _SOME  # beyond the digits of the column: everything, or nothing, is greater
+        value, inclusive = rounded, inclusive or rounded != value
+    part = _encode(value, kind)
+    return part if inclusive else after_prefix(part) or part
+
+
+def _end(limit: Limit, kind: pa.DataType) -> bytes | None:
+    value, inclusive = limit.value, limit.inclusive
+    if isinstance(value, decimal.Decimal):
+        rounded = _rounded(value, kind, decimal.ROUND_FLOOR)
+        if rounded is None:
+            return after_prefix(_SOME)
+        value, inclusive = rounded, inclusive or rounded != value
+    part = _encode(value, kind)
+    return after_prefix(part) if inclusive else part
+
+
+def _encoded(value: Value, kind: pa.DataType) -> bytes | None:
+    """Return a value that the column can have; None for one that it cannot."""
+    if isinstance(value, decimal.Decimal):
+        rounded = _rounded(value, kind, decimal.ROUND_FLOOR)
+        return None if rounded is None or rounded != value else _encode(rounded, kind)
+    return _encode(value, kind)
+
+
+def _encode(value: Value, kind: pa.DataType) -> bytes:
+    # A constant may be of a wider type than the column; both have the same bytes.
+    if pa.types.is_floating(kind):
+        kind = pa.float64()
+    elif pa.types.is_signed_integer(kind):
+        kind = pa.int64()
+    elif pa.types.is_decimal(kind):
+        kind = _widest(kind)
+    return encode_values([value], [kind])
+
+
+def _rounded(value: decimal.Decimal, kind: pa.DataType, rounding: str) -> decimal.Decimal | None:
+    """Return a decimal with the column's digits behind the point; None if it has too many before."""
+    unit = decimal.Decimal(1).scaleb(-kind.scale)
+    made = value.quantize(unit, rounding=rounding, context=_EXACT)
+    return made if len(made.as_tuple().digits) <= _widest(kind).precision else None
+
+
+def _widest(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_decimal128(kind):
+        return pa.decimal128(38, kind.scale)
+    return pa.decimal256(76, kind.scale)
+
+
+def _below(prefix: bytes, span: Range) -> Range:
+    low, end = span
+    return prefix + low, None if end is None else prefix + end
