@@ -14,10 +14,12 @@ import os
 import stat
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 _Kernel = TypeVar("_Kernel")
+_COMPILING = threading.Lock()
 
 
 def is_numba_imported() -> bool:
@@ -45,7 +47,8 @@ def load_compiled(source: str, compile_: Callable[[bool], _Kernel]) -> _Kernel:
     `source` is the `__file__` of the module whose functions are compiled: the cache is beside it
     and named after it.
     """
-    with _cache_folder(source) as folder:
+    # numba's cache folder is one setting of the process.
+    with _COMPILING, _cache_folder(source) as folder:
         if folder is None:
             return compile_(False)
         try:
