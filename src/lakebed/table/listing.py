@@ -1,4 +1,4 @@
-"""What happened to a table and what it is made of, as Arrow tables to look at."""
+"""The history and the files of a table as Arrow tables, for display."""
 
 import pyarrow as pa
 
@@ -38,7 +38,7 @@ FILES_SCHEMA = pa.schema(
 
 
 def history_table(snapshot: Snapshot) -> pa.Table:
-    """Return every instant, newest first, those in the archive included."""
+    """Return every instant, newest first, archived ones included."""
     rows = []
     for instant in snapshot.timeline.instants:
         row: dict[str, object] = {

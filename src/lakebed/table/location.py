@@ -1,7 +1,7 @@
-"""The table that a path means: the one that lies there, or the one in whose folder it lies.
+"""Finds the table of a path: the one at the path, or the one that contains it.
 
-Hudi reads a partition by its folder's path, and looks upwards for the table. Globs, which old
-releases of it needed, it refuses since 1.0, and so do we.
+Hudi reads a partition by its folder's path, and searches upwards for the table. Globs, which its
+old releases needed, are rejected since 1.0, and here too.
 """
 
 import difflib
@@ -30,14 +30,14 @@ class TableFolder:
     folder: str = ""
 
     def within(self, slices: Sequence[FileSlice]) -> tuple[FileSlice, ...]:
-        """Return the slices whose partition lies in the folder."""
+        """Return the slices whose partition is in the folder."""
         start = f"{self.folder}/" if self.folder else ""
         return tuple(s for s in slices if f"{s.group.partition}/".startswith(start))
 
     def check_partition(self, slices: Sequence[FileSlice]) -> None:
-        """Reject a folder in which none of the table's slices lies, and nothing else either.
+        """Raise an error for a folder that is not a partition of the table.
 
-        One that was a partition holds what says so, and has no rows, as in Hudi.
+        An empty partition still has its metadata file, and simply has no rows, as in Hudi.
         """
         if self.folder and not self.within(slices) and not any(self.root.list(self.folder)):
             raise NotFoundError(
@@ -55,7 +55,7 @@ class TableFolder:
 
 
 def find_table(url: str, options: Mapping[str, str] | None = None) -> TableFolder:
-    """Find the table at `url`, or the one above it if `url` is a folder inside of one."""
+    """Find the table at `url`, or the one that contains `url`."""
     storage = open_storage(url, options)
     try:
         return TableFolder(storage, load_config(storage))
@@ -73,7 +73,7 @@ def find_table(url: str, options: Mapping[str, str] | None = None) -> TableFolde
 
 
 def find_above(url: str, options: Mapping[str, str] | None = None) -> TableFolder | None:
-    """Find the nearest table in one of whose folders `url` lies; None if there is none."""
+    """Find the nearest table that contains `url`; return None if there is none."""
     for parent, folder in _parents(url):
         try:
             storage = open_storage(parent, options)
@@ -82,12 +82,12 @@ def find_above(url: str, options: Mapping[str, str] | None = None) -> TableFolde
         except NotFoundError:
             continue
         except LakebedError:
-            return None  # a folder that is not ours to look into
+            return None  # a folder that we may not read
     return None
 
 
 def _parents(url: str) -> Iterator[tuple[str, str]]:
-    """Yield each folder above `url`, the nearest first, with the way down from it."""
+    """Yield each parent of `url`, the nearest first, with the path from it."""
     scheme, authority, path = parse_location(url)
     parts = path.split("/")
     for depth in range(len(parts) - 1, 0, -1):
@@ -96,7 +96,7 @@ def _parents(url: str) -> Iterator[tuple[str, str]]:
 
 
 def _near(storage: Storage, options: Mapping[str, str] | None) -> str:
-    """Name a table beside a path on local disk whose name is nearly the same."""
+    """Return a table beside a path on local disk whose name is similar."""
     parent, _, name = storage.url.rpartition("/")
     if not parent.startswith("file:///"):
         return ""

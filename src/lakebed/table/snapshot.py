@@ -1,10 +1,9 @@
-"""What a table holds at one moment: its file slices and its schema.
+"""The state of a table at one point in time: its file slices and its schema.
 
-Hudi's readers take every listed file whose name carries a completed instant. We are
-stricter: a file of an instant on the active timeline counts only if its commit names
-it, so the leftover of a task that ran twice is never data for us. Of a timeline of
-layout 1 that is so for base files: the instant in the name of a log is that of its slice, and
-what counts of a log only its blocks say.
+Hudi's readers use every listed file whose name has a completed instant. Lakebed is stricter: a file
+of an instant on the active timeline counts only if its commit lists it, so the leftover of a task
+that ran twice is never data. On a timeline of layout 1 that applies to base files: the instant in
+the name of a log is that of its slice, and only its blocks show what counts of a log.
 """
 
 from collections.abc import Iterator, Mapping
@@ -48,27 +47,27 @@ from lakebed.timeline.timeline import Timeline, TimelineInstant
 LATEST = "9" * 17
 """The completion time of an instant that the archive has dropped: after all others."""
 
-# From so many folders on one listing of everything is cheaper than one of each.
+# From this many folders on, one listing of everything is cheaper than one of each.
 _MANY_FOLDERS = 8
 _MAX_LOADS = 100
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A table as of its last completed instant, or an earlier one."""
+    """A table as of its latest completed instant, or an earlier one."""
 
     storage: Storage
     config: TableConfig
     timeline: Timeline
     commits: CommitCache = field(repr=False)
     kept: frozenset[str] | None = field(default=None, repr=False)
-    """The files of the savepoint by which an instant is read that was cleaned since."""
+    """The files of the savepoint through which a cleaned instant is read."""
     planned: tuple[PlannedGroup, ...] | None = field(default=None, repr=False)
-    """The file groups of pending compactions, where they were read with the timeline."""
+    """The file groups of pending compactions, if they were read with the timeline."""
 
     @cached_property
     def replaced(self) -> Mapping[str, frozenset[str]]:
-        """Return the file ids that a completed replacecommit took away, by partition."""
+        """Return the file ids that a completed replacecommit replaced, by partition."""
         gone: dict[str, set[str]] = {}
         for instant in self.timeline.commits:
             if instant.action is not Action.REPLACECOMMIT:
@@ -90,7 +89,7 @@ class Snapshot:
     def groups(self) -> Mapping[FileGroupId, tuple[FileSlice, ...]]:
         """Return all visible slices of every file group that still counts, oldest first.
 
-        A file group that is damaged is among them, with the slices that can be seen of it.
+        Damaged file groups are included, with the slices that can be seen of them.
         """
         pending = self.pending
         apart = self.config.is_lsm_tree
@@ -140,12 +139,12 @@ class Snapshot:
 
     @property
     def was_damaged(self) -> bool:
-        """Return whether damage was found; False also where it was not looked for yet."""
+        """Return whether damage was found; False also if it was not looked for yet."""
         return bool(self.__dict__.get("damage"))
 
     @cached_property
     def slices(self) -> tuple[FileSlice, ...]:
-        """Return the slice of every file group that a snapshot reads; damaged ones say so."""
+        """Return the slice of every file group that a snapshot reads; damaged ones are marked."""
         found = []
         for group, slices in self.groups.items():
             latest, lost = latest_slice(slices), self.damage.get(group, ())
@@ -157,7 +156,7 @@ class Snapshot:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Return the table's schema: the newest commit's, else the created one, else a file's."""
+        """Return the table's schema: the newest commit's, else the one at creation, else a file's."""
         text = self.schema_text
         if text is not None:
             return avro_to_arrow(text)
@@ -169,7 +168,7 @@ class Snapshot:
 
     @cached_property
     def schema_text(self) -> str | None:
-        """Return the Avro text of the schema, as the newest commit that has one says."""
+        """Return the schema as Avro JSON, from the newest commit that has one."""
         rewritten = None
         for instant in reversed(self.timeline.commits):
             metadata = self.commits.read(instant)
@@ -177,11 +176,11 @@ class Snapshot:
             if text and metadata.operation_type not in REWRITES:
                 return text
             rewritten = rewritten or text
-        # Where all writes are archived, what rewrote their rows since knows their schema.
+        # If all writes are archived, later rewrites of their rows have their schema.
         return rewritten or self.config.create_schema
 
     def view(self, merger: Merger | None = None) -> TableView:
-        """Return what reading the slices must know; `merger` is the caller's own."""
+        """Return the view for reading the slices; `merger` is the caller's custom one."""
         return TableView(
             self.storage, self.config, self.timeline, self.schema, self.schema_text, merger
         )
@@ -194,7 +193,7 @@ class Snapshot:
 
     @cached_property
     def standings(self) -> Standings:
-        """Return what tells which files count."""
+        """Return which files count."""
         return Standings(self.timeline, self.config.timeline_layout, self._named)
 
     def _counts(self, file: BaseFile | LogFile) -> bool:
@@ -203,10 +202,10 @@ class Snapshot:
         return self.standings.of(file) is Standing.DATA
 
     def completion_of(self, instant: str) -> str:
-        """Return the completion time of a visible instant, from the archive where it has gone.
+        """Return the completion time of a visible instant, from the archive if needed.
 
-        One that the archive has dropped belongs to the newest slice, as for Hudi. In layout 1
-        only logs ask for it, and the instant in their name is that of their slice.
+        An instant that the archive has dropped belongs to the newest slice, as in Hudi. In layout 1
+        only logs need it, and the instant in their name is that of their slice.
         """
         if self.config.timeline_layout == LAYOUT_1:
             return instant
@@ -214,7 +213,7 @@ class Snapshot:
 
     @cached_property
     def files(self) -> list[BaseFile | LogFile]:
-        """Return every file whose instant counts, those of replaced file groups included."""
+        """Return every file whose instant counts, including replaced file groups."""
         return self._resolved.files
 
     @cached_property
@@ -222,14 +221,14 @@ class Snapshot:
         return without_copies(self._visible_files(), self.archived_names)
 
     def archived_names(self, instant: str) -> frozenset[str] | None:
-        """Return the paths that an archived commit names; None if the archive does not have it."""
+        """Return the paths that an archived commit lists; None if the archive does not have it."""
         if self.config.timeline_layout == LAYOUT_1:
             return None
         return archived_names(self.storage, self.config.history_path, instant)
 
     @cached_property
     def _archived(self) -> Mapping[str, str]:
-        """Return when the archived instants completed that have logs still: the last few, mostly."""
+        """Return the completion times of archived instants that still have logs: mostly the last few."""
         logs = (file.name.instant for file in self.files if isinstance(file, LogFile))
         first = min((i for i in logs if self.timeline.is_archived(i)), default=None)
         return read_completions(self.storage, self.config.history_path, since=first)
@@ -252,7 +251,7 @@ def load_snapshot(
     as_of: str | None = None,
     commits: CommitCache | None = None,
 ) -> Snapshot:
-    """Read the timeline and give the snapshot of its last instant, or as of an earlier one."""
+    """Read the timeline and return the snapshot of its latest instant, or as of an earlier one."""
     commits = commits or CommitCache(
         ActiveTimeline(storage, config.timeline_path), config.history_path
     )
@@ -280,7 +279,7 @@ def load_snapshot(
 def _readable_plans(commits: CommitCache, timeline: Timeline) -> tuple[PlannedGroup, ...] | None:
     """Return the pending plans.
 
-    None if one is damaged, which only a read of rows cannot do without.
+    None if one is damaged, which only matters to a read of rows.
     """
     try:
         return commits.pending_compactions(timeline)
@@ -297,7 +296,7 @@ def table_files(storage: Storage) -> Iterator[Entry]:
     yield from entries
     for folder in folders:
         if folder != METADATA_FOLDER:
-            # A table below this one keeps its files to itself.
+            # A table nested below this one keeps its files to itself.
             for entry in storage.list(folder):
                 if METADATA_FOLDER not in entry.path.split("/"):
                     yield entry

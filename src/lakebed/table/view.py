@@ -1,7 +1,7 @@
-"""One view of a table: what reading and writing its files must know, as a value.
+"""One view of a table: what is needed to read and write its files, as a value.
 
-It is settled on the driver and travels to workers. Which files count is the snapshot's business
-(`snapshot.py`), which hands out the view together with the file slices.
+It is created on the driver and pickled to workers. Which files count is up to the snapshot
+(`snapshot.py`), which provides the view together with the file slices.
 """
 
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ from lakebed.timeline.timeline import Timeline
 
 @dataclass(frozen=True)
 class TableView:
-    """A table as of one moment: where it lies, how it is configured, what is committed.
+    """A table as of one point in time: its storage, configuration and committed instants.
 
-    `schema` holds the table's columns without meta columns, and `schema_text` the same as Avro,
-    where a commit has recorded it. `own_buffer_bytes` replaces the table's setting for this view.
+    `schema` holds the table's columns without meta columns, and `schema_text` the same as Avro, if
+    a commit has recorded it. `own_buffer_bytes` overrides the table's setting for this view.
     """
 
     storage: Storage
@@ -42,8 +42,8 @@ class TableView:
     def rule(self) -> MergeRule:
         """Return how versions of a key are merged.
 
-        UnsupportedError for a merge mode that needs a merger of the caller's own: so ask only
-        where rows must be merged, and before the work is handed out.
+        Raises UnsupportedError for a merge mode that needs a custom merger: so call it only if rows
+        must be merged, and before the work is distributed.
         """
         return merge_rule(self.config, self.merger, schema_text=self.schema_text)
 
@@ -53,5 +53,5 @@ class TableView:
         return self.schema_text or arrow_to_avro(self.schema, self.config.name)
 
     def is_visible(self, instant: str) -> bool:
-        """Whether what `instant` wrote counts."""
+        """Return whether what `instant` wrote counts."""
         return self.timeline.is_committed(instant)

@@ -1,17 +1,17 @@
-"""The files of archived commits that the newest slices need, kept where a reader finds them.
+"""The files of archived commits that the newest slices need, recorded where a reader finds them.
 
-A commit on the active timeline names its files, so a lost one shows. Once it is archived only a
-listing tells what there is, and the archive is too long to be read at every open. So archiving
-writes down what the archived commits leave behind:
+A commit on the active timeline lists its files, so a lost one is noticed. Once it is archived, only
+a listing shows what exists, and the archive is too long to be read at every open. So archiving
+records what the archived commits leave behind:
 
     .hoodie/lakebed/archived_files.parquet
         path, size_bytes, rows, instant, completion    a row for each file, by path
         lakebed.archived.through    the newest instant in the archive
         lakebed.archived.next       the oldest commit that stayed on the active timeline
 
-It only ever adds an error, and only where nothing else explains that a file is missing: a newer
-base file, a replacecommit, a clean, a rollback or a restore. Another engine archives without
-writing it; from then on it is stale, is not used, and the next archiving of ours begins anew.
+It can only add an error, and only if nothing else explains that a file is missing: a newer base
+file, a replacecommit, a clean, a rollback or a restore. Another engine archives without writing it;
+from then on it is stale and not used, and the next archiving by Lakebed starts over.
 """
 
 import io
@@ -52,20 +52,20 @@ class ArchivedFiles:
     files: tuple[NamedFile, ...]
 
     def fits(self, timeline: Timeline) -> bool:
-        """Return whether nothing seems to have been archived since, by the names alone."""
+        """Return whether nothing seems to have been archived since, judging by the names alone."""
         return any(instant.requested == self.next_commit for instant in timeline.instants)
 
     def is_current(self, storage: Storage, timeline: Timeline, history: str) -> bool:
-        """Return whether nothing was archived since: what else is in the archive is active, too."""
+        """Return whether nothing was archived since: what else is in the archive is still active."""
         active = {instant.requested for instant in timeline.instants}
         rows = read_archived(storage, history, columns=(), since=self.through)
         return all(row.requested == self.through or row.requested in active for row in rows)
 
 
 def read_archived_files(storage: Storage) -> ArchivedFiles | None:
-    """Read what the last archiving wrote down; None where there was none.
+    """Read what the last archiving recorded; return None if there is none.
 
-    CorruptError for bytes that it did not write.
+    Raises CorruptError for bytes that it did not write.
     """
     try:
         data = storage.read(ARCHIVED_FILES_PATH)
@@ -88,7 +88,7 @@ def read_archived_files(storage: Storage) -> ArchivedFiles | None:
 
 
 def _read_whole(data: bytes) -> pa.Table:
-    """Read a Parquet file; pyarrow passes over pages of a type that it does not know."""
+    """Read a Parquet file; pyarrow skips pages of a type that it does not know."""
     file = pq.ParquetFile(io.BytesIO(data), page_checksum_verification=True)
     table = file.read()
     if table.num_rows != file.metadata.num_rows:
@@ -97,7 +97,7 @@ def _read_whole(data: bytes) -> pa.Table:
 
 
 def write_archived_files(storage: Storage, found: ArchivedFiles) -> None:
-    """Write down what archived commits leave behind; hold the table's lock."""
+    """Record what archived commits leave behind; requires the table's lock."""
     files = sorted(found.files, key=lambda file: file.path)
     values: Mapping[str, Iterable[object]] = {
         "path": [file.path for file in files],

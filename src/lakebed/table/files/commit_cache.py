@@ -1,4 +1,4 @@
-"""What the commits of a timeline say, read once and kept while their instants are listed."""
+"""The content of the commits of a timeline, read once and kept while their instants are listed."""
 
 from dataclasses import dataclass, field
 
@@ -51,7 +51,7 @@ class CommitCache:
             try:
                 found = read_archived_files(self.active.storage)
             except CorruptError:
-                found = None  # verify says so; the next archiving writes it anew
+                found = None  # verify reports it; the next archiving rewrites it
             self._archived = (first, found)
         found = self._archived[1]
         return found if found is not None and found.fits(timeline) else None
@@ -68,7 +68,7 @@ class CommitCache:
         return tuple(group for plan in pending for group in self._plans[plan.requested])
 
     def forget_others(self, timeline: Timeline) -> None:
-        """Let go of commits that have left the timeline: a job may run for months."""
+        """Drop commits that have left the timeline: a job may run for months."""
         pending = {plan.requested for plan in timeline.pending(Action.COMPACTION)}
         self._plans = {name: plan for name, plan in self._plans.items() if name in pending}
         if len(self._held) > 2 * len(timeline.instants) + _HELD_AT_LEAST:

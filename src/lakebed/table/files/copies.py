@@ -1,8 +1,8 @@
-"""Copies of base files: two of one file group and instant, of which a commit names one.
+"""Copies of base files: two of one file group and instant, of which a commit lists one.
 
-The commits of the active timeline say which files count. Of an archived instant all files do, so
-that a copy that a task left, or a person made, would stand beside the file that was written. The
-archive still knows which one that is.
+The commits of the active timeline show which files count. All files of an archived instant count,
+so a copy left by a task, or made by hand, would be read beside the original. The archive still
+lists the original.
 """
 
 from collections import defaultdict
@@ -18,12 +18,12 @@ from lakebed.timeline.archived import read_archived
 from lakebed.timeline.timeline import COMMIT_ACTIONS
 
 NamesOf = Callable[[Instant], Set[str] | None]
-"""Gives the paths that a commit names; None if it is not known."""
+"""Returns the paths that a commit lists; None if they are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Files without `copies`; `unresolved` are file groups of which it is not known which file counts."""
+    """Files without `copies`; `unresolved` are file groups for which it is unknown which file counts."""
 
     files: list[BaseFile | LogFile]
     copies: tuple[BaseFile, ...] = ()
@@ -31,7 +31,7 @@ class Resolved:
 
 
 def without_copies(files: Iterable[BaseFile | LogFile], names_of: NamesOf) -> Resolved:
-    """Leave out base files beside which another one of their file group and instant is named."""
+    """Leave out base files if another one of the same file group and instant is listed."""
     every = list(files)
     bases: dict[tuple[FileGroupId, Instant], list[BaseFile]] = defaultdict(list)
     for file in every:
@@ -50,7 +50,7 @@ def without_copies(files: Iterable[BaseFile | LogFile], names_of: NamesOf) -> Re
         if sum(file.path in named for file in of) == 1:
             copies += (file for file in of if file.path not in named)
         elif instant < newest[group]:
-            copies += of  # an older version, of which no slice needs any
+            copies += of  # an older version, which no slice needs
         else:
             paths = " and ".join(sorted(file.path for file in of))
             problem = f"two base files of one file group and instant, {paths}: it is not known which counts"
@@ -61,7 +61,7 @@ def without_copies(files: Iterable[BaseFile | LogFile], names_of: NamesOf) -> Re
 
 
 def archived_names(storage: Storage, history: str, instant: Instant) -> frozenset[str] | None:
-    """Return the paths that an archived commit names; None if the archive does not have it."""
+    """Return the paths that an archived commit lists; None if the archive does not have it."""
     for row in read_archived(storage, history, since=instant):
         if row.requested > instant:
             break

@@ -1,7 +1,7 @@
-"""What a damaged file slice means for whoever needs its rows: an error that names each lost file.
+"""What a damaged file slice means for a reader of its rows: an error that names each lost file.
 
-Logs without their base file, or a base file without one of its logs, are other rows than were
-written. So a slice is read whole or not at all; slices beside it are not concerned.
+Logs without their base file, or a base file without one of its logs, are not the rows that were
+written. So a slice is read whole or not at all; other slices are not affected.
 """
 
 from collections.abc import Iterable
@@ -36,7 +36,7 @@ def damage_error(lost: list[LostFile]) -> LakebedError:
 
 
 def describe(file: LostFile) -> str:
-    """Return what is wrong with a file, and what was in it, in a clause."""
+    """Return a clause on what is wrong with a file, and what was in it."""
     commit = f", of commit {file.commit}" if file.commit else ""
     rows = "" if file.rows is None else f" ({file.rows:,} were written to it)"
     return f"{file.path}{commit}: {file.problem}, and rows are missing{rows}"

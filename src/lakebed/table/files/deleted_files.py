@@ -1,4 +1,4 @@
-"""Which data files cleans, rollbacks and restores deleted, as their instants say."""
+"""Which data files cleans, rollbacks and restores deleted, according to their instants."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final, cast
@@ -16,7 +16,7 @@ _KINDS: Final = {
     Action.RESTORE: PlanKind.RESTORE,
 }
 DELETING: Final = frozenset(str(action) for action in _KINDS)
-"""The words of the actions that delete data files."""
+"""The actions that delete data files."""
 
 
 def read_deleted(active: ActiveTimeline, timeline: Timeline) -> frozenset[str]:
@@ -48,7 +48,7 @@ def deleted_files(action: str, data: bytes, what: str) -> Iterator[str]:
 
 
 def planned_deletes(plan: Mapping[str, object]) -> Iterator[str]:
-    """Yield the paths that the plan of a clean names."""
+    """Yield the paths in the plan of a clean."""
     old = cast("dict[str, list[str]]", plan["filesToBeDeletedPerPartition"] or {})
     for partition, addresses in old.items():
         yield from (join_path(partition, address.rpartition("/")[2]) for address in addresses)

@@ -1,19 +1,19 @@
 """File groups and their slices, from names and a timeline alone.
 
-A file group is all files of one id in one partition (and, later, one column group).
-Its slices are what a reader may see: a base file and the logs on top of it. The rules
-are Hudi's (HoodieFileGroup.getBaseInstantTime and the completion-time query view):
+A file group is all files of one id in one partition (and, later, one column group). Its slices are
+what a reader may see: a base file and the logs on top of it. The rules are Hudi's
+(HoodieFileGroup.getBaseInstantTime and the completion-time query view):
 
 1. base files key the slices by their requested instant; a pending compaction keys a
    slice without a base file;
 2. a log with completion time c belongs to the slice with the greatest instant <= c, or
-   to a slice of its own instant when there is none;
+   to a slice of its own instant if there is none;
 3. within a slice logs replay by (requested instant, version, write token, kind).
 
-So the place of a log in the sequence of its file group is (slice, requested instant, version,
-token), also while the compaction that begins its slice is pending: carrying the plan out moves no
-log. In `lsm_tree` tables a log of version 0 was written together with a base file and holds
-tombstones: it replays before every other log of the slice.
+So the position of a log in its file group is (slice, requested instant, version, token), even while
+the compaction that starts its slice is pending: executing the plan moves no log. In `lsm_tree`
+tables a log of version 0 was written together with a base file and holds tombstones: it replays
+before every other log of the slice.
 """
 
 from collections import defaultdict
@@ -53,7 +53,7 @@ class _DataFile:
 
 @dataclass(frozen=True, slots=True)
 class BaseFile(_DataFile):
-    """One base file: where it lies, what its name says, how large it is."""
+    """One base file: its location, the parts of its name, its size."""
 
     partition: str
     name: BaseFileName
@@ -78,7 +78,7 @@ class LogFile(_DataFile):
 
 @dataclass(frozen=True, slots=True, order=True)
 class FileGroupId:
-    """Which file group: partition, file id, and column group (empty = the default one)."""
+    """A file group: partition, file id, and column group (empty means the default one)."""
 
     partition: str
     file_id: str
@@ -89,7 +89,7 @@ class FileGroupId:
 class PendingCompaction:
     """A compaction that is planned on a file group and not completed.
 
-    It forgets the ordered deletes of commits before `cutoff`; an empty one forgets none.
+    It drops the ordered deletes of commits before `cutoff`; an empty one drops none.
     """
 
     instant: str
@@ -100,8 +100,8 @@ class PendingCompaction:
 class Boundary:
     """Where a pending compaction divides the logs of a slice.
 
-    It merges the first `merged` of them with the base file, and forgets the ordered deletes of
-    commits before `cutoff`: what lies on top of it does not meet these deletes.
+    It merges the first `merged` of them with the base file, and drops the ordered deletes of
+    commits before `cutoff`: later logs do not meet these deletes.
     """
 
     merged: int
@@ -110,9 +110,9 @@ class Boundary:
 
 @dataclass(frozen=True, slots=True)
 class LostFile:
-    """A file that a slice needs and that is lost or damaged: by the commit that wrote it.
+    """A file that a slice needs and that is lost or damaged, with the commit that wrote it.
 
-    `rows` is None where the commit does not say how many it wrote. With `until` the slice is that
+    `rows` is None if the commit does not record how many it wrote. With `until` the slice is that
     of an earlier instant, whose files cleaning may have deleted.
     """
 
@@ -128,10 +128,10 @@ class FileSlice:
     """One version of a file group: L1 is the base file, L0 the logs on top, oldest first.
 
     `tombstones` are logs of deletes that were written together with the base file. Their keys are
-    not in it, so they matter only to what lies on top of them. `boundary` is there while a
-    compaction of the slice is pending and logs have come since it was planned.
-    `key_logs` are the logs that may hold keys which the base file lacks, where an index asked.
-    One with `damage` lacks what it names, and its other files alone would give wrong rows.
+    not in it, so they only matter to the logs on top. `boundary` is set while a compaction of the
+    slice is pending and logs have arrived since it was planned. `key_logs` are the logs that may
+    hold keys which the base file lacks, if an index requested them. With `damage`, files are
+    missing, and the others alone would return wrong rows.
     """
 
     group: FileGroupId
@@ -145,7 +145,7 @@ class FileSlice:
 
     @property
     def needs_merge(self) -> bool:
-        """Whether a snapshot of this slice is more than its base file."""
+        """Return whether a snapshot of this slice is more than its base file."""
         return bool(self.log_files)
 
     @property
@@ -155,9 +155,9 @@ class FileSlice:
         return (*base, *self.tombstones, *self.log_files)
 
     def with_tombstones_apart(self) -> "FileSlice":
-        """Return the slice of an `lsm_tree` table with its logs of tombstones apart.
+        """Return the slice of an `lsm_tree` table with its tombstone logs separated.
 
-        Those of a base file that is lost lie on top of an older one, as logs.
+        Those of a lost base file are on top of an older one, as logs.
         """
         if self.base_file is None:
             return self
@@ -188,12 +188,12 @@ def data_file(path: str, size_bytes: int) -> BaseFile | LogFile | None:
 
 
 def join_path(partition: str, name: str) -> str:
-    """Put a file name below a partition path; the empty partition is the table itself."""
+    """Return the path of a file in a partition; the empty partition is the table itself."""
     return f"{partition}/{name}" if partition else name
 
 
 def group_files(files: Iterable[BaseFile | LogFile]) -> dict[FileGroupId, list[BaseFile | LogFile]]:
-    """Sort files into file groups."""
+    """Group files by file group."""
     groups: dict[FileGroupId, list[BaseFile | LogFile]] = defaultdict(list)
     for file in files:
         groups[file.group].append(file)
@@ -210,9 +210,9 @@ def build_slices(
 ) -> tuple[FileSlice, ...]:
     """Return the slices of one file group, oldest first.
 
-    `files` are those of visible instants only; `completion_of` gives the completion
-    time of a visible instant. `pending` are the compactions planned on this group: they hold no
-    base file yet, but later logs belong to them. With `tombstones` logs of version 0 hold these.
+    `files` are those of visible instants only; `completion_of` returns the completion time of a
+    visible instant. `pending` are the compactions planned on this group: they have no base file
+    yet, but later logs belong to them. With `tombstones`, logs of version 0 hold these.
     """
     bases: dict[str, BaseFile] = {}
     logs: list[LogFile] = []
@@ -255,8 +255,8 @@ def _logs_by_slice(
 def latest_slice(slices: tuple[FileSlice, ...]) -> FileSlice | None:
     """Return what a snapshot reads of one file group.
 
-    While a compaction is pending its slice has no base file: the previous slice and the
-    logs of the pending one are read together, so nothing is lost.
+    While a compaction is pending its slice has no base file: the previous slice and the logs of the
+    pending one are read together, so nothing is lost.
     """
     logs: tuple[LogFile, ...] = ()
     late = 0
@@ -273,5 +273,5 @@ def latest_slice(slices: tuple[FileSlice, ...]) -> FileSlice | None:
 
 
 def _boundary(pending: Boundary | None, logs: tuple[LogFile, ...], late: int) -> Boundary | None:
-    """Return the boundary before the last `late` logs, where a pending plan has put one."""
+    """Return the boundary before the last `late` logs, if a pending plan has created one."""
     return None if pending is None else replace(pending, merged=len(logs) - late)

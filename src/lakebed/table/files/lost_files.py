@@ -1,4 +1,4 @@
-"""Which files of the newest slices are lost: named by a commit, and not there or cut."""
+"""Which files of the newest slices are lost: listed by a commit, but missing or truncated."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 
@@ -24,13 +24,13 @@ def find_damage(
     files: Iterable[BaseFile | LogFile],
     replaced: Mapping[str, Set[str]],
 ) -> Damage:
-    """Find what is lost of the newest slices that `commits`, and `archived` ones before, wrote."""
+    """Find lost files of the newest slices, written by `commits` or by `archived` ones before."""
     there = list(files)
     sizes = {file.path: file.size_bytes for file in there}
     doubtful: set[str] = set()
     if archived is not None:
-        # Mostly nothing, or what was superseded or replaced, and cleaned since: then nothing more
-        # needs to be looked at.
+        # Usually nothing, or only superseded or replaced files that were cleaned: then nothing else
+        # needs checking.
         missing = [file for file in archived.files if _is_lost(file, sizes)]
         missing = [file for file in missing if not _is_replaced(file, replaced)]
         superseded = superseded_files(missing, there) if missing else frozenset()
@@ -45,7 +45,7 @@ def find_damage(
 
 
 def without_files(lost: Damage, explained: Set[str]) -> Damage:
-    """Leave out the files of which something says why they are not there."""
+    """Leave out files whose absence is explained."""
     kept = {g: tuple(f for f in of if f.path not in explained) for g, of in lost.items()}
     return {group: of for group, of in kept.items() if of}
 
@@ -53,7 +53,7 @@ def without_files(lost: Damage, explained: Set[str]) -> Damage:
 def superseded_files(
     named: Iterable[NamedFile], there: Iterable[BaseFile | LogFile]
 ) -> frozenset[str]:
-    """Return the paths of `named` files whose group has a base file that took their place."""
+    """Return the paths of `named` files that a newer base file of their group supersedes."""
     newest: dict[FileGroupId, str] = {}
     for file in there:
         if isinstance(file, BaseFile):
@@ -76,9 +76,9 @@ def find_lost(
     sizes: Mapping[str, int],
     until: str | None,
 ) -> dict[FileGroupId, tuple[LostFile, ...]]:
-    """Find files that a commit names and that are not there, or shorter than they were.
+    """Find files that a commit lists and that are missing, or shorter than they were.
 
-    A log that lost whole blocks at its end looks whole: only its commit knows better.
+    A log that lost whole blocks at its end looks whole: only its commit shows the loss.
     """
     found: dict[FileGroupId, tuple[LostFile, ...]] = {}
     for group, files in needed.items():

@@ -1,7 +1,7 @@
-"""Which files the newest slices of a table need, as commits name them.
+"""Which files the newest slices of a table need, according to the commits.
 
-A file that the newest commit names may be lost. A reader that only lists files would give too few
-rows without a word.
+A file that the newest commit lists may be lost. A reader that only lists files would silently
+return too few rows.
 """
 
 from collections import defaultdict
@@ -18,9 +18,9 @@ from lakebed.timeline.timeline import TimelineInstant
 
 @dataclass(frozen=True, slots=True)
 class NamedFile:
-    """A data file as its commit names it; the size is 0 where the commit does not say.
+    """A data file as listed by its commit; the size is 0 if the commit does not record it.
 
-    `instant` is that of the commit, `completion` when it became visible.
+    `instant` is that of the commit, `completion` its completion time.
     """
 
     path: str
@@ -34,9 +34,9 @@ def needed_files(
     commits: Iterable[tuple[TimelineInstant, CommitMetadata]],
     archived: Iterable[NamedFile] = (),
 ) -> dict[FileGroupId, list[NamedFile]]:
-    """Return what `commits`, oldest first, name of the newest slice of each file group.
+    """Return the files of the newest slice of each file group that `commits`, oldest first, list.
 
-    `archived` are files that older commits named, of which none of `commits` may know.
+    `archived` are files that older commits listed, which `commits` may not include.
     """
     told = list(commits)
     counted = {instant.requested for instant, _ in told}
@@ -49,7 +49,7 @@ def written_files(
 ) -> Iterator[NamedFile]:
     """Yield the data files that a commit wrote; `counted` are the instants whose logs count.
 
-    In layout 1 the name of a log says to which base file it belongs, and its commit names that
+    In layout 1 the name of a log shows which base file it belongs to, and its commit lists that
     file again.
     """
     for stat in metadata.write_stats():
@@ -75,7 +75,7 @@ def written_files(
 
 
 def newest_slices(files: Iterable[NamedFile]) -> dict[FileGroupId, list[NamedFile]]:
-    """Return the newest base file of each file group, and the logs completed after that began."""
+    """Return the newest base file of each file group, and the logs completed after it started."""
     bases: dict[FileGroupId, tuple[str, NamedFile]] = {}
     logs: dict[FileGroupId, list[NamedFile]] = defaultdict(list)
     for file in files:
@@ -86,7 +86,7 @@ def newest_slices(files: Iterable[NamedFile]) -> dict[FileGroupId, list[NamedFil
         group = FileGroupId(partition, name.file_id, name.column_group)
         if not isinstance(name, BaseFileName):
             logs[group].append(file)
-        # Of one that is named again the commit that wrote it knows more.
+        # If a file is listed twice, the commit that wrote it records more.
         elif group not in bases or name.instant > bases[group][0] or not bases[group][1].size_bytes:
             bases[group] = (name.instant, file)
     needed = {group: [file] for group, (_, file) in bases.items()}

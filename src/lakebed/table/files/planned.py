@@ -1,4 +1,4 @@
-"""What table services have planned and not completed: which file groups, reading which files."""
+"""The pending plans of table services: their file groups, and the files that they read."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 
 LOG_FILES_TAKEN = "LOG_FILES_TAKEN"
-"""The metric of a hybrid plan by which an operation says that it only joins logs, and how many."""
+"""The metric of a hybrid plan with which an operation records that it only merges logs, and how many."""
 
-# A clustering of older Hudi is planned as a replacecommit; the plan of a write says nothing.
+# A clustering of an older Hudi is planned as a replacecommit; the plan of a write is empty.
 _KINDS = {
     Action.COMPACTION: PlanKind.COMPACTION_PLAN,
     Action.LOGCOMPACTION: PlanKind.COMPACTION_PLAN,
@@ -33,9 +33,9 @@ class PlannedGroup:
     instant: TimelineInstant
     group: FileGroupId
     files: tuple[str, ...]
-    # Whether it gets a new base file: a hybrid compaction only joins the logs of some groups.
+    # Whether it gets a new base file: a hybrid compaction only merges the logs of some groups.
     is_full: bool = True
-    # The instant before which deletes are forgotten, where the plan says it.
+    # The instant before which deletes are dropped, if the plan has it.
     cutoff: str | None = None
 
 
@@ -59,7 +59,7 @@ def planned_groups(
 
 
 def groups_of_plan(instant: TimelineInstant, plan: Record) -> Iterator[PlannedGroup]:
-    """Yield the file groups that the parsed `plan` of a pending instant names."""
+    """Yield the file groups in the parsed `plan` of a pending instant."""
     extra = cast("dict[str, str]", plan.get("extraMetadata") or {})
     for slice_ in _slices(plan):
         group = FileGroupId(str(slice_["partitionPath"] or ""), str(slice_["fileId"]))
@@ -75,8 +75,8 @@ def slice_boundaries(
 ) -> Mapping[FileGroupId, tuple[PendingCompaction, ...]]:
     """Return the pending compactions that will put a new base file under later logs, by group.
 
-    `groups` are those of the plans that are pending. As of an instant, plans made after it do not
-    count: otherwise what is seen would change when they are carried out.
+    `groups` are those of the pending plans. As of an instant, plans made after it do not count:
+    otherwise the result would change when they are executed.
     """
     found: dict[FileGroupId, tuple[PendingCompaction, ...]] = {}
     for planned in groups:
@@ -89,7 +89,7 @@ def slice_boundaries(
 
 
 def _slices(plan: Record) -> Iterator[Record]:
-    """Yield what a plan of either kind says of each file group."""
+    """Yield the entries of a plan of either kind for each file group."""
     yield from cast("list[Record]", plan.get("operations") or [])
     clustering = cast("Record", plan.get("clusteringPlan") or {})
     for group in cast("list[Record]", clustering.get("inputGroups") or []):

@@ -1,8 +1,7 @@
-"""Whether a moment of a table can still be read whole.
+"""Whether a past state of a table can still be read completely.
 
-Cleaning deletes old file versions and archiving takes old instants away, so a moment in
-the past may be gone for good. A reader that only lists files would give too few rows without a
-word.
+Cleaning deletes old file versions and archiving removes old instants, so a past state may be gone
+for good. A reader that only lists files would silently return too few rows.
 """
 
 from collections.abc import Iterable, Mapping, Set
@@ -20,7 +19,7 @@ from lakebed.timeline.archived import read_archived
 from lakebed.timeline.layout import has_archive
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 
-# What rewrites rows as they are: its schema may be older than the table's.
+# Operations that rewrite rows unchanged: their schema may be older than the table's.
 REWRITES = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX", "BUCKET_RESCALE"})
 
 
@@ -30,7 +29,7 @@ def rewrites(metadata: CommitMetadata) -> bool:
 
 
 def named_files(metadata: CommitMetadata) -> Iterable[str]:
-    """Yield the path of every data file that a commit names, its change data included."""
+    """Yield the path of every data file that a commit lists, its change data included."""
     for stats in metadata.partition_to_write_stats.values():
         for stat in stats:
             if stat.path:
@@ -41,10 +40,10 @@ def named_files(metadata: CommitMetadata) -> Iterable[str]:
 def kept_as_of(
     storage: Storage, active: ActiveTimeline, history_path: str, timeline: Timeline
 ) -> frozenset[str] | None:
-    """Return the files that hold the instant of `timeline`; None if no cleaning has passed it.
+    """Return the files that hold the instant of `timeline`; None if no clean has passed it.
 
-    An instant that was cleaned or archived is there only if a savepoint keeps it, and then in the
-    files that the savepoint names. InvalidError for any other.
+    An instant that was cleaned or archived exists only if a savepoint keeps it, and then in the
+    files of that savepoint. Raises InvalidError for any other.
     """
     until = timeline.until
     gone = None if until is None else _why_gone(storage, active, history_path, timeline, until)
@@ -81,7 +80,7 @@ def savepoint_paths(data: bytes, what: str) -> tuple[str, ...]:
 def lost_kept_files(
     kept: Iterable[str], there: Set[str], until: str | None
 ) -> dict[FileGroupId, tuple[LostFile, ...]]:
-    """Return what is lost of the files that a savepoint keeps, by file group."""
+    """Return the lost files of a savepoint, by file group."""
     found: dict[FileGroupId, tuple[LostFile, ...]] = {}
     for path in sorted(set(kept) - there):
         partition, _, text = path.rpartition("/")
@@ -118,7 +117,7 @@ def _completed_after(
     timeline: Timeline,
     savepoint: TimelineInstant,
 ) -> str | None:
-    """Return a write that had begun by the savepoint's instant and is not among its files."""
+    """Return a write that had started by the savepoint's instant and is not among its files."""
     made = savepoint.completion or ""
     for commit in timeline.commits:
         if (commit.completion or "") > made:
@@ -138,7 +137,7 @@ def _completed_after(
 
 
 def _earliest_retained(active: ActiveTimeline, timeline: Timeline) -> str:
-    """Return the instant that cleans retain from, also of one that is only just deleting."""
+    """Return the instant that cleans retain from, including one that is still deleting."""
     retained = ""
     for instant in timeline.select(Action.CLEAN):
         what = f"instant {instant.file_name}"

@@ -1,4 +1,4 @@
-"""Whether a data file counts, by what the timeline says of the instant in its name."""
+"""Whether a data file counts, judging by the instant in its name and the timeline."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ _LATEST = "9" * 17
 
 
 class Standing(Enum):
-    """What a file is to a reader of one moment."""
+    """The status of a file for a reader of one timeline."""
 
     DATA = "data"
-    # Of an instant that is pending, past the moment, or not known yet.
+    # Of an instant that is pending, after the requested time, or not known yet.
     UNSETTLED = "unsettled"
     # Of a task that ran twice or closed late, or of an instant that was rolled back.
     LEFTOVER = "leftover"
@@ -23,10 +23,10 @@ class Standing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Standings:
-    """Tells which files count at the moment of a timeline.
+    """Decides which files count for one timeline.
 
-    `named` returns the paths that a completed commit names, or None if it cannot be read: then
-    all files of its instant count.
+    `named` returns the paths that a completed commit lists, or None if it cannot be read: then all
+    files of its instant count.
     """
 
     timeline: Timeline
@@ -34,14 +34,14 @@ class Standings:
     named: Callable[[TimelineInstant], Collection[str] | None]
 
     def of(self, file: BaseFile | LogFile) -> Standing:
-        """Return the standing of a file.
+        """Return the status of a file.
 
-        One that is newer than the whole timeline, or than something pending, may be of a writer
-        that has only just begun.
+        One that is newer than the whole timeline, or than a pending instant, may belong to a writer
+        that has just started.
         """
         timeline, instant = self.timeline, file.name.instant
         if isinstance(file, LogFile) and self.layout == LAYOUT_1:
-            # No block is older than the slice. A rollback adds blocks to it that no commit names.
+            # No block is older than the slice. A rollback adds blocks to it that are in no commit.
             seen = timeline.until is None or instant <= timeline.until
             return Standing.DATA if seen else Standing.UNSETTLED
         commit = timeline.completed(instant)

@@ -13,7 +13,7 @@ from lakebed.table.read.parquet_source import BUFFER_BYTES, READ_ROWS
 
 
 class AvroSource:
-    """An open Avro block; `open_avro` makes one. It reads as a ParquetSource does."""
+    """An open Avro block, made by `open_avro`. It has the interface of a ParquetSource."""
 
     __slots__ = ("_file", "_length", "_offset", "_schema_text", "_what", "schema")
 
@@ -34,7 +34,7 @@ class AvroSource:
         buffer_bytes: int = BUFFER_BYTES,
         max_rows: int = READ_ROWS,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of `columns`, which the block has, in the order of the block."""
+        """Yield the rows of `columns`, which the block has, in block order."""
         return read_avro_block(
             self._read_at,
             self._length,

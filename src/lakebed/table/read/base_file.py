@@ -1,4 +1,4 @@
-"""Read a base file, ours or Hudi's, as columns of the table's schema."""
+"""Reads a base file, ours or Hudi's, as columns of the table's schema."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from lakebed.table.read.projection import find_columns, project, shape
 
 @dataclass(frozen=True, slots=True)
 class BaseFileFooter:
-    """What a base file says of itself; the keys are None where it does not say."""
+    """The facts in the footer of a base file; the keys are None if it does not have them."""
 
     num_rows: int
     min_key: str | None
@@ -29,9 +29,9 @@ class BaseFileFooter:
 
 
 def read_footer(storage: Storage, path: str) -> BaseFileFooter:
-    """Read what a base file says of itself, without reading rows.
+    """Read the footer of a base file, without reading rows.
 
-    Raises CorruptError naming the file if it is no Parquet file.
+    Raises CorruptError naming the file if it is not a Parquet file.
     """
     with open_parquet(storage, path, f"base file {path!r}") as file:
         metadata = file.key_values
@@ -57,10 +57,10 @@ def read_base_file(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a base file, ours or Hudi's, as `columns` of the table's schema.
 
-    `columns` may name meta columns; None means all of `schema` without them. A column
-    that the file does not have is null; older, narrower types are cast up. Memory is
-    bounded by a row group and a batch. Raises CorruptError naming the file, at the first
-    row that cannot be read at the latest.
+    `columns` may include meta columns; None means all of `schema` without them. A column that the
+    file does not have is null; older, narrower types are cast up. Memory is bounded by a row group
+    and a batch. Raises CorruptError naming the file, at the latest at the first row that cannot be
+    read.
     """
     fields = project(schema, columns)
     target = pa.schema(fields)

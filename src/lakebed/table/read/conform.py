@@ -1,4 +1,4 @@
-"""Fit batches to a schema: by name, with casts that keep every value, nested types too."""
+"""Fits batches to a schema: by name, with casts that keep every value, nested types too."""
 
 from collections.abc import Callable
 
@@ -13,9 +13,9 @@ Cast = Callable[[pa.Array, pa.DataType], pa.Array | None]
 
 
 def castable(source: pa.DataType, target: pa.DataType) -> bool:
-    """Return whether values of a batch may be cast to a column, each checked to keep its value.
+    """Return whether values may be cast to a column, each checked to keep its value.
 
-    Widening, other spellings of one type, whole numbers and decimals that fit.
+    Widening, variants of one type, whole numbers and decimals that fit.
     """
     if widens(source, target):
         return True
@@ -33,9 +33,10 @@ def castable(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def cast_exactly(array: pa.Array, target: pa.DataType) -> pa.Array | None:
-    """Return the values in a type that may hold them, None for any other type.
+    """Return the values in a type that can hold them, None for any other type.
 
-    ArrowInvalid for a value that would change. A float becomes the double of its text, as in Hudi.
+    Raises ArrowInvalid for a value that would change. A float becomes the double of its decimal
+    string, as in Hudi.
     """
     if not castable(array.type, target):
         return None
@@ -47,9 +48,9 @@ def cast_exactly(array: pa.Array, target: pa.DataType) -> pa.Array | None:
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return `batch` with exactly the columns of `schema`, in its order and types.
 
-    Columns are found by name, or by name but for case if that is unique; missing ones
-    are null. Raises SchemaError naming the column for one that the schema does not have,
-    a type that does not fit, a value that would change, or a null where none may be.
+    Columns are matched by name, or ignoring case if that is unique; missing ones are null. Raises
+    SchemaError naming the column for one that the schema does not have, a type that does not match,
+    a value that would change, or a null in a column that is not nullable.
     """
     fields = list(batch.schema)
     positions = [find_field(fields, name) for name in schema.names]
@@ -70,8 +71,9 @@ def conform_array(
 ) -> pa.Array:
     """Cast one column to the type of `field`, structs by the names of their fields.
 
-    `cast` gives the values of a scalar column in another type, None where it may not. Struct fields that `field` does not
-    have are refused if `strict`, else dropped. Nulls are left to `check_nulls`.
+    `cast` returns the values of a scalar column in another type, None if it may not. Struct fields
+    that `field` does not have are rejected if `strict`, otherwise dropped. Nulls are left to
+    `check_nulls`.
     """
     if array.type == field.type:
         return array
@@ -102,7 +104,7 @@ def _cast(array: pa.Array, target: pa.DataType, path: str, cast: Cast) -> pa.Arr
 
 
 def _remedy(source: pa.DataType, path: str) -> str:
-    """Return how to drop digits that no table keeps: the caller, and not we, may do that."""
+    """Return how to drop digits that no table keeps: only the caller may decide that."""
     if not pa.types.is_timestamp(source) or source.unit != "ns":
         return ""
     cut = "datetime64[us]" if source.tz is None else f"datetime64[us, {source.tz}]"
@@ -130,10 +132,10 @@ def _conform_struct(
 
 
 def _window(array: pa.Array) -> tuple[pa.Array, int, int]:
-    """Return a list's or map's offsets counted from its first value, and where that is."""
+    """Return a list's or map's offsets relative to its first value, and the position of that."""
     offsets = array.offsets
     start, stop = offsets[0].as_py(), offsets[-1].as_py()
-    # A copy in any case: Arrow takes no null mask beside offsets that are a slice.
+    # Always a copy: Arrow accepts no null mask with sliced offsets.
     return pc.subtract(offsets, pa.scalar(start, offsets.type)), start, stop - start
 
 
@@ -173,7 +175,7 @@ def _refuse_strangers(fields: list[pa.Field], positions: list[int | None], path:
 
 
 def check_nulls(array: pa.Array, field: pa.Field, path: str) -> None:
-    """Reject nulls where `field`, or a field inside it, must have a value."""
+    """Raise an error for nulls where `field`, or a field inside it, is not nullable."""
     if not field.nullable and array.null_count:
         raise SchemaError(
             f"column {path!r}: expected a value in each row, found {array.null_count} nulls"
@@ -181,7 +183,7 @@ def check_nulls(array: pa.Array, field: pa.Field, path: str) -> None:
     if not _has_required(field.type):
         return
     if pa.types.is_struct(field.type):
-        # Where the struct itself is null, its fields hold nothing.
+        # If the struct itself is null, its fields hold nothing.
         present = array.filter(array.is_valid()) if array.null_count else array
         for i, child in enumerate(field.type):
             check_nulls(present.field(i), child, join_path(path, child.name))

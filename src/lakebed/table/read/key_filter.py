@@ -1,7 +1,7 @@
-"""Read a few keys only: which row groups can hold them, and which rows do.
+"""Reads only some keys: which row groups can hold them, and which rows do.
 
-Applied to every run of a slice alike, so that all versions of a key stay together and the
-merge decides between them as ever.
+Applied to every run of a slice alike, so that all versions of a key stay together and the merge
+decides between them as usual.
 """
 
 from bisect import bisect_left, bisect_right
@@ -27,7 +27,7 @@ from lakebed.format.files.parquet_statistics import ChunkStatistics
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.table.read.parquet_source import ParquetSource
 
-# With fewer, reading the keys first and then all is no less work.
+# With fewer, reading the keys first and then the rest saves nothing.
 _MIN_COLUMNS_TO_LOOK = 8
 _MAX_FEW = 32
 
@@ -39,8 +39,8 @@ Range = tuple[bytes, bytes | None]
 class KeyFilter:
     """The keys to read: these `keys`, and all within one of `ranges`.
 
-    A range begins with its first key and ends before its second, or nowhere if that is None. Both
-    are sorted, and bytes: of a string its UTF-8. `column` is the one that holds the keys.
+    A range includes its first key and excludes its second, or is open-ended if that is None. Both
+    are sorted bytes: for a string its UTF-8. `column` is the one that holds the keys.
     """
 
     keys: tuple[bytes, ...] | None = None
@@ -55,7 +55,7 @@ class KeyFilter:
         ranges: Iterable[tuple[Key, Key | None]] = (),
         column: str = RECORD_KEY,
     ) -> Self:
-        """Ask for `keys`, for all that begin with one of `prefixes`, and for all within `ranges`."""
+        """Return a filter for `keys`, all keys with one of `prefixes`, and all within `ranges`."""
         spans = {_prefix_range(_to_bytes(prefix)) for prefix in prefixes}
         spans |= {(_to_bytes(low), None if end is None else _to_bytes(end)) for low, end in ranges}
         filled = [(low, end) for low, end in spans if end is None or low < end]
@@ -67,21 +67,21 @@ class KeyFilter:
 
     @property
     def is_few(self) -> bool:
-        """Return whether it asks for a few keys, and for no range."""
+        """Return whether it requests a few keys, and no range."""
         return not self.ranges and len(self.keys or ()) <= _MAX_FEW
 
     def is_behind(self, key: pa.Scalar) -> bool:
-        """Return whether no key that is asked for comes after `key`; only without ranges."""
+        """Return whether no requested key comes after `key`; only without ranges."""
         return key.is_valid and (not self.keys or _as_bytes(key).as_py() > self.keys[-1])
 
     def mask(self, keys: pa.Array) -> pa.Array:
-        """Return for each of `keys`, a column without nulls, whether it is asked for."""
+        """Return for each of `keys`, a column without nulls, whether it is requested."""
         if not len(keys):
             return pa.array([], pa.bool_())
         keys = _as_bytes(keys)
         ends = pc.min_max(keys)
         low, high = ends["min"].as_py(), ends["max"].as_py()
-        # Of thousands of keys a sorted batch can hold a few: do not hash the others each time.
+        # A sorted batch can hold only a few of thousands of keys: do not hash the others each time.
         wanted = self.keys or ()
         wanted = wanted[bisect_left(wanted, low) : bisect_right(wanted, high)]
         masks = [pc.is_in(keys, value_set=pa.array(wanted, pa.binary()))]
@@ -95,9 +95,9 @@ class KeyFilter:
     def row_groups(self, file: ParquetSource, what: str) -> list[int] | None:
         """Return the row groups of `file` that can hold a key; None if nothing is known of them.
 
-        A sorted file of ours says where its row groups begin; for others the statistics of
-        the key column serve. Keys are then looked for in that column alone: most runs of a
-        slice hold few of its keys, and the other columns are the larger part of them.
+        Our sorted files record where their row groups start; for others the statistics of the key
+        column are used. Candidates are then searched in that column alone: most runs of a slice
+        hold few of its keys, and the other columns are the larger part of them.
         """
         if self.column not in file.schema.names:
             return None
@@ -113,8 +113,8 @@ class KeyFilter:
         return bool(pc.any(pc.is_in(_as_bytes(keys), value_set=wanted), min_count=0).as_py())
 
     def _is_found(self, what: str, keys: pa.ChunkedArray) -> bool:
-        """Look for the keys in a column that ascends; hashing all of it would take longer."""
-        # Where it does not, as the file says, a search would miss keys without a word.
+        """Search for the keys in an ascending column; hashing all of it would take longer."""
+        # If it does not ascend, although marked so, a search would silently miss keys.
         check_ascending(keys, what)
         held = _as_bytes(keys)
         for key in self.keys or ():
@@ -131,11 +131,11 @@ class KeyFilter:
 
     def _groups_between(self, firsts: list[bytes], last: bytes | None) -> list[int]:
         found: set[int] = set()
-        # A range that ends where it begins is that key alone.
+        # A range that ends where it starts is that key alone.
         for low, end in [*((key, key) for key in self.keys or ()), *self.ranges]:
             if last is not None and low > last:
                 continue
-            # A key may end one row group and begin the next, so the one before counts too.
+            # A key may end one row group and start the next, so the one before counts too.
             start = max(0, bisect_left(firsts, low) - 1)
             if end is None:
                 stop = len(firsts)
@@ -161,7 +161,7 @@ class KeyFilter:
 
 
 def check_ascending(keys: pa.Array | pa.ChunkedArray, what: str) -> None:
-    """Reject keys that descend somewhere."""
+    """Raise CorruptError if keys descend somewhere."""
     if len(keys) < 2:
         return
     rises = pc.less_equal(keys.slice(0, len(keys) - 1), keys.slice(1))
@@ -180,7 +180,7 @@ def _to_bytes(key: Key) -> bytes:
 def _as_bytes(
     keys: pa.Array | pa.ChunkedArray | pa.Scalar,
 ) -> pa.Array | pa.ChunkedArray | pa.Scalar:
-    """See strings as their bytes, without a copy."""
+    """View strings as their bytes, without a copy."""
     return keys.cast(pa.binary())
 
 
@@ -190,7 +190,7 @@ def _is_between(keys: pa.Array, low: bytes, end: bytes | None) -> pa.BooleanArra
 
 
 def _prefix_range(prefix: bytes) -> Range:
-    """Return the range of everything that begins with `prefix`."""
+    """Return the range of everything that starts with `prefix`."""
     stem = prefix.rstrip(b"\xff")
     return prefix, stem[:-1] + bytes([stem[-1] + 1]) if stem else None
 
@@ -198,9 +198,9 @@ def _prefix_range(prefix: bytes) -> Range:
 def _first_keys(
     file: ParquetSource, column: str, what: str
 ) -> tuple[list[bytes], bytes | None] | None:
-    """Return where row groups begin, and the last key, of a file sorted by `column`.
+    """Return where row groups start, and the last key, of a file sorted by `column`.
 
-    None where it is not, or says nothing of them; the last key is None where it does not say it.
+    None if it is not sorted, or does not record them; the last key is None if it is not recorded.
     """
     if sorted_by(file.key_values) != column:
         return None

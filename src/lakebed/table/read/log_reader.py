@@ -1,9 +1,9 @@
-"""Which runs a file slice is made of, oldest first, from headers and footers alone.
+"""The runs of a file slice, oldest first, from headers and footers alone.
 
-Hudi's rules (BaseHoodieLogRecordReader): log files replay by requested instant, version and
-token; a block counts if its own instant is visible; a rollback command takes back what its
-target wrote before it; a log-compacted block stands for the instants that it lists, at the
-place of the newest of them.
+Hudi's rules (BaseHoodieLogRecordReader): log files replay by requested instant, version and token;
+a block counts if its own instant is visible; a rollback command removes what its target wrote
+before it; a log-compacted block replaces the instants that it lists, at the position of the newest
+of them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +34,7 @@ _NATIVE_SORTED = 10
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """One block or native file: a run, a rollback of `target`, or what is wrong with it."""
+    """One block or native file: a run, a rollback of `target`, or its problem."""
 
     instant: str
     source: RunSource | None = None
@@ -45,15 +45,15 @@ class _Found:
 
 
 def slice_sources(view: TableView, slice_: FileSlice) -> list[RunSource]:
-    """Return the runs of `slice_` in the order in which they replay, the base file first.
+    """Return the runs of `slice_` in replay order, the base file first.
 
     The logs of an `lsm_tree` table replay in the order of the slice: tombstones, then slice by
-    slice while a compaction is pending. Hudi sorts the logs of both slices together, so that is
-    how those of other tables are read.
+    slice while a compaction is pending. Hudi sorts the logs of both slices together, so other
+    tables are read like that.
 
-    Change data is left out. A torn block is read past, as Hudi does, if its writer was rolled
-    back or wrote all of its rows behind it again; else it is CorruptError. Blocks and files
-    that this release does not read are UnsupportedError, if they count.
+    Change data is left out. A torn block is skipped, as in Hudi, if its writer was rolled back or
+    wrote all of its rows again after it; otherwise it raises CorruptError. Blocks and files that
+    this release does not read raise UnsupportedError, if they count.
     """
     check_whole([slice_])
     storage, config = view.storage, view.config
@@ -101,12 +101,12 @@ def _read_log(storage: Storage, log: LogFile, config: TableConfig) -> Iterator[_
     with storage.open_read(log.path) as file:
         size = file.size()
         if size < log.size_bytes:
-            # Cut at the end of a block it would read as a whole file.
+            # Truncated at the end of a block, it would read as a whole file.
             raise CorruptError(
                 f"{what}: found {size} bytes, expected {log.size_bytes} as listed before: it was truncated; "
                 "restore it from a backup, or see repair(drop_lost=True)"
             )
-        # The RFC's own form of a native log: a Parquet file under the name of an inline one.
+        # The RFC's form of a native log: a Parquet file under the name of an inline one.
         if file.read_at(min(size, len(_PARQUET_MAGIC)), 0) != _PARQUET_MAGIC:
             places = list(scan_blocks(lambda at, length: file.read_at(length, at), size, what))
             for place in places:
@@ -179,7 +179,7 @@ def _block_source(log: LogFile, place: BlockSpan, instant: str, where: str) -> R
         log.path,
         RunKind.DELETES if deletes else RunKind.DATA,
         instant,
-        # A Parquet block says it in its own footer.
+        # A Parquet block has it in its own footer.
         ordered=(deletes or avro) and schema is not None and is_marked_ordered(schema, where),
         partial=place.headers.get(HeaderKey.IS_PARTIAL, "").lower() == "true",
         offset=place.content_offset,
@@ -198,7 +198,7 @@ def _command(instant: str, command: str, target: str, what: str) -> _Found:
 
 
 def _settle_order(storage: Storage, source: RunSource) -> RunSource:
-    """Look for the mark of a Parquet block in its own footer; the others have said it already."""
+    """Look for the sort marker of a Parquet block in its own footer; the others are known already."""
     if source.length is None or not source.is_parquet:
         return source
     return _look_for_mark(storage, source)
@@ -223,7 +223,7 @@ def _instants(text: str) -> tuple[str, ...]:
 def _without_rolled_back(
     found: Sequence[_Found], is_visible: Callable[[str], bool]
 ) -> list[_Found]:
-    """Keep what counts. A command counts whatever its own instant, for what stands before it."""
+    """Keep what counts. A command applies to what precedes it, whatever its own instant."""
     kept: list[_Found] = []
     for item in found:
         if item.target is not None:
@@ -236,8 +236,8 @@ def _without_rolled_back(
 def _without_replaced(found: list[_Found], *, at_own_place: bool) -> list[_Found]:
     """Leave out what a log compaction replaces, and put its blocks where they replay.
 
-    That is the place of the newest original, so that a write between the originals and the
-    compaction stays the newer one. Hudi's LSM reader takes native files at their own instant.
+    That is the position of the newest original, so that a write between the originals and the
+    compaction stays the newer one. Hudi's LSM reader replays native files at their own instant.
     """
     final = _replacements(found)
     if not final:
@@ -258,7 +258,7 @@ def _without_replaced(found: list[_Found], *, at_own_place: bool) -> list[_Found
 
 
 def _replacements(found: Sequence[_Found]) -> dict[str, str]:
-    """Return by which instant another is replaced in the end: compactions are compacted in turn."""
+    """Return the final replacement of each instant: compactions are compacted in turn."""
     final: dict[str, str] = {}
     for item in reversed(found):
         for original in item.compacted:

@@ -1,8 +1,8 @@
-"""Which base files Spark's own Parquet reader shows as Hudi and we do.
+"""Which base files Spark's own Parquet reader reads like Hudi and Lakebed do.
 
-Spark takes a column's type from the table and converts what the file holds. It widens a float
-numerically, where Hudi goes by its text, and refuses numbers where the table says text. What the
-file of a commit holds is in its footer alone: the schema in commit metadata need not be it.
+Spark takes a column's type from the table and converts the file's values. It widens a float
+numerically, where Hudi uses its decimal string, and rejects numbers where the table has strings.
+The types of a file are only in its footer: the schema in its commit may differ.
 """
 
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ _WIDENED_ALIKE = (pa.int8(), pa.int16(), pa.int32(), pa.float64())
 
 
 def shows_alike(storage: Storage, file: BaseFile, fields: Sequence[pa.Field]) -> bool:
-    """Return whether Spark shows the columns `fields` of a local base file as we do.
+    """Return whether Spark reads the columns `fields` of a local base file like we do.
 
-    A footer is looked at once: files never change.
+    A footer is read once: files never change.
     """
     doubtful = tuple(
         (field.name, field.type)

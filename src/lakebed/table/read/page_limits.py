@@ -1,7 +1,7 @@
-"""How many rows of a Parquet file may be unpacked at once, whatever its footer says of itself.
+"""How many rows of a Parquet file may be decompressed at once, whatever its footer states.
 
-Elsewhere than on a local disk a look at page headers costs requests: there only those row groups
-are looked at of which the footer itself says that they are much larger than the whole file.
+On remote storage reading page headers costs requests: there only those row groups are checked that
+are much larger than the whole file according to the footer itself.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class KnownPages:
 
 @dataclass(frozen=True, slots=True)
 class PageLimits:
-    """Looks at the pages of an open file before they are read."""
+    """Checks the pages of an open file before they are read."""
 
     what: str
     source: pa.NativeFile
@@ -48,7 +48,7 @@ class PageLimits:
     def most_rows(self, group: int, columns: Sequence[str]) -> int:
         """Return how many rows of a row group a batch may hold.
 
-        Raises UnsupportedError for a page that is too large to be unpacked.
+        Raises UnsupportedError for a page that is too large to decompress.
         """
         if self.remote and not self._grows(group):
             return MAX_BATCH_BYTES

@@ -1,7 +1,7 @@
 """Parquet read as a stream within a memory bound: a file, or the bytes of a block inside one.
 
-On a local disk a block is a memory map of its bytes, whose pages are given back after each
-batch; elsewhere it is a window of ranged reads.
+On local disk a block is a memory map of its bytes, whose pages are released after each batch;
+elsewhere it is a window of ranged reads.
 """
 
 import io
@@ -26,12 +26,12 @@ BUFFER_BYTES = 10 << 20
 
 MAX_BATCH_ROWS = 65_536
 READ_ROWS = 16_384
-"""How many rows a batch holds at most: more than a row group of ours cost memory, save no time."""
+"""The most rows in a batch: more than one of our row groups costs memory and saves no time."""
 
 _MIN_BATCH_ROWS = 256
 _SAMPLE_ROWS = 4_096
 _REMOTE_WINDOW_BYTES = 8 << 20
-# What a column takes in memory at least, a text with its offset: encodings hide it.
+# The least memory of a column value, a string with its offset: encodings hide it.
 _MIN_COLUMN_BYTES = 16
 _MIN_READ_BYTES = 64 << 10
 _MAX_READ_BYTES = 1 << 20
@@ -39,7 +39,7 @@ _MAX_READ_BYTES = 1 << 20
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Turn what pyarrow raises over bad bytes into our errors, naming `what`."""
+    """Translate pyarrow's exceptions about bad bytes into our errors, naming `what`."""
     try:
         yield
     except pa.ArrowNotImplementedError as error:
@@ -51,7 +51,7 @@ def reading(what: str) -> Iterator[None]:
 
 
 class HeldColumns:
-    """Column chunks that were read, up to a number of bytes, the least lately used dropped first."""
+    """Column chunks that were read, up to a number of bytes; the least recently used are dropped first."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -81,8 +81,8 @@ class HeldColumns:
 class ParquetFooter:
     """A parsed footer: files never change, so it may be kept for the next read.
 
-    `key_values` are its entries without Arrow's own schema. `columns` keeps chunks that are looked
-    at again and again, where the caller keeps them.
+    `key_values` are its entries without Arrow's own schema. `columns` caches chunks that are used
+    repeatedly, if the caller keeps them.
     """
 
     metadata: pq.FileMetaData
@@ -93,7 +93,7 @@ class ParquetFooter:
 
 
 class ParquetSource:
-    """An open Parquet file, or block; `open_parquet` makes one."""
+    """An open Parquet file, or block, made by `open_parquet`."""
 
     __slots__ = ("_files", "_footer", "_forget", "_input", "_limits", "_remote", "_what", "footer")
 
@@ -110,7 +110,7 @@ class ParquetSource:
         self._input = source
         self._remote = remote
         self._files: dict[tuple[bool, int], pq.ParquetFile] = {}
-        # Takes pages of a memory map out of the process, which only costs reading them again.
+        # Releases pages of a memory map from the process, which only costs reading them again.
         self._forget = forget
         self.footer = self._read_footer() if footer is None else footer
         self._footer = self.footer.metadata
@@ -137,7 +137,7 @@ class ParquetSource:
 
     @property
     def num_rows(self) -> int:
-        """Return the number of rows, as the footer says it."""
+        """Return the number of rows in the footer."""
         return int(self._footer.num_rows)
 
     @property
@@ -146,7 +146,7 @@ class ParquetSource:
         return int(self._footer.num_row_groups)
 
     def statistics(self, columns: Collection[str]) -> list[Mapping[str, ChunkStatistics]]:
-        """Return what the footer says of these columns, for each row group."""
+        """Return the statistics of these columns for each row group."""
         with reading(self._what):
             footer = read_footer_bytes(
                 lambda at, length: self._input.read_at(length, at), self._input.size(), self._what
@@ -156,9 +156,9 @@ class ParquetSource:
     def row_groups_with(
         self, column: str, groups: Sequence[int], holds: Callable[[pa.ChunkedArray], bool]
     ) -> list[int]:
-        """Return those of `groups` in which `column`, read alone, `holds` what is looked for.
+        """Return those of `groups` in which `column`, read alone, `holds` a match.
 
-        Large row groups are given unseen, so that memory stays bounded.
+        Large row groups are returned unread, so that memory stays bounded.
         """
         found = []
         for group in groups:
@@ -188,10 +188,10 @@ class ParquetSource:
         batch_rows: int | None = None,
         row_groups: Sequence[int] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of `columns`, which the file has, in the order of the file.
+        """Yield the rows of `columns`, which the file has, in file order.
 
-        A batch holds about `buffer_bytes` and `max_rows` at most, unless `batch_rows` settles it.
-        Without columns batches of one unnamed column of nulls tell the number of rows.
+        A batch holds about `buffer_bytes` and at most `max_rows`, unless `batch_rows` is set.
+        Without columns, batches of one unnamed column of nulls have the number of rows.
         """
         groups = list(range(self.num_row_groups) if row_groups is None else row_groups)
         if not groups:
@@ -226,7 +226,7 @@ class ParquetSource:
         file = self._open(self._remote and fits, min(piece_bytes, _MAX_READ_BYTES))
         rows = batch_rows or self._first_batch_rows(columns, groups, sizes, buffer_bytes)
         # Dictionaries make a file much smaller than its rows: the first row group is read by
-        # itself, in small batches, and what comes out of it tells how much the others may be.
+        # itself, in small batches, and its size shows how large the others may be.
         first, rest = groups[:1], groups[1:]
         row_bytes = 1.0
         rows = min(rows, max_rows, _SAMPLE_ROWS, self._limits.most_rows(first[0], columns))
@@ -249,9 +249,9 @@ class ParquetSource:
         self._check_rows(found, groups, columns)
 
     def _check_rows(self, found: int, groups: Sequence[int], columns: Sequence[str]) -> None:
-        """Raise CorruptError unless all rows of the row groups came.
+        """Raise CorruptError if rows of the row groups are missing.
 
-        pyarrow passes over a page whose type it does not know, and its rows with it.
+        pyarrow skips a page whose type it does not know, and its rows with it.
         """
         wanted = sum(self._footer.row_group(group).num_rows for group in groups)
         if found != wanted:
@@ -261,7 +261,7 @@ class ParquetSource:
             )
 
     def _read_counts(self, groups: list[int], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        # Without columns pyarrow gives no rows at all; their number is still an answer.
+        # Without columns pyarrow returns no rows at all; their number is still needed.
         for group in groups:
             left = self._footer.row_group(group).num_rows
             for start in range(0, left, batch_rows):
@@ -271,9 +271,9 @@ class ParquetSource:
                 )
 
     def _open(self, pre_buffer: bool, piece_bytes: int) -> pq.ParquetFile:
-        # Locally each column chunk is one cheap read. Elsewhere a read is a request, so
-        # pyarrow may join them within a window of row groups. A chunk larger than the
-        # buffer is read in pieces, but for a memory map, which takes no memory anyway.
+        # On local disk each column chunk is one cheap read. Elsewhere a read is a request, so
+        # pyarrow may combine them within a window of row groups. A chunk larger than the buffer is
+        # read in pieces, except in a memory map, which takes no memory anyway.
         how = (pre_buffer, piece_bytes if self._forget is None else 0)
         if how not in self._files:
             self._files[how] = pq.ParquetFile(
@@ -287,9 +287,9 @@ class ParquetSource:
         return self._files[how]
 
     def _share(self, columns: list[str]) -> float:
-        """Guess which part of a row group `columns` are, by their number.
+        """Estimate which share of a row group `columns` are, by their number.
 
-        pyarrow has the true sizes, but reading them can end the process, as its statistics can.
+        pyarrow has the true sizes, but reading them can abort the process, like its statistics.
         """
         leaves = [self._footer.schema.column(i).path for i in range(self._footer.num_columns)]
         chosen = set(columns)
@@ -315,8 +315,8 @@ def open_parquet(
 ) -> Iterator[ParquetSource]:
     """Open the Parquet file at `path`, or the one inside it at `offset`; errors name `what`.
 
-    A `footer` that is known already is not read again. Raises CorruptError if there is none,
-    NotFoundError if there is no such object.
+    A known `footer` is not read again. Raises CorruptError if there is none, NotFoundError if there
+    is no such object.
     """
     remote = storage.local_path(path) is None
     with storage.open_read(path) as source:
@@ -350,7 +350,7 @@ def _batch_rows(buffer_bytes: int, row_bytes: float) -> int:
 def _windows(
     groups: Sequence[int], sizes: Mapping[int, float], window_bytes: int
 ) -> Iterator[list[int]]:
-    """Split the row groups into runs of about `window_bytes`."""
+    """Split the row groups into sequences of about `window_bytes`."""
     window: list[int] = []
     held = 0.0
     for group in groups:
@@ -364,7 +364,7 @@ def _windows(
 
 
 def _map(descriptor: int, offset: int, length: int) -> tuple[mmap.mmap, int]:
-    """Map the pages around a block, and say where in them it begins."""
+    """Map the pages around a block, and return where in them it starts."""
     skip = offset % mmap.ALLOCATIONGRANULARITY
     mapped = mmap.mmap(descriptor, skip + length, access=mmap.ACCESS_READ, offset=offset - skip)
     return mapped, skip

@@ -1,4 +1,4 @@
-"""From the columns that a file has to those of the table's schema."""
+"""From the columns of a file to those of the table's schema."""
 
 from collections.abc import Sequence
 
@@ -26,14 +26,14 @@ def project(schema: pa.Schema, columns: Sequence[str] | None) -> list[pa.Field]:
 
 
 def find_columns(present: pa.Schema, fields: Sequence[pa.Field]) -> list[str]:
-    """Return the names under which a file has `fields`, leaving out those that it lacks."""
+    """Return the names of `fields` in a file, leaving out those that it lacks."""
     there = list(present)
     positions = [find_field(there, field.name) for field in fields]
     return [there[position].name for position in positions if position is not None]
 
 
 def shape(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
-    """Fit a batch of a file to `target`: values as Hudi shows them, null for what it lacks."""
+    """Fit a batch of a file to `target`: values as Hudi reads them, null for missing columns."""
     present = list(batch.schema)
     arrays = []
     for field in target:
@@ -51,23 +51,23 @@ def shape(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
 def with_columns(
     batch: pa.RecordBatch, arrays: Sequence[pa.Array], target: pa.Schema
 ) -> pa.RecordBatch:
-    """Return the rows of `batch` with these columns instead; without any their number stays."""
+    """Return the rows of `batch` with these columns instead; without any, their number is kept."""
     if not arrays:
         return batch.select([])
     return pa.RecordBatch.from_arrays(arrays, schema=target)
 
 
 def cast_stored(array: pa.Array, target: pa.DataType) -> pa.Array | None:
-    """Return the values of a file in a column's type as Hudi reads them; None where it does not.
+    """Return the values of a file in a column's type as Hudi reads them; None if it cannot.
 
-    Beyond what may be written: Avro's enum, fixed and times, numbers as text in Java's spelling, and
-    whole numbers as floats, which are rounded.
+    Beyond what may be written: Avro's enum, fixed and times, numbers as strings in Java's format,
+    and whole numbers as floats, which are rounded.
     """
     source = array.type
     if pa.types.is_integer(source) and pa.types.is_floating(target):
         return array.cast(target, safe=False)
     if target == pa.string() and (pa.types.is_integer(source) or source in _FLOATS):
-        # Hudi also shows the partition column of a timestamp key generator as text, and an
+        # Hudi also shows the partition column of a timestamp key generator as a string, and an
         # update by its SQL leaves that type in the table's schema.
         return column_text(array, "")
     if _is_other_spelling(source, target):
@@ -83,5 +83,5 @@ def _is_other_spelling(source: pa.DataType, target: pa.DataType) -> bool:
         return bool(target in (pa.string(), pa.binary()))
     if pa.types.is_time(source):
         return bool(pa.types.is_time(target))
-    # INT96 carries no zone; Spark too goes by the table's type here.
+    # INT96 has no zone; Spark too uses the table's type here.
     return bool(pa.types.is_timestamp(source) and pa.types.is_timestamp(target))

@@ -1,9 +1,9 @@
 """Which row groups of one file can hold a row for which a predicate is true, by their statistics.
 
-Only for rows that no other run can change: of a key with several versions, skipping one would
-show an older one. Statistics are bounds, perhaps wider than the values; they say nothing of
-NaN, which is greater than all numbers. What is not understood rules nothing out, so the
-predicate itself must still be asked.
+Only for rows that no other run can change: if a key has several versions, skipping one would show
+an older one. Statistics are bounds, possibly wider than the values; they do not cover NaN, which is
+greater than all numbers. What is not understood excludes nothing, so the predicate itself must
+still be evaluated.
 """
 
 import decimal
@@ -23,7 +23,7 @@ from lakebed.table.config.schema import find_field
 from lakebed.table.read.parquet_source import ParquetSource
 from lakebed.table.read.projection import cast_stored
 
-# Days and moments as numbers of days or microseconds, text as its bytes.
+# Dates and timestamps as numbers of days or microseconds, strings as their bytes.
 _Bound: TypeAlias = int | float | decimal.Decimal | bytes
 
 _SIGNS = ("=", "<>", "<", "<=", ">", ">=")
@@ -35,13 +35,13 @@ _UNITS: dict[str, int | decimal.Decimal] = {"ms": 1000, "us": 1, "ns": decimal.D
 
 @dataclass(frozen=True, slots=True)
 class RowGroupFilter:
-    """A bound predicate on columns of the table's `schema`, meta columns among them."""
+    """A bound predicate on columns of the table's `schema`, meta columns included."""
 
     bound: Bound
     schema: pa.Schema
 
     def row_groups(self, file: ParquetSource) -> list[int] | None:
-        """Return the row groups of `file` that can hold a wanted row; None if that may be any."""
+        """Return the row groups of `file` that can hold a matching row; None if any may."""
         names = {name.lower() for name in column_names(self.bound)}
         stored = [name for name in file.schema.names if name.lower() in names]
         if not names:
@@ -148,7 +148,7 @@ class _Reader:
         return sign != "=" or upper is None or upper >= value  # type: ignore[operator]
 
     def _column(self, node: Bound) -> pa.Field | None:
-        """Return the column that `node` is, perhaps cast to a type that has each of its values."""
+        """Return the column that `node` is, possibly cast to a type that has each of its values."""
         while isinstance(node, Apply) and node.function == "cast":
             if not _keeps_values(node.args[0].kind, node.kind):
                 return None
@@ -157,12 +157,12 @@ class _Reader:
             return None
         field = self._schema.field(node.name)
         found = self._stored(field)
-        # Arrow cannot tell two columns of one name apart.
+        # Arrow cannot distinguish two columns of one name.
         alone = found is None or self._present.names.count(found.name) == 1
         return field if alone else None
 
     def _stored(self, column: pa.Field) -> pa.Field | None:
-        """Return the column that the file has for this one; None if it lacks it."""
+        """Return the file's column for this one; None if it lacks it."""
         fields = list(self._present)
         position = find_field(fields, column.name)
         return None if position is None else fields[position]
@@ -171,7 +171,7 @@ class _Reader:
 def _shown(
     raw: bytes | None, physical: Physical, stored: pa.DataType, kind: pa.DataType
 ) -> _Bound | None:
-    """Return a bound as a column of type `kind` shows it: widened or rounded as its values are."""
+    """Return a bound as a column of type `kind` shows it: widened or rounded like its values."""
     bound = _bound(raw, physical, stored)
     if bound is None or stored == kind or not pa.types.is_floating(kind):
         return bound
@@ -182,7 +182,7 @@ def _shown(
 
 
 def _bound(raw: bytes | None, physical: Physical, kind: pa.DataType) -> _Bound | None:
-    """Return a bound of a column chunk as a value of the file's type `kind`; None if it is none."""
+    """Return a bound of a column chunk as a value of the file's type `kind`; None if there is none."""
     if raw is None:
         return None
     if _family(kind) == "text":
@@ -219,7 +219,7 @@ def _value(constant: pa.Scalar, kind: pa.DataType) -> _Bound | None:
     if not constant.is_valid or _family(constant.type) != _family(kind):
         return None
     if pa.types.is_floating(constant.type) != pa.types.is_floating(kind):
-        return None  # beside a double a whole number or a decimal is rounded to one
+        return None  # compared with a double, a whole number or a decimal is rounded to one
     made: pa.Scalar | None = constant
     if _family(kind) == "moment":
         try:
@@ -237,7 +237,7 @@ def _value(constant: pa.Scalar, kind: pa.DataType) -> _Bound | None:
 
 
 def _keeps_values(source: pa.DataType, target: pa.DataType) -> bool:
-    """Return whether a cast changes no value and keeps their order, or else fails."""
+    """Return whether a cast either keeps values and their order, or fails."""
     if source in INTEGERS:
         return target in INTEGERS or pa.types.is_decimal(target)
     if pa.types.is_decimal(source):
@@ -254,7 +254,7 @@ def _fit(value: pa.Scalar, kind: pa.DataType) -> pa.Scalar | None:
 
 
 def _is_ordered_as(stored: pa.DataType, kind: pa.DataType) -> bool:
-    """Return whether values of a file's type keep their order, and each its value, as `kind`."""
+    """Return whether values of a file's type keep their order and value as `kind`."""
     if pa.types.is_timestamp(stored):
         return bool(pa.types.is_timestamp(kind) and stored.tz in (None, "UTC"))
     if stored == pa.date32():

@@ -1,7 +1,7 @@
-"""The rows of one run, as batches that a merge takes: key, ordering, flags and columns.
+"""The rows of one run, as batches for the merge: key, ordering, flags and columns.
 
-Rows of a log that say of themselves that they are deleted become deletes here. A run that
-is not sorted is sorted, within a budget of memory.
+Rows of a log that are marked as deleted become deletes here. A run that is not sorted is sorted,
+within a memory budget.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ from lakebed.table.read.run_source import RunKind, RunSource
 from lakebed.table.read.sort_run import SORT_BYTES, sort_batches
 
 MAX_DELETE_BYTES = 512 << 20
-"""How long a delete block may be: it is decoded as a whole."""
+"""The largest delete block: it is decoded as a whole."""
 
 _FEW_ROWS = 2_048
 _OPERATION = "_hoodie_operation"
@@ -46,13 +46,13 @@ _COMMIT_TIME_FIELD = pa.field(COMMIT_TIME, pa.string())
 
 @dataclass(frozen=True, slots=True)
 class VirtualKey:
-    """How the record key follows from columns, where files do not hold it."""
+    """How the record key follows from columns, if files do not hold it."""
 
     fields: tuple[str, ...]
     composite: bool
 
     def put(self, rows: pa.RecordBatch, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return `rows` with the keys that the columns of `batch` spell."""
+        """Return `rows` with the keys that follow from the columns of `batch`."""
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         keys = record_keys(columns, self.fields, self.composite)
         return rows.set_column(rows.schema.get_field_index(RECORD_KEY), KEY_FIELD, keys)
@@ -62,10 +62,10 @@ class VirtualKey:
 class Needs:
     """What a merge needs of each run of a slice.
 
-    `fields` are the columns wanted, `ordering` those that decide (none in commit-time mode);
-    `delete_marker` is the column and the text by which a row of a log says that it is gone.
-    `virtual_key` is there for a table without meta columns, whose keys its rows spell. `key` is
-    the column by which the runs are sorted, of strings or bytes.
+    `fields` are the requested columns, `ordering` those that decide (none in commit-time mode);
+    `delete_marker` is the column and the string that mark a row of a log as deleted. `virtual_key`
+    is set for a table without meta columns, whose keys follow from its rows. `key` is the column by
+    which the runs are sorted, of strings or bytes.
     """
 
     fields: tuple[pa.Field, ...]
@@ -80,7 +80,7 @@ class Needs:
 
     @property
     def commit_times(self) -> bool:
-        """Whether commit times are wanted, of deletes too."""
+        """Return whether commit times are needed, of deletes too."""
         return any(field.name == COMMIT_TIME for field in self.fields)
 
     @property
@@ -103,9 +103,9 @@ def open_run(storage: Storage, source: RunSource, needs: Needs) -> Run:
 def open_runs(
     storage: Storage, sources: Sequence[RunSource], needs: Needs
 ) -> list[tuple[RunSource, Run]]:
-    """Return the runs of a slice, each with a source of it, in the order in which they replay.
+    """Return the runs of a slice, each with one of its sources, in replay order.
 
-    Logs without order that follow one another are sorted as one run.
+    Consecutive unsorted logs are sorted as one run.
     """
     opened: list[tuple[RunSource, Run]] = []
     held: list[RunSource] = []
@@ -158,7 +158,7 @@ def open_data(
 
 
 def read_run(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a run as they lie, with their flags, those of the key filter only."""
+    """Yield the rows of a run in file order, with their flags, restricted to the key filter."""
     if source.kind is RunKind.DATA:
         batches = _read_data(storage, source, needs)
     elif source.length is None:
@@ -179,14 +179,14 @@ def _read_data(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa
         fields = needs.all_fields
         if source.partial:
             present = list(file.schema)
-            # A file without keys is refused below, whatever else it lacks.
+            # A file without keys is rejected below, whatever else it lacks.
             fields = [
                 field
                 for field in fields
                 if field.name == needs.key.name or find_field(present, field.name) is not None
             ]
         target = pa.schema(fields)
-        # Hudi takes no row of a base file for a delete, whatever its columns say.
+        # Hudi never treats a row of a base file as a delete, whatever its columns.
         markers = [] if source.is_base else _markers(file, needs)
         spelled = () if needs.virtual_key is None else needs.virtual_key.fields
         columns = dict.fromkeys([*find_columns(file.schema, fields), *markers, *spelled])
@@ -199,7 +199,7 @@ def _read_data(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa
                 if markers:
                     rows = rows.append_column(FLAGS, _deleted_flags(batch, markers, needs))
                     if needs.commit_times and needs.virtual_key is not None:
-                        # Without meta columns only the run says when a row was deleted.
+                        # Without meta columns only the run shows when a row was deleted.
                         at = rows.schema.get_field_index(COMMIT_TIME)
                         rows = rows.set_column(at, _COMMIT_TIME_FIELD, _repeated(source, rows))
             yield rows
@@ -220,7 +220,7 @@ def _read_batches(
             columns, buffer_bytes=needs.buffer_bytes, max_rows=needs.max_rows, row_groups=groups
         )
         return
-    # Small batches, and none behind the last key: the rest of its row group is not decoded.
+    # Small batches, and none after the last key: the rest of its row group is not decoded.
     for batch in file.read(columns, batch_rows=_FEW_ROWS, row_groups=groups):
         with reading(source.name):
             check_ascending(batch.column(key), source.name)
@@ -230,7 +230,7 @@ def _read_batches(
 
 
 def _markers(file: ParquetSource | AvroSource, needs: Needs) -> list[str]:
-    """Name the columns of a log by which a row can say that it is deleted."""
+    """Return the columns of a log that can mark a row as deleted."""
     wanted = [IS_DELETED, _OPERATION]
     if needs.delete_marker is not None:
         wanted.append(needs.delete_marker[0])
@@ -267,7 +267,7 @@ def _read_delete_file(
                 if needs.commit_times and COMMIT_TIME not in target.names:
                     rows = rows.append_column(_COMMIT_TIME_FIELD, _repeated(source, rows))
                 nulls = [pc.is_null(rows.column(field.name)) for field in needs.ordering]
-                # Without an ordering value a delete beats whatever is older.
+                # Without an ordering value a delete wins over whatever is older.
                 flags = (
                     pc.if_else(reduce(pc.and_, nulls), _flag(COMMIT_TIME_DELETE), _flag(DELETED))
                     if nulls
@@ -312,7 +312,7 @@ def _read_delete_block(
 
 
 def check_keys(rows: pa.RecordBatch, what: str, key: str = RECORD_KEY) -> None:
-    """Reject rows without a key: they can neither be merged nor found."""
+    """Raise CorruptError for rows without a key: they can neither be merged nor found."""
     if rows.column(key).null_count:
         raise UnsupportedError(
             f"{what}: rows without a record key ({key}) cannot be merged or looked up"

@@ -1,7 +1,7 @@
-"""One run of a file slice: what it holds and where its bytes lie.
+"""One run of a file slice: what it holds and where its bytes are.
 
-A base file, a native log file and a block of an inline log, Parquet or Avro, are spellings of
-the same thing; no caller tells them apart.
+A base file, a native log file and a block of an inline log, Parquet or Avro, are forms of the same
+thing; no caller distinguishes them.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from lakebed.table.read.parquet_source import ParquetFooter
 
 
 class RunKind(StrEnum):
-    """What a run holds: rows, or the keys of rows that are gone."""
+    """What a run holds: rows, or the keys of deleted rows."""
 
     DATA = "data"
     DELETES = "deletes"
@@ -21,13 +21,13 @@ class RunKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunSource:
-    """Where one run lies. Its bytes are `length` from `offset`, or the whole file without them.
+    """The location of one run: `length` bytes from `offset`, or the whole file without them.
 
-    Deletes that are a whole file are Parquet, those inside one are the content of a delete
-    block. Rows are Parquet, or Avro of the schema `avro_schema`. An `ordered` run ascends by record key, as its writer says; reading it checks. A
-    `partial` one holds the changed columns only. `instant` wrote it; deletes that a compaction
-    gathered have `delete_instants` of their own, or a column of them. The `footer` is there where it
-    had to be read to know the rest.
+    Deletes in a whole file are Parquet, those inside one are the content of a delete block. Rows
+    are Parquet, or Avro of the schema `avro_schema`. An `ordered` run is marked as ascending by
+    record key; reading it checks that. A `partial` one holds the changed columns only. `instant`
+    wrote it; deletes that a compaction gathered have their own `delete_instants`, or a column of
+    them. The `footer` is set if it had to be read.
     """
 
     path: str
@@ -61,7 +61,7 @@ class RunSource:
 
     @property
     def name(self) -> str:
-        """Name the run for people, in errors."""
+        """Return the name of the run for error messages."""
         if self.is_base:
             return f"base file {self.path!r}"
         place = "" if self.length is None else f", block content at byte {self.offset}"

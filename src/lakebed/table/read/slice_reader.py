@@ -1,4 +1,4 @@
-"""The rows of a file slice: its runs merged as a stream, deletes left out."""
+"""The rows of a file slice: its runs merged as a stream, without deletes."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -36,10 +36,10 @@ from lakebed.table.read.run_source import RunSource
 from lakebed.table.read.spill import Spills
 from lakebed.table.view import TableView
 
-# The batches of all runs of a merge together have about so many rows. Beside them each run holds
+# The batches of all runs of a merge together have about this many rows. In addition each run holds
 # a page of every column.
 _MERGE_ROWS = 147_456
-# Giving memory back costs time, so not after every batch.
+# Returning memory to the system costs time, so not after every batch.
 _RELEASE_ROWS = 131_072
 _MIN_MERGE_ROWS = 1_024
 
@@ -57,13 +57,13 @@ def read_slice(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of `slice_` as `columns` of the table's schema, which may be meta columns.
 
-    A slice without logs gives its base file as it lies, but for what `row_groups` rules out,
-    and the merge rule is not asked. Else, or if it is to be `by_key`, rows come in ascending order
-    of key, each key once unless its base file holds it several times. `sources` are the runs of
-    the slice, if the caller has them already. `deletes`, which goes with `by_key`, is called with
-    the deleted keys on the way: their ordering values, flags and the `columns`, of which only the
-    commit time of a delete says something. Memory is bounded by runs times the view's buffer; runs
-    without order are sorted in a bound of their own.
+    A slice without logs returns its base file in file order, except for what `row_groups` excludes,
+    and the merge rule is not needed. Otherwise, or with `by_key`, rows come in ascending key order,
+    each key once unless its base file holds it several times. `sources` are the runs of the slice,
+    if the caller has them already. `deletes`, which goes with `by_key`, is called with the deleted
+    keys: their ordering values, flags and the `columns`, of which only the commit time of a delete
+    is defined. Memory is bounded by the number of runs times the view's buffer; unsorted runs are
+    sorted within a separate bound.
     """
     check_whole([slice_])
     target = pa.schema(project(view.schema, columns))
@@ -92,7 +92,7 @@ def read_slice(
 
 
 def virtual_key(config: TableConfig) -> VirtualKey | None:
-    """Return how keys are spelled in a table without meta columns; None for all others."""
+    """Return how keys are computed in a table without meta columns; None for all others."""
     if config.has_meta_columns:
         return None
     if config.key_generator is None or not config.record_key_fields:
@@ -104,7 +104,7 @@ def virtual_key(config: TableConfig) -> VirtualKey | None:
 
 
 def _ordering(schema: pa.Schema, rule: MergeRule) -> tuple[pa.Field, ...]:
-    """Return the ordering columns under the names that the rule has for them."""
+    """Return the ordering columns under the names in the rule."""
     fields = []
     for name in rule.ordering_fields:
         position = find_field(list(schema), name)
@@ -117,7 +117,7 @@ def _ordering(schema: pa.Schema, rule: MergeRule) -> tuple[pa.Field, ...]:
 
 
 def _merged_fields(schema: pa.Schema, target: pa.Schema, rule: MergeRule) -> tuple[pa.Field, ...]:
-    """Return the columns that go through the merge: a merger of the user's own may look at all."""
+    """Return the columns that go through the merge: a custom merger may use all of them."""
     wanted = list(target)
     if rule.merger is not None:
         wanted += project(schema, [*META_COLUMNS, *schema.names])
@@ -135,7 +135,7 @@ def _read_base(
     key_filter: KeyFilter | None,
     row_groups: RowGroupFilter | None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a base file that no log changes, as they lie."""
+    """Yield the rows of a base file that no log changes, in file order."""
     if base is None:
         return
     # Some releases of Hudi put columns there that others must not see.
@@ -161,7 +161,7 @@ def _read_base(
 def _wanted_groups(
     file: ParquetSource, keys: KeyFilter | None, rows: RowGroupFilter | None, what: str
 ) -> list[int] | None:
-    """Return the row groups in which both filters leave something; None is all of them."""
+    """Return the row groups that both filters allow; None means all of them."""
     known = None if keys is None else keys.row_groups(file, what)
     if rows is None or known == []:
         return known
@@ -190,7 +190,7 @@ def _merge(
         for batch in merged if deletes is None else _without_deletes(merged, deletes):
             arrays = [batch.column(name) for name in target.names]
             if needs.virtual_key is not None:
-                # To Hudi these columns are null, whatever some of its releases put there.
+                # Hudi reads these columns as null, whatever some of its releases put there.
                 arrays = [
                     pa.nulls(len(array), array.type) if name in META_COLUMNS else array
                     for name, array in zip(target.names, arrays, strict=True)
@@ -202,8 +202,8 @@ def _merge(
                 raise CorruptError(
                     f"file group {group.file_id} in partition {group.partition!r}: {error}"
                 ) from error
-            # The allocator keeps pages of every size that it ever gave, for each decoding thread: two
-            # to three times of what is in use, growing with the length of the merge.
+            # The allocator keeps pages of every size that it ever used, for each decoding thread:
+            # two to three times what is in use, growing with the length of the merge.
             given += batch.num_rows
             if given >= _RELEASE_ROWS:
                 pool.release_unused()
@@ -221,7 +221,7 @@ def _merged_runs(
     *,
     keep_deletes: bool,
 ) -> Iterator[pa.RecordBatch]:
-    """Merge the runs of a slice in the order that the rule asks for."""
+    """Merge the runs of a slice in the order that the rule requires."""
     schema = pa.schema(needs.all_fields)
     boundary = slice_.boundary
     if boundary is not None and _meets_expired(boundary, slice_, sources, rule):
@@ -239,7 +239,7 @@ def _merged_runs(
 def _meets_expired(
     boundary: Boundary, slice_: FileSlice, sources: Sequence[RunSource], rule: MergeRule
 ) -> bool:
-    """Whether logs on top of a pending plan might meet deletes that the plan forgets."""
+    """Return whether logs on top of a pending plan might meet deletes that the plan drops."""
     late = {log.path for log in slice_.log_files[boundary.merged :]}
     return bool(rule.ordering_fields) and any(
         source.oldest_instant < boundary.cutoff
@@ -258,8 +258,8 @@ def _run_at_plan(
 ) -> Run:
     """Merge the runs below a pending plan into what its compaction will leave of them.
 
-    What lies on top of the plan meets that, and so is read before the compaction as it will be
-    read after it.
+    The logs on top of the plan meet that, so the slice reads the same before and after the
+    compaction.
     """
     commit_time = pa.field(COMMIT_TIME, pa.string())
     needs = replace(needs, fields=(commit_time, *needs.fields))
@@ -284,7 +284,7 @@ def _without_deletes(
 
 
 def _base_last(opened: Sequence[tuple[RunSource, Run]]) -> list[Run]:
-    """Put the base file last, as the run that yields: Hudi folds the logs first."""
+    """Put the base file last, as the run that yields: Hudi merges the logs first."""
     if all(source.is_base for source, _ in opened):
         return [run for _, run in opened]
     logs = [run for source, run in opened if not source.is_base]

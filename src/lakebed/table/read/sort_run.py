@@ -1,8 +1,7 @@
-"""Sort rows in bounded memory: chunks are sorted, spilled and merged.
+"""Sorts rows in bounded memory: chunks are sorted, spilled and merged.
 
-All versions of a key stay, in the order in which they came: only the merge knows what each of
-them does to the others. So the rows of several logs that follow one another can be sorted as
-one run.
+All versions of a key are kept, in their order of arrival: only the merge knows how they combine. So
+the rows of several consecutive logs can be sorted as one run.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,7 +19,7 @@ from lakebed.table.read.parquet_source import READ_ROWS
 from lakebed.table.read.spill import Spills
 
 SORT_BYTES = 128 << 20
-"""How much of a run without order is held in memory at once."""
+"""How much of an unsorted run is held in memory at once."""
 
 
 def sort_batches(
@@ -32,11 +31,11 @@ def sort_batches(
     max_fan_in: int = MAX_FAN_IN,
     key: str = RECORD_KEY,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of `batches` by ascending `key`; equal keys stay as they came.
+    """Yield the rows of `batches` by ascending `key`; equal keys stay in their order.
 
-    A batch may lack columns of `schema`, which are null then, and may have flags. Without a
-    schema all batches have the columns of the first. Up to about three times `sort_bytes` is in
-    memory, the rest in temporary files of this machine, which are gone in the end.
+    A batch may lack columns of `schema`, which are then null, and may have flags. Without a schema
+    all batches have the columns of the first. Up to about three times `sort_bytes` is in memory,
+    the rest in temporary files, which are deleted at the end.
     """
     batches = iter(batches)
     first = next(batches, None)
@@ -79,7 +78,7 @@ def _chunks(
 
 
 def _alike(batches: list[pa.RecordBatch], schema: pa.Schema) -> list[pa.RecordBatch]:
-    """Project all batches to the same columns, where they differ."""
+    """Project all batches to the same columns, if they differ."""
     first = batches[0].schema
     if all(batch.schema.equals(first) for batch in batches):
         return batches
@@ -103,7 +102,7 @@ def _with_fields(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
 
 
 def _sorted(batches: list[pa.RecordBatch], key: str) -> pa.RecordBatch:
-    """Make one sorted batch; Arrow's sort is stable."""
+    """Return one sorted batch; Arrow's sort is stable."""
     rows = pa.concat_batches(batches)
     batches.clear()
     keys = rows.column(key)

@@ -1,4 +1,4 @@
-"""The runs of slices, kept between lookups: which they are, and their parsed footers."""
+"""The runs of slices, kept between lookups, with their parsed footers."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -10,14 +10,14 @@ from lakebed.table.read.parquet_source import HeldColumns
 from lakebed.table.read.run_source import RunSource
 
 MAX_BYTES = 64 << 20
-"""How much is held of footers, and as much again of keys."""
+"""The memory for footers, and as much again for keys."""
 
-# What a parsed footer takes in memory for each of its bytes, about.
+# The approximate memory of a parsed footer per byte.
 _PARSED_RATIO = 4
 
 
 class SourceCache:
-    """Runs by slice, the least lately used dropped first. Holds for one state of a timeline."""
+    """Runs by slice, the least recently used dropped first. Valid for one state of a timeline."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -30,7 +30,7 @@ class SourceCache:
     def get(
         self, slice_: FileSlice, find: Callable[[], Sequence[RunSource]]
     ) -> Sequence[RunSource]:
-        """Return the runs of `slice_`, which `find` looks for if they are not held."""
+        """Return the runs of `slice_`, calling `find` if they are not held."""
         with self._lock:
             held = self._held.get(slice_)
             if held is not None:
@@ -51,13 +51,13 @@ class SourceCache:
         return sources
 
     def verdict(self, question: str, find: Callable[[], bool]) -> bool:
-        """Return the answer to a question about the table, which `find` looks for once."""
+        """Return the answer to a question about the table, calling `find` once."""
         if question not in self._verdicts:
             self._verdicts[question] = find()
         return self._verdicts[question]
 
     def _with_columns(self, source: RunSource) -> RunSource:
-        """Let the key columns of a run be kept: each lookup searches them in every log."""
+        """Cache the key columns of a run: each lookup searches them in every log."""
         if source.footer is None:
             return source
         return replace(source, footer=replace(source.footer, columns=self._columns))

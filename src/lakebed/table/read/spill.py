@@ -1,4 +1,4 @@
-"""Temporary runs of a read, on this machine: what more runs than may be open are merged into."""
+"""Temporary runs of a read, on this machine, for merges of more runs than may be open at once."""
 
 import contextlib
 import tempfile
@@ -15,13 +15,13 @@ _BATCH_ROWS = 16_384
 
 
 class Spills(contextlib.ExitStack):
-    """Temporary runs, gone when the context ends.
+    """Temporary runs, deleted when the context ends.
 
-    The files have no names, so that nothing stays of them when the process dies.
+    The files have no names, so that nothing is left of them if the process dies.
     """
 
     def spill(self, batches: Iterator[pa.RecordBatch]) -> Run:
-        """Write `batches` to a temporary file and give the run that reads them back."""
+        """Write `batches` to a temporary file and return the run that reads them back."""
         try:
             file = self.enter_context(tempfile.TemporaryFile(prefix="lakebed-"))  # noqa: SIM115
             return Run("temporary run", _read(file) if _write(file, batches) else ())

@@ -1,9 +1,9 @@
-"""Tell whether something was lost with the bytes of a log that are no whole block.
+"""Decides whether rows were lost with bytes of a log that are not a whole block.
 
-A writer that dies or fails in the middle of a block leaves such bytes, and on a file system
-with appends the next try goes on behind them. Hudi's readers pass over them. So do we, but only
-where the commits tell that the whole blocks hold all that was written: a file that was damaged
-later looks the same, and its rows would be gone without a word.
+A writer that dies or fails in the middle of a block leaves such bytes, and on a file system with
+appends the next attempt continues after them. Hudi's readers skip them. So do we, but only if the
+commits show that the whole blocks hold everything that was written: a file that was damaged later
+looks the same, and its rows would be silently lost.
 """
 
 import logging
@@ -33,7 +33,7 @@ _COUNT = slice(4, 8)
 
 @dataclass(frozen=True, slots=True)
 class TornLog:
-    """A log file with stretches that are no block, and the blocks beside them."""
+    """A log file with spans that are not blocks, and the blocks beside them."""
 
     file: LogFile
     spans: tuple[CorruptSpan, ...]
@@ -49,7 +49,7 @@ class TornLog:
 
 
 def check_torn(storage: Storage, config: TableConfig, torn: TornLog) -> None:
-    """Pass with a warning if the whole blocks hold all that the commits wrote; else refuse."""
+    """Log a warning if the whole blocks hold everything that the commits wrote; otherwise raise an error."""
     span = torn.spans[0]
     where = (
         f"log file {torn.file.path!r}, block at byte {span.offset}: {span.size_bytes} bytes are no "
@@ -59,7 +59,7 @@ def check_torn(storage: Storage, config: TableConfig, torn: TornLog) -> None:
         f"restore the file from a backup, or roll back the instant {torn.file.name.instant} that "
         "wrote it"
     )
-    # As it is now, whatever moment is read: a rollback since then explains a torn block.
+    # The current timeline, whatever time is read: a later rollback explains a torn block.
     commits = CommitCache(ActiveTimeline(storage, config.timeline_path), config.history_path)
     timeline = commits.active.load()
     first = timeline.first_active if config.timeline_layout == LAYOUT_1 else None
@@ -84,22 +84,22 @@ def check_torn(storage: Storage, config: TableConfig, torn: TornLog) -> None:
 
 
 def _was_never_committed(file: LogFile, first: str | None) -> bool:
-    """Whether no commit can have written to a file that none on the timeline names.
+    """Return whether a file that no commit on the timeline lists was never committed to.
 
     Up to table version 6 a log is named after its slice, so its name counts although its writer
-    died. All that was ever written to a slice of the active timeline, which begins at `first`, is
-    on the timeline too.
+    died. Everything that was ever written to a slice of the active timeline, which starts at
+    `first`, is on the timeline too.
     """
     return first is not None and file.name.instant >= first
 
 
 def _is_older_than_timeline(file: LogFile, first: str | None) -> bool:
-    """Whether a log of many commits, as version 6 has, may have some that are archived."""
+    """Return whether a log of many commits, as in version 6, may include archived ones."""
     return first is not None and file.name.instant < first
 
 
 def _written(commits: CommitCache, timeline: Timeline, file: LogFile) -> Mapping[str, int]:
-    """Return how many rows and deletes each commit says it wrote to the file."""
+    """Return how many rows and deletes each commit recorded for the file."""
     written: Counter[str] = Counter()
     for instant in timeline.commits:
         for stat in commits.read(instant).write_stats():
@@ -130,5 +130,5 @@ def _rows(storage: Storage, path: str, block: BlockSpan) -> int:
         if block.type is BlockType.DELETE and length <= MAX_DELETE_BYTES:
             return len(decode_deletes(storage.read_range(path, start, length), [], what).keys)
     except LakebedError:
-        return 0  # whoever reads it says what is wrong
+        return 0  # its reader reports what is wrong
     return 0

@@ -1,4 +1,4 @@
-"""Write one sorted run as the records of an Avro block."""
+"""Writes one sorted run as the records of an Avro block."""
 
 import pyarrow as pa
 
@@ -6,15 +6,15 @@ from lakebed.format.avro.avro_rows.encode import encode_records
 from lakebed.storage.storage import WriteStream
 from lakebed.table.store.new_run import NewRun
 
-# What is encoded at once: the kernel works on whole columns, the stream takes the bytes.
+# How much is encoded at once: the kernel works on whole columns, the stream takes the bytes.
 _ENCODE_ROWS = 16_384
 
 
 class AvroRunWriter(NewRun):
     """Writes one run as records.
 
-    What stands before the records of a block, their number, is not known before the end, so
-    the caller writes it.
+    The head of a block includes the number of records, which is known only at the end, so the
+    caller writes it.
     """
 
     def __init__(self, stream: WriteStream, path: str, schema_text: str) -> None:
@@ -28,7 +28,7 @@ class AvroRunWriter(NewRun):
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return dictionary columns as what they stand for."""
+    """Return dictionary columns decoded."""
     columns = [
         column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
         for column in batch.columns

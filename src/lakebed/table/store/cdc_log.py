@@ -1,8 +1,8 @@
-"""Write the change data of one rewritten base file: a `.cdc` log beside it.
+"""Writes the change data of one rewritten base file: a `.cdc` log beside it.
 
 Up to table version 9 an inline log of CDC blocks with Avro records, from 10 on a native Parquet
-file. A rewrite that changed nothing has a log too, without records: Hudi's readers
-refuse a rewritten base file that has none.
+file. A rewrite that changed nothing has a log too, without records: Hudi's readers reject a
+rewritten base file that has none.
 """
 
 from abc import ABC, abstractmethod
@@ -53,7 +53,7 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CdcTarget:
-    """Where change data goes: of which file group, under which instant, by which task.
+    """Where change data goes: its file group, instant and task.
 
     `schema` are the columns of the table, `schema_text` the same as Avro, both without meta
     columns.
@@ -69,7 +69,7 @@ class CdcTarget:
 
 
 class _Log(NewFile, ABC):
-    """The two kinds of log: both show nothing before `close`."""
+    """The two kinds of log: nothing is visible before `close`."""
 
     @abstractmethod
     def put(self, records: pa.RecordBatch) -> None:
@@ -100,21 +100,21 @@ class ChangeLog:
         )
 
     def put(self, rows: pa.RecordBatch) -> None:
-        """Take the next rows of the new base file, with their commit times and sequence numbers.
+        """Add the next rows of the new base file, with their commit times and sequence numbers.
 
-        Null in both stands for what the writer gives to a new row.
+        Null in both means a new row of this write.
         """
         self._take(self._finder.put(rows))
 
     def close(self) -> dict[str, int]:
-        """Write what is left and make the log visible; give its path and size."""
+        """Write the rest and make the log visible; return its path and size."""
         self._take(self._finder.finish())
         if self._pending or not self._started:
             self._flush()
         return {self._log.path: self._log.close()}
 
     def abort(self) -> None:
-        """Leave nothing. After `close` this does nothing."""
+        """Discard everything. After `close` this does nothing."""
         self._log.abort()
 
     def __enter__(self) -> Self:
@@ -149,7 +149,7 @@ class ChangeLog:
 
 
 def open_change_log(target: CdcTarget, old: BaseFile | None, rule: MergeRule) -> ChangeLog | None:
-    """Begin the change data of a base file that takes the place of `old`; None if none is logged.
+    """Start the change data of a base file that replaces `old`; return None if none is logged.
 
     Without an old one all rows are new.
     """
@@ -165,7 +165,7 @@ def _old_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the old base file in key order, each key once.
 
-    Another writer's file may be in any order; one that holds a key twice is refused.
+    Another writer's file may be unsorted; one that holds a key twice is rejected.
     """
     footer = read_footer(target.storage, old.path)
     stamps = [pa.field(name, pa.string()) for name in (COMMIT_TIME, COMMIT_SEQNO)]
@@ -192,7 +192,7 @@ def _record_schema(mode: LoggingMode, schema: pa.Schema) -> pa.Schema:
 
 
 def _optional(field: pa.Field) -> pa.Field:
-    """Let what is inside a struct be null: pyarrow wants values also where the struct is null."""
+    """Make the fields of a struct nullable: pyarrow expects values even if the struct is null."""
     kind = field.type
     inner = pa.struct([_optional(child) for child in kind]) if pa.types.is_struct(kind) else kind
     return pa.field(field.name, inner)

@@ -1,4 +1,4 @@
-"""Write rows of a table as a sorted run: a base file, a data log, a log block's content.
+"""Writes rows of a table as a sorted run: a base file, a data log, a log block's content.
 
 Columns are the five meta columns and then the table's in their storage types.
 """
@@ -50,15 +50,15 @@ class DataFileStats:
 
 @dataclass(frozen=True, slots=True)
 class NewDataFile:
-    """What a file to write is.
+    """The description of a file to write.
 
-    `path` is where the file will lie, and what errors call it. `schema` may hold some of the
-    table's columns only. `file_name` is what rows say of their file: the name of a base file
-    (from `path` if not given), the bare file id in a log. `metadata` adds to the footer, and
-    goes before what the writer would say itself. A `task` number must not come twice in an
-    instant: sequence numbers hold it. With `avro_schema`, which holds the meta fields too, the
-    rows become the records of an Avro block instead of a Parquet file. A base file that takes the
-    place of another writer's `may_repeat` keys, as that one did.
+    `path` is its location, and its name in errors. `schema` may hold only some of the table's
+    columns. `file_name` is the meta column of the rows: the name of a base file (from `path` if not
+    given), the bare file id in a log. `metadata` is added to the footer, overriding the writer's
+    own entries. A `task` number must be unique within an instant: sequence numbers contain it. With
+    `avro_schema`, which includes the meta fields, the rows become the records of an Avro block
+    instead of a Parquet file. A base file that replaces another writer's `may_repeat` keys, as that
+    one did.
     """
 
     path: str
@@ -112,9 +112,9 @@ class DataFileWriter:
     ) -> None:
         """Append rows of the writer's logical schema, sorted by `record_keys`.
 
-        Rows that this instant makes get its commit time and a new sequence number; rows
-        carried over from older files bring theirs (a null there is a new row). Raises
-        InvalidError naming the key that is not above the one before it, also across calls.
+        New rows of this instant get its commit time and a new sequence number; rows carried over
+        from older files keep theirs (a null there is a new row). Raises InvalidError naming the key
+        that is not above the one before it, also across calls.
         """
         batch = conform(batch, self._schema)
         keys = record_keys.cast(pa.string())
@@ -146,18 +146,18 @@ class DataFileWriter:
 
     @property
     def rows(self) -> int:
-        """How many rows were written so far."""
+        """Return how many rows were written so far."""
         return self._run.rows
 
     def close(self) -> DataFileStats:
-        """Write the footer and make the file visible. Closing twice gives the same."""
+        """Write the footer and make the file visible. Closing twice returns the same."""
         size_bytes = self._run.close()
         return DataFileStats(
             self._path, size_bytes, self._run.rows, self._run.min_key, self._run.max_key
         )
 
     def abort(self) -> None:
-        """Drop everything written. After `close`, or the second time, this does nothing."""
+        """Discard everything written. After `close`, or the second time, this does nothing."""
         self._run.abort()
 
     def __enter__(self) -> Self:

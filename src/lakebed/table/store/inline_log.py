@@ -1,4 +1,4 @@
-"""Write an inline log: one file of a data block, Parquet or Avro, and a delete block."""
+"""Writes an inline log: one file with a data block, Parquet or Avro, and a delete block."""
 
 import zlib
 
@@ -17,7 +17,7 @@ from lakebed.table.store.data_writer import DataFileWriter, NewDataFile
 from lakebed.table.store.log_target import Deletes, LogFileStats, LogTarget, Rows
 
 LOG_ROW_GROUP_ROWS = 8_192
-"""Half of a base file's: a lookup reads one row group of every log, 3.5 % more bytes pay for it."""
+"""Half of a base file's: a lookup reads one row group of every log, which is worth 3.5 % more bytes."""
 
 DELETE_BLOCK_BYTES = 16 * 1024 * 1024
 
@@ -25,18 +25,18 @@ DELETE_BLOCK_BYTES = 16 * 1024 * 1024
 def file_number(path: str) -> int:
     """Return the number of a log in sequence numbers, which hold no path.
 
-    One task writes logs of many file groups, so its own number would come several times.
+    One task writes logs of many file groups, so its own number would occur several times.
     """
     return zlib.crc32(path.encode())
 
 
 class InlineLog:
-    """One log file of blocks; what it holds in memory is bounded.
+    """One log file of blocks, written in bounded memory.
 
-    The length of a block stands before its content, so the bytes of rows go to a spool first.
-    Deletes wait for the end, as in Hudi's logs; more than fit into memory make a block earlier,
-    where they say the same: no key has both a row and a delete. Barriers stand before the rows.
-    Deletes with and without ordering values get a block each: hudi-rs refuses a mix.
+    The length of a block precedes its content, so the bytes of rows go to a spool first. Deletes
+    come at the end, as in Hudi's logs; if they exceed the memory bound, they form an earlier block,
+    which means the same: no key has both a row and a delete. Barriers come before the rows. Deletes
+    with and without ordering values get separate blocks: hudi-rs rejects a mix.
     """
 
     def __init__(self, target: LogTarget) -> None:
@@ -62,12 +62,12 @@ class InlineLog:
         self._max_key: str | None = None
 
     def put_barriers(self, deletes: Deletes) -> None:
-        """Take deletes that replay before the rows and deletes of the same keys."""
+        """Add deletes that replay before the rows and deletes of the same keys."""
         if self._barriers.add(deletes):
             self._write_deletes(self._barriers)
 
     def put_rows(self, rows: Rows) -> None:
-        """Take changed rows."""
+        """Add changed rows."""
         target = self._target
         if self._writer is None:
             self._spool = Spool(self._path)
@@ -95,7 +95,7 @@ class InlineLog:
         self._span(rows.keys)
 
     def put_deletes(self, deletes: Deletes) -> None:
-        """Take deletes."""
+        """Add deletes."""
         self._span(deletes.keys)
         self._deletes += len(deletes.keys)
         ordered, always = deletes.split()
@@ -106,7 +106,7 @@ class InlineLog:
                 self._write_deletes(pending)
 
     def close(self) -> list[LogFileStats]:
-        """Write the file and make it visible; nothing if nothing was put."""
+        """Write the file and make it visible; do nothing if nothing was added."""
         self._write_deletes(self._barriers)
         self._write_rows()
         self._write_deletes(self._ordered)
@@ -127,7 +127,7 @@ class InlineLog:
         return [stats]
 
     def abort(self) -> None:
-        """Leave nothing."""
+        """Discard everything."""
         if self._writer is not None:
             self._writer.abort()
         if self._spool is not None:
@@ -187,13 +187,13 @@ class _PendingDeletes:
         self._bytes = 0
 
     def add(self, deletes: Deletes) -> bool:
-        """Take deletes above those before, and tell whether they are a block's worth."""
+        """Add deletes above those before, and return whether they fill a block."""
         self._parts.append(deletes)
         self._bytes += deletes.size_bytes
         return self._bytes >= DELETE_BLOCK_BYTES
 
     def take(self) -> Deletes | None:
-        """Return them all as one, and wait for the next; None if there are none."""
+        """Return them all as one, and start over; None if there are none."""
         parts, self._parts, self._bytes = self._parts, [], 0
         if not parts:
             return None

@@ -1,4 +1,4 @@
-"""What one run of log files is, and what goes into it."""
+"""The description of one run of log files, and its content."""
 
 from dataclasses import dataclass
 
@@ -12,9 +12,9 @@ from lakebed.table.files.file_group import FileGroupId, join_path
 
 @dataclass(frozen=True, slots=True)
 class LogFileStats:
-    """What a written log file holds: rows, deletes, and the range of the keys of both.
+    """What a written log file holds: rows, deletes, and the key range of both.
 
-    `version` is the one of its name. A delete that only makes the row after it win is not counted.
+    `version` is the one in its name. A delete that only makes the row after it win is not counted.
     """
 
     path: str
@@ -28,13 +28,13 @@ class LogFileStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogTarget:
-    """Where a run goes, as what, under which instant.
+    """Where a run goes, in which form, under which instant.
 
     `schema` are the columns of its rows, `row_schema` the same as Avro with meta fields, and
-    `table_schema` the whole table's. `ordering` are the ordering columns as deletes hold them;
-    none where the commit time decides. `compacted` are the instants that a log compaction stands
-    for: readers skip what these wrote before. `avro` asks for Avro blocks instead of Parquet ones;
-    `inline` tells blocks in one file from native files.
+    `table_schema` the whole table's. `ordering` are the ordering columns as deletes hold them; none
+    if the commit time decides. `compacted` are the instants that a log compaction replaces: readers
+    skip what these wrote before. `avro` selects Avro blocks instead of Parquet ones; `inline`
+    distinguishes blocks in one file from native files.
     """
 
     storage: Storage
@@ -55,17 +55,17 @@ class LogTarget:
 
     @property
     def place(self) -> str:
-        """Name the file group for errors."""
+        """Return the file group for error messages."""
         return join_path(self.group.partition, f"{self.group.file_id} at {self.instant}")
 
     @property
     def row_headers(self) -> dict[HeaderKey, str]:
-        """Return what the rows say of themselves besides instant and schema."""
+        """Return the headers of rows besides instant and schema."""
         return self.headers | ({HeaderKey.IS_PARTIAL: "true"} if self.partial else {})
 
     @property
     def headers(self) -> dict[HeaderKey, str]:
-        """Return what rows and deletes alike say of themselves."""
+        """Return the headers that rows and deletes share."""
         if not self.compacted:
             return {}
         return {HeaderKey.COMPACTED_BLOCK_TIMES: ",".join(self.compacted)}
@@ -73,7 +73,7 @@ class LogTarget:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Changed rows in ascending order of their keys; the last two of those carried over."""
+    """Changed rows in ascending key order; the last two columns are of rows carried over."""
 
     keys: pa.StringArray
     columns: pa.RecordBatch
@@ -86,7 +86,7 @@ class Deletes:
     """Deleted keys in ascending order, and a column per ordering field.
 
     A delete whose ordering values are null always wins over what is older. `instants` are those of
-    the commits that deleted the keys, where this write only gathers them.
+    the commits that deleted the keys, if this write only gathers them.
     """
 
     keys: pa.StringArray
@@ -94,7 +94,7 @@ class Deletes:
     instants: pa.StringArray | None = None
 
     def split(self) -> tuple["Deletes | None", "Deletes | None"]:
-        """Return those that have an ordering value, and those that always win; None for no delete."""
+        """Return those with an ordering value, and those that always win; None for no delete."""
         always = self.ordering[0].is_null() if self.ordering else None
         if always is None or always.true_count == len(always):
             return None, self

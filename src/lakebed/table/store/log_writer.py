@@ -1,7 +1,7 @@
-"""Write one sorted run of a file group as log files: changed rows and deletes.
+"""Writes one sorted run of a file group as log files: changed rows and deletes.
 
-Up to table version 9 an inline log of a Parquet block and a delete block, from 10 on native
-files; `docs/format/log-files.md` describes both.
+Up to table version 9 an inline log of a Parquet block and a delete block, from 10 on native files;
+`docs/format/log-files.md` describes both.
 """
 
 import json
@@ -34,32 +34,32 @@ from lakebed.table.store.new_run import KeyOrder
 __all__ = ["LogFileStats", "LogRunWriter", "NewLog"]
 
 _NATIVE_VERSION = 10
-"""The table version from which logs are files of their own: before it Hudi does not see them."""
+"""The table version from which logs are separate files: Hudi does not see them in earlier versions."""
 
 Flags = npt.NDArray[np.uint8]
 
 
 class _Log(Protocol):
-    """The two kinds of log: both take keys in ascending order and show nothing before `close`."""
+    """The two kinds of log: both take keys in ascending order; nothing is visible before `close`."""
 
     def put_barriers(self, deletes: Deletes) -> None:
-        """Take deletes that must replay before the rows and deletes of the same keys."""
+        """Add deletes that must replay before the rows and deletes of the same keys."""
         ...
 
     def put_rows(self, rows: Rows) -> None:
-        """Take changed rows."""
+        """Add changed rows."""
         ...
 
     def put_deletes(self, deletes: Deletes) -> None:
-        """Take deletes."""
+        """Add deletes."""
         ...
 
     def close(self) -> list[LogFileStats]:
-        """Make what was written visible and say what it is."""
+        """Make what was written visible and return its stats."""
         ...
 
     def abort(self) -> None:
-        """Leave nothing."""
+        """Discard everything."""
         ...
 
 
@@ -68,9 +68,9 @@ class NewLog:
     """A log to write, `version` of `instant` in a file group of a table.
 
     `schema` are the columns of its rows: all of the table's or, in a `partial` log, those that
-    change and the ordering columns. `next_version`, above `version` and free, is for rows that
-    must win over all before them. `compacted` are the instants that a log compaction replaces
-    with this log.
+    change and the ordering columns. `next_version`, above `version` and free, is for rows that must
+    win over all before them. `compacted` are the instants that a log compaction replaces with this
+    log.
     """
 
     storage: Storage
@@ -86,9 +86,9 @@ class NewLog:
     compacted: tuple[str, ...] = ()
 
     def target(self) -> LogTarget:
-        """Return what the writers of both kinds of log need to know.
+        """Return what the writers of both kinds of log need.
 
-        SchemaError if it does not fit.
+        Raises SchemaError if it does not match the table.
         """
         table_schema = with_meta_fields(self.table_schema_text)
         ordering = _ordering_fields(self.config, table_schema)
@@ -118,15 +118,15 @@ class NewLog:
 
 
 class LogRunWriter:
-    """Writes a run of rows and deletes as a log; no rows at all write no file.
+    """Writes a run of rows and deletes as a log; without rows no file is written.
 
     Batches ascend by `_hoodie_record_key`, each key once, and hold the columns of the log.
-    `_lakebed_flags` says which rows are deletes; of these only key and ordering values count.
-    Commit times and sequence numbers are kept where the batches bring them.
+    `_lakebed_flags` marks deletes, of which only key and ordering values count. Commit times and
+    sequence numbers in the batches are kept.
 
     A row that must win over all before it (BARRIER) follows a delete of its key that does. In
-    native logs this takes a second version; without one such a row is refused. Nothing is visible
-    before `close`, and nothing stays after a failure.
+    native logs this takes a second version; without one such a row is rejected. Nothing is visible
+    before `close`, and nothing is left after a failure.
     """
 
     def __init__(self, log: NewLog) -> None:
@@ -143,13 +143,13 @@ class LogRunWriter:
             return self.close()
 
     def put(self, batch: pa.RecordBatch) -> None:
-        """Take rows and deletes above those before."""
+        """Add rows and deletes above those before."""
         if batch.num_rows:
             self._order.check(batch.column(RECORD_KEY))
             _put(self._log, batch, self._target)
 
     def close(self) -> list[LogFileStats]:
-        """Make what was written visible and return what it is."""
+        """Make what was written visible and return its stats."""
         written = self._log.close()
         self._closed = True
         return written
@@ -163,9 +163,9 @@ class LogRunWriter:
 
 
 def _writes_avro(config: TableConfig, ordering: tuple[pa.Field, ...]) -> bool:
-    """Return whether rows of logs go to Avro blocks; to Parquet ones unless asked for.
+    """Return whether rows of logs go to Avro blocks; by default they go to Parquet blocks.
 
-    Hudi 1.2.0 merges Parquet blocks wrongly where rows are ordered by a text.
+    Hudi 1.2.0 merges Parquet blocks incorrectly if rows are ordered by a string.
     """
     asked = BLOCK_FORMAT.value(config.properties)
     return asked == "avro" or (not asked and any(f.type == pa.string() for f in ordering))
@@ -197,7 +197,7 @@ def _with_columns(table_schema: str, schema: pa.Schema) -> str:
 
 
 def _put(log: _Log, batch: pa.RecordBatch, target: LogTarget) -> None:
-    """Hand the rows and the deletes of a batch to the log, barriers first."""
+    """Pass the rows and the deletes of a batch to the log, barriers first."""
     if FLAGS not in batch.schema.names:
         log.put_rows(_rows(batch, target))
         return
@@ -216,7 +216,7 @@ def _put(log: _Log, batch: pa.RecordBatch, target: LogTarget) -> None:
 
 
 def _check_flags(batch: pa.RecordBatch, flags: Flags, target: LogTarget) -> None:
-    """Reject what no log can say: only a delete that always wins has no ordering value."""
+    """Raise an error for flags that no log can hold: only a delete that always wins has no ordering value."""
     wrong = (flags & OPEN != 0) & (flags != COMMIT_TIME_DELETE)
     if wrong.any():
         row = int(np.argmax(wrong))
@@ -245,7 +245,7 @@ def _always_winning(batch: pa.RecordBatch, target: LogTarget) -> Deletes:
 def _check_not_zero(
     keys: pa.StringArray, values: pa.Array, ordered: Flags, field: pa.Field, target: LogTarget
 ) -> None:
-    """Reject a delete at the ordering value 0: in a block that is one that always wins."""
+    """Raise an error for a delete at the ordering value 0: in a block it would always win."""
     if not target.inline or len(target.ordering) > 1 or not takes_int(field.type):
         return
     zero = pc.fill_null(pc.equal(values.cast(pa.int32()), 0), False)
@@ -260,7 +260,7 @@ def _check_not_zero(
 
 
 def _instants(batch: pa.RecordBatch, target: LogTarget) -> pa.StringArray | None:
-    """Return the commits that deleted the keys, where deletes of several are gathered."""
+    """Return the commits that deleted the keys, if deletes of several are gathered."""
     if not target.ordering or COMMIT_TIME not in batch.schema.names:
         return None
     return pc.fill_null(batch.column(COMMIT_TIME), target.instant)

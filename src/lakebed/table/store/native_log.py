@@ -1,4 +1,4 @@
-"""Write native logs: Parquet files of changed rows and of deletes."""
+"""Writes native logs: Parquet files of changed rows and of deletes."""
 
 import pyarrow as pa
 
@@ -14,10 +14,10 @@ from lakebed.table.store.run_writer import RunWriter
 
 
 class NativeLog:
-    """The files of one version, `.log.parquet` and `.deletes.parquet`, as far as there is need.
+    """The files of one version, `.log.parquet` and `.deletes.parquet`, as needed.
 
-    Deletes replay after the rows of the same version, so from the first barrier on rows and
-    deletes go to the next version, and only barriers still go to the first.
+    Deletes replay after the rows of the same version, so from the first barrier on rows and deletes
+    go to the next version, and only barriers still go to the first.
     """
 
     def __init__(self, target: LogTarget) -> None:
@@ -32,7 +32,7 @@ class NativeLog:
         )
 
     def put_barriers(self, deletes: Deletes) -> None:
-        """Take deletes that replay before the rows and deletes of the same keys."""
+        """Add deletes that replay before the rows and deletes of the same keys."""
         target = self._target
         if target.next_version is None or target.next_version <= target.version:
             raise InvalidError(
@@ -44,7 +44,7 @@ class NativeLog:
         self._version = target.next_version
 
     def put_rows(self, rows: Rows) -> None:
-        """Take changed rows."""
+        """Add changed rows."""
         writer = self._rows.get(self._version)
         if writer is None:
             writer = self._rows[self._version] = self._open_rows()
@@ -56,11 +56,11 @@ class NativeLog:
         )
 
     def put_deletes(self, deletes: Deletes) -> None:
-        """Take deletes."""
+        """Add deletes."""
         self._put_deletes(deletes, self._version)
 
     def close(self) -> list[LogFileStats]:
-        """Make the files visible, in the order in which they replay."""
+        """Make the files visible, in replay order."""
         for version in sorted({*self._rows, *self._deletes}):
             if rows := self._rows.get(version):
                 done = rows.close()
@@ -92,7 +92,7 @@ class NativeLog:
         return self._closed
 
     def abort(self) -> None:
-        """Leave nothing, also of the files that are visible already."""
+        """Discard everything, including files that are already visible."""
         for rows in self._rows.values():
             rows.abort()
         for deletes in self._deletes.values():
@@ -151,7 +151,7 @@ class NativeLog:
             LogFooter(
                 FOOTER_KINDS[kind],
                 target.instant,
-                # Of deletes too this is the table's: a reader derives theirs from it.
+                # For deletes too this is the table's: a reader derives theirs from it.
                 target.row_schema if is_rows else target.table_schema,
                 target.row_headers if is_rows else target.headers,
                 is_ordered=True,

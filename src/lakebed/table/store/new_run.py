@@ -1,4 +1,4 @@
-"""What the writers of a table's files, and of sorted runs among them, have in common."""
+"""What the writers of a table's files and sorted runs share."""
 
 from abc import ABC, abstractmethod
 from typing import Self
@@ -12,10 +12,10 @@ from lakebed.storage.storage import WriteStream
 
 
 class NewFile:
-    """A file that is open, and then either published or dropped, once; it owns `stream`.
+    """An open file that is published or dropped exactly once; it owns `stream`.
 
-    `path` is where it will lie, and what errors call it. As a context manager it closes on
-    success and aborts on an exception.
+    `path` is its location, and its name in errors. As a context manager it closes on success and
+    aborts on an exception.
     """
 
     def __init__(self, stream: WriteStream, path: str) -> None:
@@ -25,13 +25,13 @@ class NewFile:
         self._aborted = False
 
     def _end(self) -> None:
-        """Write what stands at the end: of a bare file, nothing."""
+        """Write the end of the file: nothing by default."""
 
     def _drop(self) -> None:
-        """Let go of what is held besides the stream: of a bare file, nothing."""
+        """Release what is held besides the stream: nothing by default."""
 
     def close(self) -> int:
-        """Make the file visible, whole, and give its size. Closing twice gives the same."""
+        """Make the file visible, whole, and return its size. Closing twice returns the same."""
         if self._size_bytes is None:
             if self._aborted:
                 raise InvalidError(f"{self.path}: close after abort")
@@ -42,7 +42,7 @@ class NewFile:
         return self._size_bytes
 
     def abort(self) -> None:
-        """Drop everything written. After `close`, or the second time, this does nothing."""
+        """Discard everything written. After `close`, or the second time, this does nothing."""
         if self._size_bytes is not None or self._aborted:
             return
         self._aborted = True
@@ -68,8 +68,8 @@ class NewFile:
 class KeyOrder:
     """The keys of a run so far; each must be above the one before it.
 
-    With `may_repeat` it may be the same again. `min_key` and `max_key` are the first and the last
-    one, None before there is one.
+    With `may_repeat` it may also be equal. `min_key` and `max_key` are the first and the last one,
+    None before there is one.
     """
 
     def __init__(self, name: str, *, may_repeat: bool = False) -> None:
@@ -79,7 +79,7 @@ class KeyOrder:
         self.max_key: pa.Scalar | None = None
 
     def check(self, keys: pa.Array) -> None:
-        """Take the next keys, one or more; InvalidError names the first that is out of order.
+        """Add the next keys, one or more; raise InvalidError naming the first that is out of order.
 
         Arrow compares strings by their bytes, which is the order that the file promises.
         """
@@ -118,17 +118,17 @@ class NewRun(NewFile, ABC):
 
     @property
     def rows(self) -> int:
-        """How many rows were taken so far."""
+        """Return how many rows were added so far."""
         return self._rows
 
     @property
     def min_key(self) -> str | None:
-        """The first record key taken; None before it, and in a run with another key."""
+        """Return the first record key; None before there is one, and in a run with another key."""
         return self._text(self._order.min_key)
 
     @property
     def max_key(self) -> str | None:
-        """The last record key taken so far; None as above."""
+        """Return the last record key so far; None as above."""
         return self._text(self._order.max_key)
 
     def _text(self, key: pa.Scalar | None) -> str | None:

@@ -1,6 +1,6 @@
-"""Write one sorted run as a Parquet file: a base file, a log, or the content of a log block.
+"""Writes one sorted run as a Parquet file: a base file, a log, or the content of a log block.
 
-Rows are sorted by the bytes of a key column, the record key unless told otherwise, each key once.
+Rows are sorted by the bytes of a key column, by default the record key, each key once.
 `docs/format/base-files.md` describes footer, encodings and the choices behind them.
 """
 
@@ -31,15 +31,15 @@ from lakebed.table.store.new_run import NewRun
 ROW_GROUP_ROWS = 16_384
 ROW_GROUP_BYTES = 8 * 1024 * 1024
 
-# Beyond this share of distinct values a dictionary costs more than it saves.
+# Above this share of distinct values a dictionary costs more than it saves.
 _DICTIONARY_RATIO = 0.4
 _ROW_GROUPS_AHEAD = 1
 
 
 class ParquetSink:
-    """The file that pyarrow writes to; after `discard` it swallows what still comes.
+    """The file that pyarrow writes to; after `discard` it ignores further bytes.
 
-    pyarrow can only end a Parquet file by writing its footer, also one that failed.
+    pyarrow can only end a Parquet file by writing its footer, even after a failure.
     """
 
     closed = False
@@ -49,7 +49,7 @@ class ParquetSink:
         self._discarding = False
 
     def write(self, data: bytes | memoryview | pa.Buffer) -> int:
-        """Append `data`, or swallow it."""
+        """Append `data`, or ignore it."""
         return len(memoryview(data)) if self._discarding else self._stream.write(data)
 
     def tell(self) -> int:
@@ -60,17 +60,17 @@ class ParquetSink:
         """Do nothing: bytes are visible once the stream is closed."""
 
     def discard(self) -> None:
-        """Swallow what still comes."""
+        """Ignore further bytes."""
         self._discarding = True
 
 
 class RunWriter(NewRun):
     """Writes one run as Parquet.
 
-    `schema` holds the column `key`, of strings or bytes; a dictionary column is one whose values
-    are known to repeat. A thread encodes row groups while the caller reads and merges the next;
-    memory is bounded by a few row groups, whatever the size of the file. A row group that
-    could not be encoded is the error of a later `write`, or of `close`.
+    `schema` has the column `key`, of strings or bytes; a dictionary column is one whose values are
+    known to repeat. A thread encodes row groups while the caller reads and merges the next; memory
+    is bounded by a few row groups, whatever the size of the file. A failure to encode a row group
+    is raised by a later `write`, or by `close`.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class RunWriter(NewRun):
         self._encoding: deque[Future[None]] = deque()
 
     def _append(self, batch: pa.RecordBatch) -> None:
-        # pyarrow makes a row group of every call, so rows are gathered here.
+        # pyarrow creates a row group for every call, so rows are gathered here.
         row_bytes = max(1, batch.nbytes // batch.num_rows)
         start = 0
         while start < batch.num_rows:
@@ -126,7 +126,7 @@ class RunWriter(NewRun):
         self._encoding.append(self._encoder.submit(self._encode, group))
 
     def _encode(self, group: list[pa.RecordBatch]) -> None:
-        # Within a row group Parquet takes one dictionary per column only.
+        # Within a row group Parquet allows only one dictionary per column.
         table = pa.Table.from_batches(group).unify_dictionaries()
         if self._writer is None:
             self._writer = self._open(_repeating_leaves(table.drop_columns([self._key])))
@@ -143,7 +143,7 @@ class RunWriter(NewRun):
             use_dictionary=[*dictionaries, *repeating],
             column_encoding=dict.fromkeys(sorted_columns, "DELTA_BYTE_ARRAY"),
             write_page_checksum=True,
-            # Arrow's own schema would bring the dictionaries of constant columns back.
+            # Arrow's own schema would restore the dictionaries of constant columns.
             store_schema=False,
         )
 
@@ -171,7 +171,7 @@ class RunWriter(NewRun):
         return footer
 
     def _other_footer(self) -> dict[str, str]:
-        """Return the footer of a run with another key; Hudi's entries speak of record keys."""
+        """Return the footer of a run with another key; Hudi's entries are about record keys."""
         footer = {FOOTER_KEY_COLUMN: self._key, **FOOTER_CALENDAR, **self._metadata}
         last = self._order.max_key
         keys = [] if last is None else [*self._first_keys, _bytes(last)]
@@ -192,7 +192,7 @@ def _bytes(key: pa.Scalar) -> bytes:
 
 
 def _repeating_leaves(table: pa.Table) -> list[str]:
-    """Name the Parquet leaves whose values repeat enough for a dictionary."""
+    """Return the Parquet leaves whose values repeat enough for a dictionary."""
     names = [name for name in table.column_names if name not in META_COLUMNS]
     leaves = [leaf for name in names for leaf in _leaves(table.column(name).combine_chunks(), name)]
     return [path for path, values in leaves if _repeats(values)]
