@@ -1,5 +1,7 @@
 """The writer's bucket index against the files of a table."""
 
+import dataclasses
+
 import pyarrow as pa
 import pytest
 
@@ -13,7 +15,7 @@ from lakebed.index.kinds import strategy_of
 from lakebed.index.named import named_index
 from lakebed.model.clock import ManualClock
 from lakebed.table.config.table_config import TableConfig
-from lakebed.table.config.writer_index import BucketIndex
+from lakebed.table.config.writer_index import INDEXES, BucketIndex, parse_index
 from lakebed.table.snapshot import load_snapshot
 from support.fixtures import unpack
 from support.tables import batch, check_files, make, reopen, rows_of, settle
@@ -95,9 +97,14 @@ def test_a_new_file_id_begins_with_the_bucket_and_comes_again_only_in_the_same_w
     assert not set(ids) & {derived_file_id(place, seeds[0]) for place in others}
 
 
-def test_an_index_survives_its_properties():
-    index = BucketIndex(16, ("id",))
-    assert TableConfig.parse({**settle(), **index.properties(())}, "here").index == index
+@pytest.mark.parametrize("word", INDEXES)
+@pytest.mark.parametrize("buckets", [16, None])
+def test_every_index_survives_its_properties_and_has_a_strategy(word, buckets):
+    index = INDEXES[word](buckets, ("id",))
+    if word == "consistent_hashing" and buckets is None:
+        index = dataclasses.replace(index, buckets=4)  # as a table that is created has it
+    assert parse_index(index.properties(("id",)), ("id",), "here") == index
+    assert strategy_of(index).value is index
 
 
 @pytest.mark.parametrize("buckets", [0, -1, 10**9, "4", 4.0, True, None])
