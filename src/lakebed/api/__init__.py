@@ -1,4 +1,4 @@
-"""The front door: `create_table`, `open_table`, `Table`.
+"""The public API: `create_table`, `open_table`, `Table`.
 
-Owns argument checks and the choice of engine. Thin: the work is below.
+Owns argument checks and the choice of engine; the work is done in the layers below.
 """

@@ -1,4 +1,4 @@
-"""Arguments that a caller gives, checked before anything is read."""
+"""Checks of a caller's arguments, before anything is read."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -10,7 +10,7 @@ from lakebed.format.names.meta_columns import META_COLUMNS
 
 
 def checked_columns(columns: Sequence[str] | None, schema: pa.Schema) -> list[str]:
-    """Return the columns to read: those named, or all of the table."""
+    """Return the columns to read: the given ones, or all of the table."""
     if columns is None:
         return list(schema.names)
     if isinstance(columns, str) or not isinstance(columns, Sequence):
@@ -26,14 +26,14 @@ def checked_columns(columns: Sequence[str] | None, schema: pa.Schema) -> list[st
 def key_batches(
     keys: Sequence[object], schema: pa.Schema, names: Sequence[str]
 ) -> list[pa.RecordBatch]:
-    """Return keys as a batch of the columns `names`; none where there are no keys."""
+    """Return keys as a batch of the columns `names`; none if there are no keys."""
     wanted = key_schema(schema, names)
     batches: list[pa.RecordBatch] = keys_to_table(keys, wanted).combine_chunks().to_batches()
     return batches
 
 
 def key_schema(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
-    """Return the columns by which the table's properties say that rows are found."""
+    """Return the columns that identify rows, according to the table's properties."""
     wanted = list(names)
     for name in wanted:
         if name not in schema.names:
@@ -45,7 +45,7 @@ def key_schema(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
 
 
 def checked_keys(keys: object) -> Sequence[object]:
-    """Reject what is no list of keys."""
+    """Return `keys`, or raise InvalidError if it is not a list of keys."""
     texts = (str, bytes, bytearray, memoryview)
     if isinstance(keys, (*texts, Mapping)) or not isinstance(keys, Sequence):
         raise InvalidError(f"keys: expected a list of keys, found {type(keys).__name__}")
@@ -53,7 +53,7 @@ def checked_keys(keys: object) -> Sequence[object]:
 
 
 def checked_where(where: object) -> str:
-    """Reject what is no predicate."""
+    """Return `where`, or raise InvalidError if it is not a predicate."""
     if type(where) is not str or not where.strip():
         raise InvalidError(f"where: expected a predicate as a string, found {where!r}")
     return where

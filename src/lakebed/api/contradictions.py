@@ -1,4 +1,4 @@
-"""Whether the options of a table go together, and those of a write with its table."""
+"""Whether the options of a table are consistent, and those of a write with its table."""
 
 from dataclasses import fields
 from typing import Final
@@ -20,14 +20,14 @@ _GENERATORS: Final = (table.GENERATOR.name, table.GENERATOR_CLASS.name)
 
 
 def check_settings(storage: Storage, config: TableConfig) -> None:
-    """Raise an error for settings that are fine one by one, and with which no write would begin."""
+    """Raise an error for settings that are valid one by one, but with which no write could start."""
     check_writable(config)
     table_lock(storage, config.properties)
     ArchiveOptions.of(config.properties)
 
 
 def check_stored(config: TableConfig, options: SaveOptions) -> dict[str, str]:
-    """Reject options that contradict the table; give those that it can take over."""
+    """Raise an error for options that contradict the table; return those that it can store."""
     changes = {}
     for name, value in options.properties.items():
         option = OPTIONS[name]
@@ -43,7 +43,7 @@ def check_stored(config: TableConfig, options: SaveOptions) -> dict[str, str]:
 
 
 def _held(config: TableConfig, name: str) -> str:
-    """Show the property that an option contradicts, under the name that the table has it by."""
+    """Return the property that an option contradicts, under its name in the table."""
     held = config.properties
     if name in _GENERATORS:
         name = next((one for one in _GENERATORS if held.get(one)), name)
@@ -60,7 +60,7 @@ def _agrees(config: TableConfig, name: str, value: str) -> bool:
     if name == table.CDC.name:
         return before.get(name, "false").lower() == value.lower()
     if name in _DELETE_MARKER:
-        # One of the two changes nothing by itself.
+        # One of the two has no effect by itself.
         return (config.delete_marker or ("", ""))[_DELETE_MARKER.index(name)] == value
     if name in _GENERATORS:
         return KeyGenerator.parse(value) is config.key_generator

@@ -59,10 +59,10 @@ def table_properties(
     spelled: Mapping[str, str] | None = None,
     expected_rows: int | None = None,
 ) -> dict[str, str]:
-    """Check the arguments against each other and spell them as hoodie.properties.
+    """Check the arguments against each other and return them as hoodie.properties.
 
-    A table that `makes_keys` has no key columns; only a simple index finds such keys. `spelled`
-    has the option by which a caller without keywords gave the columns of each.
+    A table that `makes_keys` has no key columns; only a simple index finds such keys. `spelled` has
+    the option with which a caller without keywords gave the columns of each.
     """
     if not key and not makes_keys:
         raise InvalidError("key: expected at least one column")
@@ -135,7 +135,7 @@ def table_properties(
 
 
 def default_name(url: str) -> str:
-    """Return a table name from the last part of its address."""
+    """Return a table name from the last part of its URL."""
     last = url.rstrip("/").rpartition("/")[2]
     return re.sub(r"[^A-Za-z0-9_]", "_", last) or "lakebed_table"
 
@@ -150,7 +150,7 @@ def _word(kind: type[TableType | Layout], text: str, keyword: str) -> str:
 def _merge_properties(
     ordering: Sequence[str], version: int, properties: Mapping[str, str], custom: bool
 ) -> dict[str, str]:
-    """Spell the merge mode as the table's version wants it (8 also names classes)."""
+    """Return the merge mode as properties of the table's version (8 also has classes)."""
     mode = MergeMode.EVENT_TIME_ORDERING if ordering else MergeMode.COMMIT_TIME_ORDERING
     asked = properties.get(_MERGE_MODE)
     if asked is not None:
@@ -186,7 +186,7 @@ def _payload_properties(
     properties: Mapping[str, str],
     custom: bool,
 ) -> dict[str, str]:
-    """Spell a payload class of Hudi's; what else says how to merge must say the same."""
+    """Return the properties of one of Hudi's payload classes; other merge options must agree."""
     if custom:
         raise OptionError(f"option {PAYLOAD_CLASS} cannot be combined with a custom merger")
     found = payload_properties(payload, tuple(ordering), version)
@@ -232,6 +232,6 @@ def _overlay(settled: dict[str, str], given: Given) -> None:
                 f"option {given.names[name]}={value} contradicts the keyword {option.keyword}, which "
                 f"implies {settled.get(name)!r}"
             )
-        # A payload class is spelled by other properties, by those of the table's version.
+        # A payload class is expressed by other properties, those of the table's version.
         if not option.keyword and name != PAYLOAD_CLASS:
             settled[option.stored_name] = value

@@ -1,4 +1,4 @@
-"""Whether the arguments of a new table go together."""
+"""Whether the arguments of a new table are consistent."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,15 +15,16 @@ from lakebed.table.config.table_config import ConcurrencyMode, TableConfig
 from lakebed.table.config.writer_index import BUCKET_ENGINE, DEFAULT_BUCKETS, INDEXES, hashes_keys
 
 AUTO = "auto"
-"""A number of buckets that the first write settles."""
+"""A number of buckets that the first write determines."""
 GENERATOR = table.GENERATOR.name
 """The option that names the key generator."""
 
 
 def check_used(index: str, buckets: int | str | None, options: Mapping[str, str]) -> None:
-    """Reject what changes nothing beside this index or without another option.
+    """Raise an error for options without effect, given this index and the other options.
 
-    For `create_table` only: a job that moves over brings what it gave Hudi, which ignores these.
+    For `create_table` only: a job that moves over passes what it passed to Hudi, which ignores
+    these.
     """
     word = index.lower()
     if buckets not in (None, AUTO) and word in INDEXES and not hashes_keys(word):
@@ -54,9 +55,9 @@ def check_used(index: str, buckets: int | str | None, options: Mapping[str, str]
 def checked_buckets(
     buckets: int | str | None, index: str, options: Mapping[str, str]
 ) -> int | None:
-    """Return the number of buckets of a partition; None where the first write settles it.
+    """Return the number of buckets of a partition; None if the first write determines it.
 
-    Buckets on a ring, and those of writers that do not wait for each other, are Hudi's number.
+    Buckets on a ring, and those of non-blocking writers, have Hudi's default number.
     """
     if buckets in (None, AUTO):
         mode = options.get("hoodie.write.concurrency.mode", "").upper()
@@ -70,7 +71,7 @@ def checked_buckets(
 
 
 def checked_expected_rows(rows: int | None, buckets: int | str | None) -> int | None:
-    """Return how many rows a caller expects; it steers the number of buckets only."""
+    """Return how many rows a caller expects; it only affects the number of buckets."""
     if rows is None:
         return None
     if type(rows) is not int or rows < 1:
@@ -85,7 +86,7 @@ def checked_expected_rows(rows: int | None, buckets: int | str | None) -> int | 
 def partition_columns(
     partition_by: Sequence[str], properties: Mapping[str, str], word: str
 ) -> tuple[str, ...]:
-    """Return the partition columns: a custom key generator has the kind of each beside it."""
+    """Return the partition columns; for a custom key generator, each with its kind."""
     if properties.get(GENERATOR) != KeyGenerator.CUSTOM.value:
         return tuple(partition_by)
     kinds = parse_part_kinds(",".join(partition_by))
@@ -99,7 +100,7 @@ def partition_columns(
 
 
 def check_names(schema: pa.Schema, columns: Mapping[str, Sequence[str]]) -> None:
-    """Reject columns that cannot be keys and the like; `columns` are by what they are given as."""
+    """Raise an error for invalid key, partition or ordering columns; `columns` are by argument."""
     for what, names in columns.items():
         for name in names:
             if name not in schema.names:
@@ -120,7 +121,7 @@ def check_names(schema: pa.Schema, columns: Mapping[str, Sequence[str]]) -> None
 
 
 def check_ordering(schema: pa.Schema, ordering: Sequence[str]) -> None:
-    """Reject what Hudi cannot compare: it reads no delete whose ordering value is binary."""
+    """Raise an error for a type that Hudi cannot compare: it cannot read binary ordering values."""
     for name in ordering:
         if pa.types.is_binary(schema.field(name).type):
             raise SchemaError(
@@ -132,7 +133,7 @@ def check_ordering(schema: pa.Schema, ordering: Sequence[str]) -> None:
 def check_settled(
     settled: Mapping[str, str], key: Sequence[str], partition_by: Sequence[str], word: str
 ) -> None:
-    """Reject options that are fine one by one and wrong together."""
+    """Raise an error for options that are valid one by one and wrong together."""
     hashed = settled.get("hoodie.bucket.index.hash.field", "")
     for name in hashed.split(",") if hashed else ():
         if name not in key:
@@ -166,7 +167,7 @@ def _has_times(settled: Mapping[str, str], generator: KeyGenerator) -> bool:
 
 
 def check_engine(config: TableConfig, index: str) -> None:
-    """Reject an option for another engine of buckets than the keyword names, and a wrong type."""
+    """Raise an error for an option that contradicts the bucket engine of `index`, or the table type."""
     if config.index is not None:
         strategy_of(config.index).check_table(config)
     word = str(index).lower()

@@ -1,4 +1,4 @@
-"""What a table is, as a value that prints itself."""
+"""The description of a table, as a value that prints itself."""
 
 from dataclasses import dataclass
 
@@ -11,9 +11,9 @@ from lakebed.terminal.text import size_text
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a table is and holds; `print` it to read it.
+    """The settings and size of a table; `print` it to read it.
 
-    `columns` are pairs of a name and a type, as Spark spells types.
+    `columns` are pairs of a name and a type, in Spark's syntax.
     """
 
     name: str
@@ -92,5 +92,5 @@ def describe(snapshot: Snapshot) -> Description:
 
 
 def index_text(index: WriterIndex | None) -> str:
-    """Spell the index of a table for people."""
+    """Return the index of a table in words."""
     return "no index stored" if index is None else str(index)

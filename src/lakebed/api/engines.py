@@ -1,7 +1,7 @@
-"""Which engine serves a call: Spark where there is a session and a DataFrame, else Arrow.
+"""Which engine serves a call: Spark with a session and a DataFrame, otherwise Arrow.
 
-With a session small work is done by this process all the same: a round of Spark tasks takes longer
-than reading a few files. What counts as small is `lakebed.spark.driver.max.bytes`.
+With a session, this process still does small work itself: a round of Spark tasks takes longer than
+reading a few files. The limit is `lakebed.spark.driver.max.bytes`.
 """
 
 from collections.abc import Callable
@@ -19,38 +19,38 @@ from lakebed.table.config.table_config import TableConfig
 from lakebed.table.snapshot import Snapshot
 from lakebed.write.pipeline import Source
 
-# Rows that this process has read go to Spark more slowly than those of its tasks, so of the bytes
-# that may be read this part may be held.
+# Rows that this process has read reach Spark more slowly than those of its tasks, so only this
+# share of the bytes may be held.
 _HELD = 32
-# About what the rows of a file take in memory.
+# Roughly the memory of the rows of a file.
 _UNPACKED = 4
 
 ScanPlan = Callable[[Snapshot], Scan]
 
 
 class Engine(Protocol):
-    """What the front door asks of an engine."""
+    """What the public API needs of an engine."""
 
     executor: Executor
 
     def schema(self, schema: object) -> pa.Schema:
-        """Take a schema that a caller gave."""
+        """Return the given columns as an Arrow schema."""
         ...
 
     def source(self, data: object) -> Source:
-        """Return the columns of `data` and what stages its rows."""
+        """Return the columns of `data` and a source that stages its rows."""
         ...
 
     def scanned(self, schema: pa.Schema, scan: Callable[[Snapshot], Scan]) -> Source:
-        """Return what stages the rows of a scan of the table as the write finds it."""
+        """Return a source that stages the rows of a scan of the table as of the start of the write."""
         ...
 
     def collected(self, rows: Any) -> pa.Table:
-        """Return what `read` or `changes` gave as one Arrow table."""
+        """Return the result of `read` or `changes` as one Arrow table."""
         ...
 
     def count(self, rows: Any) -> int:
-        """Count the rows of what `read` gave."""
+        """Count the rows of the result of `read`."""
         ...
 
     def changes(self, scan: ChangeScan) -> Any:
@@ -59,13 +59,13 @@ class Engine(Protocol):
 
 
 class Engines:
-    """The engines of one table: Arrow always, Spark where the user gave a session."""
+    """The engines of one table: Arrow always, Spark if the user passed a session."""
 
     def __init__(self, spark: Any | None) -> None:
         self._arrow = ArrowEngine()
         self._spark = None
         if spark is not None:
-            # The one lazy import of pyspark: without a session nothing pays for it.
+            # The one lazy import of pyspark: without a session it is not loaded.
             from lakebed.spark.engine import SparkEngine  # noqa: PLC0415 - heavy
 
             if not hasattr(spark, "createDataFrame"):
@@ -80,13 +80,13 @@ class Engines:
         return self._arrow if self._spark is None else self._spark
 
     def executor(self, config: TableConfig) -> Executor:
-        """Return what runs the tasks of writes and services on a table."""
+        """Return the executor for the tasks of writes and services on a table."""
         if self._spark is None:
             return self._arrow.executor
         return NearExecutor(self._arrow.executor, self._spark.executor, self._max_bytes(config))
 
     def read(self, scan: Scan) -> Any:
-        """Return the rows of `scan`: a DataFrame, or a stream where there is no session."""
+        """Return the rows of `scan`: a DataFrame, or a stream without a session."""
         if self._spark is None:
             return self._arrow.read(scan)
         limit = self._max_bytes(scan.view.config)
@@ -146,7 +146,7 @@ def _is_small(scan: Scan, limit: int) -> bool:
 
 
 def _collect(stream: pa.RecordBatchReader, max_bytes: int) -> pa.Table | None:
-    """Read a stream to its end; None if its rows take more than `max_bytes`."""
+    """Read a stream to its end; return None if its rows take more than `max_bytes`."""
     batches: list[pa.RecordBatch] = []
     with stream:
         for batch in stream:

@@ -1,4 +1,4 @@
-"""Keys that a caller gives as Python values."""
+"""Keys that a caller passes as Python values."""
 
 import contextlib
 import math
@@ -15,9 +15,9 @@ _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 
 
 def keys_to_table(keys: Sequence[object], schema: pa.Schema) -> pa.Table:
-    """Make a table of dicts that hold the columns of `schema`; others in them are ignored.
+    """Return a table from dicts that hold the columns of `schema`; other entries are ignored.
 
-    Where one column is wanted, its plain values will do.
+    For a single column, its plain values are accepted too.
     """
     names = schema.names
     rows = []
@@ -38,7 +38,7 @@ def keys_to_table(keys: Sequence[object], schema: pa.Schema) -> pa.Table:
 
 
 def _as_date(value: object, field: pa.Field) -> object:
-    """Return the date of an ISO text where the column holds dates; any other value as it is."""
+    """Return the date of an ISO string if the column holds dates; any other value as it is."""
     if not pa.types.is_date(field.type) or not isinstance(value, str):
         return value
     with contextlib.suppress(ValueError):
@@ -51,7 +51,7 @@ def _as_date(value: object, field: pa.Field) -> object:
 
 
 def _check_whole(value: object, field: pa.Field) -> None:
-    """Reject what Arrow would cut to fit: the key of another row could come out."""
+    """Raise an error for a value that Arrow would truncate: it could be the key of another row."""
     cut = pa.types.is_date(field.type) and isinstance(value, datetime)
     if pa.types.is_integer(field.type) and isinstance(value, (float, Decimal)):
         cut = not math.isfinite(value) or value != int(value)

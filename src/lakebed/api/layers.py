@@ -27,7 +27,7 @@ class FileGroupLayers:
 
     @property
     def size_bytes(self) -> int:
-        """Add up the sizes of the layers."""
+        """Return the total size of the layers."""
         return sum(layer.size_bytes for layer in self.layers)
 
 

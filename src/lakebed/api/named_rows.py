@@ -1,4 +1,4 @@
-"""The rows that a caller names by key, as the source of a delete."""
+"""The rows that a caller identifies by key, as the source of a delete."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -21,7 +21,7 @@ _BATCH_ROWS = 65_536
 def split_routed(
     keys: Sequence[object], fields: Iterable[str]
 ) -> tuple[list[object], list[object]]:
-    """Split keys into those that name all `fields` and those that leave some out."""
+    """Split keys into those that have all `fields` and those that lack some."""
     wanted = set(fields)
     placed: list[object] = []
     bare: list[object] = []
@@ -39,7 +39,7 @@ def named_rows(
 ) -> Source:
     """Return the keys to delete, those without a partition in each partition that holds them.
 
-    These are looked up when the write begins, in the table as it is then. `source_of` returns the
+    These are looked up when the write starts, in the table as it is then. `source_of` returns the
     source of rows in memory.
     """
     config, schema = snapshot.config, snapshot.schema
@@ -67,7 +67,7 @@ def named_rows(
     return Source(
         wanted,
         lambda spec, now: source_of(rows_of(now)).stage(spec, now),
-        # Another write may put the key into a further partition meanwhile.
+        # Another write may put the key into one more partition meanwhile.
         reads_table=bool(without),
         repeatable=True,
         found=count,
@@ -75,7 +75,7 @@ def named_rows(
 
 
 def _look_up(snapshot: Snapshot, keys: pa.Table, merger: Merger | None) -> pa.Table:
-    """Return the key and partition columns of the rows that `keys` name."""
+    """Return the key and partition columns of the rows with `keys`."""
     scan = plan_scan(snapshot, _names(snapshot.config), None, merger)
     cache = SourceCache()
     batches = keys.combine_chunks().to_batches(max_chunksize=_BATCH_ROWS)

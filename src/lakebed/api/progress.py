@@ -1,4 +1,4 @@
-"""Report how far the tasks of a service are, to a listener; by default to the terminal."""
+"""Reports the progress of a service's tasks to a listener; by default to the terminal."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -11,23 +11,16 @@ from lakebed.write.pipeline import WriteTarget
 
 
 class Listener(Protocol):
-    """Is told what work begins, how many items it has, how many are done, and when it ends."""
+    """Notified when work starts, how many items it has, how many are done, and when it ends."""
 
     def show(self, what: str, total: int | None = None) -> AbstractContextManager[Report | None]:
-        """Begin `what`; call what the context yields with the number of items that are done.
-
-        It yields None where the listener does not want to know. The end of the context is that of
-        the work.
-        """
+        """Start `what`; call what the context yields with the number of items that are done."""
         ...
 
 
 @dataclass(frozen=True)
 class WatchedExecutor:
-    """An Executor that shows how many of its items are done.
-
-    Results of Spark come all at once; there the items of completed tasks are shown before.
-    """
+    """An Executor that reports how many of its items are done."""
 
     inner: Executor
     listener: Listener
@@ -40,7 +33,7 @@ class WatchedExecutor:
         report: Report | None = None,
     ) -> Iterator[Result]:
         """Yield the result of each item as it becomes ready."""
-        del report  # what is shown here is not shown again
+        del report  # what is reported here is not reported again
         with self.listener.show(label, len(items)) as show:
             if show is None:
                 yield from self.inner.run(task, items, label)
@@ -58,10 +51,10 @@ class WatchedExecutor:
 
 
 def watched(executor: Executor, listener: Listener = DISPLAY) -> Executor:
-    """Let `executor` show how far it is."""
+    """Return `executor` with progress reports."""
     return WatchedExecutor(executor, listener)
 
 
 def watched_target(target: WriteTarget) -> WriteTarget:
-    """Let the tasks of a service show how far they are."""
+    """Return the target with progress reports for the tasks of a service."""
     return replace(target, executor=watched(target.executor))

@@ -1,7 +1,7 @@
-"""One write of `format("lakebed")`: open or make the table, then write what tasks staged.
+"""One write of `format("lakebed")`: opens or creates the table, then writes what tasks staged.
 
-Planning happens in one process, the rows are staged in others, and the end comes in a third; what
-travels between them is a `Saving`.
+Planning happens in one process, staging in others, and the commit in a third; what is pickled
+between them is a `Saving`.
 """
 
 import logging
@@ -74,9 +74,9 @@ _OPERATIONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class StagedRows:
-    """What one task did: the runs that it wrote, or the partitions that its rows are in.
+    """The result of one task: the runs that it wrote, or the partitions of its rows.
 
-    `was_read` says that a row carries a commit time, so it was read from a table.
+    `was_read` is set if a row has a commit time, so it was read from a table.
     """
 
     segments: tuple[Segment, ...]
@@ -86,14 +86,14 @@ class StagedRows:
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """One write that was planned; it travels to the tasks and to the end."""
+    """A planned write; it is pickled to the tasks and to the commit."""
 
     options: SaveOptions
     operation: Operation
     config: TableConfig
-    # None where only partitions are named, to be deleted.
+    # None if only partitions are given, to be deleted.
     deferred: DeferredWrite | None = None
-    # What to make the table of, once it is dropped and the rows are staged.
+    # How to create the table, once it is dropped and the rows are staged.
     remake: Mapping[str, str] | None = None
     # Whether the rows have columns of the table, all meta columns first, as a view of it has.
     fits_view: bool = False
@@ -116,7 +116,7 @@ class Saving:
         return StagedRows(segments, frozenset(), was_read)
 
     def finish(self, staged: Iterable[StagedRows]) -> Commit | None:
-        """Write what the tasks staged in one commit; None where there was nothing to delete."""
+        """Write what the tasks staged in one commit; return None if there was nothing to delete."""
         parts = list(staged)
         if self.fits_view and any(p.segments for p in parts) and not any(p.was_read for p in parts):
             raise _written_through_view(self.options.path)
@@ -139,7 +139,7 @@ class Saving:
             self.deferred.delete()
 
     def open(self) -> "_StagedTable":
-        """Open the table that was planned for."""
+        """Open the table that the write was planned for."""
         properties = {METADATA_TABLE.name: "false"} if self.options.gives_up_indexes else None
         return open_as(
             _StagedTable, None, self.options.path, self.options.storage_options, properties
@@ -147,7 +147,7 @@ class Saving:
 
 
 class _StagedTable(Table):
-    """A table whose rows are staged by others before the write begins."""
+    """A table whose rows other processes stage before the write starts."""
 
     def defer(
         self,
@@ -161,7 +161,7 @@ class _StagedTable(Table):
         return defer_write(self._target(), self._snapshot(None), operation, incoming, intake, named)
 
     def delete_there(self, partitions: Sequence[str]) -> Commit | None:
-        """Delete those of the partitions that there are, as Hudi does; None without any."""
+        """Delete those of the partitions that exist, as Hudi does; return None if there are none."""
         paths = self._partition_paths(partitions)
         return self._delete_partitions(lambda there: [path for path in there if path in paths])
 
@@ -173,10 +173,10 @@ class _StagedTable(Table):
 
 
 def begin_saving(given: Mapping[str, str], incoming: pa.Schema, overwrite: bool) -> Saving:
-    """Plan a write: make the table if there is none, and settle how tasks stage rows.
+    """Plan a write: create the table if there is none, and determine how tasks stage rows.
 
-    In mode overwrite a table that is not what the options say is dropped and made anew, but only
-    when all rows are staged.
+    In mode overwrite, a table that contradicts the options is dropped and created again, but only
+    once all rows are staged.
     """
     options, lines = SaveOptions.parse(given)
     for line in lines:
@@ -215,7 +215,7 @@ def begin_saving(given: Mapping[str, str], incoming: pa.Schema, overwrite: bool)
 
 
 def _written_through_view(path: str) -> UnsupportedError:
-    """Make the refusal of INSERT INTO a view: only there all meta columns come and all are null."""
+    """Return the error for INSERT INTO a view: only there all meta columns are present and null."""
     return UnsupportedError(
         f"cannot insert into a view of {path}: Spark keeps the view as it was at its first query, so "
         'the rows would not be seen in it. Write with df.write.format("lakebed").mode("append").save('
@@ -225,10 +225,10 @@ def _written_through_view(path: str) -> UnsupportedError:
 
 
 def _remade(storage: Storage, options: SaveOptions, rows: pa.Schema, brings_keys: bool) -> Saving:
-    """Plan a write to a table that takes the place of another one."""
+    """Plan a write to a table that replaces another one."""
     properties = _settled(storage, options, rows)
     config = TableConfig.parse(properties, "the options of this write")
-    # Refuses a delete, which would have nothing to delete from.
+    # Raises an error for a delete, which would have nothing to delete from.
     _operation(options, config, brings_keys, replaces=True)
     operation = _operation(options, config, brings_keys, replaces=False)
     commits = CommitCache(ActiveTimeline(storage, config.timeline_path), config.history_path)
@@ -265,7 +265,7 @@ def _operation(
 
 
 def _create(storage: Storage, options: SaveOptions, rows: pa.Schema) -> bool:
-    """Make the table; False if another write has made one meanwhile."""
+    """Create the table; return False if another write has created one meanwhile."""
     if options.operation in ("delete", "delete_partition"):
         raise NotFoundError(f"{storage.url}: there is no table here to delete from")
     settled = _settled(storage, options, rows)
@@ -307,7 +307,7 @@ def _settled(storage: Storage, options: SaveOptions, rows: pa.Schema) -> dict[st
 
 
 def _without_meta(batch: pa.RecordBatch, config: TableConfig) -> pa.RecordBatch:
-    """Drop the meta columns that rows from a read bring; a table without key columns needs one."""
+    """Drop the meta columns of rows from a read; a table without key columns needs one."""
     kept = {RECORD_KEY} if not config.record_key_fields else set()
     gone = [n for n in batch.schema.names if n in META_COLUMNS and n not in kept]
     return batch.drop_columns(gone) if gone else batch

@@ -1,5 +1,5 @@
-"""Values that every layer speaks of: clocks, instants, options, the Executor.
+"""Values that every layer uses: clocks, instants, options, the Executor.
 
-Owns plain frozen values and pure functions on them. Must not know storage, bytes
-on disk, Arrow files or Spark.
+Owns plain frozen values and pure functions on them. Must not know storage, bytes on disk, Arrow
+files or Spark.
 """

@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the rest of the code may ask of the outside world."""
+    """What the rest of the code may ask the outside world."""
 
     def now_ms(self) -> int:
         """Return the time in milliseconds since 1970 UTC."""
@@ -27,11 +27,11 @@ class Clock(Protocol):
         ...
 
     def process(self) -> str:
-        """Name this process so that others on its machine can tell whether it lives."""
+        """Return a name for this process by which others on its machine can tell whether it is alive."""
         ...
 
     def is_gone(self, process: str) -> bool:
-        """Return whether a process has ended; False where that cannot be known from here."""
+        """Return whether a process has ended; False if that cannot be determined from here."""
         ...
 
 
@@ -52,7 +52,7 @@ class SystemClock:
         time.sleep(seconds)
 
     def process(self) -> str:
-        """Name this process so that others on its machine can tell whether it lives."""
+        """Return a name for this process by which others on its machine can tell whether it is alive."""
         return _process(os.getpid()) or ""
 
     def is_gone(self, process: str) -> bool:
@@ -66,7 +66,7 @@ class SystemClock:
 
 @dataclass(slots=True)
 class ManualClock:
-    """A clock that stands still until told: for tests and repeatable runs."""
+    """A clock that only advances when told to: for tests and repeatable runs."""
 
     ms: int = 1_700_000_000_000
     step_ms: int = 0
@@ -75,7 +75,7 @@ class ManualClock:
     _count: int = field(default=0, init=False)
 
     def now_ms(self) -> int:
-        """Return the set time, then move on by `step_ms`."""
+        """Return the set time, then advance by `step_ms`."""
         now = self.ms
         self.ms += self.step_ms
         return now
@@ -86,7 +86,7 @@ class ManualClock:
         return str(uuid.UUID(int=self._count << 64 | 0x8000_0000_0000_0000))
 
     def sleep(self, seconds: float) -> None:
-        """Move the clock on instead of waiting."""
+        """Advance the clock instead of waiting."""
         self.ms += int(seconds * 1000)
 
     def process(self) -> str:
@@ -94,13 +94,13 @@ class ManualClock:
         return self.name
 
     def is_gone(self, process: str) -> bool:
-        """Return whether a process was said to have ended."""
+        """Return whether a process was marked as ended."""
         return process in self.ended
 
 
 @cache
 def _machine() -> str:
-    """Name this start of this machine, and what its process numbers count in; empty if unknown."""
+    """Return a name for this boot of this machine and its process namespace; empty if unknown."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return f"{file.read().strip()}/{os.readlink('/proc/self/ns/pid')}"
@@ -109,9 +109,9 @@ def _machine() -> str:
 
 
 def _process(pid: int) -> str | None:
-    """Name a process that lives; None where it does not, or where that cannot be known.
+    """Return a name for a live process; None if it has ended, or if that cannot be determined.
 
-    Numbers come again, so the moment when it started is part of its name.
+    Process numbers are reused, so the start time is part of the name.
     """
     if not _machine():
         return None
@@ -120,5 +120,5 @@ def _process(pid: int) -> str | None:
             fields = file.read().rpartition(")")[2].split()
     except OSError:
         return None
-    # A process that ended and that nobody has asked about yet (Z) does nothing any more.
+    # A zombie process (Z), which has ended but was not waited for, does nothing any more.
     return None if fields[0] in "ZX" else f"{_machine()}/{pid}.{fields[19]}"

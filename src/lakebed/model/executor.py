@@ -1,4 +1,4 @@
-"""Who runs a task on many items: this process, or Spark."""
+"""Runs a task on many items: in this process, or on Spark."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -12,14 +12,14 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 Report = Callable[[int], None]
-"""Called with the number of items that are done, results of which have not come yet."""
+"""Called with the number of items that are done but whose results have not arrived yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskId:
-    """Which attempt of which task this is; unique within one instant.
+    """Identifies an attempt of a task; unique within one instant.
 
-    Its text is Hudi's write token, so two attempts never write the same file name.
+    Its string is Hudi's write token, so two attempts never write the same file name.
     """
 
     partition: int
@@ -28,15 +28,15 @@ class TaskId:
 
     @property
     def write_token(self) -> str:
-        """Spell the id as Hudi's write token: `<partition>-<stage>-<attempt>`."""
+        """Return the id as Hudi's write token: `<partition>-<stage>-<attempt>`."""
         return f"{self.partition}-{self.stage}-{self.attempt}"
 
 
 class Executor(Protocol):
     """Runs one task on many items, in any order, each result once.
 
-    A task may run more than once for an item (a retry), so it must be safe to repeat;
-    its result arrives once. Task, item and result are pickled on the way.
+    A task may run more than once for an item (a retry), so it must be safe to repeat; its result
+    arrives once. Task, item and result are pickled.
     """
 
     def run(
@@ -48,13 +48,13 @@ class Executor(Protocol):
     ) -> Iterator[Result]:
         """Yield the result of each item as it becomes ready.
 
-        An executor whose results come later than that calls `report` meanwhile, from any thread.
+        An executor whose results arrive later than that calls `report` meanwhile, from any thread.
         """
         ...
 
 
 class LocalExecutor:
-    """Runs tasks on threads of this process; Arrow and Parquet work outside Python's lock."""
+    """Runs tasks on threads of this process; Arrow and Parquet release Python's lock."""
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or os.cpu_count() or 1
@@ -80,7 +80,7 @@ class LocalExecutor:
                 for future in as_completed(futures):
                     yield future.result()
             finally:
-                # After a failure nothing more is begun; what runs ends before we leave.
+                # After a failure nothing more is started; running tasks end before we leave.
                 pool.shutdown(wait=True, cancel_futures=True)
 
 
@@ -88,7 +88,7 @@ class LocalExecutor:
 class NearExecutor:
     """Runs work of up to `max_bytes` on `near` and all other work on `far`.
 
-    A round of distributed tasks costs more than small work itself. With 0 all work is `far`.
+    Distributed tasks cost more than small work itself. With 0 all work is `far`.
     """
 
     near: Executor
@@ -108,5 +108,5 @@ class NearExecutor:
 
 
 def _local_task(number: int) -> TaskId:
-    """Return a task of this process a token that no task of Spark has: there attempt 0 is of stage 0."""
+    """Return a task of this process with a token that no Spark task has: there attempt 0 is of stage 0."""
     return TaskId(number, 1, 0)

@@ -1,8 +1,8 @@
 """Instants: the 17 digits `yyyyMMddHHmmssSSS` that name and order everything on a timeline.
 
-An instant is text, and all comparison is plain text comparison. The digits are wall
-clock time in the table's zone (`hoodie.table.timeline.timezone`): `UTC`, or `LOCAL`
-for the zone of the machine that wrote. Agrees with Hudi's HoodieInstantTimeGenerator.
+An instant is a string, and all comparison is plain string comparison. The digits are wall clock
+time in the table's zone (`hoodie.table.timeline.timezone`): `UTC`, or `LOCAL` for the zone of the
+machine that wrote. Agrees with Hudi's HoodieInstantTimeGenerator.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from lakebed.errors import CorruptError, InvalidError, OptionError
 
 Instant: TypeAlias = str
-"""17 digits, or 14 in tables that began before Hudi 0.10."""
+"""17 digits, or 14 in tables that were created before Hudi 0.10."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -24,7 +24,7 @@ _TIMESTAMP: Final = re.compile(
 )
 _COUNT: Final = re.compile(r"[0-9]+")
 _EPOCH_DIGITS: Final = {10: 1000, 13: 1}
-"""How many digits a count since 1970 UTC has, and the milliseconds of its unit."""
+"""The number of digits of a count since 1970 UTC, and the milliseconds of its unit."""
 _AS_OF_FORMS: Final = (
     "an instant of 14 or 17 digits (yyyyMMddHHmmss[SSS]), a date '2024-01-02', a timestamp "
     "'2024-01-02 03:04:05[.123]' (with a T, an offset or Z if you like), seconds (10 digits) or "
@@ -33,7 +33,7 @@ _AS_OF_FORMS: Final = (
 
 
 def format_instant(epoch_ms: int, zone: str) -> Instant:
-    """Write a time in milliseconds since 1970 UTC as an instant of `zone`.
+    """Return a time in milliseconds since 1970 UTC as an instant of `zone`.
 
     >>> format_instant(1704164645006, "UTC")
     '20240102030405006'
@@ -47,17 +47,17 @@ def format_instant(epoch_ms: int, zone: str) -> Instant:
 
 
 def parse_instant(text: str, zone: str) -> int:
-    """Return the milliseconds since 1970 UTC at which `text` was the time in `zone`.
+    """Return the milliseconds since 1970 UTC of the instant `text` in `zone`.
 
-    14 digits mean the last millisecond of their second. In the hour that a change from
-    daylight saving repeats, the text alone is ambiguous: the first pass is taken.
+    14 digits mean the last millisecond of their second. In the hour that a change from daylight
+    saving repeats, the string alone is ambiguous: the first occurrence is used.
 
     >>> parse_instant("20240102030405", "UTC") - parse_instant("20240102030405000", "UTC")
     999
     """
     wall = _decode(text)
     try:
-        # A naive datetime's timestamp is that of the machine's zone.
+        # The timestamp of a naive datetime is in the machine's zone.
         second = (wall.replace(tzinfo=UTC) if _is_utc(zone) else wall).replace(microsecond=0)
         return int(second.timestamp()) * 1000 + wall.microsecond // 1000
     except (OverflowError, ValueError, OSError) as error:
@@ -67,10 +67,10 @@ def parse_instant(text: str, zone: str) -> int:
 
 
 def next_instant(now_ms: int, zone: str, last: Instant | None) -> Instant:
-    """Return an instant for now that is greater than `last`, as text.
+    """Return an instant for now that is greater than `last`, as a string.
 
-    That is the clock's time, or one millisecond after `last` where the clock stands
-    still, goes back, repeats an hour or is behind a writer in another zone.
+    That is the clock's time, or one millisecond after `last` if the clock stands still, goes back,
+    repeats an hour or is behind a writer in another zone.
 
     >>> next_instant(0, "UTC", "20231231235959999")
     '20240101000000000'
@@ -78,13 +78,13 @@ def next_instant(now_ms: int, zone: str, last: Instant | None) -> Instant:
     now = format_instant(now_ms, zone)
     if last is None:
         return now
-    # 14 digits stand for the end of their second; what follows 17 digits (Hudi's metadata
-    # table once appended to them) never reaches the next millisecond.
+    # 14 digits mean the end of their second; what follows 17 digits (Hudi's metadata table once
+    # appended to them) never reaches the next millisecond.
     floor = last + "999" if len(last) == 14 else last[:17]
     if now > floor:
         return now
     try:
-        # Digits, not time, are what must grow, so the zone plays no part here.
+        # The digits must grow, not the time, so the zone does not matter here.
         return _encode(_decode(floor) + _MILLISECOND)
     except (InvalidError, OverflowError) as error:
         raise CorruptError(
@@ -94,13 +94,13 @@ def next_instant(now_ms: int, zone: str, last: Instant | None) -> Instant:
 
 
 def resolve_as_of(value: str | date | datetime, zone: str) -> Instant:
-    """Return the instant that a caller's point in time means in a table of `zone`.
+    """Return the instant of a caller's point in time in a table of `zone`.
 
     As in Hudi, a date is the start of its day, and a timestamp to the second is the end of that
-    second (`.999`), so that a commit shown with that second is in; 14 digits stay as they are,
-    which is before every instant of 17 digits in that second, and 10 or 13 digits count seconds
-    or milliseconds since 1970 UTC. A datetime counts as it is, cut to the millisecond; without
-    a zone it is in the table's.
+    second (`.999`), so that a commit shown with that second is included; 14 digits stay as they
+    are, which is before every instant of 17 digits in that second, and 10 or 13 digits count
+    seconds or milliseconds since 1970 UTC. A datetime is truncated to the millisecond; without a
+    zone it is in the table's.
 
     >>> resolve_as_of("2024-01-02", "UTC"), resolve_as_of("2024-01-02T03:04:05Z", "UTC")
     ('20240102000000000', '20240102030405999')
@@ -110,7 +110,7 @@ def resolve_as_of(value: str | date | datetime, zone: str) -> Instant:
             return _encode(value if value.tzinfo is None else _in_zone(value, zone))
         if isinstance(value, date):
             return _encode(datetime.fromisoformat(value.isoformat()))
-        # At run time anything may come in here.
+        # At run time the argument may be anything.
         text: object = value
         if isinstance(text, str) and _DIGITS.fullmatch(text):
             _decode(text)
@@ -129,9 +129,9 @@ def resolve_as_of(value: str | date | datetime, zone: str) -> Instant:
 
 
 def resolve_since(value: str | date | datetime, zone: str) -> Instant | None:
-    """Return the instant after which a caller's range begins, or None for the first of all.
+    """Return the instant after which a caller's range starts, or None for the very first.
 
-    Hudi's words for the first are `earliest` and zeros.
+    Hudi's values for the first are `earliest` and zeros.
 
     >>> resolve_since("000", "UTC"), resolve_since("2024-01-02", "UTC")
     (None, '20240102000000000')
@@ -159,18 +159,18 @@ def _is_utc(zone: str) -> bool:
 
 
 def _in_zone(moment: datetime, zone: str) -> datetime:
-    """Move an aware `moment` to `zone`."""
+    """Convert an aware `moment` to `zone`."""
     return moment.astimezone(UTC if _is_utc(zone) else None)
 
 
 def _encode(wall: datetime) -> Instant:
-    """Write the digits of `wall`, cut to the millisecond, whatever its zone."""
+    """Return the digits of `wall`, truncated to the millisecond, whatever its zone."""
     # strftime does not pad the year to 4 digits everywhere.
     return f"{wall.year:04d}{wall:%m%d%H%M%S}{wall.microsecond // 1000:03d}"
 
 
 def _decode(text: str) -> datetime:
-    """Read 14 or 17 digits as wall clock time without a zone."""
+    """Parse 14 or 17 digits as wall clock time without a zone."""
     if not _DIGITS.fullmatch(text):
         raise InvalidError(f"instant {text!r}: expected 14 or 17 digits yyyyMMddHHmmss[SSS]")
     millis = text[14:] or "999"

@@ -1,7 +1,7 @@
-"""How much work items are, and how they are packed into tasks, as Spark packs files into splits.
+"""The cost of work items, and their distribution over tasks, as Spark packs files into splits.
 
-Work is told in bytes to read. Opening a file counts as FILE_BYTES more: on a table of many small
-files that is most of the work. One core does about 64 MiB of it in a second.
+Work is measured in bytes to read. Opening a file counts as FILE_BYTES more: on a table of many
+small files that is most of the work. One core does about 64 MiB of it in a second.
 """
 
 import heapq
@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 FILE_BYTES = 128 << 10
-"""What opening a file costs, in bytes that could be read meanwhile."""
+"""The cost of opening a file, in bytes that could be read meanwhile."""
 
 WRITE_FACTOR = 4
-"""How much longer rows take to be read and written again than to be read."""
+"""How much longer it takes to read and rewrite rows than to read them."""
 
 ROW_BYTES = 256
-"""What writing a staged row costs."""
+"""The cost of writing a staged row."""
 
 _MIN_TASK_BYTES = 8 << 20
 _MAX_TASK_BYTES = 128 << 20
@@ -25,7 +25,7 @@ _TASKS_PER_CORE = 2
 
 @runtime_checkable
 class Weighed(Protocol):
-    """An item of work that estimates what it costs."""
+    """An item of work that estimates its cost."""
 
     @property
     def cost_bytes(self) -> int:
@@ -34,7 +34,7 @@ class Weighed(Protocol):
 
 
 def cost_of(item: object) -> int:
-    """Return the estimated work of an item; one that does not estimate it counts as a file."""
+    """Return the estimated work of an item; one without an estimate counts as a file."""
     return max(1, item.cost_bytes) if isinstance(item, Weighed) else FILE_BYTES
 
 
@@ -44,7 +44,7 @@ def file_cost(size_bytes: int, files: int) -> int:
 
 
 def useful_tasks(costs: Sequence[int], cores: int, max_bytes: int = _MAX_TASK_BYTES) -> int:
-    """Return how many tasks items of these `costs` are worth on so many cores.
+    """Return how many tasks are useful for items of these `costs` on this many cores.
 
     >>> useful_tasks([128 << 10] * 100, cores=8)
     2

@@ -1,7 +1,6 @@
-"""Write the rows of file slices anew: a base file, and beside it the deletes that outlast it.
+"""Rewrites the rows of file slices: a base file, and beside it the deletes that outlast it.
 
-Compaction, clustering and repair share this. Rows keep the commit that wrote them, deletes the
-commit that made them.
+Compaction, clustering and repair share this. Rows and deletes keep the commit that wrote them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +26,7 @@ from lakebed.table.view import TableView
 from lakebed.write.base_file import NewBaseFile
 from lakebed.write.spec.status import NOTHING_COMPACTED
 
-# When a row was written does not change by rewriting it.
+# Rewriting does not change when a row was written.
 _CARRIED = (COMMIT_TIME, COMMIT_SEQNO)
 
 TakeDeletes = Callable[[pa.RecordBatch], None]
@@ -35,10 +34,10 @@ TakeDeletes = Callable[[pa.RecordBatch], None]
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """What the tasks of a service know of the slices that they read and the files they write.
+    """What the tasks of a service need to read slices and write files.
 
-    Ordered deletes of commits before `cutoff` are forgotten; with an empty one, all of them.
-    Logs beside base files are written by `log_config`.
+    Ordered deletes of commits before `cutoff` are dropped; with an empty one, all of them. Logs
+    beside base files are written as `log_config` requires.
     """
 
     view: TableView
@@ -62,7 +61,7 @@ class Rewrite:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a slice in key order; `deletes` is called as in `read_slice`.
 
-        It is not called where all deletes are forgotten.
+        It is not called if all deletes are dropped.
         """
         return read_slice(
             replace(self.view, own_buffer_bytes=buffer_bytes),
@@ -74,7 +73,7 @@ class Rewrite:
         )
 
     def kept(self, deletes: pa.RecordBatch) -> pa.RecordBatch:
-        """Return those of `deletes` that have an ordering value and are not too old."""
+        """Return those of `deletes` that have an ordering value and are recent enough."""
         return deletes.filter(pc.invert(forgotten_deletes(deletes, self.cutoff)))
 
 
@@ -87,10 +86,10 @@ class Rewritten:
 
 
 class RewrittenFile:
-    """A base file of a file group under way; nothing is visible before `close`.
+    """A base file of a file group in progress; nothing is visible before `close`.
 
-    A `number` must not come twice in an instant: sequence numbers hold it. A base file that takes
-    the place of another writer's `may_repeat` keys, as that one did.
+    A `number` must be unique within an instant: sequence numbers contain it. A base file that
+    replaces another writer's `may_repeat` keys, as that one did.
     """
 
     def __init__(
@@ -115,7 +114,7 @@ class RewrittenFile:
         self._base.put(rows)
 
     def put_deletes(self, deletes: pa.RecordBatch) -> None:
-        """Keep, in key order, those of `deletes` that are not forgotten."""
+        """Keep, in key order, those of `deletes` that are not dropped."""
         kept = self._rewrite.kept(deletes)
         if not kept.num_rows:
             return
@@ -132,13 +131,13 @@ class RewrittenFile:
                     table_schema_text=self._rewrite.view.avro_schema,
                 )
             )
-        # What lies below the new base file is merged: nothing is left that a delete must beat.
+        # Everything below the new base file is merged: nothing is left for a delete to apply to.
         flags = pa.repeat(pa.scalar(DELETED, pa.uint8()), kept.num_rows)
         at = kept.schema.get_field_index(FLAGS)
         self._log.put(kept.set_column(at, kept.schema.field(at), flags))
 
     def close(self) -> Rewritten:
-        """Make the files visible; ConflictError, and no file, if the write is over."""
+        """Make the files visible; raise ConflictError, and leave no file, if the write is over."""
         base, logs = self._base.close(self._close_log)
         return Rewritten(base, tuple(self._tombstone_stat(base, log) for log in logs.values()))
 
@@ -154,7 +153,7 @@ class RewrittenFile:
             self._log.__exit__(*error)
 
     def _tombstone_stat(self, base: DataFileStats, log: LogFileStats) -> WriteStat:
-        """Return the stat of a log that deletes nothing that was not deleted before."""
+        """Return the stat of a log that deletes nothing new."""
         return replace(
             NOTHING_COMPACTED,
             file_id=self._group.file_id,

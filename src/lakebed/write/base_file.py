@@ -19,10 +19,10 @@ T = TypeVar("T")
 
 
 class NewBaseFile:
-    """A base file under way; nothing is visible before `close`.
+    """A base file in progress; nothing is visible before `close`.
 
-    A `number` must not come twice in an instant: sequence numbers hold it. A base file that takes
-    the place of another writer's `may_repeat` keys, as that one did.
+    A `number` must be unique within an instant: sequence numbers contain it. A base file that
+    replaces another writer's `may_repeat` keys, as that one did.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class NewBaseFile:
 
     @property
     def num_rows(self) -> int:
-        """Return how many rows were put."""
+        """Return how many rows were added."""
         return self._writer.rows
 
     def put(self, rows: pa.RecordBatch) -> None:
@@ -70,9 +70,9 @@ class NewBaseFile:
         self._writer.write(rows.select(self._columns), rows.column(RECORD_KEY), **carried)
 
     def close(self, beside: Callable[[], Mapping[str, T]]) -> tuple[DataFileStats, Mapping[str, T]]:
-        """Make the file visible, after the files `beside` it, whose closing gives facts by path.
+        """Make the file visible, after the files `beside` it, whose closing returns facts by path.
 
-        ConflictError, and no file, if the attempt at the instant is over.
+        Raises ConflictError, and leaves no file, if the attempt at the instant is over.
         """
         self._fence.check()
         others = beside()
@@ -81,7 +81,7 @@ class NewBaseFile:
         return stats, others
 
     def abort(self) -> None:
-        """Leave nothing behind; no effect after `close`."""
+        """Discard everything; no effect after `close`."""
         self._writer.abort()
 
     def __enter__(self) -> Self:

@@ -1,9 +1,9 @@
-"""Between staging and writing: an index that looks keys up tells which file group holds each.
+"""Between staging and writing: an index that looks keys up determines the file group of each.
 
-In process this is a merge. The keys that the index knows, as runs of key and place, are the older
-side; the staged runs are the newer one and partial, so that a row keeps the place which an older
-one has told. Everything streams. Where Spark has joined rows and places already, `stage_located`
-takes them from there.
+In process this is a merge. The keys that the index knows, as runs of key and location, are the
+older side; the staged runs are the newer one and partial, so that a row takes the location of the
+older one. Everything streams. If Spark has already joined rows and locations, `stage_located`
+starts from there.
 """
 
 from collections import defaultdict
@@ -31,9 +31,9 @@ from lakebed.write.rows import RoutedRows, route_rows, run_schema
 from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import LogPolicy, Segment, read_segment, spill_run, stage_routed
 
-# The flags of a row that came in, under a name that a merge does not act upon.
+# The flags of an incoming row, under a name that a merge does not act on.
 CAME = "_lakebed_came"
-# Rows wait for all that belongs to their file group: it may get a new base file.
+# Rows wait for everything that belongs to their file group: it may get a new base file.
 _NO_LOGS = LogPolicy(direct=False)
 
 
@@ -57,8 +57,8 @@ def locate_segments(
 ) -> list[Segment]:
     """Return the staged rows by the file groups that hold their keys; new keys have none yet.
 
-    `slices` are those that the index looks at.
-    Rows of a global index come out in their own partitions, or where `write/moves.py` says.
+    `slices` are those that the index searches. Rows of a global index are assigned to their own
+    partitions, or as `write/moves.py` decides.
     """
     staged: dict[str, list[Segment]] = defaultdict(list)
     for segment in segments:
@@ -85,10 +85,10 @@ def stage_located(
     slices: Sequence[FileSlice],
     to_holders: Callable[[pa.Array], pa.StringArray],
 ) -> list[Segment]:
-    """Stage rows that come with the column HOLDERS, for an index over all partitions.
+    """Stage rows that have the column HOLDERS, for an index over all partitions.
 
     `batches` ascend by key, equal keys in order of arrival, and hold all rows of their keys.
-    `to_holders` spells HOLDERS as numbers of `slices`.
+    `to_holders` converts HOLDERS to numbers of `slices`.
     """
 
     def marked() -> Iterator[pa.RecordBatch]:
@@ -97,15 +97,15 @@ def stage_located(
             rows = route_rows(batch.drop_columns([HOLDERS]), spec).rows
             yield mark(rows).append_column(HOLDERS, places)
 
-    # Flags under another name: a deleted version would lose its places. Who wins is the same,
-    # as deletes that beat all others only come alone.
+    # Flags under another name: a deleted version would lose its locations. The winner is the same,
+    # as deletes that always win only come alone.
     fields = [*_marked_schema(spec), pa.field(HOLDERS, pa.string())]
     folded = merge_runs([Run("the input", marked())], _private(spec.staged_rule), pa.schema(fields))
     return _stage(folded, spec, task, slices)
 
 
 def _private(rule: MergeRule) -> MergeRule:
-    """Keep our own columns from a user's merger, which would not know them."""
+    """Hide our own columns from a custom merger, which would not know them."""
     if rule.merger is None:
         return rule
     merger = rule.merger
@@ -113,7 +113,7 @@ def _private(rule: MergeRule) -> MergeRule:
     def merge(older: pa.RecordBatch, newer: pa.RecordBatch) -> pa.RecordBatch:
         ours = [name for name in newer.schema.names if name in (CAME, HOLDERS)]
         merged = merger(older.drop_columns(ours), newer.drop_columns(ours))
-        # With a delete on either side the newer version stands as it is.
+        # With a delete on either side the newer version is kept as it is.
         both = older.column(CAME).to_numpy() | newer.column(CAME).to_numpy()
         stands = pa.array(both & DELETED != 0)
         columns = [
@@ -183,7 +183,7 @@ def _stage(
 def _route(
     rows: pa.RecordBatch, places: pa.StringArray, slices: Sequence[FileSlice], partition: str
 ) -> RoutedRows:
-    """Route each row to every file group that holds its key; a delete of no key is dropped."""
+    """Route each row to every file group that holds its key; a delete of an unknown key is dropped."""
     at, numbers = explode_holders(places)
     if FLAGS in rows.schema.names:
         flags = rows.column(FLAGS).to_numpy()
@@ -206,7 +206,7 @@ def _marked_schema(spec: WriteSpec) -> pa.Schema:
 
 
 def mark(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Put the flags away under the name CAME, all 0 where there are none."""
+    """Rename the flags to CAME, all 0 if there are none."""
     if FLAGS in rows.schema.names:
         return rows.rename_columns([CAME if n == FLAGS else n for n in rows.schema.names])
     none = pa.array(np.zeros(rows.num_rows, dtype=np.uint8))
@@ -214,9 +214,9 @@ def mark(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _unmark(rows: pa.RecordBatch, spec: WriteSpec) -> pa.RecordBatch:
-    """Return staged rows again: with flags where the write may delete or move rows.
+    """Return staged rows again, with flags if the write may delete or move rows.
 
-    With a global index they keep their places, which may be asked for once more.
+    With a global index they keep their locations, which may be needed again.
     """
     places = [pa.field(HOLDERS, pa.string())] if spec.looks_everywhere else []
     flags = [pa.field(FLAGS, pa.uint8())] if spec.may_delete or spec.looks_everywhere else []

@@ -1,10 +1,10 @@
-"""An index over all partitions: where the row of a key goes, and what it leaves behind.
+"""A global index: where the row of a key goes, and what it leaves behind.
 
 A row whose partition has changed is deleted where it was and inserted where it belongs (Hudi's
-`hoodie.simple.index.update.partition.path`, on by default). Where the row that is there has a say,
-by its ordering value or because a partial update builds on it, it is read first. So it is
-where a base file still holds a key that a log has deleted: only one of several places is alive. Such
-rows wait for `settle_moves`, those of one file group together, and together those of several.
+`hoodie.simple.index.update.partition.path`, on by default). If the existing row matters, for its
+ordering value or because a partial update builds on it, it is read first; also if a base file still
+holds a key that a log has deleted: only one of several locations is live. Such rows wait for
+`settle_moves`, grouped by file group, or together if they have several.
 """
 
 from collections import defaultdict
@@ -38,7 +38,7 @@ from lakebed.write.staging import LogPolicy, Segment, read_segment, spill_run, s
 
 Mask = npt.NDArray[np.bool_]
 
-# The places where a key is alive now.
+# The locations where a key is live now.
 _ALIVE = "_lakebed_alive"
 _KEY = pa.field(RECORD_KEY, pa.string())
 _PLACES = pa.field(HOLDERS, pa.string())
@@ -48,7 +48,7 @@ _PLACES = pa.field(HOLDERS, pa.string())
 class _Routes:
     """Rows by number, and the partition and file id that each goes to, or waits for.
 
-    `flag` is what the rows are flagged with, if not as they came.
+    `flag` replaces the flags of the rows, if set.
     """
 
     at: Numbers
@@ -64,7 +64,7 @@ class _Routes:
 
 
 class _Places:
-    """Every place of every row of a batch: in which partition it is, and whether that is home."""
+    """Every location of every row of a batch: its partition, and whether that is the row's own."""
 
     def __init__(self, places: pa.Array, homes: pa.Array, slices: Sequence[FileSlice]) -> None:
         self.at, numbers = explode_holders(places)
@@ -76,20 +76,20 @@ class _Places:
         self.counts = np.bincount(self.at[self.found], minlength=len(places))
 
     def rows_with(self, mask: Mask) -> Mask:
-        """Return of each place whether its row has any place for which `mask` holds."""
+        """Return for each location whether its row has any location for which `mask` holds."""
         rows = np.zeros(self.counts.size, dtype=bool)
         rows[self.at[mask]] = True
         return rows[self.at]
 
     def firsts(self, mask: Mask) -> Mask:
-        """Keep of each row the first place for which `mask` holds."""
+        """Keep the first location of each row for which `mask` holds."""
         chosen = np.flatnonzero(mask)
         firsts = np.zeros_like(mask)
         firsts[chosen[np.unique(self.at[chosen], return_index=True)[1]]] = True
         return firsts
 
     def there(self, mask: Mask, flag: int | None = None) -> _Routes:
-        """Send rows to the file groups of these places."""
+        """Send rows to the file groups of these locations."""
         return _Routes(self.at, self.partitions, self.ids, flag=flag).where(mask)
 
     def home(self, mask: Mask) -> _Routes:
@@ -145,9 +145,9 @@ def route_globally(
 
 
 def _needs_rows(spec: WriteSpec, places: _Places) -> Mask:
-    """Return of each place whether the rows that are there must be read to know what to do.
+    """Return for each location whether its existing rows must be read to decide.
 
-    Of several places on a merge-on-read table, some may be of keys that logs have deleted.
+    Of several locations on a merge-on-read table, some may be of keys that logs have deleted.
     """
     if not spec.rule.is_associative:
         return np.zeros_like(places.found)
@@ -159,7 +159,7 @@ def _needs_rows(spec: WriteSpec, places: _Places) -> Mask:
 
 
 def _homes(rows: pa.RecordBatch, gone: Mask, spec: WriteSpec) -> pa.StringArray:
-    """Spell the partition of each row; a deleted one has none, it may lack the columns."""
+    """Return the partition of each row; a deleted one has none, as it may lack the columns."""
     if gone.all():
         return pa.nulls(rows.num_rows, pa.string())
     paths = partition_column(rows.filter(pa.array(~gone)), spec.config)
@@ -195,7 +195,7 @@ def _placed(rows: pa.RecordBatch, parts: Sequence[_Routes]) -> RoutedRows:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Rows that wait until the rows of their keys have been read.
+    """Rows that wait until the existing rows of their keys have been read.
 
     `slices` are all that may hold them, `read_bytes` estimates the size of those that do.
     """
@@ -217,9 +217,9 @@ def settle_moves(
     spec: WriteSpec,
     executor: Executor,
 ) -> list[Segment]:
-    """Read the rows that waiting ones would replace, and decide; `slices` have the places.
+    """Read the rows that waiting ones would replace, and decide; `slices` have the locations.
 
-    A row that is there and has the greater ordering value stays: the one that came is late.
+    An existing row with the greater ordering value stays: the incoming one is late.
     """
     settled: list[Segment] = []
     waiting: dict[tuple[str, str | None], list[Segment]] = defaultdict(list)
@@ -252,16 +252,16 @@ def _settled_rows(move: Move, task: TaskId) -> Iterator[RoutedRows]:
     schema = pa.schema([_KEY, *fields, _PLACES, pa.field(_ALIVE, pa.string())])
     runs = [Run("rows that are there", _rows_there(move)), _rows_that_came(move, task)]
     for batch in merge_runs(runs, spec.rule, schema):
-        # Only rows that came have places: where none are, the older row is the greater one.
+        # Only incoming rows have locations: without any, the older row is the greater one.
         won = batch.filter(pc.is_valid(batch.column(HOLDERS)))
         if won.num_rows:
             yield _route_settled(won, move)
 
 
 def _route_settled(won: pa.RecordBatch, move: Move) -> RoutedRows:
-    """Update where the key is alive at home, else insert there as new; delete elsewhere.
+    """Update the row in its own partition if it is live there, otherwise insert it; delete it elsewhere.
 
-    Never where it is deleted: a row of a base file below the delete could come back.
+    Never where it is deleted: a row of a base file below the delete could reappear.
     """
     rows = _with_flags(won, move.spec)
     homes = partition_column(rows, move.spec.config)
@@ -278,7 +278,7 @@ def _route_settled(won: pa.RecordBatch, move: Move) -> RoutedRows:
 
 
 def _rows_there(move: Move) -> Iterator[pa.RecordBatch]:
-    """Yield the current row of each key in these places, and the places where it is alive."""
+    """Yield the current row of each key in these locations, and the locations where it is live."""
     spec = move.spec
     names = set(spec.rule.ordering_fields)
     wanted = [f for f in spec.view.schema if spec.is_partial or f.name in names]
@@ -295,7 +295,7 @@ def _rows_there(move: Move) -> Iterator[pa.RecordBatch]:
 
 
 def _numbers(move: Move) -> list[int]:
-    """Return the places of the waiting rows, of which there are few among all."""
+    """Return the locations of the waiting rows, a small part of all."""
     found: set[int] = set()
     for segment in move.segments:
         for batch in read_segment(move.spec.storage, segment):
@@ -332,7 +332,7 @@ def _rows_that_came(move: Move, task: TaskId) -> Run:
 
     staged = [Run(s.path, read_segment(spec.storage, s)) for s in move.segments]
     schema = pa.schema([_KEY, *(_nullable(field) for field in spec.schema), _PLACES])
-    # Partial in any case: they do not know where keys are alive.
+    # Always partial: they do not know where keys are live.
     return Run("rows that came", merge_in_passes(staged, spec.rule, schema, spill), partial=True)
 
 

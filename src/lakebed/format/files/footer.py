@@ -63,7 +63,7 @@ def encode_row_group_keys(keys: Sequence[str]) -> str | None:
 
 
 def encode_row_group_key_bytes(keys: Sequence[bytes]) -> str | None:
-    """Write the first key of each row group, and the last of the file; None as above.
+    """Encode the first key of each row group, and the last of the file; None as above.
 
     >>> encode_row_group_key_bytes([b"a", bytes([255, 0])])
     '["YQ==","/wA="]'
@@ -75,12 +75,12 @@ def encode_row_group_key_bytes(keys: Sequence[bytes]) -> str | None:
 
 
 def parse_row_group_keys(text: str, what: str) -> list[str]:
-    """Parse what `encode_row_group_keys` wrote; errors name `what`."""
+    """Parse the result of `encode_row_group_keys`; errors name `what`."""
     return _parse_keys(text, FOOTER_ROW_GROUP_KEYS, what)
 
 
 def parse_row_group_key_bytes(text: str, what: str) -> list[bytes]:
-    """Parse what `encode_row_group_key_bytes` wrote; errors name `what`."""
+    """Parse the result of `encode_row_group_key_bytes`; errors name `what`."""
     keys = _parse_keys(text, FOOTER_ROW_GROUP_KEY_BYTES, what)
     try:
         return [base64.b64decode(key, validate=True) for key in keys]
@@ -91,7 +91,7 @@ def parse_row_group_key_bytes(text: str, what: str) -> list[bytes]:
 
 
 def sorted_by(key_values: Mapping[str, str]) -> str | None:
-    """Return the column by which a file says that it is sorted; None if it does not say."""
+    """Return the column by which a file is marked as sorted; None if it is not."""
     if key_values.get(FOOTER_IS_ORDERED) == "true":
         return RECORD_KEY
     return key_values.get(FOOTER_KEY_COLUMN)
@@ -102,7 +102,7 @@ def _parse_keys(text: str, entry: str, what: str) -> list[str]:
         keys = json.loads(text)
         if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
             raise CorruptError(f"{what}: {entry} is not a list of keys")
-        "".join(keys).encode()  # half a character, which JSON can spell and UTF-8 cannot
+        "".join(keys).encode()  # an unpaired surrogate, which JSON can express and UTF-8 cannot
     except (ValueError, RecursionError) as error:
         raise CorruptError(f"{what}: {entry} is not JSON ({error})") from error
     return keys

@@ -1,4 +1,4 @@
-"""Content of a DELETE block: which records of a file group are gone.
+"""Content of a DELETE block: the deleted keys of a file group.
 
     int32  version (3)
     int32  length of what follows
@@ -9,9 +9,9 @@
            9 decimal(30,15), 10 time micros, 11 timestamp micros, 12 array of the same
            (where 12 is local date); each a record of one field
 
-`int 0` is Hudi's word for a delete without an ordering value, which always wins; `long 0`
-is an event time like any other. Agrees with Hudi's HoodieDeleteBlock; what versions 1
-and 2 held was Java serialization.
+`int 0` is Hudi's encoding of a delete without an ordering value, which always wins; `long 0` is an
+event time like any other. Agrees with Hudi's HoodieDeleteBlock; versions 1 and 2 held Java
+serialization.
 """
 
 import json
@@ -24,7 +24,7 @@ ARRAY: Final = 12
 
 
 class OrderingKind(IntEnum):
-    """Type of an ordering value, by its place in the union. On disk: do not change."""
+    """Type of an ordering value, by its index in the union. On disk: do not change."""
 
     BOOLEAN = 1
     INT = 2

@@ -1,12 +1,12 @@
 """Delete blocks as columns: the bytes of `delete_block` from and to Arrow, without a loop over rows.
 
-After the version comes a single Avro record with its length, which `avro_rows` reads and writes; its
-unions are dense unions in Arrow.
+After the version comes a single length-prefixed Avro record, which `avro_rows` reads and writes;
+its unions are dense unions in Arrow.
 
-A delete without an ordering value always wins. Hudi writes it as `int 0`, and reads a null so too.
-By that a delete whose one ordering value is the int 0, or the day 1970-01-01, always wins in Hudi
-and here: its bytes say no more. In an array an int 0 is a value where the column is an int or a
-date, as in Hudi; elsewhere it stands for none.
+A delete without an ordering value always wins. Hudi writes it as `int 0`, and reads a null as one
+too. Therefore a delete whose only ordering value is the int 0, or the day 1970-01-01, always wins
+in Hudi and here: the bytes are the same. In an array, an int 0 is a value if the column is an int
+or a date, as in Hudi; otherwise it means none.
 """
 
 import struct
@@ -37,8 +37,8 @@ _ITEMS: Final = _ORDERING.field(ARRAY).type.field(0).type
 class DeleteColumns:
     """The deletes of one block, in its order.
 
-    `ordering` has a column per ordering field; it is null where `no_ordering` says that the delete
-    always wins, and where a value of several is missing.
+    `ordering` has a column per ordering field; it is null where `no_ordering` is true, that is
+    where the delete always wins, and where one of several values is missing.
     """
 
     keys: pa.StringArray
@@ -79,11 +79,11 @@ class Deletes:
 def encode_deletes(
     keys: pa.StringArray, partition: str, ordering: Sequence[pa.Array] | None
 ) -> bytes:
-    """Write the content of a DELETE block of keys in one partition.
+    """Encode the content of a DELETE block of keys in one partition.
 
-    `ordering` has a column per ordering field; None or no column at all is deletes that always
-    win, and so is each row in which all are null. A row in which only some are null is refused:
-    Hudi cannot read it.
+    `ordering` has a column per ordering field; without columns the deletes always win, and so does
+    each row in which all are null. A row in which only some are null is rejected: Hudi cannot read
+    it.
     """
     if keys.null_count:
         raise KeyValueError(f"deletes: expected a key in each row, found {keys.null_count} nulls")
@@ -102,8 +102,8 @@ def decode_deletes(
 ) -> DeleteColumns:
     """Parse the content of a DELETE block into columns of the table's types.
 
-    CorruptError names the key of an ordering value that its column cannot hold. A timestamp of
-    milliseconds must be asked for in that unit: on disk it is a bare number.
+    Raises CorruptError with the key of an ordering value that its column cannot hold. A timestamp
+    in milliseconds must be requested in that unit: on disk it is a plain number.
     """
     deletes = parse_deletes(content, what)
     absent = _absent(deletes, ordering_types)
@@ -230,14 +230,14 @@ def _absent(deletes: Deletes, types: Sequence[pa.DataType]) -> Flags:
 
 
 def _stands_for_none(deletes: Deletes, field: DeleteField, kind: pa.DataType | None) -> Flags:
-    """Return where an int 0 in an array is no value, because the column holds no ints."""
+    """Return where an int 0 in an array means none, because the column holds no ints."""
     if kind is not None and takes_int(kind):
         return np.zeros(len(field.branch), dtype=bool)
     return deletes.is_array & field.is_zero
 
 
 def _column(deletes: Deletes, number: int, kind: pa.DataType, wanted: Flags, what: str) -> pa.Array:
-    """Return one ordering value of the deletes that are wanted, null of the others."""
+    """Return one ordering value of the selected deletes, null for the others."""
     if number >= len(deletes.fields):
         return pa.nulls(len(deletes.keys), kind)
     field = deletes.fields[number]
@@ -278,7 +278,7 @@ def _fit(
 
 
 def _first_misfit(values: pa.Array, branch: OrderingKind, kind: pa.DataType) -> int:
-    """Find the first value that the type cannot hold, by halves: one of them is there."""
+    """Return the first value that the type cannot hold, by bisection; there is one."""
     low, high = 0, len(values)
     while high - low > 1:
         middle = (low + high) // 2

@@ -1,15 +1,15 @@
-"""Which commit each delete of a block is from, where a compaction has gathered them.
+"""The commit of each delete in a block, if a compaction has gathered them.
 
-A delete block has one instant, that of the write which made it. Where compaction puts deletes of
-several commits into one block, the schema in its header carries their own instants, by which
-tombstones grow old:
+A delete block has one instant, that of the write which created it. If compaction puts deletes of
+several commits into one block, the schema in its header carries their own instants, which determine
+the age of tombstones:
 
     "lakebed.delete.instants": {"instants": ["20261115…", …], "rows": "<base64>"}
 
-`rows` is a number into `instants` for each delete, in the order of the block, as 4-byte
-little-endian integers, compressed by zlib; it is left out where there is one instant only. Other
-readers pass over a property of a schema, as they do over `hudi.is_ordered`. Native delete files
-have a column `_hoodie_commit_time` instead.
+`rows` is an index into `instants` for each delete, in the order of the block, as 4-byte
+little-endian integers, compressed by zlib; it is left out if there is only one instant. Other
+readers ignore a property of a schema, as they ignore `hudi.is_ordered`. Native delete files have a
+column `_hoodie_commit_time` instead.
 """
 
 import base64
@@ -47,7 +47,7 @@ class DeleteInstants:
 
     @property
     def oldest(self) -> str:
-        """Return the least of the instants."""
+        """Return the oldest of the instants."""
         return min(self.instants)
 
     def column(self, count: int, what: str) -> pa.StringArray:
@@ -67,7 +67,7 @@ class DeleteInstants:
 
 
 def record_instants(schema_text: str, instants: DeleteInstants) -> str:
-    """Add the instants to the Avro schema of a record; all else stays byte for byte."""
+    """Add the instants to the Avro schema of a record; everything else stays byte for byte."""
     value: dict[str, object] = {"instants": instants.instants}
     if instants.rows is not None:
         value["rows"] = instants.rows
@@ -76,7 +76,7 @@ def record_instants(schema_text: str, instants: DeleteInstants) -> str:
 
 
 def recorded_instants(schema_text: str, what: str) -> DeleteInstants | None:
-    """Parse the instants that a schema carries; None for most schemas, which carry none."""
+    """Parse the instants in a schema; return None for most schemas, which have none."""
     if INSTANTS_PROPERTY not in schema_text:
         return None
     try:

@@ -6,9 +6,9 @@
     int64          long             string    string
     timestamp      long, its unit   decimal   decimal(30,15)
 
-That is what Hudi 1.2.0 writes from Spark, and all that it can compare with its rows: to a date
-or timestamp of the branch with that name it answers with a ClassCastException. (A single date
-it cannot write at all, one of several it writes as a local date; it reads int for both.)
+That is what Hudi 1.2.0 writes from Spark, and all that it can compare with its rows: for the date
+and timestamp branches it raises a ClassCastException. (It cannot write a single date at all, and
+writes one of several as a local date; it reads int for both.)
 """
 
 from typing import Final
@@ -42,11 +42,11 @@ _WRITTEN: Final = {
     OrderingKind.STRING: pa.string(),
     OrderingKind.DECIMAL: pa.decimal128(38, 15),
 }
-"""The types of the branches that we write."""
+"""The types of the branches that are written."""
 
 
 def ordering_kind(kind: pa.DataType) -> OrderingKind:
-    """Name the branch that holds values of an Arrow type; SchemaError if there is none."""
+    """Return the branch that holds values of an Arrow type; raise SchemaError if there is none."""
     if kind in _PLAIN:
         return _PLAIN[kind]
     if pa.types.is_signed_integer(kind):
@@ -65,7 +65,7 @@ def ordering_kind(kind: pa.DataType) -> OrderingKind:
 def ordering_values(values: pa.Array) -> tuple[OrderingKind, pa.Array]:
     """Return the branch that holds the values of a column, and the values in its type.
 
-    ArrowInvalid where a decimal has more digits than the branch holds.
+    Raises ArrowInvalid if a decimal has more digits than the branch holds.
     """
     kind = ordering_kind(values.type)
     if pa.types.is_date(values.type) or pa.types.is_timestamp(values.type):
@@ -79,9 +79,9 @@ def takes_int(kind: pa.DataType) -> bool:
 
 
 def fit_ordering(values: pa.Array, kind: OrderingKind, wanted: pa.DataType) -> pa.Array | None:
-    """Return the values of a branch in a column's type; None where the branch says another type.
+    """Return the values of a branch in a column's type; None if the branch has another type.
 
-    A column may have become wider since; ArrowInvalid where a value does not fit it.
+    A column may have been widened since; raises ArrowInvalid for a value that does not fit.
     """
     if pa.types.is_signed_integer(wanted) and kind in _INTEGERS:
         return values.cast(wanted)

@@ -1,7 +1,7 @@
-"""The options: every one is an entry, and `registry` finds it by any of its names.
+"""The options: each is an entry, which `registry` finds by any of its names.
 
-`option` has what an entry consists of. The entries are constants in `table` (settled when a table
-is made), `writers` and `services` (may change later) and `data_source` (one read or one write of
-`format("lakebed")`); `hudi` lists those of Apache Hudi's that change nothing here or are refused.
-Adding an option means adding one entry; what consumes it calls `ENTRY.value(properties)`.
+`option` defines the parts of an entry. The entries are constants in `table` (fixed when a table is
+created), `writers` and `services` (may change later) and `data_source` (one read or one write of
+`format("lakebed")`); `hudi` lists those of Apache Hudi's that have no effect here or are rejected.
+Adding an option means adding one entry; its consumer calls `ENTRY.value(properties)`.
 """

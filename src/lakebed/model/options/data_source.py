@@ -1,7 +1,7 @@
 """Options of one read or one write of `format("lakebed")`, by Hudi's names.
 
-A job that moves over brings everything that it gave Hudi, and often the same to reads and writes:
-so either knows the other's options, and passes over them.
+A job that moves over passes everything that it passed to Hudi, and often the same to reads and
+writes: so each accepts the other's options, and ignores them.
 """
 
 from typing import Final

@@ -1,8 +1,8 @@
-"""Hudi's options that neither a table nor a read or write obeys: accepted, or refused by name.
+"""Hudi's options that have no effect here: accepted, or rejected by name.
 
-Most only make Hudi faster (how many tasks, how much memory, where it looks first). Those that
-would change rows or guarantees, or call another service, are refused, so that a job which counts
-on them learns it at its first write.
+Most only tune Hudi (how many tasks, how much memory, where it looks first). Those that would change
+rows or guarantees, or call another service, are rejected, so that a job which relies on them fails
+at its first write.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""What an option consists of: its names, its kind of value, where it is given, what becomes of it."""
+"""The parts of an option: its names, its kind of value, where it is given, and its effect."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, Generic, Self, TypeVar, cast
 from lakebed.errors import OptionError
 
 LARGE: Final = 10**18 - 1
-"""The bound of numbers of bytes."""
+"""The upper bound of sizes in bytes."""
 _MOST: Final = 10**9 - 1
 _BYTES: Final = {"": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _UNIT_MS: Final = {"d": 24 * 3_600_000, "h": 3_600_000, "m": 60_000, "s": 1_000}
@@ -20,7 +20,7 @@ Member = TypeVar("Member", bound=StrEnum)
 
 
 class Fate(Enum):
-    """What becomes of an option."""
+    """How an option is treated."""
 
     HONOURED = "honoured"
     FIXED = "accepted with this value only"
@@ -31,8 +31,8 @@ class Fate(Enum):
 class Scope(Flag):
     """Where an option may be given."""
 
-    CREATE = auto()  # when a table is made, or for one call of a service
-    LATER = auto()  # to `set_properties`, or by a later write, which the table keeps
+    CREATE = auto()  # when a table is created, or for one call of a service
+    LATER = auto()  # to `set_properties`, or to a later write, which stores it in the table
     OPEN = auto()  # to `open_table`
     READ = auto()
     WRITE = auto()
@@ -41,7 +41,7 @@ class Scope(Flag):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a group of options is about, and where these may be given."""
+    """A group of options, and where these may be given."""
 
     title: str
     scope: Scope
@@ -49,10 +49,10 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """A kind of value: `parse` returns None for a text that is none, which `wanted` describes.
+    """A kind of value: `parse` returns None for an invalid string; `wanted` describes the valid ones.
 
-    `words` are the values of an option that takes words; one that is the `same` as another is
-    stored as that one.
+    `words` are the values of an option that takes one of several words; one that is the `same` as
+    another is stored as that one.
     """
 
     default: T
@@ -62,17 +62,17 @@ class Kind(Generic[T]):
     same: Mapping[str, str] = field(default_factory=dict)
 
     def spell(self, given: str) -> str:
-        """Spell a word as Hudi does; other text stays as it is."""
+        """Return a word in Hudi's spelling; any other string stays as it is."""
         word = next((word for word in self.words if word.lower() == given.strip().lower()), given)
         return self.same.get(word, word)
 
 
 @dataclass(frozen=True, slots=True)
 class Option(Generic[T]):
-    """One option. Its effect is a sentence for users; for one that is not honoured, the reason.
+    """One option. Its effect is a sentence for users; if it is not supported, the reason.
 
     `aliases` are older names. `write_names` are those under which writes of `format("lakebed")`
-    take what a table stores. `keyword` is the argument of `create_table` that says the same.
+    accept what a table stores. `keyword` is the equivalent argument of `create_table`.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Option(Generic[T]):
     write_names: tuple[str, ...] = ()
     keyword: str = ""
     fate: Fate = Fate.HONOURED
-    # Hudi stores what steers a merge under this.
+    # Hudi stores merge options under this prefix.
     prefix: str = ""
 
     @property
@@ -93,12 +93,12 @@ class Option(Generic[T]):
 
     @property
     def family(self) -> str:
-        """Return how names begin that only end as users like: `lakebed.storage.<name>`."""
+        """Return the prefix of options whose names users complete: `lakebed.storage.<name>`."""
         return self.name.removesuffix("<name>") if self.name.endswith(".<name>") else ""
 
     @property
     def stored_name(self) -> str:
-        """Return the property of the table that the option becomes."""
+        """Return the table property that the option becomes."""
         return self.prefix + self.name
 
     @property
@@ -108,13 +108,13 @@ class Option(Generic[T]):
 
     @property
     def is_changeable(self) -> bool:
-        """Return whether a table that exists takes another value."""
+        """Return whether an existing table accepts another value."""
         return Scope.LATER in self.subject.scope
 
     def value(self, properties: Mapping[str, str]) -> T:
-        """Return the value under the first of its names that has one, else the default.
+        """Return the value under the first of its names that has one, otherwise the default.
 
-        Raise OptionError for an invalid value.
+        Raises OptionError for an invalid value.
         """
         for name in (self.name, *self.aliases):
             text = properties.get(name, "").strip()
@@ -123,7 +123,7 @@ class Option(Generic[T]):
         return self.kind.default
 
     def check(self, name: str, text: object) -> str:
-        """Return what was given under `name` as it is stored; raise OptionError if it cannot be."""
+        """Return the value given under `name` as it is stored; raise OptionError if it is invalid."""
         if self.fate is Fate.REFUSED:
             raise OptionError(f"option {name} cannot be given: {self.effect}")
         if not isinstance(text, str):
@@ -145,9 +145,9 @@ class Option(Generic[T]):
 def listed(
     subject: Subject, fate: Fate, kind: Kind[T], names: Mapping[str, str]
 ) -> tuple[Option[T], ...]:
-    """Return options of one fate; `names` lists them, by what there is to say of them.
+    """Return options that are treated alike; `names` lists them by the reason.
 
-    In a list `hoodie.parquet:` stands before names that begin with `hoodie.parquet.`
+    In a list, `hoodie.parquet:` precedes names that start with `hoodie.parquet.`
     """
     found = []
     for effect, ends in names.items():
@@ -161,7 +161,7 @@ def listed(
 
 
 class Settings:
-    """Options that one consumer takes together: a frozen dataclass whose fields are `setting`s."""
+    """Options that one consumer uses together: a frozen dataclass whose fields are `setting`s."""
 
     __slots__ = ()
     subject: ClassVar[Subject]
@@ -188,7 +188,7 @@ def options_of(settings: type[Settings]) -> dict[str, Option[Any]]:
 
 
 def text(default: str = "") -> Kind[str]:
-    """Return the kind of any text."""
+    """Return the kind of any string."""
     return Kind(default, "text", str)
 
 
@@ -206,7 +206,7 @@ def word(*words: str, default: str = "", same: Mapping[str, str] | None = None) 
 
 
 def member(default: Member) -> Kind[Member]:
-    """Return the kind of the words of an enumeration."""
+    """Return the kind of the values of an enumeration."""
     words = {str(one).lower(): one for one in type(default)}
     spelled = tuple(map(str, words.values()))
     return Kind(default, " or ".join(spelled), lambda given: words.get(given.lower()), spelled)
@@ -225,12 +225,12 @@ def number(default: int, least: int = 0, most: int = _MOST) -> Kind[int]:
 
 
 def ratio(default: float) -> Kind[float]:
-    """Return the kind of a share."""
+    """Return the kind of a ratio."""
     return Kind(default, "a number, 0 or greater", _ratio)
 
 
 def size(default: int, least: int = 1) -> Kind[int]:
-    """Return the kind of a number of bytes, which may carry a unit: `10MB`."""
+    """Return the kind of a size in bytes, which may have a unit: `10MB`."""
 
     def parse(given: str) -> int | None:
         match = re.fullmatch(r"([0-9]{1,12})(|KB|MB|GB)", given.upper())
@@ -240,7 +240,7 @@ def size(default: int, least: int = 1) -> Kind[int]:
 
 
 def duration(default_ms: int, zero: str) -> Kind[int]:
-    """Return the kind of a time that passes, in milliseconds; `zero` is what 0 means."""
+    """Return the kind of a duration, in milliseconds; `zero` is what 0 means."""
     wanted = f"a number and a unit, such as '7 days', '12 hours' or '30 minutes', or 0 {zero}"
     return Kind(default_ms, wanted, _duration)
 
@@ -251,8 +251,8 @@ def parse_names(given: str) -> tuple[str, ...]:
 
 
 def parse_whole_number(given: str, least: int = 0, most: int = _MOST) -> int | None:
-    """Parse a whole number between two bounds; None for any other text."""
-    # The length first: Python refuses to read very long numbers, by an error of its own.
+    """Parse a whole number between two bounds; return None for any other string."""
+    # The length first: Python raises its own error for very long numbers.
     if not (given.isascii() and given.isdigit() and len(given) <= len(str(most))):
         return None
     return int(given) if least <= int(given) <= most else None

@@ -15,21 +15,21 @@ _EARLIEST: Final = re.compile(r"0+|earliest", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What one read asks for: the mode is snapshot, read_optimized, incremental or cdc."""
+    """What one read requests: the mode is snapshot, read_optimized, incremental or cdc."""
 
     path: str
     mode: str = "snapshot"
     as_of: str | None = None
     since: str | None = None
     until: str | None = None
-    # A predicate, and whether the filters of a query are taken over too.
+    # A predicate, and whether the filters of a query are used too.
     where: str | None = None
     pushdown: bool = False
     storage_options: Mapping[str, str] | None = None
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> tuple[Self, tuple[str, ...]]:
-        """Check the options of one read; give them, and a line for each that changes nothing."""
+        """Check the options of one read; return them, and a line for each that has no effect."""
         options = {str(name).lower(): value for name, value in given.items()}
         path = path_of(options)
         checked = check_given(options, Scope.READ)
@@ -58,7 +58,7 @@ def path_of(options: Mapping[str, str]) -> str:
     if "paths" in options:
         raise InvalidError("a lakebed table is one folder: use load(path) with one path")
     path = options.get(of.PATH.name)
-    # Spark puts the owner there where a table of its catalogue is made, whose options get lost later.
+    # Spark puts the owner there when a catalog table is created, whose options get lost later.
     if not path or "owner" in options:
         raise InvalidError(
             "format lakebed: expected the path of a table with each read and write: load(path), save(path) or "

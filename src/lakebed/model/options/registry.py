@@ -1,4 +1,4 @@
-"""All options by any of their names, and what callers give checked against them."""
+"""All options by any of their names, and the check of a caller's options against them."""
 
 import difflib
 from collections.abc import Iterator, Mapping
@@ -33,7 +33,7 @@ _FAMILIES: Final = tuple(option for option in OPTIONS.values() if option.family)
 class Given:
     """What a caller gave: values as they are stored, and the names that were used, by option.
 
-    `lines` has a line for each option that changes nothing.
+    `lines` has a line for each option that has no effect.
     """
 
     values: Mapping[str, str]
@@ -47,7 +47,7 @@ class Given:
         return {name: value for name, value in self.values.items() if name in held}
 
     def of_family(self, option: AnyOption) -> dict[str, str]:
-        """Return the values of a family of options, by how their names end."""
+        """Return the values of a family of options, by the end of their names."""
         found = {
             name: value for name, value in self.values.items() if name.startswith(option.family)
         }
@@ -55,15 +55,15 @@ class Given:
 
 
 def find_option(name: str) -> AnyOption | None:
-    """Return the option that has this name, among others; None for an unknown one."""
+    """Return the option with this name or alias; None for an unknown one."""
     found = _BY_ANY_NAME.get(name)
     return found or next((one for one in _FAMILIES if name.startswith(one.family)), None)
 
 
 def check_given(given: Mapping[str, str], place: Scope) -> Given:
-    """Check what is given at one place.
+    """Check the options that are given in one place.
 
-    Raise OptionError for what is unknown or cannot be honoured.
+    Raises OptionError for an option that is unknown or not supported.
     """
     values: dict[str, str] = {}
     names: dict[str, str] = {}
@@ -91,7 +91,7 @@ def check_given(given: Mapping[str, str], place: Scope) -> Given:
 def _taken(name: str, place: Scope) -> AnyOption | None:
     """Return the option of a name.
 
-    None for one of a read where a write is, and the other way round.
+    None for an option of a read in a write, and vice versa.
     """
     option = find_option(name)
     if option is None:

@@ -15,10 +15,10 @@ from lakebed.model.options.table import INDEX_TYPE, UPDATE_PARTITION
 
 @dataclass(frozen=True, slots=True)
 class SaveOptions:
-    """What one write asks for.
+    """What one write requests.
 
     `properties` are those that a table stores, under the names of the options: the caller creates
-    the table with them, or compares them with what it has. `given` has the name under which the
+    the table with them, or compares them with the table's. `given` has the name under which the
     user gave each.
     """
 
@@ -33,7 +33,7 @@ class SaveOptions:
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> tuple[Self, tuple[str, ...]]:
-        """Check the options of one write; give them, and a line for each that changes nothing."""
+        """Check the options of one write; return them, and a line for each that has no effect."""
         options = {str(name).lower(): value for name, value in given.items()}
         path = path_of(options)
         if of.AS_OF.name in options:

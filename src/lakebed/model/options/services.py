@@ -1,4 +1,4 @@
-"""Options of the services of a table. They may change later; given to a call they count for it."""
+"""Options of table services. They may change later; given to a call, they apply to that call."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -106,7 +106,7 @@ class Upkeep(Settings):
 
 @dataclass(frozen=True, slots=True)
 class CompactionOptions(Settings):
-    """When a compaction is due, and what it takes in."""
+    """When a compaction is due, and what it includes."""
 
     subject: ClassVar = COMPACTION
     trigger: Trigger = setting(

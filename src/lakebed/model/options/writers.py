@@ -68,7 +68,7 @@ DRIVER_MAX_BYTES: Final = Option(
 
 @dataclass(frozen=True, slots=True)
 class Pulse(Settings):
-    """How often a heartbeat comes, and how many may be missing before its writer is dead."""
+    """The heartbeat interval, and how many may be missed before a writer is considered dead."""
 
     subject: ClassVar = CONCURRENCY
     interval_ms: int = setting(
@@ -84,7 +84,7 @@ class Pulse(Settings):
 
     @property
     def expiry_ms(self) -> int:
-        """Return the age at which a heartbeat counts no more."""
+        """Return the age at which a heartbeat has expired."""
         return self.interval_ms * self.misses
 
 

@@ -1,4 +1,4 @@
-"""Bring a table back to a savepoint: every later instant is rolled back, newest first.
+"""Restore of a table to a savepoint: every later instant is rolled back, newest first.
 
-Owns which instants go and in which order. How one goes is `services.rollback`'s.
+Owns which instants are rolled back and in which order; `services.rollback` does each.
 """

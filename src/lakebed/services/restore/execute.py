@@ -1,7 +1,7 @@
-"""Restore a savepoint.
+"""Restores a savepoint.
 
-Instants go one by one, the newest first, so whoever reads meanwhile sees the table as it was
-after one of its commits. From the first deletion on no writer may begin until all is done.
+Instants are rolled back one by one, the newest first, so concurrent readers see the table as it was
+after one of its commits. From the first deletion on, no writer may start until all is done.
 """
 
 import logging
@@ -53,10 +53,10 @@ class Restore:
 
 
 def restore(target: WriteTarget, savepoint: Instant) -> Restore:
-    """Bring the table back to what a reader as of `savepoint` sees; finish one that was begun.
+    """Restore the table to what a reader as of `savepoint` sees; complete an interrupted one.
 
-    The savepoint stays. Refused while a writer is alive, and if later instants are archived:
-    what is archived cannot be rolled back.
+    The savepoint stays. Raises an error while a writer is alive, and if later instants are
+    archived, which cannot be rolled back.
     """
     with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
         if hold.timeline.pending(Action.RESTORE):
@@ -69,7 +69,7 @@ def restore(target: WriteTarget, savepoint: Instant) -> Restore:
 
 
 def _check(hold: TableHold, savepoint: Instant) -> tuple[TimelineInstant, ...]:
-    """Return what to roll back; refuse before anything is touched."""
+    """Return what to roll back; raise an error before anything is touched."""
     snapshot = hold.snapshot
     kept = find_savepoint(snapshot, savepoint)
     if snapshot.timeline.completed(savepoint) is None:
@@ -96,7 +96,7 @@ def _check(hold: TableHold, savepoint: Instant) -> tuple[TimelineInstant, ...]:
 
 
 def _check_kept(hold: TableHold, kept: Savepoint, older: Snapshot) -> None:
-    """Raise CorruptError if a file that the savepoint keeps is lost, or not as it was written."""
+    """Raise CorruptError if a file that the savepoint keeps is lost, or has changed."""
     for partition, paths in by_partition(kept.paths).items():
         there = frozenset(hold.storage.names(partition))
         for path in paths:
@@ -122,7 +122,8 @@ def _grown(snapshot: Snapshot) -> Iterator[tuple[NamedFile, int]]:
         return  # a later commit may have appended to the log of another
     sizes = {file.path: file.size_bytes for file in snapshot.files}
     commits = ((commit, snapshot.commits.read(commit)) for commit in snapshot.timeline.commits)
-    # In a table that Hudi upgraded several commits may name one log, each with its size by then.
+    # In a table that Hudi upgraded, several commits may list one log, each with its size at that
+    # time.
     named = sorted(chain(*needed_files(commits).values()), key=lambda file: file.size_bytes)
     for path, file in {file.path: file for file in named}.items():
         if 0 < file.size_bytes < (found := sizes.get(path, 0)):
@@ -130,7 +131,7 @@ def _grown(snapshot: Snapshot) -> Iterator[tuple[NamedFile, int]]:
 
 
 def finish_restore(hold: TableHold) -> Restore | None:
-    """Finish a restore that is half done; None if there is none."""
+    """Complete an interrupted restore; return None if there is none."""
     return _resume(hold, None) if hold.timeline.pending(Action.RESTORE) else None
 
 
@@ -180,7 +181,7 @@ def _carry_out(hold: TableHold, own: TimelineInstant, plan: RestorePlan) -> Rest
 
 
 def _sweep(hold: TableHold, plan: RestorePlan) -> None:
-    """Look once more for files: a task that was about to close one saw its instant alive."""
+    """List files once more: a task that was about to close one saw its instant alive."""
     left = files_by_instant(hold.storage, {instant for instant, _ in plan.instants})
     for paths in left.values():
         for path in paths:

@@ -1,4 +1,4 @@
-"""Which instants a restore rolls back, and what its files on the timeline say."""
+"""Which instants a restore rolls back, and its files on the timeline."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from lakebed.timeline.timeline import COMMIT_ACTIONS, WRITE_ACTIONS, Timeline, T
 
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
-    """The savepoint to come back to, and the instants to roll back with their words, in order."""
+    """The savepoint to restore, and the instants to roll back with their actions, in order."""
 
     savepoint: Instant
     instants: tuple[tuple[Instant, str], ...]
 
     def encode(self) -> bytes:
-        """Write Hudi's HoodieRestorePlan."""
+        """Encode Hudi's HoodieRestorePlan."""
         values = {
             "instantsToRollback": [instant_info(*instant) for instant in self.instants],
             "version": 2,
@@ -42,9 +42,9 @@ class RestorePlan:
 def plan_restore(timeline: Timeline, savepoint: Instant) -> tuple[TimelineInstant, ...]:
     """Return the instants to roll back: all writes after the savepoint, the newest first.
 
-    Later means requested later, which is what a reader as of the savepoint does not see. Plans
-    that were not finished go too, and writes that never completed whenever they were requested.
-    As in Hudi a pending clustering goes before all else, for it claims file groups.
+    Later means requested later, which is what a reader as of the savepoint does not see. Pending
+    plans are included, and writes that never completed, whenever they were requested. As in Hudi a
+    pending clustering is rolled back first, because it claims file groups.
     """
     gone = [
         instant
@@ -63,10 +63,7 @@ def encode_restored(
     plan: RestorePlan,
     rollbacks: Mapping[Instant, Mapping[str, object]],
 ) -> bytes:
-    """Write Hudi's HoodieRestoreMetadata.
-
-    `rollbacks` are the fields of each rollback's metadata.
-    """
+    """Encode Hudi's HoodieRestoreMetadata."""
     return encode_plan(
         PlanKind.RESTORE,
         {

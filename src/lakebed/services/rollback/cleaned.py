@@ -1,7 +1,7 @@
-"""Whether what a table was before some of its commits can still be read.
+"""Whether the state of a table before some of its commits can still be read.
 
-Cleaning deletes what newer commits made superfluous. Once those are rolled back it is
-superfluous no more, so a rollback first makes sure that it is all there and will stay.
+Cleaning deletes what newer commits superseded. Once those are rolled back it is needed again, so a
+rollback first checks that all of it exists and will stay.
 """
 
 from collections import defaultdict
@@ -36,7 +36,7 @@ def before(snapshot: Snapshot, gone: Iterable[TimelineInstant]) -> Snapshot:
     )
     check_archive(snapshot, found.timeline)
     what = f"what it was before {min(names, default='now')}"
-    # What is lost now is not lost by going back.
+    # What is already lost is not lost by the rollback.
     known = _lost_now(snapshot)
     lost = [file for of in found.damage.values() for file in of if file.path not in known]
     if lost:
@@ -50,14 +50,14 @@ def _lost_now(snapshot: Snapshot) -> frozenset[str]:
     try:
         return frozenset(file.path for lost in snapshot.damage.values() for file in lost)
     except CorruptError:
-        return frozenset()  # one of the commits that go cannot be read
+        return frozenset()  # one of the commits to roll back cannot be read
 
 
 def check_predecessor(snapshot: Snapshot, instant: TimelineInstant) -> None:
-    """Raise an error if what was there before the newest completed `instant` was cleaned away.
+    """Raise an error if the state before the newest completed `instant` was cleaned.
 
-    What archived commits wrote no commit on the timeline names, so its plan, the cleans since
-    and the file groups themselves are asked too.
+    No commit on the timeline lists what archived commits wrote, so its plan, the cleans since and
+    the file groups themselves are checked too.
     """
     older = before(snapshot, [instant])
     cleaned = _cleaned_since(older, instant.requested)
@@ -67,10 +67,10 @@ def check_predecessor(snapshot: Snapshot, instant: TimelineInstant) -> None:
 
 
 def check_archive(snapshot: Snapshot, after: Timeline) -> None:
-    """Reject a timeline `after` which archived commits would no longer count.
+    """Raise an error if archived commits would no longer count on the timeline `after`.
 
-    Readers take an instant for archived, and so committed, if it is before the first write of
-    the active timeline: when that moves back or goes, so do the rows.
+    Readers treat an instant as archived, and so committed, if it is before the first write of the
+    active timeline: if that moves back or is removed, so do the rows.
     """
     if after.first_active == snapshot.timeline.first_active:
         return
@@ -86,10 +86,10 @@ def check_archive(snapshot: Snapshot, after: Timeline) -> None:
 
 
 def check_pending_cleans(snapshot: Snapshot, needed: Set[str], what: str) -> None:
-    """Raise an error if a clean that was planned and not finished would delete one of `needed`."""
+    """Raise an error if a pending clean would delete one of `needed`."""
     for instant in snapshot.timeline.pending(Action.CLEAN):
         if not snapshot.commits.active.read(instant, State.REQUESTED):
-            continue  # its plan was never written, so nobody can carry it out
+            continue  # its plan was never written, so it cannot be executed
         for path in planned_deletes(_plan(snapshot, instant, PlanKind.CLEANER_PLAN)):
             if path in needed:
                 raise InvalidError(
@@ -101,7 +101,7 @@ def check_pending_cleans(snapshot: Snapshot, needed: Set[str], what: str) -> Non
 def _changed_groups(
     snapshot: Snapshot, instant: TimelineInstant, older: Snapshot
 ) -> Iterator[FileGroupId]:
-    """Yield the file groups of which an older slice comes back: rewritten and replaced ones."""
+    """Yield the file groups whose older slice becomes current again: rewritten and replaced ones."""
     try:
         metadata = snapshot.commits.read(instant)
     except CorruptError as error:
@@ -122,9 +122,9 @@ def _changed_groups(
 def _written_groups(
     older: Snapshot, instant: TimelineInstant, error: CorruptError
 ) -> Iterator[FileGroupId]:
-    """Yield the file groups that a commit which cannot be read rewrote, as far as names tell.
+    """Yield the file groups that an unreadable commit rewrote, as far as names show.
 
-    Of one that replaced file groups nothing tells which.
+    If it replaced file groups, it is unknown which.
     """
     if instant.action is Action.REPLACECOMMIT:
         raise error
@@ -134,7 +134,7 @@ def _written_groups(
         name = parse_data_name(text)
         if isinstance(name, BaseFileName) and name.instant == instant.requested:
             group = FileGroupId(partition, name.file_id, name.column_group)
-            # One that has this file alone, and had no other, began with it.
+            # A group that has only this file, and never had another, started with it.
             if older.groups.get(group) or group in cleaned:
                 yield group
 
@@ -154,7 +154,7 @@ def _check_group(
         )
     newest = latest.base_file.name.instant if latest.base_file else ""
     for written, path in cleaned:
-        # Older slices are superfluous without the instant too.
+        # Older slices are superseded without the instant too.
         if written > newest:
             raise InvalidError(
                 f"{what}{group.partition!r} needs {path} without it, which was cleaned since; "
@@ -178,7 +178,7 @@ def _check_inputs(snapshot: Snapshot, instant: TimelineInstant) -> None:
 def _cleaned_since(
     older: Snapshot, instant: Instant
 ) -> Mapping[FileGroupId, list[tuple[Instant, str]]]:
-    """Return what was cleaned after `instant` of the files that count in `older`."""
+    """Return the files that count in `older` and were cleaned after `instant`."""
     found: dict[FileGroupId, list[tuple[Instant, str]]] = defaultdict(list)
     for clean in older.timeline.select(Action.CLEAN):
         if not clean.is_completed or clean.requested < instant:

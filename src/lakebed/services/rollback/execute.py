@@ -1,4 +1,4 @@
-"""Roll an instant back, and finish rollbacks whose writer died."""
+"""Rolls back an instant, and completes interrupted rollbacks."""
 
 import logging
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """What a rollback did: its own instant, and what it took back."""
+    """What a rollback did: its own instant, and the one that it rolled back."""
 
     instant: Instant
     completion_time: Instant
@@ -44,17 +44,16 @@ class Rollback:
 
 
 def rollback(target: WriteTarget, instant: Instant, *, delete_plan: bool = False) -> Rollback:
-    """Take back a pending instant, or the newest completed one.
+    """Roll back a pending instant, or the newest completed one.
 
-    Of a pending compaction, log compaction or clustering only the attempt goes, and the plan
-    stays to be executed again, unless `delete_plan`. A completed instant is refused if later
-    ones may have read its files, if a savepoint keeps it, if it is archived, or if what was
-    there before it was cleaned away. A compaction is refused if writes have completed on top of it
-    that would meet other rows without it.
+    For a pending compaction, log compaction or clustering only the attempt is removed, and the plan
+    stays to be executed again, unless `delete_plan`. A completed instant is rejected if later ones
+    may have read its files, if a savepoint keeps it, if it is archived, or if the state before it
+    was cleaned. A compaction is rejected if writes that depend on it have completed on top of it.
     """
     settle(target)
     completed = find_write(target.commits.active.load(), instant).is_completed
-    # What dead writers left after a completed one is no reason to refuse.
+    # Leftovers of dead writers after a completed instant do not prevent its rollback.
     with hold_table(target.storage, target.clock, target.commits, clear=completed) as hold:
         found = find_write(hold.timeline, instant)
         if not found.is_completed:
@@ -66,17 +65,17 @@ def rollback(target: WriteTarget, instant: Instant, *, delete_plan: bool = False
 
 
 def settle(target: WriteTarget) -> None:
-    """Finish pending rollbacks, for a service that is about to take the table's lock."""
+    """Complete pending rollbacks, for a service that is about to take the table's lock."""
     if target.commits.active.load().pending(Action.ROLLBACK, Action.RESTORE):
         with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
             finish_pending(hold)
 
 
 def finish_pending(hold: TableHold) -> tuple[Rollback, ...]:
-    """Finish every rollback that its writer, of whatever engine, did not.
+    """Complete every interrupted rollback, of any engine.
 
-    One that has not begun and would now be refused is dropped. UnsupportedError if a restore
-    is pending: only `restore` may go on.
+    One that has not started deleting and would now be rejected is dropped. Raises UnsupportedError
+    if a restore is pending: only `restore` may continue it.
     """
     refuse_pending_restore(hold)
     return tuple(
@@ -87,7 +86,7 @@ def finish_pending(hold: TableHold) -> tuple[Rollback, ...]:
 
 
 def refuse_pending_restore(hold: TableHold) -> None:
-    """Raise UnsupportedError if a restore is half done."""
+    """Raise UnsupportedError if there is an interrupted restore."""
     for instant in hold.timeline.pending(Action.RESTORE):
         raise UnsupportedError(
             f"{hold.storage.url}: restore {instant.requested} is pending; call restore with its "
@@ -123,7 +122,7 @@ def _carry_out(
     *,
     keep_plan: bool,
 ) -> Rollback:
-    """Do what `plan` says to the instant as it was `found`: None if nothing is left of it."""
+    """Execute `plan` on the instant as it was `found`: None if nothing is left of it."""
     began_ms = hold.clock.now_ms()
     paths = set(plan.paths)
     if found is not None:

@@ -1,7 +1,7 @@
-"""What a rollback takes back, whether it may, and what its files on the timeline say.
+"""What a rollback removes, whether it may, and its files on the timeline.
 
-Values to values: nothing here touches storage. A plan names the files that were found when
-it was made; whoever executes it looks again, so a plan is never too short.
+Pure functions: nothing here touches storage. A plan lists the files that were found when it was
+made; its executor lists them again, so a plan is never too short.
 """
 
 from collections import defaultdict
@@ -20,19 +20,19 @@ PLANNED: Final = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUS
 """Actions whose requested file is a plan: another attempt can execute it."""
 
 Spell = Callable[[str], str]
-"""Gives the address that Hudi would use for a path below the table."""
+"""Converts a path below the table to the URL that Hudi would use."""
 
 
 @dataclass(frozen=True, slots=True)
 class RollbackPlan:
-    """Which instant goes, under the word of its newest file, and which data files with it."""
+    """The instant to roll back, with the action of its newest file, and its data files."""
 
     instant: Instant
     action: str
     paths: tuple[str, ...] = ()
 
     def encode(self, spell: Spell) -> bytes:
-        """Write Hudi's HoodieRollbackPlan, which wants addresses and not paths."""
+        """Encode Hudi's HoodieRollbackPlan, which has URLs instead of paths."""
         requests = [
             {
                 "partitionPath": partition,
@@ -71,7 +71,7 @@ def instant_info(instant: Instant, action: str) -> dict[str, object]:
 def rollback_values(
     plan: RollbackPlan, began: Instant, took_ms: int, spell: Spell
 ) -> dict[str, object]:
-    """Return the fields of HoodieRollbackMetadata for a `plan` that was carried out."""
+    """Return the fields of HoodieRollbackMetadata for a `plan` that was executed."""
     partitions = {
         partition: {
             "partitionPath": partition,
@@ -94,7 +94,7 @@ def rollback_values(
 
 
 def by_partition(paths: Iterable[str]) -> Mapping[str, list[str]]:
-    """Sort paths into their partitions."""
+    """Group paths by partition."""
     found: dict[str, list[str]] = defaultdict(list)
     for path in sorted(paths):
         found[path.rpartition("/")[0]].append(path)
@@ -110,7 +110,7 @@ def write_at(timeline: Timeline, instant: Instant) -> TimelineInstant | None:
 
 
 def find_write(timeline: Timeline, instant: Instant) -> TimelineInstant:
-    """Return the instant to roll back; refuse one that is archived, unknown or no write."""
+    """Return the instant to roll back; raise an error if it is archived, unknown or not a write."""
     found = write_at(timeline, instant)
     if found is not None:
         return found
@@ -129,7 +129,7 @@ def find_write(timeline: Timeline, instant: Instant) -> TimelineInstant:
 
 
 def check_newest(timeline: Timeline, target: TimelineInstant) -> None:
-    """Reject a completed instant that a savepoint keeps or that others build on."""
+    """Raise an error for a completed instant that a savepoint keeps or that others build on."""
     what = f"{target.action} {target.requested}"
     if any(i.requested == target.requested for i in timeline.select(Action.SAVEPOINT)):
         raise InvalidError(f"{what}: a savepoint keeps it; delete the savepoint first")
@@ -146,7 +146,7 @@ def check_newest(timeline: Timeline, target: TimelineInstant) -> None:
 
 
 def without(timeline: Timeline, gone: Iterable[Instant]) -> Timeline:
-    """Return the timeline as it is once the writes of `gone` are rolled back."""
+    """Return the timeline after the writes of `gone` are rolled back."""
     names = frozenset(gone)
     return Timeline(
         tuple(

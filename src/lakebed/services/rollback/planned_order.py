@@ -1,7 +1,7 @@
-"""Whether a compaction can be taken off the timeline without moving the logs on top of it.
+"""Whether a compaction can be removed from the timeline without moving the logs on top of it.
 
-A log that completed after the plan lies on top of what the plan merges, whatever instant it began
-at. Without the plan it would replay by that instant, and meet deletes that the plan forgets.
+A log that completed after the plan is on top of what the plan merges, whatever instant it started
+at. Without the plan it would replay by that instant, and meet deletes that the plan drops.
 """
 
 from lakebed.errors import CorruptError, InvalidError

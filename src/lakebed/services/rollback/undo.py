@@ -1,8 +1,8 @@
-"""Take one instant off the table, in the order in which no reader sees a half of it.
+"""Removes one instant from the table, in an order in which no reader sees a part of it.
 
-The completed file goes first: from then on the instant does not count, whatever of it is
-still there. Then its data files, and last its pending files, which tell whoever comes after a
-crash that files of it may be left.
+The completed file is deleted first: from then on the instant does not count, whatever is left of
+it. Then its data files, and last its pending files, which show after a crash that files of it may
+be left.
 """
 
 from collections.abc import Iterable
@@ -28,16 +28,16 @@ def refuse_if_alive(hold: TableHold, instant: TimelineInstant) -> None:
 def undo(
     hold: TableHold, instant: TimelineInstant, paths: Iterable[str], *, keep_plan: bool = False
 ) -> None:
-    """Delete what `instant` put on the timeline and its data files, which are `paths`.
+    """Delete the timeline files of `instant` and its data files, which are `paths`.
 
-    With `keep_plan` its requested file stays. What is not there is no error, so it can be
-    done again after a crash.
+    With `keep_plan` its requested file stays. Missing files are not an error, so it can be repeated
+    after a crash.
     """
     hold.lock.check()
     if instant.is_completed:
         _keep_pending(hold, instant)
         hold.storage.delete(_path(hold, instant, State.COMPLETED))
-    # Ends the attempt for its tasks too, before their files are looked for.
+    # Ends the attempt for its tasks too, before their files are listed.
     hold.storage.delete(heartbeat_path(instant.requested))
     for path in paths:
         hold.storage.delete(path)
@@ -50,12 +50,12 @@ def undo(
 
 
 def address(storage: Storage, path: str) -> str:
-    """Spell a path as Hudi does in its plans: in full."""
+    """Return a full path, as Hudi writes it in its plans."""
     return storage.local_path(path) or f"{storage.url}/{path}"
 
 
 def _keep_pending(hold: TableHold, instant: TimelineInstant) -> None:
-    """Make sure that a pending file stays when the completed one goes; some writers leave none."""
+    """Make sure that a pending file stays when the completed one is deleted; some writers leave none."""
     names = frozenset(hold.storage.names(hold.active.folder))
     pending = [instant.name_of(state).encode() for state in (State.INFLIGHT, State.REQUESTED)]
     if not names.intersection(pending):
