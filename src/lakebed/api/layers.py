@@ -44,7 +44,14 @@ class Layers:
         return len(self.groups)
 
     def __str__(self) -> str:
-        return draw_layers(self.groups)
+        return draw_layers(
+            (
+                group.partition,
+                group.file_id,
+                [(layer.level, layer.instant, layer.size_bytes) for layer in group.layers],
+            )
+            for group in self.groups
+        )
 
 
 def layers_of(slices: tuple[FileSlice, ...]) -> Layers:

@@ -1,70 +1,31 @@
 """Sizes and ages as text, and layers drawn with characters."""
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
 _BAR_WIDTH = 24
 
-
-class File(Protocol):
-    """A file of a file group that is drawn."""
-
-    @property
-    def level(self) -> str:
-        """Return its level: `L0` or `L1`."""
-        ...
-
-    @property
-    def instant(self) -> str:
-        """Return the instant that wrote it."""
-        ...
-
-    @property
-    def size_bytes(self) -> int:
-        """Return its size."""
-        ...
+File = tuple[str, str, int]
+"""The level, instant and size in bytes of a file."""
 
 
-class Group(Protocol):
-    """A file group that is drawn."""
+def draw_layers(groups: Iterable[tuple[str, str, Sequence[File]]]) -> str:
+    """Draw file groups, given as partition, file id and files, the newest file first.
 
-    @property
-    def partition(self) -> str:
-        """Return its partition; empty if the table has none."""
-        ...
-
-    @property
-    def file_id(self) -> str:
-        """Return its id."""
-        ...
-
-    @property
-    def size_bytes(self) -> int:
-        """Return the size of its files together."""
-        ...
-
-    @property
-    def layers(self) -> Sequence[File]:
-        """Return its files, newest first."""
-        ...
-
-
-def draw_layers(groups: Iterable[Group]) -> str:
-    """Draw file groups: a line for each partition, group and file, with a bar for its size."""
+    There is a line for each partition, group and file, with a bar for the size of the file.
+    """
     groups = list(groups)
-    widest = max((layer.size_bytes for group in groups for layer in group.layers), default=1)
+    widest = max((size for _, _, files in groups for _, _, size in files), default=1)
     lines: list[str] = []
-    partition = None
-    for group in groups:
-        if group.partition != partition:
-            partition = group.partition
+    last = None
+    for partition, file_id, files in groups:
+        if partition != last:
+            last = partition
             lines.append(partition or "(not partitioned)")
-        lines.append(f"  file group {group.file_id}   {size_text(group.size_bytes)}")
-        for layer in group.layers:
-            bar = draw_bar(layer.size_bytes, widest, _BAR_WIDTH)
-            lines.append(
-                f"    {layer.level} {bar} {size_text(layer.size_bytes):>9}  {layer.instant}"
-            )
+        total = size_text(sum(size for _, _, size in files))
+        lines.append(f"  file group {file_id}   {total}")
+        for level, instant, size in files:
+            bar = draw_bar(size, widest, _BAR_WIDTH)
+            lines.append(f"    {level} {bar} {size_text(size):>9}  {instant}")
     return "\n".join(lines) or "(no files)"
 
 
