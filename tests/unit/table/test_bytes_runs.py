@@ -41,7 +41,19 @@ WIDE = pa.schema([*SCHEMA, *((f"c{n}", pa.int64()) for n in range(8))])
 RULE = MergeRule(key=KEY)
 LONG = b"\xfe" * 5_000
 ODD = sorted(
-    [b"", b"\0", b"\0\0", b"\0\xff", b"a", b"a\0b", b"\x7f", b"\x80", b"\xc3", b"\xc3\xa9"]
+    [
+        b"",
+        b"\0",
+        b"\0\0",
+        b"\0\xff",
+        b"a",
+        b"a\0b",
+        b"a\xff\xff",
+        b"\x7f",
+        b"\x80",
+        b"\xc3",
+        b"\xc3\xa9",
+    ]
 )
 ODD += [LONG, LONG + b"\0", b"\xff", b"\xff\xff", b"\xff\xff\0"]
 keys = st.lists(st.binary(max_size=4) | st.sampled_from(ODD), unique=True).map(sorted)
@@ -150,6 +162,7 @@ def test_a_lookup_finds_what_python_finds(values, asked, prefixes, ranges, schem
 @pytest.mark.parametrize(
     ("asked", "wanted"),
     [
+        ({"prefixes": [b"a"]}, [b"a", b"a\0b", b"a\xff\xff"]),
         ({"prefixes": [b"\xff"]}, ODD[-3:]),
         ({"prefixes": [b"\xff\xff"]}, ODD[-2:]),
         ({"prefixes": [b""]}, ODD),
