@@ -26,7 +26,7 @@ from ledger import SCHEMA, keys_of, ledger_rows, shuffled, update_rows
 
 import lakebed
 from lakebed.format.files.footer import FOOTER_ROW_GROUP_KEYS
-from lakebed.format.names.bucket import bucket_of_file_id, key_buckets
+from lakebed.format.names.bucket_hash import bucket_of_file_id, key_buckets
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.table.read.log_reader import slice_sources
 from lakebed.table.snapshot import load_snapshot

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
 from lakebed.api.table import Table
-from lakebed.format.names.bucket import bucket_of_file_id
+from lakebed.format.names.bucket_hash import bucket_of_file_id
 from lakebed.model.clock import ManualClock
 from lakebed.model.options.services import CompactionOptions
 from lakebed.services.compaction.execute import execute_compaction

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakebed.format.names import kernel
-from lakebed.format.names.bucket import extract_key_values, fold_numpy, key_buckets
+from lakebed.format.names.bucket_hash import extract_key_values, fold_numpy, key_buckets
 from lakebed.format.names.consistent_hashing import key_hashes, xxh32
 from lakebed.format.names.java_text import double_text, float_text
 from lakebed.format.names.partition_path import (

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lakebed.errors import InvalidError, KeyValueError, LakebedError
 from lakebed.expr.constraints import Allowed, Limit
 from lakebed.expr.predicate import Predicate
-from lakebed.format.names.bucket import key_buckets, new_bucket_file_id
+from lakebed.format.names.bucket_hash import key_buckets, new_bucket_file_id
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.format.names.partition_path import partition_paths
 from lakebed.format.names.record_key import record_keys

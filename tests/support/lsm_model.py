@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakebed.format.names.bucket import key_buckets
+from lakebed.format.names.bucket_hash import key_buckets
 from lakebed.format.names.meta_columns import COMMIT_TIME
 
 Row = dict[str, Any]

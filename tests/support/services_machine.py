@@ -15,7 +15,7 @@ from hypothesis.stateful import initialize, invariant, rule
 
 from lakebed.api.table import Table
 from lakebed.errors import ConflictError, ExistsError, InvalidError, UnsupportedError
-from lakebed.format.names.bucket import bucket_of_file_id
+from lakebed.format.names.bucket_hash import bucket_of_file_id
 from lakebed.format.names.data_names import parse_data_name
 from lakebed.format.names.instant_name import Action, State
 from lakebed.format.names.meta_columns import COMMIT_TIME

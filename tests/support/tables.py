@@ -20,7 +20,7 @@ from lakebed.format.logs.log_block import BlockType, HeaderKey, LogBlock
 from lakebed.format.logs.log_scan import iter_blocks
 from lakebed.format.logs.native_footer import parse_log_footer
 from lakebed.format.logs.order_mark import is_marked_ordered
-from lakebed.format.names.bucket import bucket_of_file_id, key_buckets
+from lakebed.format.names.bucket_hash import bucket_of_file_id, key_buckets
 from lakebed.format.names.data_names import NativeLogName, parse_data_name
 from lakebed.format.names.instant_name import InstantName, State
 from lakebed.format.names.meta_columns import FILE_NAME, META_COLUMNS, RECORD_KEY

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from lakebed.errors import InvalidError, OptionError, SchemaError
-from lakebed.format.names.bucket import MAX_BUCKETS
+from lakebed.format.names.bucket_hash import MAX_BUCKETS
 from lakebed.format.names.partition_path import PartKind, parse_part_kinds
 from lakebed.format.names.record_key import KeyGenerator
 from lakebed.format.names.timestamp_keygen import TimestampKeygen

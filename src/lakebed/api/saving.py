@@ -21,7 +21,7 @@ from lakebed.commit.drop import finish_drop, replace_table
 from lakebed.errors import ExistsError, NotFoundError, OptionError, UnsupportedError
 from lakebed.format.names.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY
 from lakebed.format.names.record_key import KeyGenerator
-from lakebed.index.named import named_index
+from lakebed.index.requested import named_index
 from lakebed.model.clock import SystemClock
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.model.options import table as table_options

@@ -20,7 +20,7 @@ from lakebed.scan.salvage import describe_left_out, leave_out_damaged
 from lakebed.scan.scan import plan_incremental, plan_scan
 from lakebed.table.changes.commit_range import commits_between
 from lakebed.table.changes.scan import plan_changes
-from lakebed.table.listing import files_table, history_table
+from lakebed.table.history import files_table, history_table
 
 _ON_DAMAGE = ("fail", "skip")
 _READ_MODES = ("snapshot", "read_optimized", "cdc")
@@ -173,7 +173,11 @@ class Table(TableWrites):
         return pa.concat_tables(found) if found else scan.empty()
 
     def history(self) -> pa.Table:
-        """Return every instant of the timeline, newest first, and what it wrote."""
+        """Return every instant of the timeline, newest first, and what it wrote.
+
+        The columns are those of `table/history.py`: instant, completion_time, action, state,
+        operation, counts of files, rows and bytes, and whether it is archived.
+        """
         return history_table(self._snapshot(None))
 
     def files(self, as_of: Moment | None = None) -> pa.Table:

@@ -15,7 +15,7 @@ from lakebed.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from lakebed.index.named import named_index
+from lakebed.index.requested import named_index
 from lakebed.model.options.writers import CONFLICT_RETRIES
 from lakebed.scan.scan import Scan, plan_scan
 from lakebed.services.upkeep import run_inline

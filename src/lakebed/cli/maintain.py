@@ -26,14 +26,14 @@ from lakebed.model.options.services import (
     ClusteringOptions,
     CompactionMode,
     CompactionOptions,
-    Upkeep,
+    UpkeepOptions,
 )
 from lakebed.services.clean.reason import nothing_to_clean
 from lakebed.table.config.properties_file import load_config
 from lakebed.table.config.table_config import Layout, TableType
 from lakebed.table.snapshot import load_snapshot
 
-_MODE = options_of(Upkeep)["mode"]
+_MODE = options_of(UpkeepOptions)["mode"]
 SETTINGS = {
     "compact": (CompactionOptions,),
     "clean": (CleanOptions,),

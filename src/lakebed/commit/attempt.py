@@ -13,7 +13,8 @@ from typing import Protocol, Self
 
 from lakebed.commit.fence import Fence
 from lakebed.commit.heartbeat import Heartbeat
-from lakebed.commit.hold import END_WAIT_SECONDS, LOCK_WAIT_SECONDS, TableHold, hold_table
+from lakebed.commit.hold import TableHold, hold_table
+from lakebed.commit.lock import LOCK_WAIT_AT_END_SECONDS, LOCK_WAIT_SECONDS
 from lakebed.commit.reconcile import delete_unnamed
 from lakebed.commit.rollback import delete_files_of, delete_temp, roll_back
 from lakebed.errors import ConflictError, LakebedError, NotFoundError
@@ -183,7 +184,7 @@ class Attempt:
             self.clock,
             self.snapshot.commits,
             # All the work would be lost.
-            wait_seconds=max(self.wait_seconds, END_WAIT_SECONDS),
+            wait_seconds=max(self.wait_seconds, LOCK_WAIT_AT_END_SECONDS),
             clear=False,
             retires=False,
         ) as hold:

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lakebed.commit.attempt import Attempt, finishing
-from lakebed.commit.hold import LOCK_WAIT_SECONDS, hold_table
+from lakebed.commit.hold import hold_table
+from lakebed.commit.lock import LOCK_WAIT_SECONDS
 from lakebed.errors import ConflictError, TakenError
 from lakebed.model.clock import Clock
 from lakebed.storage.storage import Storage

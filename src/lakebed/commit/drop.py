@@ -9,8 +9,8 @@ that could be misread, and the next process that creates a table here continues.
 from collections.abc import Mapping
 from typing import Final
 
-from lakebed.commit.hold import LOCK_WAIT_SECONDS, TableHold, hold_table
-from lakebed.commit.lock import table_lock
+from lakebed.commit.hold import TableHold, hold_table
+from lakebed.commit.lock import LOCK_WAIT_SECONDS, table_lock
 from lakebed.commit.rollback import TEMP_FOLDER
 from lakebed.errors import LockedError
 from lakebed.format.timeline.lock_file import DISK_LOCK_PATH

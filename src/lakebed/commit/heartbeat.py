@@ -11,7 +11,7 @@ from dataclasses import replace
 from lakebed.errors import ConflictError, LakebedError, NotFoundError
 from lakebed.format.timeline.heartbeat import HEARTBEAT_MAX_BYTES, Beat, heartbeat_path
 from lakebed.model.clock import Clock
-from lakebed.model.options.writers import Pulse
+from lakebed.model.options.writers import HeartbeatOptions
 from lakebed.storage.storage import Storage
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class Heartbeat:
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def start(self, pulse: Pulse, *, holds_lock: bool) -> None:
+    def start(self, pulse: HeartbeatOptions, *, holds_lock: bool) -> None:
         """Replace any existing heartbeat: the caller holds the lock and has checked it.
 
         A writer that holds the lock throughout does not renew it: the lock is its heartbeat.
@@ -101,7 +101,7 @@ def read_beat(storage: Storage, path: str) -> Beat | None:
         return None
 
 
-def is_alive(storage: Storage, clock: Clock, instant: str, pulse: Pulse) -> bool:
+def is_alive(storage: Storage, clock: Clock, instant: str, pulse: HeartbeatOptions) -> bool:
     """Return whether a process may still be working on a pending instant.
 
     The caller holds the lock, so a writer that recorded it would hold it throughout is dead.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from lakebed.commit.heartbeat import is_alive
-from lakebed.commit.lock import HeldLock, table_lock
+from lakebed.commit.lock import LOCK_WAIT_SECONDS, HeldLock, table_lock
 from lakebed.commit.metadata_table import (
     check_indexing,
     is_of_another_engine,
@@ -27,7 +27,7 @@ from lakebed.format.names.instant_name import Action, State
 from lakebed.format.timeline.plans import PlanKind, parse_plan
 from lakebed.model.clock import Clock
 from lakebed.model.instant import Instant, next_instant
-from lakebed.model.options.writers import Pulse
+from lakebed.model.options.writers import HeartbeatOptions
 from lakebed.storage.storage import Storage
 from lakebed.table.config.properties_file import load_config
 from lakebed.table.config.table_config import ConcurrencyMode, TableConfig
@@ -39,10 +39,6 @@ from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 
 log = logging.getLogger(__name__)
 
-LOCK_WAIT_SECONDS = 60.0
-"""Lock timeout before any work has started."""
-END_WAIT_SECONDS = 600.0
-"""Lock timeout when work would be lost."""
 OUR_CLUSTERING = ("lakebed", "1")
 """Marks a clustering plan as ours, in its extra metadata: no other engine executes it."""
 _BLOCKING = frozenset({Action.ROLLBACK, Action.RESTORE})
@@ -69,9 +65,9 @@ class TableHold:
         return self.snapshot.timeline
 
     @property
-    def pulse(self) -> Pulse:
+    def pulse(self) -> HeartbeatOptions:
         """Return the heartbeat interval of this table's writers."""
-        return Pulse.of(self.config.properties)
+        return HeartbeatOptions.of(self.config.properties)
 
     def refresh(self) -> None:
         """Reload the table, after checking that the lock is still ours."""

@@ -22,6 +22,10 @@ from lakebed.storage.storage import Storage
 
 GUARD_PATH = ".hoodie/.locks/lakebed.lock"
 _POLL_SECONDS = 0.05
+LOCK_WAIT_SECONDS = 60.0
+"""Lock timeout before any work has started."""
+LOCK_WAIT_AT_END_SECONDS = 600.0
+"""Lock timeout when work would be lost."""
 
 _PROVIDER = "hoodie.write.lock.provider"
 _FOLDER = "hoodie.write.lock.filesystem.path"

@@ -16,7 +16,8 @@ from lakebed.commit.conflict import (
     footprint,
     group_place,
 )
-from lakebed.commit.hold import LOCK_WAIT_SECONDS, TableHold, hold_table
+from lakebed.commit.hold import TableHold, hold_table
+from lakebed.commit.lock import LOCK_WAIT_SECONDS
 from lakebed.errors import ConflictError
 from lakebed.format.names.instant_name import Action
 from lakebed.format.timeline.commit_metadata import CommitMetadata

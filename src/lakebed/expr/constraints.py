@@ -153,7 +153,7 @@ def constraints_of(
     # What a backslash means depends on the session (spark.sql.parser.escapedStringLiterals).
     if not exact and "\\" in predicate.text:
         return Constraints()
-    return Constraints(_Reader(schema, exact=exact).demands(predicate.bound))
+    return Constraints(_ConstraintFinder(schema, exact=exact).demands(predicate.bound))
 
 
 def column_value(text: str, kind: pa.DataType) -> Value | None:
@@ -174,7 +174,7 @@ def column_value(text: str, kind: pa.DataType) -> Value | None:
 _Demands: TypeAlias = Mapping[str, Allowed]
 
 
-class _Reader:
+class _ConstraintFinder:
     """Walks a bound predicate; a node that demands nothing gives no columns."""
 
     def __init__(self, schema: pa.Schema, *, exact: bool) -> None:

@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from lakebed.errors import CorruptError, InvalidError
-from lakebed.format.names.bucket import (
+from lakebed.format.names.bucket_hash import (
     bucket_of_file_id,
     fixed_bucket_file_id,
     new_bucket_file_id,
 )
 from lakebed.format.names.instant_name import Action
-from lakebed.index.hashing import BucketId, HashLocator, KeyHash, check_sample
+from lakebed.index.hash_locator import BucketId, HashLocator, KeyHash, check_sample
 from lakebed.index.strategy import (
     NO_NUMBERS,
     IndexStrategy,

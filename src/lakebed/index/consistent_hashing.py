@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakebed.errors import ConflictError, InvalidError, UnsupportedError
 from lakebed.format.names.consistent_hashing import MAX_VALUE, HashingMetadata, key_hashes
-from lakebed.index.hashing import BucketId, HashLocator, KeyHash, check_sample
+from lakebed.index.hash_locator import BucketId, HashLocator, KeyHash, check_sample
 from lakebed.index.rings import (
     HASHING_FOLDER,
     LoadedRings,

@@ -16,7 +16,7 @@ from functools import lru_cache
 from lakebed.errors import ConflictError, CorruptError, ExistsError, UnsupportedError
 from lakebed.format.names.consistent_hashing import FIRST_INSTANT, HashingMetadata
 from lakebed.format.names.instant_name import Action
-from lakebed.index.hashing import BucketId
+from lakebed.index.hash_locator import BucketId
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.storage.storage import Storage
 from lakebed.table.config.table_config import TableConfig, TableType

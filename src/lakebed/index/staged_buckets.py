@@ -10,7 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from lakebed.index.hashing import KeyHash
+from lakebed.index.hash_locator import KeyHash
 from lakebed.index.strategy import IndexStrategy, KeyTexts, Locator, NewWrite
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.writer_index import DEFAULT_BUCKETS, AutoBuckets

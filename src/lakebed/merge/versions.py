@@ -37,7 +37,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Survivors:
     """The result for each key: the row that won, the row of each class of columns, flags.
 
     Rows are numbered across all parts; -1 is null. Flags are None if none is set.
@@ -97,13 +97,13 @@ def resolve(
     are the last column; otherwise it is left out.
     """
     if rule.merger is None:
-        standing = choose(parts, order, rule, kernel=kernel)
+        survivors = choose(parts, order, rule, kernel=kernel)
     else:
-        parts, standing = _merge_custom(parts, order, rule.merger)
-    return _take(_table(parts), standing, rule, keep_deletes=keep_deletes)
+        parts, survivors = _merge_custom(parts, order, rule.merger)
+    return _take(_table(parts), survivors, rule, keep_deletes=keep_deletes)
 
 
-def choose(parts: Sequence[Part], order: Order, rule: MergeRule, *, kernel: bool) -> Standing:
+def choose(parts: Sequence[Part], order: Order, rule: MergeRule, *, kernel: bool) -> Survivors:
     """Choose the result for each key by ordering and arrival; only repeated keys cost time."""
     flags = _all_flags(parts)
     if flags is not None and rule.natural_deletes:
@@ -111,7 +111,7 @@ def choose(parts: Sequence[Part], order: Order, rule: MergeRule, *, kernel: bool
     winners = order.positions[order.starts]
     results = None if flags is None else flags[winners]
     if len(winners) == len(order.positions):
-        return Standing(winners, [parts[0].rows.schema.names], winners[np.newaxis], results)
+        return Survivors(winners, [parts[0].rows.schema.names], winners[np.newaxis], results)
     repeated, keys = _repeated(order)
     at, starts = order.positions[repeated], order.starts[repeated]
     columns = _columns_of(parts, at, rule)
@@ -119,7 +119,7 @@ def choose(parts: Sequence[Part], order: Order, rule: MergeRule, *, kernel: bool
     if flags is None and not rule.ordering_fields and columns.is_plain:
         winners[keys] = at[np.append(starts[1:], True)]
         sources[:, keys] = winners[keys]
-        return Standing(winners, columns.classes, sources, results)
+        return Survivors(winners, columns.classes, sources, results)
     folded = fold_versions(
         Versions(
             at,
@@ -139,30 +139,30 @@ def choose(parts: Sequence[Part], order: Order, rule: MergeRule, *, kernel: bool
         results[keys] = folded.flags
     if rule.fill is None:
         sources[:, keys] = folded.sources
-        return Standing(winners, columns.classes, sources, results)
+        return Survivors(winners, columns.classes, sources, results)
     sources[:, keys] = stand_in(folded.sources, folded.winners)
-    standing = Standing(winners, columns.classes, sources, results)
+    survivors = Survivors(winners, columns.classes, sources, results)
     if rule.logs_first or columns.yields.any():
-        return standing
-    return _stamped(standing, keys, np.maximum(folded.sources.max(axis=0), folded.winners))
+        return survivors
+    return _stamped(survivors, keys, np.maximum(folded.sources.max(axis=0), folded.winners))
 
 
-def _stamped(standing: Standing, keys: Ints, newest: Ints) -> Standing:
+def _stamped(survivors: Survivors, keys: Ints, newest: Ints) -> Survivors:
     """Assign rows that a later version filled to its commit, so that readers of changes see them.
 
     Rows are numbered in the order of their runs.
     """
-    stamps = [name for names in standing.classes for name in names if name in _STAMPS]
+    stamps = [name for names in survivors.classes for name in names if name in _STAMPS]
     if not stamps:
-        return standing
-    classes = [[name for name in names if name not in stamps] for names in standing.classes]
-    filled = standing.winners.copy()
+        return survivors
+    classes = [[name for name in names if name not in stamps] for names in survivors.classes]
+    filled = survivors.winners.copy()
     filled[keys] = newest
     kept = [at for at, names in enumerate(classes) if names]
     return replace(
-        standing,
+        survivors,
         classes=[*(classes[at] for at in kept), stamps],
-        sources=np.vstack([standing.sources[kept], filled]),
+        sources=np.vstack([survivors.sources[kept], filled]),
     )
 
 
@@ -175,7 +175,7 @@ def every_version(parts: Sequence[Part], order: Order) -> pa.RecordBatch:
 
 def _merge_custom(
     parts: Sequence[Part], order: Order, merger: Merger
-) -> tuple[Sequence[Part], Standing]:
+) -> tuple[Sequence[Part], Survivors]:
     """Resolve the repeated keys with the custom merger; its rows become one more part."""
     table = _table(parts)
     flags = _all_flags(parts)
@@ -197,19 +197,19 @@ def _merge_custom(
         winners[keys] = at[np.append(starts[1:], True)]
         sources[keys] = table.num_rows + np.arange(len(keys))
         parts = [*parts, Part(merged)]
-    standing = Standing(winners, [table.column_names], sources[np.newaxis], results)
-    return parts, standing
+    survivors = Survivors(winners, [table.column_names], sources[np.newaxis], results)
+    return parts, survivors
 
 
 def _take(
-    table: pa.Table, standing: Standing, rule: MergeRule, *, keep_deletes: bool
+    table: pa.Table, survivors: Survivors, rule: MergeRule, *, keep_deletes: bool
 ) -> pa.RecordBatch:
-    winners, sources, flags = standing.winners, standing.sources, standing.flags
+    winners, sources, flags = survivors.winners, survivors.sources, survivors.flags
     deleted = None if flags is None else flags & DELETED != 0
     if deleted is not None and not keep_deletes:
         winners, sources, deleted = winners[~deleted], sources[:, ~deleted], None
     columns: dict[str, pa.Array] = {}
-    for names, rows in zip(standing.classes, sources, strict=True):
+    for names, rows in zip(survivors.classes, sources, strict=True):
         columns |= _columns(table, names, rows if deleted is None else np.where(deleted, -1, rows))
         kept = [name for name in names if name == COMMIT_TIME or name in rule.ordering_fields]
         if deleted is not None and kept:

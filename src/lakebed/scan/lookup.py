@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakebed.expr.constraints import Constraints
 from lakebed.format.names.record_key import join_key_texts, key_texts
-from lakebed.index.spelling import keys_are_ours, odd_folder
+from lakebed.index.foreign_keys import keys_are_ours, odd_folder
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.scan.prune import folders_follow_columns, has_known_keys, prune_by_index
 from lakebed.scan.scan import Scan

@@ -17,10 +17,10 @@ from lakebed.merge.rule import Merger
 from lakebed.model.packing import file_cost
 from lakebed.scan.prune import prune_slices
 from lakebed.table.changes.column_types import check_column_types
+from lakebed.table.changes.commit_files import gone
 from lakebed.table.changes.commit_range import RangeCommit
 from lakebed.table.changes.incremental import incremental_slices, written_groups
 from lakebed.table.changes.log_compactions import superseded_files
-from lakebed.table.changes.named import gone
 from lakebed.table.changes.past_slices import GroupHistory, PastSlice
 from lakebed.table.changes.touched_keys import logged_keys
 from lakebed.table.files.damage import check_whole

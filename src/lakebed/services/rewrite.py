@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.commit.fence import Fence
-from lakebed.format.names.data_names import TOMBSTONES
+from lakebed.format.names.data_names import TOMBSTONE_VERSION
 from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
 from lakebed.format.timeline.commit_metadata import WriteStat
 from lakebed.merge.run import DELETED, FLAGS
 from lakebed.table.config.table_config import TableConfig
-from lakebed.table.config.tombstones import forgotten_deletes
+from lakebed.table.config.tombstone_retention import forgotten_deletes
 from lakebed.table.files.file_group import FileGroupId, FileSlice
 from lakebed.table.read.run_source import RunSource
 from lakebed.table.read.slice_reader import read_slice
@@ -125,7 +125,7 @@ class RewrittenFile:
                     config=self._rewrite.log_config,
                     group=self._group,
                     write_token=self._write_token,
-                    version=TOMBSTONES,
+                    version=TOMBSTONE_VERSION,
                     instant=self._rewrite.instant,
                     schema=self._rewrite.view.schema,
                     table_schema_text=self._rewrite.view.avro_schema,

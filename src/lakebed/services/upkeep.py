@@ -10,7 +10,7 @@ from typing import Protocol
 
 from lakebed.errors import ConflictError, LockedError, TakenError
 from lakebed.format.names.instant_name import Action
-from lakebed.model.options.services import ArchiveOptions, CleanOptions, Upkeep
+from lakebed.model.options.services import ArchiveOptions, CleanOptions, UpkeepOptions
 from lakebed.services.archive.execute import archive
 from lakebed.services.clean.execute import clean
 from lakebed.services.compaction.execute import execute_compaction, pending_compactions
@@ -36,7 +36,7 @@ def run_inline(target: WriteTarget) -> tuple[Done, ...]:
     would suggest that it has not.
     """
     try:
-        return _run(target, Upkeep.of(target.config.properties), _logged)
+        return _run(target, UpkeepOptions.of(target.config.properties), _logged)
     except Exception:
         log.warning("the services after a write failed; the write counts", exc_info=True)
         return ()
@@ -44,15 +44,15 @@ def run_inline(target: WriteTarget) -> tuple[Done, ...]:
 
 def run_due(target: WriteTarget) -> tuple[Done, ...]:
     """Run everything that is due, including compaction and pending plans of other processes."""
-    upkeep = Upkeep.of(target.config.properties)
-    wanted = Upkeep(compact=True, mode=upkeep.mode, clean_every=1)
+    upkeep = UpkeepOptions.of(target.config.properties)
+    wanted = UpkeepOptions(compact=True, mode=upkeep.mode, clean_every=1)
     return _run(target, wanted, _raised)
 
 
 Attempt = Callable[[str, Callable[[], Done | None]], Done | None]
 
 
-def _run(target: WriteTarget, upkeep: Upkeep, attempt: Attempt) -> tuple[Done, ...]:
+def _run(target: WriteTarget, upkeep: UpkeepOptions, attempt: Attempt) -> tuple[Done, ...]:
     done: list[Done | None] = []
     on_read = target.config.table_type is TableType.MERGE_ON_READ
     if on_read and (upkeep.compact or upkeep.schedule):
@@ -71,7 +71,7 @@ def _run(target: WriteTarget, upkeep: Upkeep, attempt: Attempt) -> tuple[Done, .
     return tuple(result for result in done if result is not None)
 
 
-def _plan(target: WriteTarget, upkeep: Upkeep) -> Done | None:
+def _plan(target: WriteTarget, upkeep: UpkeepOptions) -> Done | None:
     return schedule_compaction(target, None, upkeep.mode)
 
 

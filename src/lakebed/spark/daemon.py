@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.daemon import manager
 
 from lakebed.format.avro.avro_rows import machine
-from lakebed.format.names.bucket import warm_up
+from lakebed.format.names.bucket_hash import warm_up
 from lakebed.merge import tree
 from lakebed.scan import scan
 from lakebed.write import file_groups, staging

@@ -36,7 +36,7 @@ from lakebed.table.files.file_group import (
 from lakebed.table.files.lost_files import find_damage
 from lakebed.table.files.planned import PlannedGroup, slice_boundaries
 from lakebed.table.files.retained import REWRITES, kept_as_of, lost_kept_files, named_files
-from lakebed.table.files.standing import Standing, Standings
+from lakebed.table.files.visibility import Visibility, VisibilityRules
 from lakebed.table.read.base_file import read_footer
 from lakebed.table.view import TableView
 from lakebed.timeline.active import ActiveTimeline
@@ -192,14 +192,14 @@ class Snapshot:
                 yield file
 
     @cached_property
-    def standings(self) -> Standings:
+    def visibility(self) -> VisibilityRules:
         """Return which files count."""
-        return Standings(self.timeline, self.config.timeline_layout, self._named)
+        return VisibilityRules(self.timeline, self.config.timeline_layout, self._named)
 
     def _counts(self, file: BaseFile | LogFile) -> bool:
         if self.kept is not None:
             return file.path in self.kept
-        return self.standings.of(file) is Standing.DATA
+        return self.visibility.of(file) is Visibility.DATA
 
     def completion_of(self, instant: str) -> str:
         """Return the completion time of a visible instant, from the archive if needed.

@@ -18,7 +18,7 @@ import pyarrow as pa
 from lakebed.commit.transaction import Transaction
 from lakebed.errors import ConflictError
 from lakebed.format.names.meta_columns import RECORD_KEY
-from lakebed.index.hashing import KeyHash
+from lakebed.index.hash_locator import KeyHash
 from lakebed.index.kinds import strategy_of
 from lakebed.index.staged_buckets import least_buckets
 from lakebed.index.strategy import NewWrite

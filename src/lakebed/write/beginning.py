@@ -6,9 +6,9 @@ import pyarrow as pa
 
 from lakebed.commit.transaction import Transaction
 from lakebed.errors import InvalidError
-from lakebed.index.guest import check_doubtful_spelling, check_spelling, default_index
 from lakebed.index.kinds import strategy_of
 from lakebed.index.strategy import NewWrite
+from lakebed.index.unstored import check_doubtful_spelling, check_spelling, default_index
 from lakebed.merge.rule import Merger
 from lakebed.table.config.table_config import ConcurrencyMode
 from lakebed.table.config.writer_index import WriterIndex

@@ -9,7 +9,7 @@ from itertools import count
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebed.format.names.data_names import TOMBSTONES, BaseFileName
+from lakebed.format.names.data_names import TOMBSTONE_VERSION, BaseFileName
 from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, OUR_PREFIX, RECORD_KEY
 from lakebed.format.timeline.commit_metadata import NO_PREVIOUS_COMMIT, WriteStat
 from lakebed.merge.passes import merge_in_passes
@@ -122,7 +122,7 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
     if any(batch.num_rows for batch in kept):
         below = _below(write, base.name, stats)
         beside = stats is not None and spec.config.is_lsm_tree
-        version = TOMBSTONES if beside else 1
+        version = TOMBSTONE_VERSION if beside else 1
         logged = write_log(spec, write.group, task, version, kept, below)
         # Hudi's CDC query takes the slice of a file group from its first stat.
         status = replace(status, stats=(*logged.stats, *status.stats))

@@ -30,10 +30,10 @@ from lakebed.write.auto_buckets import (
 )
 from lakebed.write.beginning import make_spec, settle_index
 from lakebed.write.file_groups import write_file_group
-from lakebed.write.fill import fill_groups
 from lakebed.write.locate import locate_segments
 from lakebed.write.moves import settle_moves
 from lakebed.write.plan import plan_writes
+from lakebed.write.small_files import fill_small_files
 from lakebed.write.spec.columns import Intake
 from lakebed.write.spec.commit_summary import Commit, total
 from lakebed.write.spec.operation import Kind, Operation
@@ -108,7 +108,7 @@ def execute_write(
         filled: frozenset[FileGroupId] = frozenset()
         if not index.hashes_keys:
             segments = _looked_up(target, source, transaction.snapshot, segments, spec)
-            segments, filled = fill_groups(segments, slices, spec, target.executor)
+            segments, filled = fill_small_files(segments, slices, spec, target.executor)
         writes = plan_writes(segments, slices, spec, filled)
         written += target.executor.run(write_file_group, writes, "write files")
         replaced = _replaced(operation, transaction.snapshot, touched)

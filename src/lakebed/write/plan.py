@@ -1,4 +1,7 @@
-"""From staged runs to the files to write: new base files, rewritten base files, and logs."""
+"""From staged runs to the files to write: new base files, rewritten base files, and logs.
+
+Rows that staging has already written as logs (`LogPolicy`) do not come here.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping

@@ -7,7 +7,7 @@ from lakebed.commit.heartbeat import Heartbeat, read_beat
 from lakebed.errors import UnavailableError
 from lakebed.format.timeline.heartbeat import heartbeat_path
 from lakebed.model.clock import ManualClock
-from lakebed.model.options.writers import Pulse
+from lakebed.model.options.writers import HeartbeatOptions
 from lakebed.storage.objects import memory_storage
 from support.faulty import FaultyStorage
 
@@ -39,7 +39,7 @@ class LosesAnswers(FaultyStorage):
 
 def started(storage: Any, clock: ManualClock, owner: str = "me") -> Heartbeat:
     heartbeat = Heartbeat(storage, clock, INSTANT, owner)
-    heartbeat.start(Pulse(interval_ms=5), holds_lock=False)
+    heartbeat.start(HeartbeatOptions(interval_ms=5), holds_lock=False)
     return heartbeat
 
 
@@ -58,7 +58,7 @@ def test_a_heartbeat_that_another_took_over_is_left_to_it():
     storage, clock = LosesAnswers(lost=0), ManualClock(step_ms=1)
     heartbeat = started(storage, clock)
     # Puts without a condition: whoever takes over holds the lock and has looked.
-    Heartbeat(storage, clock, INSTANT, "other").start(Pulse(), holds_lock=True)
+    Heartbeat(storage, clock, INSTANT, "other").start(HeartbeatOptions(), holds_lock=True)
     assert storage.refused.wait(10)
     heartbeat.close()
     found = read_beat(storage, PATH)

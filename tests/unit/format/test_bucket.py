@@ -7,7 +7,7 @@ import pytest
 from lakebed.errors import InvalidError
 from lakebed.format.compiled import is_numba_imported
 from lakebed.format.names import bucket, kernel
-from lakebed.format.names.bucket import (
+from lakebed.format.names.bucket_hash import (
     bucket_numbers,
     bucket_of_file_id,
     extract_key_values,

@@ -8,11 +8,11 @@ import pytest
 import lakebed
 from lakebed.errors import CorruptError, InvalidError, OptionError
 from lakebed.format.files.properties import parse_properties
-from lakebed.format.names.bucket import bucket_of_file_id
+from lakebed.format.names.bucket_hash import bucket_of_file_id
 from lakebed.index.bucket import derived_file_id, slices_by_bucket
-from lakebed.index.hashing import BucketId
+from lakebed.index.hash_locator import BucketId
 from lakebed.index.kinds import strategy_of
-from lakebed.index.named import named_index
+from lakebed.index.requested import named_index
 from lakebed.model.clock import ManualClock
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.writer_index import INDEXES, BucketIndex, parse_index

@@ -12,9 +12,9 @@ from lakebed.format.names.instant_name import Action
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.format.timeline.plans import PlanKind, encode_plan
 from lakebed.index.consistent_hashing import node_numbers
-from lakebed.index.hashing import BucketId
+from lakebed.index.hash_locator import BucketId
 from lakebed.index.kinds import strategy_of
-from lakebed.index.named import named_index
+from lakebed.index.requested import named_index
 from lakebed.index.rings import ensure_ring, first_ring, load_rings
 from lakebed.table.config.writer_index import ConsistentHashingIndex
 from lakebed.table.snapshot import load_snapshot

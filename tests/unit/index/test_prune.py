@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from lakebed.expr.constraints import constraints_of
-from lakebed.format.names.bucket import key_buckets, new_bucket_file_id
+from lakebed.format.names.bucket_hash import key_buckets, new_bucket_file_id
 from lakebed.scan.prune import MAX_KEYS, key_filter, prune_slices
 from lakebed.scan.scan import parse_where
 from lakebed.table.config.table_config import TableConfig

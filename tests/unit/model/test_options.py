@@ -32,9 +32,9 @@ from lakebed.model.options.services import (
     CompactionMode,
     CompactionOptions,
     Trigger,
-    Upkeep,
+    UpkeepOptions,
 )
-from lakebed.model.options.writers import Pulse
+from lakebed.model.options.writers import HeartbeatOptions
 from lakebed.table.config.merge_mode import MergeMode
 from lakebed.table.config.table_config import TABLE_VERSIONS, ConcurrencyMode, Layout, TableType
 
@@ -249,7 +249,7 @@ def test_services_have_hudis_defaults():
     )
     assert ClusteringOptions() == ClusteringOptions(1 << 30, 300 << 20, 30, 2 << 30)
     assert ArchiveOptions() == ArchiveOptions(20, 30, 10, 5, CleanOptions(commits_retained=10))
-    assert (Pulse(), Upkeep().clean_every) == (Pulse(60_000, 2), 5)
+    assert (HeartbeatOptions(), UpkeepOptions().clean_every) == (HeartbeatOptions(60_000, 2), 5)
 
 
 def test_properties_under_hudis_names_are_honoured():

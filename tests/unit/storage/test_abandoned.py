@@ -2,9 +2,9 @@
 
 import os
 
-from lakebed.storage.abandoned import delete_abandoned
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.objects import memory_storage
+from lakebed.storage.stale_temporary import delete_abandoned
 
 DAY_MS = 86_400_000
 

@@ -1,6 +1,6 @@
 """The timeline and the files as tables to look at."""
 
-from lakebed.table.listing import FILES_SCHEMA, HISTORY_SCHEMA
+from lakebed.table.history import FILES_SCHEMA, HISTORY_SCHEMA
 from support.tables import batch, make, reopen
 
 

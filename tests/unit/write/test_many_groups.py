@@ -4,8 +4,8 @@ import numpy as np
 
 from lakebed.format.names.data_names import BaseFileName
 from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice
-from lakebed.write.fill import fill_groups
 from lakebed.write.moves import groups_at, settle_moves
+from lakebed.write.small_files import fill_small_files
 from lakebed.write.staging import Segment
 from support.specs import INSTANT, make_spec
 
@@ -48,7 +48,7 @@ SLICES = [slice_of(number, 1000 + number) for number in range(GROUPS)]
 
 def test_new_rows_of_many_partitions_find_the_small_file_of_theirs():
     slices = Counted({s.group: s for s in SLICES})
-    found, filled = fill_groups(map(segment, range(GROUPS)), slices, make_spec(), Tasks())
+    found, filled = fill_small_files(map(segment, range(GROUPS)), slices, make_spec(), Tasks())
     assert {s.partition: s.file_id for s in found} == {g.partition: g.file_id for g in slices}
     assert filled == slices.keys()
     assert slices.looks == 1

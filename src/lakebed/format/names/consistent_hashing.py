@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import CorruptError, InvalidError, UnsupportedError
-from lakebed.format.names.bucket import extract_key_values, split_composite_keys
+from lakebed.format.names.bucket_hash import extract_key_values, split_composite_keys
 from lakebed.format.names.record_key import EMPTY_PART, NULL_PART
 
 FIRST_INSTANT = "00000000000000"

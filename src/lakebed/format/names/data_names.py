@@ -40,7 +40,7 @@ class LogKind(StrEnum):
     CDC = "cdc"
 
 
-TOMBSTONES: Final = 0
+TOMBSTONE_VERSION: Final = 0
 """The version of a log that keeps deletes beside a base file, in `lsm_tree` tables.
 
 Versions of other logs start at 1, Hudi's too, so this one is the first of its instant to be

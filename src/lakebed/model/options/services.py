@@ -68,7 +68,7 @@ class CleanPolicy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Upkeep(Settings):
+class UpkeepOptions(Settings):
     """What a table does by itself after a write.
 
     As in Hudi, cleaning and archiving are on and compaction is off by default. Cleaning is
@@ -149,7 +149,7 @@ class CompactionOptions(Settings):
     )
 
 
-TOMBSTONES: Final = Option(
+TOMBSTONE_RETENTION: Final = Option(
     "lakebed.tombstone.retention",
     COMPACTION,
     duration(7 * 24 * 3_600_000, "to forget deletes as soon as they are compacted"),

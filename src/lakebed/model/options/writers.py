@@ -67,7 +67,7 @@ DRIVER_MAX_BYTES: Final = Option(
 
 
 @dataclass(frozen=True, slots=True)
-class Pulse(Settings):
+class HeartbeatOptions(Settings):
     """The heartbeat interval, and how many may be missed before a writer is considered dead."""
 
     subject: ClassVar = CONCURRENCY

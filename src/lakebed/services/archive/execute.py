@@ -16,7 +16,7 @@ from lakebed.errors import NotFoundError
 from lakebed.format.names.instant_name import Action, State
 from lakebed.model.instant import Instant
 from lakebed.model.options.services import ArchiveOptions
-from lakebed.services.archive.left_behind import record_archived_files
+from lakebed.services.archive.archived_files_record import record_archived_files
 from lakebed.services.archive.plan import MOVABLE, plan_archive
 from lakebed.services.clean.clean_input import (
     DataFile,
@@ -25,7 +25,7 @@ from lakebed.services.clean.clean_input import (
     without_archived,
 )
 from lakebed.services.clean.plan import safe_limit
-from lakebed.table.files.standing import Standing
+from lakebed.table.files.visibility import Visibility
 from lakebed.timeline.archive_writer import (
     KEPT_MANIFESTS,
     append_archived,
@@ -147,11 +147,11 @@ def _without(timeline: Timeline, chosen: tuple[TimelineInstant, ...]) -> Timelin
 
 def _delete_leftovers(hold: TableHold, later: Timeline) -> int:
     """Delete files that do not count now but would count as archived data on the timeline `later`."""
-    standings = hold.snapshot.standings
+    visibility = hold.snapshot.visibility
     found = (
         file
         for file in _files(hold)
-        if later.is_archived(file.name.instant) and standings.of(file) is Standing.LEFTOVER
+        if later.is_archived(file.name.instant) and visibility.of(file) is Visibility.LEFTOVER
     )
     gone = without_archived(hold.snapshot, found)
     for file in gone:

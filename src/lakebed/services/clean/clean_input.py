@@ -19,7 +19,7 @@ from lakebed.table.files.file_group import (
     group_files,
 )
 from lakebed.table.files.planned import planned_groups
-from lakebed.table.files.standing import Standing
+from lakebed.table.files.visibility import Visibility
 from lakebed.table.snapshot import Snapshot, table_files
 from lakebed.timeline.archived import read_completions
 from lakebed.timeline.timeline import Timeline
@@ -55,10 +55,10 @@ def read_clean_input(snapshot: Snapshot) -> CleanInput:
     change_data: list[LogFile] = []
     leftovers: list[DataFile] = []
     for file in _all_files(snapshot.storage):
-        standing = snapshot.standings.of(file)
-        if standing is Standing.LEFTOVER:
+        visibility = snapshot.visibility.of(file)
+        if visibility is Visibility.LEFTOVER:
             leftovers.append(file)
-        elif standing is not Standing.DATA:
+        elif visibility is not Visibility.DATA:
             continue
         elif isinstance(file, LogFile) and file.is_cdc:
             change_data.append(file)

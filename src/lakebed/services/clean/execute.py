@@ -21,7 +21,7 @@ from lakebed.services.clean.clean_input import read_clean_input
 from lakebed.services.clean.plan import CleanPlan, plan_clean
 from lakebed.services.clean.plan_file import encode_clean, encode_clean_plan, parse_clean_plan
 from lakebed.services.clean.sweep import find_stale
-from lakebed.storage.abandoned import delete_abandoned
+from lakebed.storage.stale_temporary import delete_abandoned
 from lakebed.storage.storage import Storage
 from lakebed.table.files.file_group import join_path
 from lakebed.timeline.timeline import WRITE_ACTIONS, TimelineInstant

@@ -37,7 +37,7 @@ from lakebed.services.rollback.undo import address
 from lakebed.storage.storage import Storage
 from lakebed.table.config.properties_file import load_config
 from lakebed.table.config.table_config import TableConfig
-from lakebed.table.config.tombstones import compaction_cutoff
+from lakebed.table.config.tombstone_retention import tombstone_cutoff
 from lakebed.table.files.damage import describe_slice
 from lakebed.table.read.base_file import read_footer
 from lakebed.table.snapshot import Snapshot, load_snapshot
@@ -224,7 +224,7 @@ def _tasks(
         log_config=config,
         instant=taken.instant.requested,
         fence=taken.fence,
-        cutoff=compaction_cutoff(config, taken.instant.requested),
+        cutoff=tombstone_cutoff(config, taken.instant.requested),
     )
     return [
         ClusteringTask(rewrite, number, taken.clock.new_uuid(), group, options.target_bytes)

@@ -15,14 +15,14 @@ from lakebed.format.timeline.commit_metadata import KEEPS_COMMIT_TIMES, CommitMe
 from lakebed.merge.rule import Merger
 from lakebed.model.executor import TaskId
 from lakebed.model.instant import Instant
-from lakebed.services.compaction.logs import replays_at_own_instant
+from lakebed.services.compaction.joinable_logs import replays_at_own_instant
 from lakebed.services.compaction.merge import CompactionTask, LogCounts, compact_file_group
 from lakebed.services.compaction.plan import damaged_slices
 from lakebed.services.compaction.plan_file import CompactionOperation, CompactionPlan, Kind
 from lakebed.services.compaction.schedule import busy_groups
 from lakebed.services.rewrite import Rewrite
 from lakebed.table.config.table_config import TableConfig
-from lakebed.table.config.tombstones import compaction_cutoff
+from lakebed.table.config.tombstone_retention import tombstone_cutoff
 from lakebed.table.files.damage import describe_slice
 from lakebed.table.files.file_group import FileGroupId
 from lakebed.table.snapshot import Snapshot
@@ -171,7 +171,7 @@ def _tasks(
         log_config=replace(config, version=log_version),
         instant=taken.instant.requested,
         fence=taken.fence,
-        cutoff=compaction_cutoff(config, taken.instant.requested, plan.cutoff),
+        cutoff=tombstone_cutoff(config, taken.instant.requested, plan.cutoff),
     )
     counts = _log_counts(snapshot, plan)
     works = [

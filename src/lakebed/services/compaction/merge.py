@@ -14,7 +14,7 @@ from lakebed.format.timeline.commit_metadata import NO_PREVIOUS_COMMIT, WriteSta
 from lakebed.merge.passes import merge_in_passes
 from lakebed.model.executor import TaskId
 from lakebed.model.packing import WRITE_FACTOR, file_cost
-from lakebed.services.compaction.logs import folds_logs_first, log_run
+from lakebed.services.compaction.joinable_logs import folds_logs_first, log_run
 from lakebed.services.compaction.plan import count_joinable
 from lakebed.services.compaction.plan_file import CompactionOperation, Kind
 from lakebed.services.rewrite import Rewrite, RewrittenFile

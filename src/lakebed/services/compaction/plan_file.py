@@ -21,7 +21,7 @@ from lakebed.format.names.instant_name import Action
 from lakebed.format.timeline.avro_models import COMPACTION_PLAN, NAMESPACE
 from lakebed.format.timeline.ocf import Record, Schema, decode_record, encode_record
 from lakebed.format.timeline.plans import PlanKind, encode_plan
-from lakebed.table.config.tombstones import PLAN_CUTOFF
+from lakebed.table.config.tombstone_retention import PLAN_CUTOFF
 from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice, LogFile
 from lakebed.table.files.planned import LOG_FILES_TAKEN as TAKEN
 

@@ -9,7 +9,7 @@ from lakebed.errors import DAMAGE_ERRORS, InvalidError
 from lakebed.format.names.instant_name import Action
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.model.options.services import CompactionMode, CompactionOptions
-from lakebed.services.compaction.logs import (
+from lakebed.services.compaction.joinable_logs import (
     first_pending_write,
     folds_logs_first,
     log_run,
@@ -34,7 +34,7 @@ from lakebed.services.compaction.plan_file import (
 from lakebed.services.compaction.trigger import is_due
 from lakebed.table.config.merge_mode import MergeMode
 from lakebed.table.config.table_config import TableType
-from lakebed.table.config.tombstones import compaction_cutoff
+from lakebed.table.config.tombstone_retention import tombstone_cutoff
 from lakebed.table.files.damage import describe_slice
 from lakebed.table.files.file_group import FileGroupId, FileSlice
 from lakebed.table.files.planned import planned_groups
@@ -123,7 +123,7 @@ def schedule_compaction(
             operations,
             HYBRID_VERSION if mode is CompactionMode.HYBRID else HUDI_VERSION,
             # Not later than the plan's own instant, and later than what it merges.
-            compaction_cutoff(config, hold.next_instant()),
+            tombstone_cutoff(config, hold.next_instant()),
         )
         return Scheduled(hold.request(plan.action, plan.encode()), plan, damaged)
 

@@ -15,9 +15,9 @@ from lakebed.errors import ConflictError, CorruptError, InvalidError
 from lakebed.format.names.instant_name import LAYOUT_1, Action, State
 from lakebed.model.instant import Instant
 from lakebed.services.restore.plan import RestorePlan, encode_restored, plan_restore
-from lakebed.services.rollback.cleaned import before
 from lakebed.services.rollback.execute import finish_pending
 from lakebed.services.rollback.plan import RollbackPlan, by_partition, rollback_values, write_at
+from lakebed.services.rollback.still_readable import before
 from lakebed.services.rollback.undo import address, refuse_if_alive, undo
 from lakebed.services.savepoint.execute import Savepoint, find_savepoint
 from lakebed.table.files.damage import describe

@@ -9,7 +9,6 @@ from lakebed.errors import InvalidError, UnsupportedError
 from lakebed.format.names.instant_name import Action, State
 from lakebed.format.timeline.plans import PlanKind, encode_plan
 from lakebed.model.instant import Instant
-from lakebed.services.rollback.cleaned import check_predecessor
 from lakebed.services.rollback.plan import (
     PLANNED,
     RollbackPlan,
@@ -20,6 +19,7 @@ from lakebed.services.rollback.plan import (
     write_at,
 )
 from lakebed.services.rollback.planned_order import check_order_is_kept
+from lakebed.services.rollback.still_readable import check_predecessor
 from lakebed.services.rollback.undo import address, refuse_if_alive, undo
 from lakebed.timeline.timeline import TimelineInstant
 from lakebed.write.pipeline import WriteTarget

@@ -8,7 +8,7 @@ from lakebed.errors import CorruptError, InvalidError
 from lakebed.format.names.data_names import replay_key
 from lakebed.format.names.instant_name import Action, State
 from lakebed.format.timeline.plans import PlanKind, parse_plan
-from lakebed.table.config.tombstones import compaction_cutoff
+from lakebed.table.config.tombstone_retention import tombstone_cutoff
 from lakebed.table.files.file_group import FileSlice
 from lakebed.table.files.planned import groups_of_plan
 from lakebed.table.snapshot import Snapshot
@@ -31,7 +31,7 @@ def check_order_is_kept(snapshot: Snapshot, instant: TimelineInstant) -> None:
         slices = snapshot.groups.get(planned.group, ())
         below = [slice_ for slice_ in slices if slice_.instant < instant.requested]
         above = [slice_ for slice_ in slices if slice_.instant == instant.requested]
-        cutoff = compaction_cutoff(snapshot.config, instant.requested, planned.cutoff)
+        cutoff = tombstone_cutoff(snapshot.config, instant.requested, planned.cutoff)
         late = _moved(below, above, cutoff)
         if late is not None:
             raise InvalidError(

@@ -12,8 +12,8 @@ from lakebed.errors import ExistsError, InvalidError, NotFoundError
 from lakebed.format.names.instant_name import Action, State
 from lakebed.format.timeline.plans import PlanKind, parse_plan
 from lakebed.model.instant import Instant
-from lakebed.services.rollback.cleaned import check_archive, check_pending_cleans
 from lakebed.services.rollback.execute import settle
+from lakebed.services.rollback.still_readable import check_archive, check_pending_cleans
 from lakebed.services.savepoint.plan import SavepointMetadata, check_retained, choose_commit
 from lakebed.table.files.damage import check_whole
 from lakebed.table.snapshot import Snapshot, load_snapshot

@@ -17,7 +17,7 @@ from lakebed.model.executor import TaskId
 from lakebed.model.instant import Instant
 from lakebed.services.rewrite import Rewrite, RewrittenFile
 from lakebed.services.verify.slice_checks import decode_run
-from lakebed.table.config.tombstones import compaction_cutoff
+from lakebed.table.config.tombstone_retention import tombstone_cutoff
 from lakebed.table.files.damage import describe
 from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice, LogFile, join_path
 from lakebed.table.files.planned import planned_groups
@@ -151,7 +151,7 @@ def _tasks(
         log_config=config,
         instant=instant,
         fence=transaction.fence,
-        cutoff=compaction_cutoff(config, instant),
+        cutoff=tombstone_cutoff(config, instant),
     )
     tasks = [
         _Task(

@@ -30,7 +30,7 @@ from lakebed.table.files.file_group import (
     group_files,
 )
 from lakebed.table.files.retained import named_files
-from lakebed.table.files.standing import Standing, Standings
+from lakebed.table.files.visibility import Visibility, VisibilityRules
 from lakebed.table.snapshot import Snapshot, table_files
 from lakebed.table.view import TableView
 from lakebed.timeline.active import ActiveTimeline
@@ -102,14 +102,16 @@ class Inventory:
         return {partition: frozenset(ids) for partition, ids in gone.items()}
 
     @cached_property
-    def standings(self) -> Standings:
+    def visibility(self) -> VisibilityRules:
         """Return which files count; all files of a commit that cannot be read do."""
         layout = self.config.timeline_layout
-        return Standings(self.timeline, layout, lambda commit: self.named.get(commit.requested))
+        return VisibilityRules(
+            self.timeline, layout, lambda commit: self.named.get(commit.requested)
+        )
 
     def counts(self, file: BaseFile | LogFile) -> bool:
         """Return whether a Lakebed reader treats `file` as data."""
-        return self.standings.of(file) is Standing.DATA
+        return self.visibility.of(file) is Visibility.DATA
 
     def completion_of(self, instant: str) -> str:
         """Return the completion time of a visible instant."""

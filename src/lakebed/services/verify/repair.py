@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from lakebed.commit.hold import LOCK_WAIT_SECONDS, TableHold, hold_table
-from lakebed.commit.lock import table_lock
+from lakebed.commit.hold import TableHold, hold_table
+from lakebed.commit.lock import LOCK_WAIT_SECONDS, table_lock
 from lakebed.commit.rollback import roll_back
 from lakebed.errors import CorruptError, LakebedError, NotFoundError
 from lakebed.format.files.partition_metadata import PartitionMetadata

@@ -10,7 +10,7 @@ from lakebed.index.kinds import strategy_of
 from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
 from lakebed.model.executor import Executor
-from lakebed.model.options.writers import Pulse
+from lakebed.model.options.writers import HeartbeatOptions
 from lakebed.services.verify.archive_checks import check_archived_files
 from lakebed.services.verify.change_data import check_change_data
 from lakebed.services.verify.file_checks import (
@@ -102,7 +102,7 @@ def _changed() -> Finding:
 
 def _check_names(inventory: Inventory, clock: Clock) -> Iterator[Finding]:
     config, now_ms = inventory.config, clock.now_ms()
-    pulse = Pulse.of(config.properties)
+    pulse = HeartbeatOptions.of(config.properties)
     names = frozenset(inventory.storage.names(config.timeline_path))
     yield from check_states(inventory.timeline, names)
     yield from check_pending(

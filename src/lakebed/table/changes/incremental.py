@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 
 from lakebed.errors import UnsupportedError
 from lakebed.storage.storage import Storage
+from lakebed.table.changes.commit_files import DataFile, check_there, named_data_files
 from lakebed.table.changes.commit_range import RangeCommit
-from lakebed.table.changes.named import DataFile, check_there, named_data_files
 from lakebed.table.files.file_group import (
     FileGroupId,
     FileSlice,

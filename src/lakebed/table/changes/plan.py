@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakebed.model.instant import Instant
+from lakebed.table.changes.commit_files import gone, named_data_files
 from lakebed.table.changes.commit_range import RangeCommit
 from lakebed.table.changes.incremental import replaced_at
-from lakebed.table.changes.named import gone, named_data_files
 from lakebed.table.changes.past_slices import GroupHistory, PastSlice
 from lakebed.table.files.file_group import FileGroupId, FileSlice
 from lakebed.table.files.needed_files import NamedFile

@@ -16,7 +16,7 @@ from lakebed.format.logs.cdc import AFTER, BEFORE, OP, TS_MS, ChangeOp, LoggingM
 from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
 from lakebed.table.changes.cdc_changes import ChangeFinder, each_once
 from lakebed.table.changes.cdc_file import CdcFile, open_cdc_file
-from lakebed.table.changes.named import gone
+from lakebed.table.changes.commit_files import gone
 from lakebed.table.changes.plan import ChangeStep, GroupChanges
 from lakebed.table.changes.touched_keys import touched_keys
 from lakebed.table.files.file_group import FileSlice

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from lakebed.format.names.bucket import bucket_of_file_id
+from lakebed.format.names.bucket_hash import bucket_of_file_id
 from lakebed.model.options.table import HASH_FIELD
 from lakebed.table.config.property_values import whole_number
 

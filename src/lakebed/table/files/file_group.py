@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 from lakebed.errors import CorruptError
 from lakebed.format.names.data_names import (
-    TOMBSTONES,
+    TOMBSTONE_VERSION,
     BaseFileName,
     InlineLogName,
     LogKind,
@@ -161,7 +161,7 @@ class FileSlice:
         """
         if self.base_file is None:
             return self
-        place = (self.base_file.name.instant, TOMBSTONES)
+        place = (self.base_file.name.instant, TOMBSTONE_VERSION)
         apart = tuple(
             log for log in self.log_files if (log.name.instant, log.name.version) == place
         )

@@ -9,7 +9,7 @@ from lakebed.format.names.instant_name import Action, State
 from lakebed.format.timeline.ocf import Record
 from lakebed.format.timeline.plans import PlanKind, parse_plan
 from lakebed.table.config.table_config import TableConfig
-from lakebed.table.config.tombstones import PLAN_CUTOFF, compaction_cutoff
+from lakebed.table.config.tombstone_retention import PLAN_CUTOFF, tombstone_cutoff
 from lakebed.table.files.file_group import FileGroupId, PendingCompaction
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import Timeline, TimelineInstant
@@ -82,7 +82,7 @@ def slice_boundaries(
     for planned in groups:
         requested = planned.instant.requested
         if planned.is_full and (timeline.until is None or requested <= timeline.until):
-            cutoff = compaction_cutoff(config, requested, planned.cutoff)
+            cutoff = tombstone_cutoff(config, requested, planned.cutoff)
             pending = PendingCompaction(requested, cutoff)
             found[planned.group] = (*found.get(planned.group, ()), pending)
     return found

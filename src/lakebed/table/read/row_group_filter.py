@@ -50,11 +50,11 @@ class RowGroupFilter:
         return [
             number
             for number, chunks in enumerate(groups)
-            if _Reader(self.schema, file.schema, chunks).may_be(self.bound, True)
+            if _StatisticsTest(self.schema, file.schema, chunks).may_be(self.bound, True)
         ]
 
 
-class _Reader:
+class _StatisticsTest:
     """Walks a predicate for one row group; in three-valued logic false is not the same as not true."""
 
     def __init__(

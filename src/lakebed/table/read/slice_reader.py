@@ -16,7 +16,7 @@ from lakebed.merge.window import gather
 from lakebed.storage.storage import Storage
 from lakebed.table.config.schema import find_field
 from lakebed.table.config.table_config import TableConfig
-from lakebed.table.config.tombstones import forgotten_deletes
+from lakebed.table.config.tombstone_retention import forgotten_deletes
 from lakebed.table.files.damage import check_whole
 from lakebed.table.files.file_group import BaseFile, Boundary, FileSlice
 from lakebed.table.read.conform import check_nulls

@@ -21,7 +21,7 @@ from lakebed.table.files.file_group import (
     group_files,
     latest_slice,
 )
-from lakebed.table.files.standing import Standing, Standings
+from lakebed.table.files.visibility import Visibility, VisibilityRules
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 
 START = 1_700_000_000_000
@@ -314,8 +314,8 @@ def test_nothing_to_clean_is_no_plan():
 
 def leftover(writes, begin, named=(), kind="base") -> bool:
     timeline = Timeline(tuple(w.instant for w in writes))
-    standings = Standings(timeline, LAYOUT_2, lambda _: frozenset(named))
-    return standings.of(Write(kind, "f", begin, 0).file) is Standing.LEFTOVER
+    visibility = VisibilityRules(timeline, LAYOUT_2, lambda _: frozenset(named))
+    return visibility.of(Write(kind, "f", begin, 0).file) is Visibility.LEFTOVER
 
 
 def test_a_file_is_left_over_if_its_commit_does_not_name_it():

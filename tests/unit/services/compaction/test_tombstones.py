@@ -10,7 +10,7 @@ from lakebed.api.table import Table
 from lakebed.errors import InvalidError, KeyValueError, OptionError
 from lakebed.format.logs.delete_instants import DeleteInstants, record_instants, recorded_instants
 from lakebed.model.clock import ManualClock
-from lakebed.model.options.services import TOMBSTONES
+from lakebed.model.options.services import TOMBSTONE_RETENTION
 from lakebed.storage.objects import memory_storage
 from support.tables import make, reopen
 
@@ -224,7 +224,7 @@ def test_a_delete_at_the_ordering_value_that_means_none_is_refused(kind: pa.Data
 
 def test_retention_is_a_number_and_a_unit():
     def told(text: str) -> int:
-        return TOMBSTONES.value({"lakebed.tombstone.retention": text})
+        return TOMBSTONE_RETENTION.value({"lakebed.tombstone.retention": text})
 
     assert [told(text) for text in ("0", "90 seconds", "1 minute", "2h", "1 day")] == [
         0,

@@ -47,7 +47,7 @@ class NewRows:
         return sum(segment.cost_bytes for segment in self.segments)
 
 
-def fill_groups(
+def fill_small_files(
     segments: Iterable[Segment],
     slices: Mapping[FileGroupId, FileSlice],
     spec: WriteSpec,

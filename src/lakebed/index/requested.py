@@ -1,7 +1,7 @@
 """The writer's index as named by a caller."""
 
 from lakebed.errors import InvalidError, UnsupportedError
-from lakebed.format.names.bucket import MAX_BUCKETS
+from lakebed.format.names.bucket_hash import MAX_BUCKETS
 from lakebed.index.kinds import strategy_of
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.writer_index import INDEXES, WriterIndex

@@ -11,7 +11,7 @@ from lakebed.timeline.timeline import WRITE_ACTIONS, Timeline, TimelineInstant
 _LATEST = "9" * 17
 
 
-class Standing(Enum):
+class Visibility(Enum):
     """The status of a file for a reader of one timeline."""
 
     DATA = "data"
@@ -22,7 +22,7 @@ class Standing(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Standings:
+class VisibilityRules:
     """Decides which files count for one timeline.
 
     `named` returns the paths that a completed commit lists, or None if it cannot be read: then all
@@ -33,7 +33,7 @@ class Standings:
     layout: int
     named: Callable[[TimelineInstant], Collection[str] | None]
 
-    def of(self, file: BaseFile | LogFile) -> Standing:
+    def of(self, file: BaseFile | LogFile) -> Visibility:
         """Return the status of a file.
 
         One that is newer than the whole timeline, or than a pending instant, may belong to a writer
@@ -43,21 +43,21 @@ class Standings:
         if isinstance(file, LogFile) and self.layout == LAYOUT_1:
             # No block is older than the slice. A rollback adds blocks to it that are in no commit.
             seen = timeline.until is None or instant <= timeline.until
-            return Standing.DATA if seen else Standing.UNSETTLED
+            return Visibility.DATA if seen else Visibility.UNSETTLED
         commit = timeline.completed(instant)
         if commit is not None:
             return self._of_commit(file, commit)
         if timeline.is_committed(instant):
-            return Standing.DATA  # archived: older than the timeline, hence committed
+            return Visibility.DATA  # archived: older than the timeline, hence committed
         if timeline.is_archived(instant) or any(i.requested == instant for i in timeline.instants):
-            return Standing.UNSETTLED
+            return Visibility.UNSETTLED
         first_pending = next((i.requested for i in timeline.pending(*WRITE_ACTIONS)), _LATEST)
         is_over = instant < min(timeline.last_instant or "", first_pending)
-        return Standing.LEFTOVER if is_over else Standing.UNSETTLED
+        return Visibility.LEFTOVER if is_over else Visibility.UNSETTLED
 
-    def _of_commit(self, file: BaseFile | LogFile, commit: TimelineInstant) -> Standing:
+    def _of_commit(self, file: BaseFile | LogFile, commit: TimelineInstant) -> Visibility:
         if isinstance(file, LogFile) and commit.action is Action.REPLACECOMMIT:
             # While buckets are resized, deltacommits write logs named after the clustering.
-            return Standing.DATA
+            return Visibility.DATA
         named = self.named(commit)
-        return Standing.DATA if named is None or file.path in named else Standing.LEFTOVER
+        return Visibility.DATA if named is None or file.path in named else Visibility.LEFTOVER
