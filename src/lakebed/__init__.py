@@ -107,10 +107,12 @@ def local_session(
 ) -> Any:
     """Start a Spark session on this machine, configured for Lakebed, or return the active one.
 
-    Args: cores: The number of local cores; `"*"` means all. app: The name of the application. conf:
-    Spark settings that add to or override the defaults. warm_up: Start the Python workers before
-    returning. With False the call returns earlier, and the first task that needs a worker waits for
-    it.
+    Args:
+        cores: The number of local cores; `"*"` means all.
+        app: The name of the application.
+        conf: Spark settings that add to or override the defaults.
+        warm_up: Start the Python workers before returning. With False the call returns earlier, and
+            the first task that needs a worker waits for it.
     """
     from lakebed.spark.session import local_session as start  # noqa: PLC0415 - pyspark is heavy
 

@@ -1,6 +1,7 @@
 """The house keeps its own rules: names, sizes, documents that tell the truth."""
 
 import ast
+import inspect
 import re
 import runpy
 import subprocess
@@ -133,6 +134,28 @@ def test_the_reference_names_everything_that_the_package_offers():
     named = {name.rpartition(".")[2] for name in re.findall(r"^::: (\S+)$", text, re.MULTILINE)}
     named |= set(vars(errors))
     assert set(lakebed.__all__) - {"__version__"} <= named
+
+
+def public_calls():
+    """Return the functions of the front door and the methods of a table, by name."""
+    calls = {
+        name: getattr(lakebed, name) for name in ("create_table", "open_table", "local_session")
+    }
+    methods = inspect.getmembers(lakebed.Table, inspect.isfunction)
+    return calls | {f"Table.{name}": call for name, call in methods if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("name", public_calls())
+def test_the_reference_explains_every_argument(name):
+    call = public_calls()[name]
+    text = inspect.getdoc(call)
+    words = " ".join(text.split())
+    if re.search(r"arguments (of|are)|arguments, result and errors are those of", words):
+        return
+    for argument in inspect.signature(call).parameters:
+        assert argument == "self" or re.search(
+            rf"^    {argument}: |`{argument}", text, re.MULTILINE
+        )
 
 
 def test_the_options_page_is_what_the_code_says():

@@ -49,28 +49,39 @@ def create_table(
 ) -> Table:
     """Create an empty table at `path` and return a handle on it.
 
-    Args: spark: A Spark session, or None to work in this process on Arrow data. path: An empty or
-    missing folder, as a path or URL (`"s3://bucket/table"`). schema: A DDL string (`"id BIGINT, v
-    STRING"`), a pyarrow Schema, or rows with these columns: a pyarrow Table, a pandas or Polars
-    frame or, with a session, a DataFrame. key: The record key column or columns. A key is unique
-    within its partition. ordering: The columns that decide which of two rows with the same key
-    wins: the greater value, and on a tie the later write. Without ordering the later write wins.
-    partition_by: The partition columns. name: The table's name; by default the last part of `path`.
-    table_type: `"MERGE_ON_READ"` appends upserts as logs, `"COPY_ON_WRITE"` rewrites base files.
-    index: How writes find a key: `"bucket"`, `"consistent_hashing"`, `"simple"` or
-    `"global_simple"`. buckets: The number of buckets per partition for an index that hashes keys.
-    With `"auto"` the first write sets it for good, from the size of its rows. layout: `"lsm_tree"`
-    or `"default"`. table_version: Hudi's table version: 8, 9 or 10. column_groups: Not supported in
-    this release. properties: Hudi options to store with the table; see [Options](options.md).
-    storage_options: Options for the object store, such as endpoint, region and credentials; see
-    [Object stores](storage.md). merger: A function that merges rows: it takes two Arrow batches,
-    the older and the newer version of the same keys, and returns the merged rows. It is not stored:
-    pass it to `open_table` too. expected_rows: The number of rows to size `buckets="auto"` for,
-    instead of the rows of the first write.
+    Args:
+        spark: A Spark session, or None to work in this process on Arrow data.
+        path: An empty or missing folder, as a path or URL (`"s3://bucket/table"`).
+        schema: A DDL string (`"id BIGINT, v STRING"`), a pyarrow Schema, or rows with these
+            columns: a pyarrow Table, a pandas or Polars frame or, with a session, a DataFrame.
+        key: The record key column or columns. A key is unique within its partition.
+        ordering: The columns that decide which of two rows with the same key wins: the greater
+            value, and on a tie the later write. Without ordering the later write wins.
+        partition_by: The partition columns.
+        name: The table's name; by default the last part of `path`.
+        table_type: `"MERGE_ON_READ"` appends upserts as logs, `"COPY_ON_WRITE"` rewrites base
+            files.
+        index: How writes find a key: `"bucket"`, `"consistent_hashing"`, `"simple"` or
+            `"global_simple"`.
+        buckets: The number of buckets per partition for an index that hashes keys. With
+            `"auto"` the first write sets it for good, from the size of its rows.
+        layout: `"lsm_tree"` or `"default"`.
+        table_version: Hudi's table version: 8, 9 or 10.
+        column_groups: Not supported in this release.
+        properties: Hudi options to store with the table; see [Options](options.md).
+        storage_options: Options for the object store, such as endpoint, region and
+            credentials; see [Object stores](storage.md).
+        merger: A function that merges rows: it takes two Arrow batches, the older and the newer
+            version of the same keys, and returns the merged rows. It is not stored: pass it to
+            `open_table` too.
+        expected_rows: The number of rows to size `buckets="auto"` for, instead of the rows of
+            the first write.
 
-    Raises: ExistsError: There already is a table at `path`. InvalidError: An argument is wrong, or
-    the folder is not empty. OptionError: A property is unknown (the message names the closest one),
-    or contradicts an argument.
+    Raises:
+        ExistsError: There already is a table at `path`.
+        InvalidError: An argument is wrong, or the folder is not empty.
+        OptionError: A property is unknown (the message names the closest one), or contradicts
+            an argument.
 
     Example:
         >>> import pyarrow as pa, lakebed
@@ -136,15 +147,18 @@ def open_table(
     Call it as `open_table(path)` to work in this process on Arrow data, or as `open_table(spark,
     path)` to work on a Spark session.
 
-    Args: spark: A Spark session, or None; or the path, if that is the only positional argument.
-    path: A path or URL. storage_options: Options for the object store; see [Object
-    stores](storage.md). merger: The custom merge function of a table that was created with one.
-    properties: Options for this handle only. `hoodie.metadata.enable=false` lets writes drop a
-    record or secondary index of Hudi's metadata table, which Lakebed does not maintain; without it
-    such a table cannot be written.
+    Args:
+        spark: A Spark session, or None; or the path, if that is the only positional argument.
+        path: A path or URL.
+        storage_options: Options for the object store; see [Object stores](storage.md).
+        merger: The custom merge function of a table that was created with one.
+        properties: Options for this handle only. `hoodie.metadata.enable=false` lets writes
+            drop a record or secondary index of Hudi's metadata table, which Lakebed does not
+            maintain; without it such a table cannot be written.
 
-    Raises: NotFoundError: There is no table at `path`. UnsupportedError: The table uses a version
-    or feature that Lakebed does not read.
+    Raises:
+        NotFoundError: There is no table at `path`.
+        UnsupportedError: The table uses a version or feature that Lakebed does not read.
 
     Example:
         >>> import lakebed

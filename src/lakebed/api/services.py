@@ -105,12 +105,14 @@ class TableServices(ABC):
     ) -> Scheduled | None:
         """Plan a compaction for `compact` to execute, here or in another process.
 
-        Args: mode: `"full"` merges logs and base file into a new base file, `"log"` merges the logs
-        into one log, and `"hybrid"` chooses per file group whichever costs less. force: Plan now.
-        With False, plan only if the table's compaction trigger is due. options: Hudi options for
-        this call.
+        Args:
+            mode: `"full"` merges logs and base file into a new base file, `"log"` merges the logs
+                into one log, and `"hybrid"` chooses per file group whichever costs less.
+            force: Plan now. With False, plan only if the table's compaction trigger is due.
+            options: Hudi options for this call.
 
-        Returns: The plan and its instant, or None if no file group needs a compaction.
+        Returns:
+            The plan and its instant, or None if no file group needs a compaction.
         """
 
         def work(target: WriteTarget) -> Scheduled | None:
@@ -130,10 +132,13 @@ class TableServices(ABC):
 
         Readers and writers are not blocked. A plan that another process is executing is skipped.
 
-        Args: mode: As for `schedule_compaction`. instant: The plan to execute, as
-        `schedule_compaction` returned it. options: Hudi options for this call.
+        Args:
+            mode: As for `schedule_compaction`.
+            instant: The plan to execute, as `schedule_compaction` returned it.
+            options: Hudi options for this call.
 
-        Returns: One result for each plan that was executed; empty if nothing needed compaction.
+        Returns:
+            One result for each plan that was executed; empty if nothing needed compaction.
         """
         with showing("compact"):
             if instant is not None:
@@ -165,11 +170,13 @@ class TableServices(ABC):
         For tables with a simple index; tables with a bucket index are already sorted, and rejected.
         A writer that changes rows in the same file groups meanwhile gets a ConflictError.
 
-        Args: partitions: Paths or dicts of column values; None means all partitions. options: Hudi
-        options for this call. `hoodie.clustering.plan.strategy.max.num.groups` bounds the work of
-        one call.
+        Args:
+            partitions: Paths or dicts of column values; None means all partitions.
+            options: Hudi options for this call.
+                `hoodie.clustering.plan.strategy.max.num.groups` bounds the work of one call.
 
-        Returns: What was clustered, or None if nothing is left to do.
+        Returns:
+            What was clustered, or None if nothing is left to do.
         """
         if isinstance(partitions, (str, Mapping)):
             partitions = [partitions]
@@ -184,9 +191,11 @@ class TableServices(ABC):
     def clean(self, *, options: Mapping[str, str] | None = None) -> Clean | None:
         """Delete file versions that no retained commit and no savepoint needs.
 
-        Args: options: Hudi options for this call, such as `hoodie.clean.commits.retained`.
+        Args:
+            options: Hudi options for this call, such as `hoodie.clean.commits.retained`.
 
-        Returns: What was deleted, or None if there was nothing to delete; the log says why.
+        Returns:
+            What was deleted, or None if there was nothing to delete; the log says why.
         """
 
         def work(target: WriteTarget) -> Clean | None:
@@ -202,9 +211,11 @@ class TableServices(ABC):
     def archive(self, *, options: Mapping[str, str] | None = None) -> Archive | None:
         """Move old instants from the active timeline to the archived timeline.
 
-        Args: options: Hudi options for this call, such as `hoodie.keep.min.commits`.
+        Args:
+            options: Hudi options for this call, such as `hoodie.keep.min.commits`.
 
-        Returns: What was moved, or None if nothing was due.
+        Returns:
+            What was moved, or None if nothing was due.
         """
         return self._act(lambda target: archive(target, ArchiveOptions.of(_with(target, options))))
 
@@ -215,8 +226,10 @@ class TableServices(ABC):
     def rollback(self, instant: str, *, delete_plan: bool = False) -> Rollback:
         """Roll back a pending instant or the latest commit, and delete the files it wrote.
 
-        Args: instant: The instant to roll back. delete_plan: For a pending compaction or
-        clustering, delete its plan as well; otherwise the plan stays, to be executed again.
+        Args:
+            instant: The instant to roll back.
+            delete_plan: For a pending compaction or clustering, delete its plan as well; otherwise
+                the plan stays, to be executed again.
         """
         name = _checked(instant)
         return self._act(lambda target: rollback(target, name, delete_plan=delete_plan))
@@ -226,8 +239,10 @@ class TableServices(ABC):
     ) -> Savepoint:
         """Protect a commit from cleaning until its savepoint is deleted.
 
-        Args: instant: The commit; None means the latest. user: Recorded with the savepoint.
-        comment: Recorded with the savepoint.
+        Args:
+            instant: The commit; None means the latest.
+            user: Recorded with the savepoint.
+            comment: Recorded with the savepoint.
         """
         return self._act(lambda target: savepoint(target, instant, user, comment))
 
@@ -236,16 +251,22 @@ class TableServices(ABC):
         return savepoints(self._now())
 
     def delete_savepoint(self, instant: str) -> None:
-        """Delete a savepoint; its files may then be cleaned. The table's rows do not change."""
+        """Delete a savepoint; its files may then be cleaned. The table's rows do not change.
+
+        Args:
+            instant: The instant of the savepoint.
+        """
         name = _checked(instant)
         self._act(lambda target: delete_savepoint(target, name))
 
     def verify(self, *, quick: bool = False) -> Report:
         """Check the table and report every problem found, without changing anything.
 
-        Args: quick: Check names, sizes and footers only. Otherwise every key is read as well.
+        Args:
+            quick: Check names, sizes and footers only. Otherwise every key is read as well.
 
-        Returns: The findings; `print` the report to read them.
+        Returns:
+            The findings; `print` the report to read them.
         """
         target = self._target()
         with showing("verify"):
@@ -269,11 +290,13 @@ class TableServices(ABC):
 
         A file that a commit refers to is never deleted.
 
-        Args: plan: A plan that an earlier call with `dry_run=True` returned. dry_run: Return the
-        plan without executing it. drop_lost: Also remove each file slice that misses a file or
-        cannot be read, in a commit of its own. Its rows are lost. This reads every page of every
-        file. keep_readable: With `drop_lost`, keep those rows of such a slice that can still be
-        read; they may be stale.
+        Args:
+            plan: A plan that an earlier call with `dry_run=True` returned.
+            dry_run: Return the plan without executing it.
+            drop_lost: Also remove each file slice that misses a file or cannot be read, in a commit of
+                its own. Its rows are lost. This reads every page of every file.
+            keep_readable: With `drop_lost`, keep those rows of such a slice that can still be read;
+                they may be stale.
         """
         if keep_readable and not drop_lost:
             raise InvalidError("keep_readable needs drop_lost=True")
@@ -298,12 +321,16 @@ class TableServices(ABC):
         return Repair(chosen, done)
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
-        """Change table options that steer services, locks, concurrency and file sizes.
+        """Change table options for services, locks, concurrency and file sizes.
 
         Options that define rows, keys or files are fixed when the table is created, or changed by
         `upgrade`; see [Options](options.md).
 
-        Raises: OptionError: An option is unknown, fixed, or has a wrong value.
+        Args:
+            properties: The options to change, with their new values.
+
+        Raises:
+            OptionError: An option is unknown, fixed, or has a wrong value.
         """
         changes = check_given(properties, Scope.LATER).stored
 
@@ -320,8 +347,10 @@ class TableServices(ABC):
     ) -> Upgrade:
         """Move the table to a newer table version or to another layout.
 
-        Args: to: The table version; None keeps it. layout: `"lsm_tree"` or `"default"`; None keeps
-        the layout. dry_run: Return what would be rewritten, and change nothing.
+        Args:
+            to: The table version; None keeps it.
+            layout: `"lsm_tree"` or `"default"`; None keeps the layout.
+            dry_run: Return what would be rewritten, and change nothing.
         """
         return self._act(lambda target: upgrade(target, to, layout, dry_run=dry_run))
 
@@ -330,13 +359,19 @@ class TableServices(ABC):
     ) -> Upgrade:
         """Move the table to an older table version or to another layout.
 
-        Args: to: The table version; None keeps it. layout: `"lsm_tree"` or `"default"`; None keeps
-        the layout. dry_run: Return what would be rewritten, and change nothing.
+        Args:
+            to: The table version; None keeps it.
+            layout: `"lsm_tree"` or `"default"`; None keeps the layout.
+            dry_run: Return what would be rewritten, and change nothing.
         """
         return self._act(lambda target: downgrade(target, to, layout, dry_run=dry_run))
 
     def restore(self, savepoint: str) -> Restore:
-        """Restore the table to a savepoint: all later commits are rolled back for good."""
+        """Restore the table to a savepoint: all later commits are rolled back for good.
+
+        Args:
+            savepoint: The instant of the savepoint.
+        """
         return restore(self._target(), _checked(savepoint))
 
 

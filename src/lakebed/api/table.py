@@ -48,23 +48,30 @@ class Table(TableWrites):
         A snapshot read by default: one row per key, as of the latest commit. Rows come in no
         particular order.
 
-        Args: columns: Columns to return, meta columns (`_hoodie_commit_time`, ...) included. None
-        returns all columns of the table. where: A SQL predicate, such as `"amount > 10 AND city =
-        'Oslo'"`; see [Predicates](where.md). as_of: Read the table as it was: only commits that had
-        started by then count. An instant, a date or timestamp string, a datetime, or seconds or
-        milliseconds since 1970 as a string. Values without a time zone are in the table's time
-        zone, UTC by default. since: Return only rows written by commits completed after this time,
-        in the same forms as `as_of`. `"earliest"` starts with the first commit. until: Return only
-        rows written by commits completed up to this time. mode: `"snapshot"`; `"read_optimized"`
-        for base files without their logs; or `"cdc"` for the changes themselves: `op` (i, u or d),
-        `ts_ms` (the commit's instant), `before` and `after` (structs of `columns`, or null). The
-        changes of one key arrive in the order in which they happened. on_damage: `"fail"` raises if
-        a file the read needs is missing or damaged. `"skip"` leaves out damaged file slices and
-        issues a DamageWarning that lists them; this reads every slice twice.
+        Args:
+            columns: Columns to return, meta columns (`_hoodie_commit_time`, ...) included. None
+                returns all columns of the table.
+            where: A SQL predicate, such as `"amount > 10 AND city = 'Oslo'"`; see
+                [Predicates](where.md).
+            as_of: Read the table as it was: only commits that had started by then count. An
+                instant, a date or timestamp string, a datetime, or seconds or milliseconds since
+                1970 as a string. Values without a time zone are in the table's time zone, UTC by
+                default.
+            since: Return only rows written by commits completed after this time, in the same forms
+                as `as_of`. `"earliest"` starts with the first commit.
+            until: Return only rows written by commits completed up to this time.
+            mode: `"snapshot"`; `"read_optimized"` for base files without their logs; or `"cdc"` for
+                the changes themselves: `op` (i, u or d), `ts_ms` (the commit's instant), `before`
+                and `after` (structs of `columns`, or null). The changes of one key arrive in the
+                order in which they happened.
+            on_damage: `"fail"` raises if a file the read needs is missing or damaged. `"skip"`
+                leaves out damaged file slices and issues a DamageWarning that lists them; this
+                reads every slice twice.
 
-        Raises: InvalidError: An argument is wrong, or arguments exclude each other.
-        UnsupportedError: The predicate uses SQL that Lakebed does not evaluate. CorruptError: A
-        file is damaged. A file that is missing raises NotFoundError.
+        Raises:
+            InvalidError: An argument is wrong, or arguments exclude each other.
+            UnsupportedError: The predicate uses SQL that Lakebed does not evaluate.
+            CorruptError: A file is damaged. A file that is missing raises NotFoundError.
 
         Example:
             >>> import pyarrow as pa, lakebed
@@ -104,8 +111,9 @@ class Table(TableWrites):
     def count(self, where: str | None = None, as_of: Moment | None = None) -> int:
         """Return the number of rows, or of those that match `where`.
 
-        Args: where: A SQL predicate, as for `read`. as_of: Count the rows of the table as it was
-        then, as for `read`.
+        Args:
+            where: A SQL predicate, as for `read`.
+            as_of: Count the rows of the table as it was then, as for `read`.
         """
         # Read the first column only: counting needs no particular one, and every row has it.
         first = self._snapshot(as_of).schema.names[:1]
@@ -146,10 +154,12 @@ class Table(TableWrites):
         A key that the table does not hold yields no row. Rows come in no particular order.
         Thousands of keys at once cost one sorted pass over each file group.
 
-        Args: keys: Dicts of the key columns, or plain values where the key is one column. In a
-        partitioned table, add the partition columns to the dicts: otherwise every partition is
-        searched. columns: Columns to return; None returns all. as_of: Look keys up in the table as
-        it was then, as for `read`.
+        Args:
+            keys: Dicts of the key columns, or plain values where the key is one column. In a
+                partitioned table, add the partition columns to the dicts: otherwise every
+                partition is searched.
+            columns: Columns to return; None returns all.
+            as_of: Look keys up in the table as it was then, as for `read`.
 
         Example:
             >>> import pyarrow as pa, lakebed
@@ -181,7 +191,11 @@ class Table(TableWrites):
         return history_table(self._snapshot(None))
 
     def files(self, as_of: Moment | None = None) -> pa.Table:
-        """Return the data files that a read uses: partition, level, size and path."""
+        """Return the data files that a read uses: partition, level, size and path.
+
+        Args:
+            as_of: List the files of a read as of then, as for `read`.
+        """
         return files_table(self._snapshot(as_of))
 
     def describe(self) -> Description:
@@ -189,7 +203,11 @@ class Table(TableWrites):
         return describe(self._snapshot(None))
 
     def layers(self, as_of: Moment | None = None) -> Layers:
-        """Return the files of each file group by level; `print` the result to see them drawn."""
+        """Return the files of each file group by level; `print` the result to see them drawn.
+
+        Args:
+            as_of: Show the files of a read as of then, as for `read`.
+        """
         return layers_of(self._snapshot(as_of).slices)
 
     def _read_range(

@@ -64,20 +64,25 @@ class TableWrites(TableHandle):
         Rows with the same key, in `rows` or in the file group they go to, are merged by the table's
         merge mode.
 
-        Args: rows: A Spark DataFrame, or anything that exports an Arrow stream (pyarrow, pandas,
-        Polars). evolve: Add new columns and widen types of the table to match `rows`. Otherwise
-        such rows are rejected. fill_missing: Write nulls into columns of the table that `rows` do
-        not have. Otherwise such rows are rejected. index: How writes find a key: `"bucket"`,
-        `"consistent_hashing"`, `"simple"` or `"global_simple"`. Only needed for the first write to
-        a table that another engine created and whose properties name no index. buckets: The number
-        of buckets for such an index that hashes keys.
+        Args:
+            rows: A Spark DataFrame, or anything that exports an Arrow stream (pyarrow, pandas,
+                Polars).
+            evolve: Add new columns and widen types of the table to match `rows`. Otherwise such
+                rows are rejected.
+            fill_missing: Write nulls into columns of the table that `rows` do not have. Otherwise
+                such rows are rejected.
+            index: How writes find a key: `"bucket"`, `"consistent_hashing"`, `"simple"` or
+                `"global_simple"`. Only needed for the first write to a table that another engine
+                created and whose properties name no index.
+            buckets: The number of buckets for such an index that hashes keys.
 
-        Returns: What the write did: `print` it for a sentence. `instant` names the commit for
-        `as_of`.
+        Returns:
+            What the write did: `print` it for a sentence. `instant` names the commit for `as_of`.
 
-        Raises: SchemaError: Columns or types do not match the table. KeyValueError: A key,
-        partition or ordering value is missing or cannot be stored. ConflictError: Another writer
-        changed the same file groups; nothing was written.
+        Raises:
+            SchemaError: Columns or types do not match the table.
+            KeyValueError: A key, partition or ordering value is missing or cannot be stored.
+            ConflictError: Another writer changed the same file groups; nothing was written.
         """
         return self._write(
             BULK_INSERT, rows, Intake(evolve, fill_missing), self._named_index(index, buckets)
@@ -134,10 +139,13 @@ class TableWrites(TableHandle):
 
         A key that the table does not hold is added, with nulls in the columns that `rows` lack.
 
-        Args: rows: The key columns, the partition and ordering columns if the table has them, and
-        the columns to set. evolve: Add new columns and widen types of the table to match `rows`.
+        Args:
+            rows: The key columns, the partition and ordering columns if the table has them, and
+                the columns to set.
+            evolve: Add new columns and widen types of the table to match `rows`.
 
-        Raises: UnsupportedError: The table has a custom merger, which merges whole rows only.
+        Raises:
+            UnsupportedError: The table has a custom merger, which merges whole rows only.
         """
         if self._merger is not None:
             raise UnsupportedError(
@@ -148,10 +156,11 @@ class TableWrites(TableHandle):
     def delete(self, keys: object | None = None, *, where: str | None = None) -> Commit:
         """Delete rows by key, or all rows that match a predicate.
 
-        Args: keys: Dicts of the key columns, or a DataFrame or Arrow stream that has those columns;
-        other columns are ignored. A dict without the partition columns deletes the key in every
-        partition. A key that the table does not hold is ignored. where: A SQL predicate, as for
-        `read`. Give either `keys` or `where`.
+        Args:
+            keys: Dicts of the key columns, or a DataFrame or Arrow stream that has those columns;
+                other columns are ignored. A dict without the partition columns deletes the key in
+                every partition. A key that the table does not hold is ignored.
+            where: A SQL predicate, as for `read`. Give either `keys` or `where`.
 
         Example:
             >>> import pyarrow as pa, lakebed
@@ -185,9 +194,12 @@ class TableWrites(TableHandle):
     ) -> Commit:
         """Replace the partitions that `rows` fall into, or the whole table, with `rows`.
 
-        Args: rows: The new rows. whole_table: Replace all partitions, including those that `rows`
-        do not fall into. A table without partition columns is always replaced as a whole. evolve:
-        As for `bulk_insert`. fill_missing: As for `bulk_insert`.
+        Args:
+            rows: The new rows.
+            whole_table: Replace all partitions, including those that `rows` do not fall into. A
+                table without partition columns is always replaced as a whole.
+            evolve: As for `bulk_insert`.
+            fill_missing: As for `bulk_insert`.
         """
         operation = INSERT_OVERWRITE_TABLE if whole_table else INSERT_OVERWRITE
         return self._write(operation, rows, Intake(evolve, fill_missing))
@@ -195,9 +207,11 @@ class TableWrites(TableHandle):
     def delete_partitions(self, partitions: Sequence[str | Mapping[str, object]]) -> Commit:
         """Delete whole partitions.
 
-        Args: partitions: Each one a path (`"2026-11-15"`) or a dict of partition column values.
+        Args:
+            partitions: Each one a path (`"2026-11-15"`) or a dict of partition column values.
 
-        Raises: NotFoundError: One of them does not exist; nothing is deleted.
+        Raises:
+            NotFoundError: One of them does not exist; nothing is deleted.
         """
         paths = self._partition_paths(partitions)
 
@@ -240,13 +254,21 @@ class TableWrites(TableHandle):
         Files keep the values until they are rewritten, and reads as of an earlier commit still show
         them. A new column can take the name only after an `insert_overwrite` of the whole table.
         Key, partition and ordering columns cannot be dropped.
+
+        Args:
+            name: The column.
         """
         self._check_writable()
         commit, self._config = self._act(lambda target: execute_drop_column(target, name))
         return commit
 
     def rename_column(self, old: str, new: str) -> Commit:
-        """Raise UnsupportedError: files of a Hudi table identify columns by name."""
+        """Raise UnsupportedError: files of a Hudi table identify columns by name.
+
+        Args:
+            old: The column.
+            new: Its new name.
+        """
         raise UnsupportedError(
             f"rename_column({old!r}, {new!r}): Hudi's format finds the columns of a file by name, so the "
             "rows of older files would lose their values; Hudi's own renaming needs the column ids of "
