@@ -104,6 +104,12 @@ def test_the_first_name_with_a_value_counts():
     assert option.value({}) == 7
 
 
+def test_what_hudi_stores_under_a_prefix_is_read_from_there():
+    stored = "hoodie.record.merge.property.hoodie.payload.delete.field"
+    assert table.DELETE_FIELD.value({stored: "gone", "hoodie.payload.delete.field": "x"}) == "gone"
+    assert table.DELETE_FIELD.value({"hoodie.payload.delete.field": "x"}) == "x"
+
+
 def test_an_option_is_found_by_any_of_its_names():
     known = [name for option in OPTIONS.values() for name in option.all_names]
     assert len(set(known)) == len(known) > 550

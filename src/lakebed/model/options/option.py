@@ -15,7 +15,7 @@ _BYTES: Final = {"": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _UNIT_MS: Final = {"d": 24 * 3_600_000, "h": 3_600_000, "m": 60_000, "s": 1_000}
 _DURATION: Final = re.compile(r"([0-9]{1,9}) ?(d|days?|h|hours?|m|minutes?|s|seconds?)")
 
-T = TypeVar("T", covariant=True)  # noqa: PLC0105 - as short as it is common
+T = TypeVar("T")
 Member = TypeVar("Member", bound=StrEnum)
 
 
@@ -51,20 +51,20 @@ class Subject:
 class Kind(Generic[T]):
     """A kind of value: `parse` returns None for an invalid string; `wanted` describes the valid ones.
 
-    `words` are the values of an option that takes one of several words; one that is the `same` as
-    another is stored as that one.
+    `words` are the values of an option that takes one of several words.
     """
 
     default: T
     wanted: str
     parse: Callable[[str], T | None]
     words: tuple[str, ...] = ()
-    same: Mapping[str, str] = field(default_factory=dict)
 
     def spell(self, given: str) -> str:
         """Return a word in Hudi's spelling; any other string stays as it is."""
-        word = next((word for word in self.words if word.lower() == given.strip().lower()), given)
-        return self.same.get(word, word)
+        if not self.words:
+            return given
+        found = self.parse(given.strip())
+        return str(found).lower() if isinstance(found, bool) else str(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Option(Generic[T]):
 
         Raises OptionError for an invalid value.
         """
-        for name in (self.name, *self.aliases):
+        for name in (self.stored_name, self.name, *self.aliases):
             text = properties.get(name, "").strip()
             if text:
                 return self._parse(name, text)
@@ -198,24 +198,23 @@ def names() -> Kind[tuple[str, ...]]:
 
 
 def word(*words: str, default: str = "", same: Mapping[str, str] | None = None) -> Kind[str]:
-    """Return the kind of a few words, in any case."""
-    spelled = {one.lower(): (same or {}).get(one, one) for one in words}
-    return Kind(
-        default, " or ".join(words), lambda given: spelled.get(given.lower()), words, same or {}
-    )
+    """Return the kind of a few words, in any case; those of `same` are stored as another one."""
+    return _one_of(default, {one: (same or {}).get(one, one) for one in words})
 
 
 def member(default: Member) -> Kind[Member]:
     """Return the kind of the values of an enumeration."""
-    words = {str(one).lower(): one for one in type(default)}
-    spelled = tuple(map(str, words.values()))
-    return Kind(default, " or ".join(spelled), lambda given: words.get(given.lower()), spelled)
+    return _one_of(default, {str(one): one for one in type(default)})
 
 
 def flag(*, default: bool) -> Kind[bool]:
     """Return the kind of true and false."""
-    words = {"true": True, "false": False}
-    return Kind(default, "true or false", lambda given: words.get(given.lower()), tuple(words))
+    return _one_of(default, {"true": True, "false": False})
+
+
+def _one_of(default: T, words: Mapping[str, T]) -> Kind[T]:
+    found = {word.lower(): value for word, value in words.items()}
+    return Kind(default, " or ".join(words), lambda given: found.get(given.lower()), tuple(words))
 
 
 def number(default: int, least: int = 0, most: int = _MOST) -> Kind[int]:
