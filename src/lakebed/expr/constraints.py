@@ -1,13 +1,13 @@
-"""What a predicate demands of single columns, for skipping what cannot hold such rows.
+"""What a predicate requires of single columns, for skipping what cannot hold such rows.
 
-Every row for which the predicate is true fulfils all constraints; not every row that fulfils
-them satisfies the predicate. So a part that is not understood demands nothing. A column is held
-to finite values (=, <=>, IN), to a range (<, <=, >, >=, BETWEEN, LIKE 'prefix%'), to null
-(IS NULL) or to anything else (IS NOT NULL).
+Every row for which the predicate is true satisfies all constraints; not every row that satisfies
+them satisfies the predicate. So a part that is not understood requires nothing. A column is
+restricted to finite values (=, <=>, IN), to a range (<, <=, >, >=, BETWEEN, LIKE 'prefix%'), to
+null (IS NULL) or to anything else (IS NOT NULL).
 
-A Spark session may read a text in another way than we do, by its time zone or its quoting. Unless
+A Spark session may interpret a literal differently, because of its time zone or its quoting. Unless
 the caller knows that it does not (`exact`), only literals count that mean the same everywhere:
-integers, strings, truth values, and dates, which may also be written as ISO text.
+integers, strings, booleans, and dates, which may also be written as ISO strings.
 """
 
 import datetime as dt
@@ -45,7 +45,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What one column may hold: finite values, or else a range, and null if `null` says so.
+    """What one column may hold: finite values, or a range, and null if `null` is set.
 
     NaN, which is greater than all numbers, is in every range without an upper end.
     """
@@ -104,12 +104,12 @@ def _union(one: Allowed, other: Allowed) -> Allowed:
 
 
 def _low(bound: Limit) -> tuple[Value, bool]:
-    """Place a lower end among values: it stands right before, or right after its own."""
+    """Return the sort key of a lower end among values: right before, or right after its own."""
     return bound.value, not bound.inclusive
 
 
 def _high(bound: Limit) -> tuple[Value, bool]:
-    """Place an upper end among values, likewise."""
+    """Return the sort key of an upper end among values, likewise."""
     return bound.value, bound.inclusive
 
 
@@ -126,7 +126,7 @@ def _known(*bounds: Limit | None) -> list[Limit]:
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """What a predicate demands, by column; a column that is not named may hold anything."""
+    """What a predicate requires, by column; a column without an entry may hold anything."""
 
     columns: Mapping[str, Allowed] = field(default_factory=dict)
 
@@ -144,22 +144,22 @@ class Constraints:
 def constraints_of(
     predicate: Predicate | None, schema: pa.Schema, *, exact: bool = False
 ) -> Constraints:
-    """Return what `predicate` demands of the columns of `schema`.
+    """Return what `predicate` requires of the columns of `schema`.
 
     With `exact` every constant counts, with the value that it has in ANSI mode and in UTC.
     """
     if predicate is None:
         return Constraints()
-    # What a backslash means depends on the session (spark.sql.parser.escapedStringLiterals).
+    # The meaning of a backslash depends on the session (spark.sql.parser.escapedStringLiterals).
     if not exact and "\\" in predicate.text:
         return Constraints()
     return Constraints(_ConstraintFinder(schema, exact=exact).demands(predicate.bound))
 
 
 def column_value(text: str, kind: pa.DataType) -> Value | None:
-    """Return the value that a column of type `kind` has where its plain text is `text`.
+    """Return the value of a column of type `kind` whose plain string is `text`.
 
-    None for a type whose text is not taken back, and for any other spelling.
+    None for a type that is not parsed back, and for any other format.
 
     >>> column_value("-7", pa.int32()), column_value("7.0", pa.int32())
     (-7, None)
@@ -175,14 +175,14 @@ _Demands: TypeAlias = Mapping[str, Allowed]
 
 
 class _ConstraintFinder:
-    """Walks a bound predicate; a node that demands nothing gives no columns."""
+    """Walks a bound predicate; a node without requirements returns no columns."""
 
     def __init__(self, schema: pa.Schema, *, exact: bool) -> None:
         self._names = {name.lower() for name in schema.names}
         self._exact = exact
 
     def demands(self, node: Bound) -> _Demands:
-        """Return what must hold of each column where `node` is true."""
+        """Return the constraints on each column if `node` is true."""
         if not isinstance(node, Apply):
             return {}
         if node.function in _SIGNS:
@@ -255,7 +255,7 @@ class _ConstraintFinder:
         return {column.name: Allowed(exact)}
 
     def _literal(self, constant: Constant, kind: pa.DataType) -> Value | None:
-        """Return the value of a literal that is of the type `kind` itself, None for any other."""
+        """Return the value of a literal of exactly the type `kind`, None for any other."""
         if not constant.value.is_valid or not self._is_constrained(kind):
             return None
         if not self._exact:
@@ -273,8 +273,7 @@ class _ConstraintFinder:
         return None if isinstance(value, float) and math.isnan(value) else value
 
     def _string(self, text: str) -> str | None:
-        # In some sessions a text in double quotes is a column, and of a quote written twice
-        # none stays.
+        # In some sessions a string in double quotes is a column, and a doubled quote is dropped.
         if not self._exact and (text.lower() in self._names or "'" in text or '"' in text):
             return None
         return text
@@ -293,7 +292,7 @@ def _null(node: Apply, *, is_null: bool) -> _Demands:
 
 
 def _column(node: Bound, *, exact: bool) -> Column | None:
-    """Return the column that `node` is, perhaps cast to a wider type of its family."""
+    """Return the column that `node` is, possibly cast to a wider type of its family."""
     if isinstance(node, Apply) and node.function == "cast":
         inner = node.args[0]
         wider = _is_wider(inner.kind, node.kind, exact=exact)
@@ -327,7 +326,7 @@ def _after_prefix(prefix: str) -> str | None:
     kept = prefix.rstrip(_LAST_CHARACTER)
     if not kept:
         return None
-    # No text holds a surrogate.
+    # No string holds a surrogate.
     last = 0xE000 if kept[-1] == "\ud7ff" else ord(kept[-1]) + 1
     return kept[:-1] + chr(last)
 
@@ -345,7 +344,7 @@ def _either(one: _Demands, other: _Demands) -> _Demands:
 
 
 def _date(text: str | None) -> dt.date | None:
-    """Read a date in the one form that is the same as text and as a date: 2024-01-02."""
+    """Parse a date in the one form that is the same as a string and as a date: 2024-01-02."""
     if text is None or not _ISO_DATE.fullmatch(text):
         return None
     try:

@@ -1,7 +1,7 @@
-"""How far long work is, on a terminal: what, how many of how many, and for how long.
+"""Progress of long work on a terminal: a label, a count and the elapsed time.
 
-Nothing is shown of work that takes less than a second, nor where standard error is not a
-terminal. All that is under way in this process shares one display.
+Nothing is shown for work that takes less than a second, or if standard error is not a terminal. All
+work in progress in this process shares one display.
 """
 
 import sys
@@ -22,8 +22,8 @@ DELAY_SECONDS: Final = 1.0
 class Display:
     """Shows work while it lasts; several threads may work at once.
 
-    Work that is not counted is shown only while none is that is, and of several the first: it is
-    the whole of which the others are parts. Without `console` standard error as it is then.
+    Work without a count is shown only while no counted work is, and only the first of it, which
+    includes the rest. Without `console`, the current standard error is used.
     """
 
     def __init__(self, console: "Console | None" = None, delay_seconds: float = DELAY_SECONDS):
@@ -38,7 +38,7 @@ class Display:
     def show(self, what: str, total: int | None = None) -> Iterator[Report | None]:
         """Show `what` until the block ends; call what it yields with how many of `total` are done.
 
-        Yield None where nothing is shown.
+        Yields None if nothing is shown.
         """
         begun = self._begin(what, total) if self.enabled else None
         if begun is None:
@@ -53,7 +53,7 @@ class Display:
     def _begin(self, what: str, total: int | None) -> "tuple[Progress, TaskID] | None":
         with self._lock:
             if self._progress is None:
-                # Asked of the stream itself: rich takes FORCE_COLOR for a terminal, and CI sets that.
+                # Check the stream itself: rich takes FORCE_COLOR for a terminal, and CI sets that.
                 if self._console is None and not (sys.stderr is not None and sys.stderr.isatty()):
                     return None
                 # Loads rich, which only a terminal needs.
@@ -71,7 +71,7 @@ class Display:
 
     def _start(self, progress: "Progress") -> None:
         with self._lock:
-            # The work may have ended while the timer went off.
+            # The work may have ended while the timer fired.
             if progress is self._progress:
                 progress.start()
 
@@ -101,13 +101,17 @@ DISPLAY: Final = Display()
 
 
 def set_progress(on: bool) -> None:
-    """Switch the progress bars of this process on or off; they are on unless switched off."""
+    """Switch the progress bars of this process on or off; they are on by default.
+
+    Args:
+        on: Whether to show them.
+    """
     DISPLAY.enabled = on
 
 
 @contextmanager
 def without_progress() -> Iterator[None]:
-    """Show no progress bars of work that begins in the block."""
+    """Show no progress bars for work that starts in the block."""
     before, DISPLAY.enabled = DISPLAY.enabled, False
     try:
         yield
@@ -117,6 +121,6 @@ def without_progress() -> Iterator[None]:
 
 @contextmanager
 def showing(what: str) -> Iterator[None]:
-    """Show that there is work until the block ends."""
+    """Show that work is in progress until the block ends."""
     with DISPLAY.show(what):
         yield

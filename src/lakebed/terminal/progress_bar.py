@@ -1,4 +1,4 @@
-"""How progress looks: a bar, how many of how many, and for how long."""
+"""The layout of progress: a bar, a count and the elapsed time."""
 
 from rich.console import Console
 from rich.progress import (
@@ -13,18 +13,18 @@ from rich.text import Text
 
 
 class _Count(MofNCompleteColumn):
-    """The numbers, where there are any."""
+    """The count, if there is one."""
 
     def render(self, task: Task) -> Text:
         return Text() if task.total is None else super().render(task)
 
 
 def make_progress(console: Console | None) -> Progress | None:
-    """Return what shows work on `console`, or on standard error; None if that is no terminal."""
+    """Return the progress display on `console`, or on standard error; None if that is not a terminal."""
     console = console or Console(stderr=True)
     if not console.is_terminal or console.is_dumb_terminal:
         return None
-    # Standard output is the user's: rich would send it to standard error for the time.
+    # Standard output belongs to the user: rich would redirect it to standard error meanwhile.
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),

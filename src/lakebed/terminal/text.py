@@ -39,7 +39,7 @@ def draw_bar(size: int, widest: int, width: int) -> str:
 
 
 def size_text(size: float) -> str:
-    """Spell a number of bytes for people.
+    """Return a number of bytes in words.
 
     >>> size_text(1536)
     '1.5 KiB'

@@ -56,7 +56,7 @@ def choose_buckets(config: TableConfig, segments: Iterable[Segment]) -> int:
 
 
 def settle_buckets(transaction: Transaction, buckets: int) -> tuple[WriterIndex, bool]:
-    """Store the number of buckets, under the lock; return the index, and whether it is ours.
+    """Store the number of buckets, under the lock; return the index, and whether this write chose it.
 
     Of two concurrent first writes, the one that gets here first decides, and the other follows.
     """

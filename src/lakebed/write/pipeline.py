@@ -94,7 +94,7 @@ def execute_write(
                 written.append(staged)
         chosen: int | None = None
         if not spec.index.is_settled:
-            # Where nothing was written yet, there is nothing to delete.
+            # If nothing was written yet, there is nothing to delete.
             segments = [] if operation.kind is Kind.DELETE else segments
             if segments:
                 spec, chosen = settled_spec(transaction, spec, segments)
@@ -114,7 +114,7 @@ def execute_write(
         replaced = _replaced(operation, transaction.snapshot, touched)
         stored = transaction.config.index
         if named_index is not None and (stored is None or not stored.is_settled):
-            # Only now: a write that fails must not settle the index for those after it.
+            # Only now: a write that fails must not determine the index for later ones.
             properties = index.properties(transaction.config.record_key_fields)
             with transaction.locked():
                 transaction.config = update_properties(transaction.storage, properties)

@@ -26,8 +26,8 @@ LOCATED_FILE = "_lakebed_file_id"
 class RoutedRows:
     """Rows with their record key (and flags) in front, and the location of each.
 
-    `slots` are what the locator gave, or file ids where an index has looked them up; null is a key
-    that the table does not hold. Rows that `wait` are for `settle_moves`.
+    `slots` are those of the locator, or file ids if an index has looked them up; null is a key that
+    the table does not hold. Rows that `wait` are for `settle_moves`.
     """
 
     rows: pa.RecordBatch

@@ -43,9 +43,9 @@ _MAX_ORDERED_TASK = 999_998
 class Segment:
     """The rows of one file group in one temporary run: a range of its batches.
 
-    `arrival` orders the runs of a write: the task's number, then its flushes. Without a `file_id`
-    the rows are still to be assigned to file groups. Rows that `wait` are for `settle_moves`: of
-    keys that only this file group holds, or without one, of keys that several do.
+    `arrival` orders the runs of a write: the task's number, then its flushes. Rows without a
+    `file_id` are not assigned to file groups yet. Rows that `wait` are for `settle_moves`: of keys
+    that only this file group holds, or without one, of keys that several do.
     """
 
     path: str
@@ -57,7 +57,7 @@ class Segment:
     num_rows: int
     num_deletes: int = 0
     size_bytes: int = 0
-    # The bucket that the rows are in; with a file id, of the rows those of this bucket only.
+    # The bucket of the rows; with a file id, only the rows of this bucket.
     staged: StagedBucket | None = None
     wait: bool = False
     column_group: str = ""
@@ -307,7 +307,7 @@ class _Group:
 def _file_groups(
     partitions: pa.DictionaryArray, slots: pa.Array, wait: pa.BooleanArray | None, spec: WriteSpec
 ) -> Iterator[_Group]:
-    """Yield each file group (or slot, where none is settled) with its rows."""
+    """Yield each file group (or slot, before it has one) with its rows."""
     looked_up = pa.types.is_string(slots.type)
     names = slots.dictionary_encode(null_encoding="encode") if looked_up else None
     numbers = (slots if names is None else names.indices).to_numpy().astype(np.int64)

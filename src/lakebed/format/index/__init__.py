@@ -1,1 +1,1 @@
-"""The bytes of secondary indexes: values as keys that sort as the values do."""
+"""The bytes of secondary indexes: values as keys that sort like the values."""

@@ -33,7 +33,7 @@ _Bytes = npt.NDArray[np.uint8]
 
 
 def is_ordered(kind: pa.DataType) -> bool:
-    """Return whether values of a type can be a part of a key."""
+    """Return whether values of a type can be part of a key."""
     tests = (
         pa.types.is_boolean,
         pa.types.is_signed_integer,
@@ -58,7 +58,7 @@ def encode_rows(columns: Sequence[pa.Array]) -> pa.BinaryArray:
 
 
 def encode_values(values: Sequence[object], kinds: Sequence[pa.DataType]) -> bytes:
-    """Return how keys begin whose first values are these."""
+    """Return the start of keys whose first values are these."""
     if not values:
         return b""
     columns = [pa.array([value], kind) for value, kind in zip(values, kinds, strict=True)]
@@ -90,7 +90,7 @@ def _encode_column(column: pa.Array) -> pa.Array:
         raise SchemaError(f"a column of type {kind} has no order that an index could keep")
     valid = column.drop_null()
     if _is_text(kind):
-        # As large binary, since escaping makes texts longer.
+        # As large binary, since escaping makes strings longer.
         plain = valid.cast(pa.large_binary())
         # Arrow replaces in binary values as well, byte by byte.
         escaped = pc.replace_substring(plain, b"\x00", b"\x00\xff")
@@ -106,7 +106,7 @@ def _encode_column(column: pa.Array) -> pa.Array:
 
 
 def _fixed_width(valid: pa.Array) -> _Bytes:
-    """Return the encoded values as rows of a matrix, without the byte that says that one is there."""
+    """Return the encoded values as rows of a matrix, without the leading byte for non-null values."""
     kind = valid.type
     if pa.types.is_boolean(kind):
         truths: _Bytes = valid.cast(pa.uint8()).to_numpy(zero_copy_only=False)

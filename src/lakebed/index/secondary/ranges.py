@@ -1,8 +1,8 @@
-"""From what a predicate demands of columns to the ranges of index keys that can satisfy it.
+"""From the constraints of a predicate to the ranges of index keys that can satisfy it.
 
-The columns of an index count from the first on: finite values (and null) of a column go on to the
-next one, a range of values ends the search. Every row that satisfies the predicate has its key in
-one of the ranges; not every key in them is of such a row.
+The columns of an index count from the first on: finite values (and null) of a column continue to
+the next one, a range of values ends the search. Every row that satisfies the predicate has its key
+in one of the ranges; not every key in them belongs to such a row.
 """
 
 import decimal
@@ -15,18 +15,18 @@ from lakebed.expr.constraints import Allowed, Constraints, Limit, Value
 from lakebed.format.index.ordered_bytes import after_prefix, encode_values
 
 Range = tuple[bytes, bytes | None]
-"""From the first key on, up to but without the second; None is without end."""
+"""From the first key, inclusive, to the second, exclusive; None is open-ended."""
 
 MAX_RANGES = 10_000
 _NULL = encode_values([None], [pa.int64()])
-# Every encoded value but null begins so.
+# Every encoded value except null starts with this.
 _SOME = encode_values([False], [pa.bool_()])[:1]
 _EXACT = decimal.Context(prec=100)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRanges:
-    """The ranges to look in, ascending, and how many columns of the index they settle."""
+    """The ranges to search, ascending, and how many columns of the index they determine."""
 
     ranges: tuple[Range, ...]
     columns: int
@@ -35,7 +35,7 @@ class KeyRanges:
 def key_ranges(
     columns: Sequence[str], kinds: Sequence[pa.DataType], constraints: Constraints
 ) -> KeyRanges | None:
-    """Return where rows are that fulfil `constraints`; None if that is anywhere in the index."""
+    """Return where rows that satisfy `constraints` are; None if anywhere in the index."""
     prefixes = [b""]
     used = 0
     for name, kind in zip(columns, kinds, strict=True):
@@ -57,7 +57,7 @@ def key_ranges(
 
 
 def _finite(allowed: Allowed, kind: pa.DataType) -> list[bytes] | None:
-    """Return the encoded values of a column that may have a few only."""
+    """Return the encoded values of a column that may have only a few."""
     if allowed.values is None:
         return None
     known = (_encoded(value, kind) for value in allowed.values)
@@ -100,7 +100,7 @@ def _end(limit: Limit, kind: pa.DataType) -> bytes | None:
 
 
 def _encoded(value: Value, kind: pa.DataType) -> bytes | None:
-    """Return a value that the column can have; None for one that it cannot."""
+    """Return the encoding of a value that the column can have; None for one that it cannot."""
     if isinstance(value, decimal.Decimal):
         rounded = _rounded(value, kind, decimal.ROUND_FLOOR)
         return None if rounded is None or rounded != value else _encode(rounded, kind)
@@ -119,7 +119,7 @@ def _encode(value: Value, kind: pa.DataType) -> bytes:
 
 
 def _rounded(value: decimal.Decimal, kind: pa.DataType, rounding: str) -> decimal.Decimal | None:
-    """Return a decimal with the column's digits behind the point; None if it has too many before."""
+    """Return a decimal with the column's fractional digits; None if it has too many integer digits."""
     unit = decimal.Decimal(1).scaleb(-kind.scale)
     made = value.quantize(unit, rounding=rounding, context=_EXACT)
     return made if len(made.as_tuple().digits) <= _widest(kind).precision else None

@@ -177,7 +177,7 @@ def _parse_operation(values: Record, action: Action, what: str) -> CompactionOpe
 
 
 def _parse_group(partition: str, file_id: str, paths: Iterable[str]) -> FileGroupId:
-    """Return the file group of an operation; only the names of its files tell the column group."""
+    """Return the file group of an operation; the column group is only in the names of its files."""
     names = (parse_data_name(path.rpartition("/")[2]) for path in paths)
     groups = (name.column_group for name in names if name is not None)
     return FileGroupId(partition, file_id, next(groups, ""))

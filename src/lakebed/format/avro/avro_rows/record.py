@@ -1,4 +1,4 @@
-"""A single record with its length, as a row; its unions may have any number of branches."""
+"""A single length-prefixed record, as a row; its unions may have any number of branches."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ _FIRST_ENTRIES: Final = 16
 
 
 def encode_record(row: pa.RecordBatch, schema_text: str) -> pa.Buffer:
-    """Write a single row as an int32 length and the Avro binary of the record schema.
+    """Encode a single row as an int32 length and the Avro binary of the record schema.
 
     Columns are matched by name; a union is a dense union. Raises the errors of `encode_records`.
     """
