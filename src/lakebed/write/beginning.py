@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from lakebed.commit.fence import Fence
 from lakebed.commit.transaction import Transaction
 from lakebed.errors import InvalidError
 from lakebed.index.kinds import strategy_of
@@ -12,6 +13,7 @@ from lakebed.index.unstored import check_doubtful_spelling, check_spelling, defa
 from lakebed.merge.rule import Merger
 from lakebed.table.config.table_config import ConcurrencyMode
 from lakebed.table.config.writer_index import WriterIndex
+from lakebed.table.snapshot import Snapshot
 from lakebed.write.auto_buckets import NON_BLOCKING_BUCKETS, settle_buckets
 from lakebed.write.spec.columns import Intake, settle_columns
 from lakebed.write.spec.operation import Operation
@@ -26,9 +28,8 @@ def settle_index(transaction: Transaction, named: WriterIndex | None) -> WriterI
     stored = transaction.config.index
     if stored is not None and not stored.is_settled:
         if transaction.snapshot.slices or named is not None:
-            stored = (
-                None  # another writer was first and chose its own number; or the caller names one
-            )
+            # Another writer was first and chose its own number; or the caller names one.
+            stored = None
         elif transaction.config.concurrency is ConcurrencyMode.NON_BLOCKING:
             stored, _ = settle_buckets(transaction, NON_BLOCKING_BUCKETS)
     if stored is not None:
@@ -46,30 +47,29 @@ def settle_index(transaction: Transaction, named: WriterIndex | None) -> WriterI
 
 
 def make_spec(
-    transaction: Transaction,
+    snapshot: Snapshot,
     operation: Operation,
     index: WriterIndex,
     incoming: pa.Schema,
     intake: Intake,
     merger: Merger | None,
+    fence: Fence,
+    seed: str,
 ) -> WriteSpec:
-    """Return the spec for the tasks of a write that has started."""
-    config = transaction.config
-    seed = transaction.clock.new_uuid()
-    instant = transaction.instant.requested
-    write = NewWrite(transaction.snapshot, instant, seed, operation.name, operation.replaces)
+    """Return the spec for the tasks that stage rows of `incoming` under the fence's instant."""
+    write = NewWrite(snapshot, fence.instant, seed, operation.name, operation.replaces)
     locator = strategy_of(index).locator(write)
-    columns = settle_columns(config, operation, transaction.snapshot.schema, incoming, intake)
-    view = transaction.snapshot.view(merger)
+    columns = settle_columns(snapshot.config, operation, snapshot.schema, incoming, intake)
+    view = snapshot.view(merger)
     _ = view.rule  # by the present schema: checked here rather than in a task
     return WriteSpec(
-        view=replace(view, config=config, schema=columns.table, schema_text=columns.table_text),
+        view=replace(view, schema=columns.table, schema_text=columns.table_text),
         index=index,
         locator=locator,
         operation=operation,
         schema=columns.staged,
-        instant=instant,
-        fence=transaction.fence,
+        instant=fence.instant,
+        fence=fence,
         seed=seed,
         markers=columns.markers,
     )

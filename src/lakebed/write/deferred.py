@@ -17,8 +17,6 @@ import pyarrow as pa
 from lakebed.commit.fence import Fence
 from lakebed.commit.rollback import TEMP_FOLDER
 from lakebed.errors import ConflictError, SchemaError, UnsupportedError
-from lakebed.index.kinds import strategy_of
-from lakebed.index.strategy import NewWrite
 from lakebed.index.unstored import default_index
 from lakebed.model.executor import TaskId
 from lakebed.storage.storage import Storage
@@ -26,8 +24,9 @@ from lakebed.table.config.partitions import partition_column
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.writer_index import WriterIndex
 from lakebed.table.snapshot import Snapshot
+from lakebed.write.beginning import make_spec
 from lakebed.write.pipeline import Source, WriteTarget
-from lakebed.write.spec.columns import Intake, settle_columns
+from lakebed.write.spec.columns import Intake
 from lakebed.write.spec.operation import Operation
 from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import LogPolicy, Segment, Staged, stage_runs
@@ -104,23 +103,9 @@ def defer_write(
             f"table {snapshot.config.name!r} is written with {index!r}: format lakebed cannot place "
             "rows there; call lakebed.open_table(spark, path) and its upsert or insert"
         )
-    columns = settle_columns(snapshot.config, operation, snapshot.schema, incoming, intake)
     name = f"{_FOLDER}/{target.clock.now_ms()}-{target.clock.new_uuid()}"
-    seed = target.clock.new_uuid()
-    write = NewWrite(snapshot, name, seed, operation.name, operation.replaces)
-    view = snapshot.view(target.merger)
-    _ = view.rule  # by the present schema: checked here rather than in a task
-    spec = WriteSpec(
-        view=replace(view, schema=columns.table, schema_text=columns.table_text),
-        index=index,
-        locator=strategy_of(index).locator(write),
-        operation=operation,
-        schema=columns.staged,
-        instant=name,
-        fence=Fence(target.storage, name, ""),
-        seed=seed,
-        markers=columns.markers,
-    )
+    fence, seed = Fence(target.storage, name, ""), target.clock.new_uuid()
+    spec = make_spec(snapshot, operation, index, incoming, intake, target.merger, fence, seed)
     return DeferredWrite(spec, incoming, named, intake=intake)
 
 

@@ -84,7 +84,16 @@ def execute_write(
         target.storage, target.clock, target.commits, replaces=operation.replaces
     ) as transaction:
         index = settle_index(transaction, named_index)
-        spec = make_spec(transaction, operation, index, source.schema, source.intake, target.merger)
+        spec = make_spec(
+            transaction.snapshot,
+            operation,
+            index,
+            source.schema,
+            source.intake,
+            target.merger,
+            transaction.fence,
+            transaction.clock.new_uuid(),
+        )
         written: list[WriteStatus] = []
         segments: list[Segment] = []
         for staged in source.stage(spec, transaction.snapshot):
