@@ -18,16 +18,16 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "options.md"
 HEAD = """\
 # Options
 
-Every option that is known, and what becomes of it. The names are Apache Hudi's; those that begin with `lakebed.` are our own. An
-unknown name is refused with the nearest one. An option that changes rows, keys, layout or guarantees is honoured or refused; one that
-changes only speed is accepted with a line of information in the log of `lakebed`. Written by `scripts/options_page.py`.
+Every known option, and its effect. The names are Apache Hudi's; those that start with `lakebed.` are Lakebed's own. An unknown name is
+rejected, and the error names the closest known one. An option that changes rows, keys, layout or guarantees is supported or rejected; one
+that only affects speed is accepted, with a line in the log of `lakebed`. Written by `scripts/options_page.py`.
 
 `create_table(..., properties={...})` and the first write of `format("lakebed")` take the options of a table. Some may change
-later: by `t.set_properties`, or by a write that gives another value, which the table keeps. A call of a service
-(`t.clean(options={...})`, `lakebed clean --set KEY=VALUE`) takes them for that call only. All else is settled when the table is made,
-and a write that says otherwise is refused.
+later: by `t.set_properties`, or by a write with another value, which is stored in the table. A call of a service
+(`t.clean(options={...})`, `lakebed clean --set KEY=VALUE`) uses them for that call only. Everything else is fixed when the table is created,
+and a write with another value is rejected.
 """
-SETTLED = "Settled when a table is made."
+SETTLED = "Fixed when a table is created."
 LATER = "May change later."
 OTHERS = {
     Fate.IGNORED: "A line in the log of `lakebed` says so.",

@@ -44,7 +44,7 @@ KINDS = ["COPY_ON_WRITE", "MERGE_ON_READ"]
 
 @functools.cache
 def facts(kind: str) -> tuple[Work, Rows]:
-    """Give the clustering of a table that is worth it, and the table's rows."""
+    """Return the clustering of a table that is worth it, and the table's rows."""
     storage = memory_storage()
     table = make(
         storage,

@@ -115,13 +115,13 @@ State_ = tuple[bool, Rows]
 
 
 def state(storage: Storage) -> State_:
-    """Give whether there is a table, and its rows."""
+    """Return whether there is a table, and its rows."""
     return (True, user_rows(reopen(storage))) if exists(storage) else (False, {})
 
 
 @functools.cache
 def facts(name: str) -> tuple[Work, State_, State_]:
-    """Give the work, and the state before and after it."""
+    """Return the work, and the state before and after it."""
     case = CASES[name]
     start = memory_storage()
     case.prepare(start)
@@ -137,7 +137,7 @@ def completed(storage: Storage) -> int:
 
 
 def commit_operation(ops: tuple[str, ...]) -> int:
-    """Give the number of the operation that makes a write visible."""
+    """Return the number of the operation that makes a write visible."""
     found = [n for n, op in enumerate(ops, 1) if op.startswith("put") and op.endswith(".commit")]
     assert len(found) == 1
     return found[0]

@@ -42,7 +42,7 @@ MARKED = CHANGES.append_column("_hoodie_is_deleted", pa.array([True, False, True
 
 
 def in_two_flushes(act: Act) -> Act:
-    """Give each batch of the input a flush, and so a log file, of its own."""
+    """Return each batch of the input a flush, and so a log file, of its own."""
 
     def flushing(table: Any) -> None:
         with memory_of(1):
@@ -121,7 +121,7 @@ def act(case: Case, storage: Storage) -> None:
 
 @functools.cache
 def prepared(kind: str) -> dict[str, bytes]:
-    """Give the objects of a table with base files and a log."""
+    """Return the objects of a table with base files and a log."""
     storage = memory_storage()
     table = make(storage, clock(0), ordering=("ts",), **KINDS[kind])
     table.bulk_insert(FIRST)
@@ -131,7 +131,7 @@ def prepared(kind: str) -> dict[str, bytes]:
 
 @functools.cache
 def facts(case: Case) -> tuple[Work, Rows, Rows]:
-    """Give the work, and the rows before and after it."""
+    """Return the work, and the rows before and after it."""
     objects = prepared(case.kind)
     work = Work.of(objects, functools.partial(act, case))
     check_no_leftovers(work.done)

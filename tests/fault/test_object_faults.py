@@ -281,7 +281,7 @@ class Straggling(LocalExecutor):
         yield from super().run(task, items, label)
 
     def _behind(self, item: Any) -> tuple[Any, Late]:
-        """Give the same work on a storage that is slow."""
+        """Return the same work on a storage that is slow."""
         if hasattr(item, "spec"):
             slow = Late(item.spec.storage, self.gate, self._then)
             view = replace(item.spec.view, storage=slow)

@@ -106,7 +106,7 @@ ROLLBACKS = {
 
 @functools.cache
 def facts(kind: str, name: str) -> tuple[Work, Rows, Rows]:
-    """Give the work, and the rows before and after it."""
+    """Return the work, and the rows before and after it."""
     case = ALL[kind][name]
     start = memory_storage()
     case.prepare(start)

@@ -34,7 +34,7 @@ def rows_of(storage: Storage) -> Rows:
 
 @functools.cache
 def small() -> dict[str, bytes]:
-    """Give a table of Hudi's; of its metadata table one file of each folder will do."""
+    """Return a table of Hudi's; of its metadata table one file of each folder will do."""
     kept: dict[str, bytes] = {}
     folders: set[str] = set()
     for path, data in sorted(files("cow9_mdt").items()):

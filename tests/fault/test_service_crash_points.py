@@ -71,7 +71,7 @@ class Case:
 
 
 def service(act: Act, kind: dict[str, Any], *rest: Any, **more: Any) -> Case:
-    """Give the case of a service: called again it ends what was begun, and changes no rows."""
+    """Return the case of a service: called again it ends what was begun, and changes no rows."""
     return Case(act, kind, *rest, again=act, **more)
 
 

@@ -113,7 +113,7 @@ def tables(folder: Path) -> list[str]:
 
 
 def victims(folder: Path, names: Iterable[str]) -> list[Victim]:
-    """Give the files that a call on these tables looks at."""
+    """Return the files that a call on these tables looks at."""
     found = []
     for table in names:
         for file in sorted((folder / table).rglob("*")):

@@ -93,7 +93,7 @@ def wrong_length(data: bytes, rng: random.Random) -> bytes | None:
 
 
 def future_block(data: bytes, rng: random.Random) -> bytes | None:
-    """Give a block a version, a type, a number of headers or a header key that it cannot have."""
+    """Return a block a version, a type, a number of headers or a header key that it cannot have."""
     blocks = _blocks(data)
     if not blocks:
         return None
@@ -135,7 +135,7 @@ def swap_text(data: bytes, rng: random.Random) -> bytes | None:
 
 
 def swap_value(data: bytes, rng: random.Random) -> bytes | None:
-    """Give a property another value, or take its line away."""
+    """Return a property another value, or take its line away."""
     lines = data.split(b"\n")
     told = [number for number, line in enumerate(lines) if line.startswith(b"hoodie.")]
     if not told:
@@ -172,7 +172,7 @@ _SCHEMAS = [
 
 
 def strange_schema(data: bytes, rng: random.Random) -> bytes | None:
-    """Give a block a schema that holds itself, is nested deeply, or has very many fields."""
+    """Return a block a schema that holds itself, is nested deeply, or has very many fields."""
     if not data.startswith(MAGIC):
         return None
     return _with_schema(data, rng.choice(_SCHEMAS).encode())

@@ -27,7 +27,7 @@ PEAK_KB = 1_500_000
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Give a folder of all tables for each worker."""
+    """Return a folder of all tables for each worker."""
     made = [tmp_path_factory.mktemp(f"worker{number}") for number in range(WORKERS)]
     for folder in made:
         unpack_all(folder)
@@ -53,7 +53,7 @@ def run_worker(folder: Path, first: int, count: int, module: str = "fuzz.worker"
 def _run_once(
     folder: Path, first: int, count: int, module: str
 ) -> tuple[int, list[str], str | None]:
-    """Give how many cases were begun, what was wrong, and what killed the process, if any did."""
+    """Return how many cases were begun, what was wrong, and what killed the process, if any did."""
     command = [sys.executable, "-m", module, *map(str, (folder, first, count, WORKERS))]
     path = os.pathsep.join([str(TESTS), str(TESTS.parent / "src")])
     with (

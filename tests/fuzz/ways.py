@@ -72,7 +72,7 @@ def ask(folder: Path, way: str, keys: list[dict[str, object]] | None = None) -> 
 def ask_or_refusal(
     folder: Path, way: str, keys: list[dict[str, object]] | None = None
 ) -> Rows | None:
-    """Give the rows, or None if the table is refused by name."""
+    """Return the rows, or None if the table is refused by name."""
     try:
         return ask(folder, way, keys)
     except LakebedError:
@@ -80,7 +80,7 @@ def ask_or_refusal(
 
 
 def some_keys(folder: Path) -> list[dict[str, object]]:
-    """Give the keys of a few rows; none where the table is refused."""
+    """Return the keys of a few rows; none where the table is refused."""
     try:
         table = open_table(None, str(folder))
         fields = list(table.config.record_key_fields)

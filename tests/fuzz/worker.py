@@ -76,7 +76,7 @@ class Worker:
         return Case(seed, victim, mutation, way, data)
 
     def before(self, case: Case) -> Rows | None:
-        """Give what this way of reading gave before; None if the table was refused."""
+        """Return what this way of reading gave before; None if the table was refused."""
         place = (case.victim.table, case.way)
         if place not in self._known:
             self._known[place] = ask_or_refusal(
@@ -85,7 +85,7 @@ class Worker:
         return self._known[place]
 
     def keys(self, case: Case) -> list[dict[str, object]] | None:
-        """Give keys of the table, if they are to be looked up."""
+        """Return keys of the table, if they are to be looked up."""
         if case.way != _LOOKUP:
             return None
         table = case.victim.table

@@ -55,7 +55,7 @@ KINDS = {
 
 
 def instants(table):
-    """Give every instant file of a table and of its metadata table."""
+    """Return every instant file of a table and of its metadata table."""
     for path, data in files(table).items():
         folder, _, name = path.rpartition("/")
         if folder.endswith(".hoodie/timeline"):
@@ -155,7 +155,7 @@ def test_every_record_is_written_by_us_with_hudis_bytes(table):
 
 
 def record_bytes(data):
-    """Give the one record of a container file: all between the two sync markers."""
+    """Return the one record of a container file: all between the two sync markers."""
     body = data[data.index(data[-16:]) + 16 : -16]
     assert body[0] == 2  # one record
     size = 1

@@ -19,7 +19,7 @@ INCREMENTAL = [
 
 
 def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Give rows in the order of their keys."""
+    """Return rows in the order of their keys."""
     return sorted(rows, key=lambda row: str(row["_hoodie_record_key"]))
 
 

@@ -71,7 +71,7 @@ class Server:
         return self._process.poll() is not None
 
     def ask(self, command: Mapping[str, Any]) -> dict[str, Any]:
-        """Give the answer to `command`; one that is no success raises PeerError."""
+        """Return the answer to `command`; one that is no success raises PeerError."""
         logged = self._log.stat().st_size
         try:
             self._send(command)
@@ -120,7 +120,7 @@ class Server:
         self._process.stdin.flush()
 
     def _trouble_since(self, offset: int) -> str:
-        """Give the errors logged after `offset`: Hudi logs why a record failed, but does not throw it."""
+        """Return the errors logged after `offset`: Hudi logs why a record failed, but does not throw it."""
         text = self._log.read_bytes()[offset:].decode("utf-8", "replace")
         lines = [line[:300] for line in TROUBLE.findall(text) if not line.startswith("py4j.")]
         return "\n".join(list(dict.fromkeys(lines))[:10])

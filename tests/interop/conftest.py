@@ -19,7 +19,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def hudi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hudi]:
-    """Give Apache Hudi 1.2.0, started once for all tests."""
+    """Return Apache Hudi 1.2.0, started once for all tests."""
     peer = Hudi(tmp_path_factory.mktemp("hudi-peer"))
     yield peer
     peer.close()
@@ -27,7 +27,7 @@ def hudi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hudi]:
 
 @pytest.fixture(scope="session")
 def hudi_rs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HudiRs]:
-    """Give hudi-rs 0.5.0, started once for all tests."""
+    """Return hudi-rs 0.5.0, started once for all tests."""
     peer = HudiRs(tmp_path_factory.mktemp("hudi-rs-peer"))
     yield peer
     peer.close()

@@ -11,7 +11,7 @@ META_PREFIX = "_hoodie_"
 
 
 def exact(value: Any) -> Any:
-    """Give `value` so that == tells everything apart but the order of a map's entries.
+    """Return `value` so that == tells everything apart but the order of a map's entries.
 
     Floats become their text: NaN then equals itself, and -0.0 differs from 0.0. Maps, which
     pyarrow gives as lists of pairs, are sorted: Hudi's Avro writer does not keep their order.
@@ -32,14 +32,14 @@ def exact(value: Any) -> Any:
 
 
 def user_rows(table: pa.Table, key: Iterable[str]) -> list[dict[str, Any]]:
-    """Give the rows in the order of `key`, without Hudi's meta columns."""
+    """Return the rows in the order of `key`, without Hudi's meta columns."""
     columns = [name for name in table.column_names if not name.startswith(META_PREFIX)]
     rows = [exact(row) for row in table.select(columns).to_pylist()]
     return sorted(rows, key=lambda row: [repr(row[name]) for name in key])
 
 
 def user_types(table: pa.Table) -> dict[str, str]:
-    """Give the type of each of the user's columns, whatever names list and map items carry."""
+    """Return the type of each of the user's columns, whatever names list and map items carry."""
     return {
         field.name: type_text(field.type)
         for field in table.schema

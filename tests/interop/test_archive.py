@@ -81,7 +81,7 @@ def found(table: pa.Table | pa.RecordBatchReader) -> list[dict[str, Any]]:
 
 
 def seen_commits(path: pathlib.Path) -> list[str]:
-    """Give every commit there ever was, archived or active; each must come once."""
+    """Return every commit there ever was, archived or active; each must come once."""
     storage = open_storage(str(path))
     words = {"commit", "deltacommit"}
     archived = [row.requested for row in read_archived(storage) if row.action in words]

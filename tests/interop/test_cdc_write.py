@@ -93,7 +93,7 @@ def theirs(
 
 
 def queried(hudi: Hudi, path: pathlib.Path, since: str = "000") -> list[tuple[Any, ...]]:
-    """Give what Hudi's CDC query returns, with instants numbered and without meta columns.
+    """Return what Hudi's CDC query returns, with instants numbered and without meta columns.
 
     Whether an image has meta columns is kept: it tells where Hudi took it from.
     """
@@ -200,7 +200,7 @@ def storage_of(path: pathlib.Path) -> LocalStorage:
 
 
 def net_change(path: pathlib.Path, instant: str | None) -> list[Any]:
-    """Give the change data of a compaction, the last one without `instant`, but for its time."""
+    """Return the change data of a compaction, the last one without `instant`, but for its time."""
     storage = storage_of(path)
     logs = cdc_paths(storage)
     log = max(logs, key=lambda text: text.rpartition("_")[0].rpartition("_")[2])
@@ -210,7 +210,7 @@ def net_change(path: pathlib.Path, instant: str | None) -> list[Any]:
 
 
 def schemas(path: pathlib.Path) -> set[str]:
-    """Give the texts of the schemas in all change data of a table."""
+    """Return the texts of the schemas in all change data of a table."""
     storage = storage_of(path)
     blocks = [block for log in cdc_paths(storage) for block in cdc_blocks(storage.read(log))]
     return {text for headers, _ in blocks for key, text in headers.items() if key.name == "SCHEMA"}
@@ -271,7 +271,7 @@ def test_rows_of_all_types_come_out_of_our_change_data_as_out_of_hudis(
 
 
 def hudi_text(hudi: Hudi, path: pathlib.Path) -> list[tuple[str, ...]]:
-    """Give the second commit's changes, to the letter."""
+    """Return the second commit's changes, to the letter."""
     answer = hudi.read_typed(
         path,
         **{

@@ -34,7 +34,7 @@ OPTIONS = {
 
 
 def rows(*told: tuple[str, int, str]) -> pa.Table:
-    """Give a row for each key, ordering value and partition."""
+    """Return a row for each key, ordering value and partition."""
     made = [{"id": key, "v": ts * 10, "ts": ts, "dt": dt} for key, ts, dt in told]
     return pa.Table.from_pylist(made, schema=SCHEMA)
 

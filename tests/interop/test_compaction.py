@@ -23,7 +23,7 @@ JOIN = CompactionOptions(blocks_threshold=2, log_ratio=1000.0)
 
 
 def rows(*told: tuple[str, int]) -> pa.Table:
-    """Give a row for each key and ordering value."""
+    """Return a row for each key and ordering value."""
     made = [{"id": key, "region": "eu", "ts": ts, "v": ts * 10} for key, ts in told]
     return pa.Table.from_pylist(made, schema=SCHEMA)
 

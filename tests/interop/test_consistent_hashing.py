@@ -59,7 +59,7 @@ PLAN = {
 
 
 def rows(ids: list[str], ts: int, dt: str = "p") -> pa.Table:
-    """Give a row for each key."""
+    """Return a row for each key."""
     made = [{"id": key, "n": f"n{ts}", "ts": ts, "dt": dt} for key in ids]
     return pa.Table.from_pylist(made, schema=SCHEMA)
 
@@ -74,12 +74,12 @@ def seen_by_both(hudi: Hudi, path: pathlib.Path) -> list[dict[str, Any]]:
 
 
 def latest(found: list[dict[str, Any]], dt: str = "p") -> dict[str, int]:
-    """Give the ordering value of each key in a partition."""
+    """Return the ordering value of each key in a partition."""
     return {row["id"]: row["ts"] for row in found if row["dt"] == dt}
 
 
 def rings(path: pathlib.Path, partition: str = "p") -> dict[str, int]:
-    """Give the number of nodes of each ring of a partition, by instant."""
+    """Return the number of nodes of each ring of a partition, by instant."""
     files = (path / RINGS / partition).glob("*.hashing_meta")
     return {f.stem: len(json.loads(f.read_text("utf-8"))["nodes"]) for f in sorted(files)}
 

@@ -96,11 +96,11 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Give a name that is good for a table too."""
+        """Return a name that is good for a table too."""
         return "_".join(getattr(self, field.name) for field in fields(self))
 
     def options(self, **more: str) -> dict[str, str]:
-        """Give the options of Hudi's writer."""
+        """Return the options of Hudi's writer."""
         keys = KEYS[self.keys]
         return {
             "hoodie.table.name": self.name,
@@ -162,7 +162,7 @@ def test_every_pair_of_choices_is_tried():
 
 
 def row(case: Case, number: int, v: int, ts: int, *, gone: bool = False) -> Row:
-    """Give a row; its key and partition follow from `number`."""
+    """Return a row; its key and partition follow from `number`."""
     city = KEYS[case.keys].cities[number % 3 if number < 90 else 2]
     return {
         "id": f"käse {number}",

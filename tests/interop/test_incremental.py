@@ -21,7 +21,7 @@ COLUMNS = ["_hoodie_commit_time", *SCHEMA.names]
 
 
 def rows(*told: tuple[str, str, int, str]) -> pa.Table:
-    """Give rows of SCHEMA."""
+    """Return rows of SCHEMA."""
     return pa.Table.from_pylist(
         [dict(zip(SCHEMA.names, row, strict=True)) for row in told], schema=SCHEMA
     )
@@ -36,7 +36,7 @@ LAST = rows(("k9", "n9b", 5, "p0"), ("k11", "n11", 5, "p1"))
 
 
 def options(name: str, table_type: str, **more: str) -> dict[str, str]:
-    """Give what Hudi writes such a table with."""
+    """Return what Hudi writes such a table with."""
     return {
         "hoodie.table.name": name,
         "hoodie.datasource.write.table.type": table_type,
@@ -75,12 +75,12 @@ def write_history(hudi: Hudi, path: pathlib.Path, table_type: str, **more: str) 
 
 
 def ends_of(table: Table) -> list[str]:
-    """Give the beginning of time and when each commit was completed."""
+    """Return the beginning of time and when each commit was completed."""
     return ["000", *sorted(table.history()["completion_time"].to_pylist())]
 
 
 def asked(since: str, until: str, **more: str) -> dict[str, str]:
-    """Give the options by which Hudi reads a range."""
+    """Return the options by which Hudi reads a range."""
     return {
         "hoodie.datasource.query.type": "incremental",
         "hoodie.datasource.read.begin.instanttime": since,

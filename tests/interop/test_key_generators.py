@@ -35,7 +35,7 @@ OPTIONS = {
 
 
 def timed(kind: str, output: str, **more: str) -> dict[str, str]:
-    """Give the settings of a timestamp key generator; `_` stands for `.`."""
+    """Return the settings of a timestamp key generator; `_` stands for `.`."""
     named = {name.replace("_", "."): value for name, value in more.items()}
     settings = {"timestamp.type": kind, "output.dateformat": output, **named}
     return {TIMED + name: value for name, value in settings.items()}
@@ -116,7 +116,7 @@ CASES: dict[str, tuple[pa.DataType, list[Any], dict[str, str]]] = {
 
 
 def table_of(values: list[Any], kind: pa.DataType, ts: int, name: str) -> pa.Table:
-    """Give a row for each value."""
+    """Return a row for each value."""
     count = len(values)
     return pa.table(
         {
@@ -129,7 +129,7 @@ def table_of(values: list[Any], kind: pa.DataType, ts: int, name: str) -> pa.Tab
 
 
 def paths(read: pa.Table) -> dict[str, str]:
-    """Give the folder of each key, which must be there once."""
+    """Return the folder of each key, which must be there once."""
     told = read.select(["_hoodie_record_key", "_hoodie_partition_path"]).to_pylist()
     assert set(Counter(row["_hoodie_record_key"] for row in told).values()) == {1}
     return {row["_hoodie_record_key"]: row["_hoodie_partition_path"] for row in told}

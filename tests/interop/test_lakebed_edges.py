@@ -185,12 +185,12 @@ def test_hudi_reads_a_timestamp_partitioned_table(hudi: Hudi, tmp_path: pathlib.
 
 
 def places(table: lakebed.Table) -> list[tuple[str, str]]:
-    """Give partition and bucket of every file group."""
+    """Return partition and bucket of every file group."""
     return sorted((group.partition, group.file_id[:8]) for group in table.layers())
 
 
 def keys_and_paths(read: pa.RecordBatchReader) -> list[tuple[str, ...]]:
-    """Give the spelled keys and partition paths."""
+    """Return the spelled keys and partition paths."""
     return sorted(tuple(row.values()) for row in read.read_all().to_pylist())
 
 

@@ -43,7 +43,7 @@ FLOATS = [0.1, float("nan"), float("inf"), float("-inf"), -0.0, 5e-324]
 
 
 def row(number: int, ts: int = 10) -> dict[str, Any]:
-    """Give a full row; every value depends on `number` and `ts`, so that a mix-up shows."""
+    """Return a full row; every value depends on `number` and `ts`, so that a mix-up shows."""
     return {
         "id": f"käse {number}",
         "n": number * 37 % 101,  # apart from `id`, or the two parts' hashes cancel out
@@ -66,17 +66,17 @@ def row(number: int, ts: int = 10) -> dict[str, Any]:
 
 
 def bare_row(number: int, ts: int = 10) -> dict[str, Any]:
-    """Give a row of nulls but for key, ordering and partition."""
+    """Return a row of nulls but for key, ordering and partition."""
     return {"id": f"bare {number}", "n": number, "ts": ts, "region": "eu"}
 
 
 def table_of(rows: list[dict[str, Any]]) -> pa.Table:
-    """Give `rows` as an Arrow table of SCHEMA."""
+    """Return `rows` as an Arrow table of SCHEMA."""
     return pa.Table.from_pylist(rows, SCHEMA)
 
 
 def some_rows() -> pa.Table:
-    """Give enough rows that every bucket holds some."""
+    """Return enough rows that every bucket holds some."""
     return table_of([row(n) for n in range(40)] + [bare_row(n) for n in range(5)])
 
 
@@ -93,7 +93,7 @@ def assert_same(got: pa.Table, want: pa.Table) -> None:
 
 
 def hudi_options(path: pathlib.Path, partitioned: bool, **more: str) -> dict[str, str]:
-    """Give the options of a Hudi writer that upserts by its own bucket index."""
+    """Return the options of a Hudi writer that upserts by its own bucket index."""
     options = {
         "hoodie.table.name": path.name,
         "hoodie.datasource.write.operation": "upsert",

@@ -35,7 +35,7 @@ MODES = pytest.mark.parametrize("mode", [{}, SEVERAL], ids=["one of ours", "seve
 
 
 def rows_of(*rows: tuple[str, int, int, str]) -> pa.Table:
-    """Give rows of SCHEMA."""
+    """Return rows of SCHEMA."""
     named = [dict(zip(SCHEMA.names, row, strict=True)) for row in rows]
     return pa.Table.from_pylist(named, schema=SCHEMA)
 
@@ -58,7 +58,7 @@ def create(path: pathlib.Path, mode: Mapping[str, str] | None = None) -> lakebed
 
 
 def hudi_options(path: pathlib.Path, retries: str) -> dict[str, str]:
-    """Give the options of a Hudi writer among others, which asks for the lock every 50 ms."""
+    """Return the options of a Hudi writer among others, which asks for the lock every 50 ms."""
     return {
         "hoodie.table.name": path.name,
         "hoodie.datasource.write.table.type": "COPY_ON_WRITE",
@@ -85,7 +85,7 @@ def hudi_options(path: pathlib.Path, retries: str) -> dict[str, str]:
 
 
 def values(table: pa.Table | Any) -> dict[str, int]:
-    """Give the value of each key; a key that comes twice is an error."""
+    """Return the value of each key; a key that comes twice is an error."""
     read = table.read_all() if isinstance(table, pa.RecordBatchReader) else table
     rows = user_rows(read, ["id"])
     found = {row["id"]: row["v"] for row in rows}
@@ -101,7 +101,7 @@ def hold(path: pathlib.Path) -> contextlib.AbstractContextManager[Any]:
 
 @contextlib.contextmanager
 def kept_lock_file(path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Give a second name for the lock file that another makes meanwhile, if it made one."""
+    """Return a second name for the lock file that another makes meanwhile, if it made one."""
     kept, over = path.parent / "kept", threading.Event()
 
     def watch() -> None:

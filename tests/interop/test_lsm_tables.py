@@ -52,7 +52,7 @@ MERGES = {"event": ["ts"], "two fields": ["ts", "seq"], "commit": []}
 
 
 def make(number: int, ts: int = 10, seq: int = 5, region: str | None = None) -> Row:
-    """Give a row; its values depend on `number` and its order, so that a mix-up shows."""
+    """Return a row; its values depend on `number` and its order, so that a mix-up shows."""
     return {
         "id": f"k{number}",
         "region": region or REGIONS[number % 2],
@@ -108,7 +108,7 @@ class Model:
         self.gone.clear()
 
     def rows(self) -> list[Row]:
-        """Give what a reader must see, by key."""
+        """Return what a reader must see, by key."""
         return sorted(self.live.values(), key=lambda row: row["id"])
 
     def _order(self, row: Row) -> tuple[Any, ...]:
@@ -186,7 +186,7 @@ class Twin:
 
 
 def seen(table: pa.Table) -> list[Row]:
-    """Give the columns that are compared, by key."""
+    """Return the columns that are compared, by key."""
     return sorted(table.select(SEEN).to_pylist(), key=lambda row: str(row["id"]))
 
 
@@ -199,7 +199,7 @@ def seen_by_hudi(hudi: Hudi, path: pathlib.Path, **options: str) -> list[Row]:
 
 
 def marked(row: Row) -> Row:
-    """Give `row` as a delete that carries its ordering values."""
+    """Return `row` as a delete that carries its ordering values."""
     return row | {DELETED: True}
 
 
@@ -298,7 +298,7 @@ def test_a_read_optimized_query_sees_base_files_only(
 def writer_options(
     name: str, ordering: Sequence[str], *, partitioned: bool, **more: str
 ) -> dict[str, str]:
-    """Give the options of a Hudi writer: Parquet blocks, no metadata table, no compaction yet."""
+    """Return the options of a Hudi writer: Parquet blocks, no metadata table, no compaction yet."""
     options = {
         "hoodie.table.name": name,
         "hoodie.datasource.write.operation": "upsert",
@@ -352,7 +352,7 @@ class Ordered:
         self.count = itertools.count()
 
     def changes(self, orders: Mapping[str, Any], deleted: bool = False) -> pa.Table:
-        """Give a row, or a delete, for each key."""
+        """Return a row, or a delete, for each key."""
         rows = [
             {"id": key, "at": at, "v": next(self.count), DELETED: deleted}
             for key, at in orders.items()
@@ -462,7 +462,7 @@ FLOATS = [0.1, float("nan"), float("inf"), float("-inf"), -0.0, 5e-324]
 
 
 def wide_row(number: int, ts: int) -> Row:
-    """Give a row with a value of every type."""
+    """Return a row with a value of every type."""
     return {
         "id": f"k{number}",
         "ts": ts,
@@ -637,7 +637,7 @@ class HudiTwin(Twin):
 
 
 def newest_delta(table: lakebed.Table) -> str:
-    """Give the instant of the newest deltacommit."""
+    """Return the instant of the newest deltacommit."""
     rows = table.history().to_pylist()
     return str(next(row["instant"] for row in rows if row["action"] == "deltacommit"))
 

@@ -129,7 +129,7 @@ class Model:
         self.logs = {}
 
     def rows(self) -> list[Row]:
-        """Give what a reader sees, by key."""
+        """Return what a reader sees, by key."""
         standing = self._standing()
         return [standing[key].row for key in sorted(standing) if standing[key].kind == "row"]
 

@@ -22,7 +22,7 @@ TABLES = [
 
 
 def as_expected(table: pa.Table, name: str) -> list[dict[str, object]]:
-    """Give the table's rows as the fixture `name` spells them, with its columns and in its order."""
+    """Return the table's rows as the fixture `name` spells them, with its columns and in its order."""
     want = expected_rows(name)
     rows = table.select(list(want[0])).to_pylist()
     key = "_hoodie_record_key" if "_hoodie_record_key" in want[0] else "id"
@@ -65,7 +65,7 @@ WRITE = {
 
 
 def every_type() -> pa.Table:
-    """Give one full row, one of nulls and one of extremes."""
+    """Return one full row, one of nulls and one of extremes."""
     entry = pa.struct([("x", pa.int32()), ("y", pa.list_(pa.string()))])
     schema = pa.schema(
         [

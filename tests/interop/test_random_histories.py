@@ -78,7 +78,7 @@ class History:
         return self.random.sample(live, min(len(live), self.random.randint(1, 4)))
 
     def new_keys(self) -> list[int]:
-        """Give some keys that never were there."""
+        """Return some keys that never were there."""
         first, self.number = self.number, self.number + self.random.randint(2, 5)
         return list(range(first, self.number))
 
@@ -140,7 +140,7 @@ class History:
         return self.options[f"{WRITE}table.type"] == "MERGE_ON_READ"
 
     def hudi_steps(self) -> list[Callable[[], object]]:
-        """Give what Hudi may do next."""
+        """Return what Hudi may do next."""
         return [
             self.hudi_upsert,
             self.hudi_delete,
@@ -150,7 +150,7 @@ class History:
         ]
 
     def our_steps(self) -> list[Callable[[], object]]:
-        """Give what we may do next."""
+        """Return what we may do next."""
         return [
             self.upsert,
             self.delete,

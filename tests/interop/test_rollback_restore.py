@@ -30,7 +30,7 @@ TYPES = pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"]
 
 
 def rows_of(*rows: tuple[str, int, int, str]) -> pa.Table:
-    """Give rows of SCHEMA."""
+    """Return rows of SCHEMA."""
     named = [dict(zip(SCHEMA.names, row, strict=True)) for row in rows]
     return pa.Table.from_pylist(named, schema=SCHEMA)
 
@@ -73,7 +73,7 @@ def target(path: pathlib.Path) -> Any:
 
 
 def named(hudi: Hudi, path: pathlib.Path) -> str:
-    """Give the table a name in Hudi's catalog, which its procedures ask for."""
+    """Return the table a name in Hudi's catalog, which its procedures ask for."""
     name = f"t_{abs(hash(str(path)))}"
     hudi.sql(f"CREATE TABLE IF NOT EXISTS {name} USING hudi LOCATION '{path}'")
     return name

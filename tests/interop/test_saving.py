@@ -42,14 +42,14 @@ def sorted_rows(table: pa.Table) -> Rows:
 
 
 def both(hudi: Hudi, path: str) -> Rows:
-    """Give the rows on which Hudi and we agree."""
+    """Return the rows on which Hudi and we agree."""
     ours = sorted_rows(lakebed.open_table(None, path).read().read_all())
     assert sorted_rows(hudi.read(path)) == ours
     return ours
 
 
 def with_fare(rows: pa.Table, key: str, fare: float) -> pa.Table:
-    """Give the one row of a read, meta columns included, with another fare."""
+    """Return the one row of a read, meta columns included, with another fare."""
     found = rows.filter(pc.equal(rows["id"], key))
     return found.set_column(found.schema.get_field_index("fare"), "fare", pa.array([fare]))
 

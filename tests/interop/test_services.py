@@ -49,11 +49,11 @@ class Shared:
         return lakebed.open_table(None, str(self.path))
 
     def rows(self) -> Rows:
-        """Give what every reader must see."""
+        """Return what every reader must see."""
         return [self.live[key] for key in sorted(self.live)]
 
     def made(self, keys: Iterable[int]) -> pa.Table:
-        """Give newer rows than all before for `keys`, and note them."""
+        """Return newer rows than all before for `keys`, and note them."""
         self.number += 1
         made = [
             {"id": f"k{n:02}", "v": self.number * 100 + n, "ts": self.number, "dt": f"d{n % 2}"}
@@ -144,7 +144,7 @@ class Shared:
 
 
 def hudi_options(path: pathlib.Path, table_type: str, index: str, **more: str) -> dict[str, str]:
-    """Give the options of a Hudi writer that leaves all services to the test."""
+    """Return the options of a Hudi writer that leaves all services to the test."""
     found = {
         "hoodie.table.name": path.name,
         "hoodie.datasource.write.table.type": table_type,

@@ -18,13 +18,13 @@ INDEXES = pytest.mark.parametrize("index", ["SIMPLE", "GLOBAL_SIMPLE"])
 
 
 def rows_of(*rows: tuple[str, int, int, str]) -> pa.Table:
-    """Give rows of SCHEMA."""
+    """Return rows of SCHEMA."""
     named = [dict(zip(SCHEMA.names, row, strict=True)) for row in rows]
     return pa.Table.from_pylist(named, schema=SCHEMA)
 
 
 def hudi_options(path: pathlib.Path, index: str, table_type: str, **more: str) -> dict[str, str]:
-    """Give the options of a Hudi writer that looks keys up in base files."""
+    """Return the options of a Hudi writer that looks keys up in base files."""
     return {
         "hoodie.table.name": path.name,
         "hoodie.datasource.write.table.type": table_type,
@@ -43,13 +43,13 @@ def hudi_options(path: pathlib.Path, index: str, table_type: str, **more: str) -
 
 
 def found(table: pa.Table | Any) -> list[dict[str, Any]]:
-    """Give every row, so that a key that comes twice shows."""
+    """Return every row, so that a key that comes twice shows."""
     read = table.read_all() if isinstance(table, pa.RecordBatchReader) else table
     return user_rows(read, ["id", "dt"])
 
 
 def brief(table: lakebed.Table) -> list[tuple[str, int, str]]:
-    """Give key, value and partition of every row."""
+    """Return key, value and partition of every row."""
     return [(row["id"], row["v"], row["dt"]) for row in found(table.read())]
 
 

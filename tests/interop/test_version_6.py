@@ -20,7 +20,7 @@ TYPES = pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"]
 
 
 def rows_of(*rows: tuple[str, int, int, str]) -> pa.Table:
-    """Give rows of SCHEMA."""
+    """Return rows of SCHEMA."""
     named = [dict(zip(SCHEMA.names, row, strict=True)) for row in rows]
     return pa.Table.from_pylist(named, schema=SCHEMA)
 
@@ -66,12 +66,12 @@ class Peer:
         return lakebed.open_table(None, str(self.path))
 
     def instants(self, *words: str) -> list[str]:
-        """Give the instants that have a file of one of these words."""
+        """Return the instants that have a file of one of these words."""
         folder = self.path / ".hoodie"
         return sorted(p.name[:17] for word in words for p in folder.glob(f"[0-9]*.{word}"))
 
     def logs(self, partition: str) -> list[pathlib.Path]:
-        """Give the logs of a partition by version."""
+        """Return the logs of a partition by version."""
         found = (self.path / partition).glob(".*.log.*")
         whole = (path for path in found if path.suffix != ".crc")
         return sorted(whole, key=lambda path: path.name.partition(".log.")[2])

@@ -92,7 +92,7 @@ def named(draw, name):
 
 @st.composite
 def types(draw, name, depth):
-    """Give an Avro type, none of its names used elsewhere, and a strategy of its values."""
+    """Return an Avro type, none of its names used elsewhere, and a strategy of its values."""
     choice = draw(st.integers(0, 5 if depth else 2))
     if choice <= 1:
         return draw(st.sampled_from(LEAVES))

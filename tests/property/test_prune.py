@@ -118,7 +118,7 @@ def tables(draw):
 
 
 def place(config, rows):
-    """Give each row that the writer takes with its key and its file group."""
+    """Return each row that the writer takes with its key and its file group."""
     placed = []
     for row in rows:
         batch = pa.RecordBatch.from_pylist([row], SCHEMA)

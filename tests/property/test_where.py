@@ -35,7 +35,7 @@ def understood(seed: int, schema: pa.Schema, count: int) -> list[Predicate]:
 
 
 def wanted(predicate: Predicate, rows: pa.Table) -> list[int] | None:
-    """Give the ids that it keeps of all rows, None if it fails for one of them."""
+    """Return the ids that it keeps of all rows, None if it fails for one of them."""
     [batch] = rows.combine_chunks().to_batches()
     try:
         return sorted(predicate.filter(batch).column("id").to_pylist())

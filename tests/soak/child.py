@@ -21,7 +21,7 @@ PARTITIONS = 4
 
 
 def rows_of(writer: int, number: int) -> pa.Table:
-    """Give what a commit writes: its number to a key that all share, and to two of its own."""
+    """Return what a commit writes: its number to a key that all share, and to two of its own."""
     dt, value = f"p{writer % PARTITIONS}", writer * 1_000_000 + number
     other = f"p{(writer + 1) % PARTITIONS}" if number % 5 == 0 else dt
     own = f"w{writer}-{number}"

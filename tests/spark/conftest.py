@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Give the session that `local_session` makes, on two cores; small work runs on Spark too."""
+    """Return the session that `local_session` makes, on two cores; small work runs on Spark too."""
     warehouse = tmp_path_factory.mktemp("warehouse")
     session = lakebed.local_session(2, conf={"spark.sql.warehouse.dir": warehouse.as_uri()})
     session.conf.set(DRIVER_MAX_BYTES.name, "0")
@@ -38,12 +38,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def path(tmp_path: pathlib.Path) -> str:
-    """Give where a table may be made."""
+    """Return where a table may be made."""
     return str(tmp_path / "table")
 
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[S3Server]:
-    """Give moto's S3 server with a bucket."""
+    """Return moto's S3 server with a bucket."""
     with running_s3_server() as server:
         yield server

@@ -25,7 +25,7 @@ _AT = dt.datetime(2024, 2, 29, 23, 59, 59, 999999)
 
 
 def every_type(spark: SparkSession) -> DataFrame:
-    """Give rows with usual values, with extreme ones, with nulls inside, and with nulls only."""
+    """Return rows with usual values, with extreme ones, with nulls inside, and with nulls only."""
     usual = (
         "usual", 1, True, 1, 2, 3, 4, 0.1, 0.1, Decimal("1.25"), Decimal("-1.5"), "湖床 🏞️ é",
         b"\x00\xff\x80", dt.date(2024, 2, 29), _AT, _AT, [1, 2, 3], {"a": 1, "b": 2},
@@ -52,18 +52,18 @@ def every_type(spark: SparkSession) -> DataFrame:
 
 
 def rows(frame: DataFrame) -> list[str]:
-    """Give every row as text, sorted: NaN equals itself there, and 1 differs from 1.0."""
+    """Return every row as text, sorted: NaN equals itself there, and 1 differs from 1.0."""
     return sorted(repr(row.asDict(recursive=True)) for row in frame.collect())
 
 
 def arrow_rows(data: Any) -> list[str]:
-    """Give the rows of an Arrow table or reader as text, sorted."""
+    """Return the rows of an Arrow table or reader as text, sorted."""
     table = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
     return sorted(repr(row) for row in table.to_pylist())
 
 
 def files_below(path: str) -> list[str]:
-    """Give every file below the table, but for its lock file."""
+    """Return every file below the table, but for its lock file."""
     found = [
         os.path.relpath(os.path.join(folder, name), path)
         for folder, _, names in os.walk(path)
@@ -73,7 +73,7 @@ def files_below(path: str) -> list[str]:
 
 
 def strays(table: lakebed.Table) -> list[str]:
-    """Give the data and temporary files below the table that no commit names."""
+    """Return the data and temporary files below the table that no commit names."""
     root = table.path.removeprefix("file://")
     named = {
         row["path"]

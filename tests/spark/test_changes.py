@@ -19,7 +19,7 @@ def rows(*told: tuple[str, int, int, str]) -> pa.Table:
 
 
 def collected(read: Any) -> list[dict[str, Any]]:
-    """Give the rows of either engine in order."""
+    """Return the rows of either engine in order."""
     found = read.toArrow() if isinstance(read, DataFrame) else read.read_all()
     return sorted(found.to_pylist(), key=str)
 

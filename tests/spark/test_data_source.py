@@ -57,7 +57,7 @@ def values(frame: DataFrame) -> list[tuple[Any, ...]]:
 def history(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, list[dict[str, Any]]]:
-    """Give a merge-on-read table of three commits, and what its timeline says of them."""
+    """Return a merge-on-read table of three commits, and what its timeline says of them."""
     path = str(tmp_path_factory.mktemp("history") / "table")
     kind = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
     put(trips(spark, FIRST), path, "overwrite", **kind)

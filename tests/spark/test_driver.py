@@ -23,7 +23,7 @@ def jobs(spark: SparkSession) -> list[int]:
 
 
 def tasks_of(spark: SparkSession, job: int) -> list[int]:
-    """Give the number of tasks of each stage of a job."""
+    """Return the number of tasks of each stage of a job."""
     tracker = spark.sparkContext.statusTracker()
     found = tracker.getJobInfo(job)
     assert found is not None

@@ -22,7 +22,7 @@ NEW = (
 
 @pytest.fixture(scope="module")
 def evolved(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> lakebed.Table:
-    """Give a table with an old file and a newer, wider one in another partition."""
+    """Return a table with an old file and a newer, wider one in another partition."""
     path = str(tmp_path_factory.mktemp("evolved") / "table")
     old = spark.sql(OLD)
     table = lakebed.create_table(spark, path, old.schema, key="id", partition_by="part", buckets=1)

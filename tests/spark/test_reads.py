@@ -14,14 +14,14 @@ COUNT = 4_000
 
 
 def numbered(start: int, stop: int) -> pa.Table:
-    """Give rows whose values rise with their keys."""
+    """Return rows whose values rise with their keys."""
     numbers = range(start, stop)
     return pa.table({"id": [f"{n:06d}" for n in numbers], "v": pa.array(numbers, pa.int64())})
 
 
 @pytest.fixture(params=["table", "to spark: [no path]"])
 def table(request: pytest.FixtureRequest, spark: SparkSession, tmp_path) -> lakebed.Table:
-    """Give a table with logs on one of its file groups; of the second Spark opens no file."""
+    """Return a table with logs on one of its file groups; of the second Spark opens no file."""
     made = lakebed.create_table(
         spark,
         str(tmp_path / request.param),

@@ -43,12 +43,12 @@ def loaded(spark: SparkSession, path: str, **how: Any) -> lakebed.Table:
 
 
 def jobs(spark: SparkSession) -> int:
-    """Give how many jobs Spark has run."""
+    """Return how many jobs Spark has run."""
     return len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
 
 
 def tokens(table: lakebed.Table, instant: str) -> set[str]:
-    """Give the write tokens of the files of an instant."""
+    """Return the write tokens of the files of an instant."""
     names = [parse_data_name(row["path"].rpartition("/")[2]) for row in table.files().to_pylist()]
     return {name.write_token for name in names if name and name.instant == instant}
 

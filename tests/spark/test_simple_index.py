@@ -20,7 +20,7 @@ Row = dict[str, Any]
 
 
 def some_rows(seed: int, count: int = 60) -> list[Row]:
-    """Give rows with repeated keys, in several partitions."""
+    """Return rows with repeated keys, in several partitions."""
     dice = random.Random(seed)
     return [
         {
@@ -34,7 +34,7 @@ def some_rows(seed: int, count: int = 60) -> list[Row]:
 
 
 def frame_of(spark: SparkSession, found: list[Row]) -> DataFrame:
-    """Give the rows as a frame; Spark cuts it into tasks in the order of the rows."""
+    """Return the rows as a frame; Spark cuts it into tasks in the order of the rows."""
     return spark.createDataFrame([tuple(row[name] for name in SCHEMA.names) for row in found], DDL)
 
 

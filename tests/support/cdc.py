@@ -18,12 +18,12 @@ Record = dict[str, Any]
 
 
 def cdc_paths(storage: Storage) -> list[str]:
-    """Give the paths of all change data of a table."""
+    """Return the paths of all change data of a table."""
     return [entry.path for entry in storage.list() if _is_cdc(entry.path)]
 
 
 def cdc_blocks(data: bytes) -> list[tuple[dict[HeaderKey, str], list[Record]]]:
-    """Give the headers and the records of each block of an inline `.cdc` log."""
+    """Return the headers and the records of each block of an inline `.cdc` log."""
     found = []
     for block in iter_blocks(data, "change data"):
         assert isinstance(block, LogBlock)
@@ -45,7 +45,7 @@ def cdc_blocks(data: bytes) -> list[tuple[dict[HeaderKey, str], list[Record]]]:
 
 
 def cdc_records(storage: Storage, path: str) -> list[Record]:
-    """Give the records of a `.cdc` log, inline or native, in order."""
+    """Return the records of a `.cdc` log, inline or native, in order."""
     data = storage.read(path)
     if path.endswith(".parquet"):
         records: list[Record] = pq.ParquetFile(io.BytesIO(data)).read().to_pylist()
@@ -54,7 +54,7 @@ def cdc_records(storage: Storage, path: str) -> list[Record]:
 
 
 def changes_of(table: Table, instant: str) -> list[Record]:
-    """Give all change data that an instant wrote, file by file."""
+    """Return all change data that an instant wrote, file by file."""
     paths = [path for path in cdc_paths(table._storage) if f"_{instant}" in path]
     return [record for path in paths for record in cdc_records(table._storage, path)]
 

@@ -57,7 +57,7 @@ class Work:
         return cls(objects, act, tuple(dry.ops), dry.inner)
 
     def points(self, when: When, only: tuple[str, ...] = ("",), every: int = 0) -> list[Point]:
-        """Give the operations that begin with one of `only`, and `every` so many-th of the rest."""
+        """Return the operations that begin with one of `only`, and `every` so many-th of the rest."""
         return [
             (number, when)
             for number, op in enumerate(self.ops, 1)

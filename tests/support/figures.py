@@ -8,7 +8,7 @@ FIGURE = "figure"
 
 
 def show_figures(folder: str) -> Callable[[pytest.TerminalReporter], None]:
-    """Give the hook that prints the figures of the tests below `folder`."""
+    """Return the hook that prints the figures of the tests below `folder`."""
 
     def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         lines = [

@@ -11,7 +11,7 @@ SPELLING = FOLDER.parent / "spelling"
 
 
 def names(folder: Path = FOLDER) -> list[str]:
-    """Give the name of every table."""
+    """Return the name of every table."""
     return sorted(path.name.removesuffix(".tar.gz") for path in folder.glob("*.tar.gz"))
 
 
@@ -28,7 +28,7 @@ def unpack_from(folder: Path, name: str, into: Path) -> Path:
 
 
 def expected_rows(name: str) -> list[dict[str, Any]]:
-    """Give the snapshot of a table as Hudi returned it, sorted by record key."""
+    """Return the snapshot of a table as Hudi returned it, sorted by record key."""
     rows = json.loads((FOLDER / f"{name}.expected.json").read_text("utf-8"))
     if not isinstance(rows, list):
         raise TypeError(f"{name}: Hudi 1.2.0 reads no rows from this table")
@@ -37,7 +37,7 @@ def expected_rows(name: str) -> list[dict[str, Any]]:
 
 @functools.lru_cache(maxsize=4)
 def files(name: str) -> dict[str, bytes]:
-    """Give every file of the table `name` by its path below the table, without unpacking."""
+    """Return every file of the table `name` by its path below the table, without unpacking."""
     found: dict[str, bytes] = {}
     with tarfile.open(FOLDER / f"{name}.tar.gz") as archive:
         for member in archive:

@@ -39,7 +39,7 @@ INDEXES = ("bucket", "simple", "global_simple")
 
 
 def shapes_of(table_type: str, *indexes: str) -> st.SearchStrategy[Shape]:
-    """Give every shape of tables of one type."""
+    """Return every shape of tables of one type."""
     return st.builds(
         Shape,
         table_type=st.just(table_type),
@@ -72,7 +72,7 @@ PREDICATES: dict[str, Predicate] = {
 
 
 def collect(rows: Any) -> list[Row]:
-    """Give what a read of the in-process engine gives, as dicts."""
+    """Return what a read of the in-process engine gives, as dicts."""
     return rows.read_all().to_pylist()
 
 
@@ -122,7 +122,7 @@ class LsmMachine(RuleBasedStateMachine):
         return self.again()
 
     def given(self, batches: list[pa.RecordBatch], schema: pa.Schema) -> Any:
-        """Give rows as a caller has them."""
+        """Return rows as a caller has them."""
         return pa.RecordBatchReader.from_batches(schema, batches)
 
     def shown(self) -> list[Row]:

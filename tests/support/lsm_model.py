@@ -67,7 +67,7 @@ class Shape:
         return ("" if self.is_global else self.partition(row), self.record_key(row))
 
     def group(self, partition: str, key: str) -> tuple[str, int]:
-        """Give the file group of a key under a bucket index."""
+        """Return the file group of a key under a bucket index."""
         found = key_buckets(
             pa.array([key]), self.key, self.key, self.buckets, composite=len(self.key) > 1
         )
@@ -91,7 +91,7 @@ class Version:
 
 
 def fold_in_sequence(old: Version, new: Version) -> Version:
-    """Give what stands of a key after one more version; without ordering columns the newer wins.
+    """Return what stands of a key after one more version; without ordering columns the newer wins.
 
     A delete by key starts the key anew, and a version that loses gives nothing.
     """
@@ -105,7 +105,7 @@ def fold_in_sequence(old: Version, new: Version) -> Version:
 
 
 def fold_as_hudi(old: Version, new: Version) -> Version:
-    """Give what stands of two versions where logs are folded among themselves.
+    """Return what stands of two versions where logs are folded among themselves.
 
     Of two deletes the older one stays if it has no ordering value, as in Hudi.
     """
@@ -119,7 +119,7 @@ def fold_as_hudi(old: Version, new: Version) -> Version:
 
 
 def meet_base(base: Version, logs: Version) -> Version:
-    """Give what stands of a base file's row and of what its logs have come to."""
+    """Return what stands of a base file's row and of what its logs have come to."""
     if base.order > logs.order and not logs.by_key:
         return base
     return fold_as_hudi(replace(base, order=logs.order), logs)
@@ -162,12 +162,12 @@ class ModelTable:
         return reduce(self.fold, held)
 
     def fold(self, old: Version, new: Version) -> Version:
-        """Give what stands of two versions that follow one another."""
+        """Return what stands of two versions that follow one another."""
         chosen = fold_as_hudi if self.shape.folds_logs_first else fold_in_sequence
         return chosen(old, new)
 
     def compacted(self, held: tuple[Version, ...]) -> tuple[Version, ...]:
-        """Give what a full compaction leaves of the versions of a key.
+        """Return what a full compaction leaves of the versions of a key.
 
         A delete with an ordering value is kept as a tombstone, unless Hudi's rules hold.
         """
@@ -177,18 +177,18 @@ class ModelTable:
         return (replace(stands, partial=False, in_base=not stands.deleted),)
 
     def rows(self) -> dict[Ident, Row]:
-        """Give the rows that a snapshot shows, by partition and record key."""
+        """Return the rows that a snapshot shows, by partition and record key."""
         standing = ((ident[1], self.standing(ident)) for ident in self.versions)
         return {(v.partition, key): v.values for key, v in standing if v and not v.deleted}
 
     def base_rows(self) -> dict[Ident, Row]:
-        """Give the rows of the base files alone."""
+        """Return the rows of the base files alone."""
         if not self.shape.on_read:
             return self.rows()
         return {ident: held[0].values for ident, held in self.versions.items() if held[0].in_base}
 
     def version(self, row: Row, instant: str, *, partial: bool = False) -> tuple[Ident, Version]:
-        """Give the version that an incoming row is."""
+        """Return the version that an incoming row is."""
         order = tuple(row[name] for name in self.shape.ordering)
         deleted = bool(row.get(IS_DELETED))
         values = {name: value for name, value in row.items() if name != IS_DELETED}
@@ -197,7 +197,7 @@ class ModelTable:
         return self.shape.ident(row), made
 
     def delete_of(self, row: Row) -> tuple[Ident, Version]:
-        """Give the delete of a key."""
+        """Return the delete of a key."""
         partition = self.shape.partition(row)
         return self.shape.ident(row), Version(partition, {}, deleted=True, by_key=True)
 

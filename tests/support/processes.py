@@ -80,7 +80,7 @@ class Child:
 
     @property
     def commits(self) -> dict[int, str]:
-        """Give the instants of the commits that it was told of, by their numbers."""
+        """Return the instants of the commits that it was told of, by their numbers."""
         return {one["number"]: one["instant"] for one in self.said if "instant" in one}
 
 

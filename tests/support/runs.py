@@ -41,12 +41,12 @@ Row = dict[str, Any]
 
 
 def instant(number: int) -> str:
-    """Give the instant `number` of a test."""
+    """Return the instant `number` of a test."""
     return f"202401010000{number:05d}"
 
 
 def config(version: int = 9, **properties: str) -> TableConfig:
-    """Give a table ordered by `ts`; a property is named with `_` for `.`."""
+    """Return a table ordered by `ts`; a property is named with `_` for `.`."""
     told = {
         "hoodie.table.name": "t",
         "hoodie.table.type": "MERGE_ON_READ",
@@ -61,7 +61,7 @@ def config(version: int = 9, **properties: str) -> TableConfig:
 
 
 def with_meta(rows: Sequence[Row], schema: pa.Schema = SCHEMA) -> pa.Table:
-    """Give rows with meta columns, as files hold them; the key is `id`."""
+    """Return rows with meta columns, as files hold them; the key is `id`."""
     full = pa.schema([*META_FIELDS, *schema])
     spelled = [{**dict.fromkeys(META_COLUMNS, "m"), RECORD_KEY: row["id"], **row} for row in rows]
     return pa.Table.from_pylist(spelled, schema=full)
@@ -79,12 +79,12 @@ def parquet(table: pa.Table, footer: Mapping[str, str] | None = None, **options:
 
 
 def marked(ordered: bool) -> dict[str, str]:
-    """Give the footer entry of a sorted file, or none."""
+    """Return the footer entry of a sorted file, or none."""
     return {FOOTER_IS_ORDERED: "true"} if ordered else {}
 
 
 def data_block(number: int, rows: Sequence[Row], *, ordered: bool = False, **headers: str) -> bytes:
-    """Give a Parquet block that the instant `number` wrote."""
+    """Return a Parquet block that the instant `number` wrote."""
     content = parquet(with_meta(rows), marked(ordered))
     return block(BlockType.PARQUET_DATA, number, content, SCHEMA=RECORD, **headers)
 
@@ -97,7 +97,7 @@ def avro_block(
     ordered: bool = False,
     **headers: str,
 ) -> bytes:
-    """Give an Avro block that the instant `number` wrote, encoded by fastavro."""
+    """Return an Avro block that the instant `number` wrote, encoded by fastavro."""
     text = with_meta_fields(arrow_to_avro(schema, "t"))
     record = fastavro.parse_schema(json.loads(text))
     content = struct.pack(">ii", 3, len(rows))
@@ -112,7 +112,7 @@ def avro_block(
 def delete_block(
     number: int, records: Sequence[DeleteRecord | str], *, ordered: bool = False, **headers: str
 ) -> bytes:
-    """Give a delete block; a key alone is a delete without an ordering value."""
+    """Return a delete block; a key alone is a delete without an ordering value."""
     told = [
         DeleteRecord(record, "", NO_ORDERING) if isinstance(record, str) else record
         for record in records
@@ -123,7 +123,7 @@ def delete_block(
 
 
 def block(type_: BlockType, number: int, content: bytes = b"", **headers: str) -> bytes:
-    """Give any block of the instant `number`."""
+    """Return any block of the instant `number`."""
     named = {HeaderKey[name]: text for name, text in headers.items()}
     return encode_block(
         LogBlock(type_, {HeaderKey.INSTANT_TIME: instant(number), **named}, content)
@@ -131,7 +131,7 @@ def block(type_: BlockType, number: int, content: bytes = b"", **headers: str) -
 
 
 def rollback_block(number: int, target: int) -> bytes:
-    """Give the command that takes back what `target` wrote."""
+    """Return the command that takes back what `target` wrote."""
     return block(
         BlockType.COMMAND, number, TARGET_INSTANT_TIME=instant(target), COMMAND_BLOCK_TYPE="0"
     )
@@ -145,7 +145,7 @@ def native(
     ordered: bool | None = None,
     **headers: str,
 ) -> bytes:
-    """Give a native log file."""
+    """Return a native log file."""
     named = {HeaderKey[name]: text for name, text in headers.items()}
     footer = LogFooter(kind, instant(number), RECORD, named, ordered)
     return parquet(table, encode_log_footer(footer))
@@ -218,13 +218,13 @@ class Slice:
 
     @property
     def value(self) -> FileSlice:
-        """Give the slice."""
+        """Return the slice."""
         group = FileGroupId("", FILE_ID)
         return FileSlice(group, instant(0), self.base_file, tuple(self.logs))
 
 
 def deletes_table(rows: Sequence[tuple[str, int | None]]) -> pa.Table:
-    """Give the rows of a native delete file: keys, and ordering values where there are any."""
+    """Return the rows of a native delete file: keys, and ordering values where there are any."""
     return pa.table(
         {
             RECORD_KEY: pa.array([key for key, _ in rows], pa.string()),
@@ -234,5 +234,5 @@ def deletes_table(rows: Sequence[tuple[str, int | None]]) -> pa.Table:
 
 
 def brief(sources: Sequence[RunSource]) -> list[tuple[int, str]]:
-    """Give number of the instant and kind of each run."""
+    """Return number of the instant and kind of each run."""
     return [(int(source.instant[-5:]), str(source.kind)) for source in sources]

@@ -23,7 +23,7 @@ _WAITING = "between-pages/"
 
 
 def one_at_a_time(app: Callable[..., Iterable[bytes]]) -> Callable[..., list[bytes]]:
-    """Give the application behind a lock, its answer made whole within it."""
+    """Return the application behind a lock, its answer made whole within it."""
     lock = threading.Lock()
 
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:

@@ -164,7 +164,7 @@ class ServicesMachine(LsmMachine):
     # --- the model
 
     def state_at(self, until: str = _ALL_TIME) -> ServicedTable:
-        """Give the model as of an instant."""
+        """Return the model as of an instant."""
         now = self.model
         table = ServicedTable(self.shape, non_blocking=self.mode == "non_blocking")
         for event in self.events:
@@ -214,7 +214,7 @@ class ServicesMachine(LsmMachine):
         self.model.seen |= seen
 
     def _learned(self, snapshot: Snapshot, commit: TimelineInstant) -> Event:
-        """Give what a compaction or clustering did."""
+        """Return what a compaction or clustering did."""
         at = commit.requested
         columns = next((e.columns for e in reversed(self.events) if e.at < at), tuple(COLUMNS))
         if commit.plan_action is not Action.COMPACTION or not self.model.keeps_logs:
@@ -316,7 +316,7 @@ class ServicesMachine(LsmMachine):
             self.sync()
 
     def drop_plan(self, data: st.DataObject) -> None:
-        """Give a plan up."""
+        """Return a plan up."""
         pending = self._pending()
         if pending:
             chosen = data.draw(st.sampled_from(pending), label="plan")
@@ -489,12 +489,12 @@ class ServicesMachine(LsmMachine):
             self._check_changes(min(one, other), max(one, other))
 
     def _completions(self) -> list[tuple[str, str | None]]:
-        """Give when each commit that changes rows was completed, in order."""
+        """Return when each commit that changes rows was completed, in order."""
         commits = self.again()._now().timeline.commits
         return [(c.requested, c.completion) for c in commits if c.plan_action in COMMIT_ACTIONS]
 
     def _shown_by_compactions(self, until: str) -> set[Ident]:
-        """Give the keys of which a compaction may show another row than was there before it.
+        """Return the keys of which a compaction may show another row than was there before it.
 
         Under Hudi's layout logs are folded before they meet the base file. So a late row that
         follows a delete by key, or a partial row, hides behind the base file until a compaction has rewritten that; one

@@ -32,12 +32,12 @@ REGIONS = ("eu", "us")
 
 
 def first_rows() -> list[tuple[str, int, str, str]]:
-    """Give what every scenario loads before anything goes wrong."""
+    """Return what every scenario loads before anything goes wrong."""
     return [(f"key {n:02}", 5, REGIONS[n % 2], "first") for n in range(40)]
 
 
 def second_rows() -> list[tuple[str, int, str, str]]:
-    """Give what every scenario then inserts: older, newer and new."""
+    """Return what every scenario then inserts: older, newer and new."""
     older = [(f"key {n:02}", 4, REGIONS[n % 2], "older") for n in range(10)]
     newer = [(f"key {n:02}", 6, REGIONS[n % 2], "newer") for n in range(10, 20)]
     fresh = [(f"key {n:02}", 1, REGIONS[n % 2], "fresh") for n in range(40, 50)]
@@ -45,7 +45,7 @@ def second_rows() -> list[tuple[str, int, str, str]]:
 
 
 def wanted_rows() -> list[tuple[str, int, str, str]]:
-    """Give what a table of any scenario holds in the end, in the order of its keys."""
+    """Return what a table of any scenario holds in the end, in the order of its keys."""
     held = {row[0]: row for row in first_rows()}
     for row in second_rows():
         if row[1] >= held.get(row[0], row)[1]:

@@ -34,7 +34,7 @@ class OpenFence(Fence):
 def make_spec(
     memory_bytes: int = 1 << 20, operation: Operation = UPSERT, **changes: Any
 ) -> WriteSpec:
-    """Give the spec of a write of SCHEMA to a table as `settle` makes it."""
+    """Return the spec of a write of SCHEMA to a table as `settle` makes it."""
     config = TableConfig.parse(settle(**changes), "here")
     assert config.index is not None
     storage = memory_storage()

@@ -44,14 +44,14 @@ Rows = dict[Key, dict[str, Any]]
 
 
 def one_thread() -> Engines:
-    """Give engines that run tasks one after the other, so that a run can be repeated."""
+    """Return engines that run tasks one after the other, so that a run can be repeated."""
     engines = Engines(None)
     engines.main.executor = LocalExecutor(1)
     return engines
 
 
 def settle(schema: pa.Schema = SCHEMA, **changes: Any) -> dict[str, str]:
-    """Give the properties of a table, as `create_table` settles them."""
+    """Return the properties of a table, as `create_table` settles them."""
     arguments: dict[str, Any] = {
         "schema": schema,
         "key": ("id",),
@@ -88,7 +88,7 @@ def reopen(storage: Storage, clock: Clock | None = None) -> Table:
 
 
 def batch(*rows: tuple[str, int, int, str]) -> pa.Table:
-    """Give rows of SCHEMA."""
+    """Return rows of SCHEMA."""
     return pa.Table.from_pylist(
         [dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA
     )
@@ -115,12 +115,12 @@ def user_rows(table: Table, as_of: str | None = None) -> Rows:
 
 
 def contents(storage: Storage) -> dict[str, bytes]:
-    """Give every object of a storage."""
+    """Return every object of a storage."""
     return {entry.path: storage.read(entry.path) for entry in storage.list()}
 
 
 def copy_of(objects: Mapping[str, bytes]) -> Storage:
-    """Give a new memory that holds `objects`."""
+    """Return a new memory that holds `objects`."""
     storage = memory_storage()
     for path, data in objects.items():
         storage.put(path, data)
@@ -179,7 +179,7 @@ KeyRun = tuple[str, pa.StringArray]
 
 
 def base_run(storage: Storage, path: str) -> KeyRun:
-    """Give the keys of a base file."""
+    """Return the keys of a base file."""
     file = pq.ParquetFile(io.BytesIO(storage.read(path)))
     assert _marks(file)[FOOTER_IS_ORDERED] == "true", path
     rows = file.read([RECORD_KEY, FILE_NAME])
@@ -188,7 +188,7 @@ def base_run(storage: Storage, path: str) -> KeyRun:
 
 
 def log_runs(storage: Storage, log: LogFile, table: Table) -> list[KeyRun]:
-    """Give the keys of a log: of its one run, or of the run that each block is."""
+    """Return the keys of a log: of its one run, or of the run that each block is."""
     data = storage.read(log.path)
     if isinstance(log.name, NativeLogName):
         file = pq.ParquetFile(io.BytesIO(data))

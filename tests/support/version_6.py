@@ -31,7 +31,7 @@ _PAYLOAD = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
 
 
 def as_version_6(storage: Storage, digits: int = 17) -> Storage:
-    """Give a copy: instants in `.hoodie`, commits as JSON, logs named after their slice.
+    """Return a copy: instants in `.hoodie`, commits as JSON, logs named after their slice.
 
     With 14 `digits` instants are those of Hudi before 0.10, in names only: for base files.
     """

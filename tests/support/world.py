@@ -106,13 +106,13 @@ class World:
     compacts: bool = False
 
     def judged(self, rows: Found) -> Found:
-        """Give the rows of which the order of commits alone says what they are."""
+        """Return the rows of which the order of commits alone says what they are."""
         if self.mode == "nbcc" and self.compacts:
             return {key: value for key, value in rows.items() if key[1] != "all"}
         return rows
 
     def model(self, count: int, as_of: str | None = None) -> Found:
-        """Give the rows after the first `count` commits."""
+        """Return the rows after the first `count` commits."""
         done: list[Done] = []
         for one in self.done[:count]:
             # It deletes the keys of the rows that were there when it became visible.
@@ -251,7 +251,7 @@ BY_HAND = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false
 def prepared(
     mode: str, version: int, kind: str, planned: bool
 ) -> tuple[dict[str, bytes], tuple[Done, ...]]:
-    """Give a table with an hour of history: base files, logs above them, maybe a plan."""
+    """Return a table with an hour of history: base files, logs above them, maybe a plan."""
     world = World(MemoryObjects(), SharedTime(START), mode)
     clock = ActorClock("past", world.time)
     properties = {**BY_HAND, "hoodie.write.concurrency.mode": MODES[mode]}

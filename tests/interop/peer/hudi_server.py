@@ -38,7 +38,7 @@ Answer = dict[str, Any]
 
 
 def typed(value: Any, kind: types.DataType) -> Any:
-    """Give `value` of Spark type `kind` as typed JSON."""
+    """Return `value` of Spark type `kind` as typed JSON."""
     match kind:
         case _ if value is None:
             return None
@@ -136,7 +136,7 @@ class Server:
 
 
 def explain(error: Exception) -> str:
-    """Give the error's chain of causes as text, the root cause last, without stack frames."""
+    """Return the error's chain of causes as text, the root cause last, without stack frames."""
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     if java is None:
         return f"{type(error).__name__}: {error}"

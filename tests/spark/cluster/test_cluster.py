@@ -31,7 +31,7 @@ def free_port() -> int:
 
 
 def environment(folder: pathlib.Path, **more: str) -> dict[str, str]:
-    """Give what a server needs to know; the driver's import path is not among it."""
+    """Return what a server needs to know; the driver's import path is not among it."""
     env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     return env | {
         "SPARK_HOME": HOME,

@@ -25,7 +25,7 @@ BY_HAND = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false
 
 
 def loaded(**changes):
-    """Give a table of two partitions, each with a load and an upsert of some rows."""
+    """Return a table of two partitions, each with a load and an upsert of some rows."""
     settings = {"table_type": "MERGE_ON_READ", "ordering": ("ts",), "buckets": 2, **changes}
     table = make(memory_storage(), ManualClock(step_ms=1), properties=BY_HAND, **settings)
     for rows in (A, B):
@@ -47,7 +47,7 @@ def data_of(storage, partition, *, base=None):
 
 
 def newest_base(table, partition):
-    """Give the base file of a slice that a snapshot reads."""
+    """Return the base file of a slice that a snapshot reads."""
     files = table.files().to_pylist()
     return next(f["path"] for f in files if f["partition"] == partition and f["level"] == "L1")
 
@@ -146,7 +146,7 @@ def test_read_optimized_needs_base_files_only():
 
 
 def _flip(data):
-    """Give bytes with a bit flipped in the last page of the column `v` of the Parquet file in them."""
+    """Return bytes with a bit flipped in the last page of the column `v` of the Parquet file in them."""
     begin, end = data.index(b"PAR1"), data.rindex(b"PAR1") + 4
     file = pq.ParquetFile(io.BytesIO(data[begin:end]))
     chunk = file.metadata.row_group(0).column(file.schema_arrow.get_field_index("v"))

@@ -42,7 +42,7 @@ def write(table: Table, *rows: tuple[str, int, int]) -> str:
 
 
 def last(table: Table) -> str:
-    """Give the greatest completion time."""
+    """Return the greatest completion time."""
     return max(table.history()["completion_time"].to_pylist())
 
 
@@ -69,7 +69,7 @@ def delete(table: Table, *keys: str) -> str:
 
 @pytest.fixture(params=[COW, MOR])
 def table(request: pytest.FixtureRequest) -> Table:
-    """Give an empty table of each type."""
+    """Return an empty table of each type."""
     return new(request.param)
 
 
@@ -166,7 +166,7 @@ LOG_COMPACTED = {"k1": "n1b", "k2": "n2y", "k3": "n3", "k4": "n4z", "k5": "n5", 
 
 
 def log_compacted() -> tuple[Table, list[str]]:
-    """Give a table in which Hudi joined logs twice, and the completion times of its commits.
+    """Return a table in which Hudi joined logs twice, and the completion times of its commits.
 
     The seven commits: six rows; k1, k7 and a late k2; k0 deleted; the first two logs joined; k4; k2; the
     joined log and the two logs after it joined again.

@@ -50,14 +50,14 @@ def new(request: pytest.FixtureRequest) -> Callable[..., Table]:
 
 
 def values(table: Table, column: str = "v") -> dict[str, Any]:
-    """Give one column by key."""
+    """Return one column by key."""
     found = {key: row[column] for (_, key), row in user_rows(table).items()}
     assert len(found) == len(user_rows(table))
     return found
 
 
 def some(**columns: list[Any]) -> pa.Table:
-    """Give some columns of SCHEMA."""
+    """Return some columns of SCHEMA."""
     types = pa.schema([SCHEMA.field(name) for name in columns])
     return pa.table(columns, schema=types)
 

@@ -15,7 +15,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "cli.md").read_text("utf-8")
 
 
 def commands():
-    """Give every command by its words."""
+    """Return every command by its words."""
 
     def walk(command, words):
         held = getattr(command, "commands", None)

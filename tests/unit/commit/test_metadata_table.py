@@ -27,7 +27,7 @@ INDEXED = "mor9_mdt_idx"
 
 
 def hudis(name: str = "cow9_mdt") -> Storage:
-    """Give a table that Hudi made with a metadata table."""
+    """Return a table that Hudi made with a metadata table."""
     storage = copy_of(files(name))
     assert "files" in load_config(storage).properties[LIVE].split(",")
     return storage
@@ -45,7 +45,7 @@ def opened(storage: Storage, *, gives_up_indexes: bool = False) -> Table:
 
 
 def metadata_of(storage: Storage) -> dict[str, bytes]:
-    """Give what the metadata table is to others: its files, and the properties that name it."""
+    """Return what the metadata table is to others: its files, and the properties that name it."""
     found = {e.path: storage.read(e.path) for e in storage.list(METADATA_FOLDER)}
     properties = load_config(storage).properties
     return found | {key: properties.get(key, "").encode() for key in (LIVE, BEING_BUILT)}
@@ -55,7 +55,7 @@ RETIRED = {LIVE: b"", BEING_BUILT: b""}
 
 
 def own_rows(table: Table) -> pa.Table:
-    """Give the table's rows, to upsert them as they are."""
+    """Return the table's rows, to upsert them as they are."""
     return table.read().read_all()
 
 

@@ -26,7 +26,7 @@ CHILD = "12345678-1234-1234-1234-123456789012"
 
 
 def table_of(*rows, **changes):
-    """Give a table of 16 buckets in a partition."""
+    """Return a table of 16 buckets in a partition."""
     settings = {"table_type": "MERGE_ON_READ", "index": "consistent_hashing", "buckets": 16}
     table = make(**{**settings, **changes})
     table.upsert(batch(*rows or [("a", 1, 1, "p"), ("b", 1, 1, "p"), ("中", 1, 1, "p")]))

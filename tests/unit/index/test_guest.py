@@ -27,7 +27,7 @@ def fixture(name: str) -> Storage:
 
 
 def unnamed(**changes: Any) -> Storage:
-    """Give a table with rows that does not say which index its writer uses."""
+    """Return a table with rows that does not say which index its writer uses."""
     storage = make(index="simple", **changes)._storage
     reopen(storage).insert(batch(("a", 1, 1, "p"), ("b", 1, 1, "q")))
     path = ".hoodie/hoodie.properties"
@@ -83,7 +83,7 @@ def test_consistent_hashing_has_to_be_named():
 
 
 def with_file_id(storage: Storage, new: str) -> Storage:
-    """Give the table as if every file had this file id, in its names and in its commits."""
+    """Return the table as if every file had this file id, in its names and in its commits."""
     old = snapshot_of(storage).slices[0].group.file_id
     assert len(old) == len(new)
     # Of equal length, so that the lengths in the commits' Avro stay right.

@@ -50,7 +50,7 @@ BATCH = pa.RecordBatch.from_pylist(ROWS, SCHEMA)
 
 
 def found(where: str, *columns: str) -> list[int] | None:
-    """Give the rows of BATCH whose keys lie in the ranges; None if all must be looked at."""
+    """Return the rows of BATCH whose keys lie in the ranges; None if all must be looked at."""
     made = ranges_of(where, *columns)
     if made is None:
         return None

@@ -50,7 +50,7 @@ class Watched(LocalStorage):
 
 
 def numbered(start: int = 0, stop: int = COUNT, plus: int = 0) -> pa.Table:
-    """Give rows whose columns rise with their keys; only the last have a `late`."""
+    """Return rows whose columns rise with their keys; only the last have a `late`."""
     numbers = range(start, stop)
     random = np.random.default_rng(1)
     columns = {
@@ -73,7 +73,7 @@ def large(tmp_path_factory) -> Table:
 
 
 def taken(table: Table, **asked) -> tuple[int, int]:
-    """Give the bytes that a read takes, and its rows."""
+    """Return the bytes that a read takes, and its rows."""
     Counted.taken = 0
     count = table.read(**asked).read_all().num_rows
     return Counted.taken, count

@@ -11,7 +11,7 @@ KEYS = st.sets(st.text(max_size=2)).map(sorted)
 
 
 def cut(keys: list[str], sizes: list[int]) -> list[pa.RecordBatch]:
-    """Give keys in batches of these sizes, some of them empty."""
+    """Return keys in batches of these sizes, some of them empty."""
     batches = []
     for size in [*sizes, len(keys)]:
         batches.append(pa.RecordBatch.from_pydict({"k": keys[:size]}, schema=SCHEMA))

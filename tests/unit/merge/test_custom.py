@@ -41,7 +41,7 @@ def merged(*runs: Run, rule=RULE, **options) -> list[tuple]:
 
 
 def runs_of(*versions: int) -> list[Run]:
-    """Give a run for each version; key k is in every run, the others in one."""
+    """Return a run for each version; key k is in every run, the others in one."""
     return [
         Run(f"r{n}", [batch((f"t{n}", "k", value, str(value)), (f"t{n}", f"m{n}", 1, "m"))])
         for n, value in enumerate(versions)

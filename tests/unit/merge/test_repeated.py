@@ -16,7 +16,7 @@ from lakebed.merge.window import merge_runs
 
 
 def plain(order: Order, own: list[bool]) -> list[list[int]]:
-    """Give the versions of each row that is given out, by loops."""
+    """Return the versions of each row that is given out, by loops."""
     groups: list[list[int]] = []
     for row, start in zip(order.positions.tolist(), order.starts.tolist(), strict=True):
         if start:

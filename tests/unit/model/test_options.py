@@ -189,7 +189,7 @@ def test_a_family_of_options_is_known_by_how_its_names_begin():
 def test_an_option_that_changes_nothing_says_so():
     given = check_given({"hoodie.memory.merge.max.size": "1g"}, Scope.CREATE)
     why = "a merge holds a batch of each run"
-    assert given.lines == (f"option hoodie.memory.merge.max.size=1g changes nothing here ({why})",)
+    assert given.lines == (f"option hoodie.memory.merge.max.size=1g has no effect here ({why})",)
     assert given.stored == {}
 
 

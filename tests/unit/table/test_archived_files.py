@@ -24,7 +24,7 @@ BY_HAND = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false
 
 
 def written(count=6, **changes):
-    """Give a table with two rows in partition A, and then `count` commits to partition B."""
+    """Return a table with two rows in partition A, and then `count` commits to partition B."""
     storage = memory_storage()
     settings = {"table_type": "MERGE_ON_READ", "ordering": ("ts",), "buckets": 1, **changes}
     table = make(storage, ManualClock(step_ms=1), properties=BY_HAND, **settings)

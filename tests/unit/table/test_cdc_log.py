@@ -44,7 +44,7 @@ Told = tuple[str, str | None, int]
 
 
 def stamped(*rows: Told) -> pa.RecordBatch:
-    """Give rows of a key, the commit that wrote it (None: this one), and a value."""
+    """Return rows of a key, the commit that wrote it (None: this one), and a value."""
     made = [
         {
             RECORD_KEY: key,
@@ -165,7 +165,7 @@ def base_file(storage, keys: str = "abc") -> BaseFile:
 
 
 def carried(storage, base: BaseFile) -> pa.RecordBatch:
-    """Give the rows of a base file as a rewrite carries them over."""
+    """Return the rows of a base file as a rewrite carries them over."""
     table = pq.read_table(pa.BufferReader(storage.read(base.path)))
     return table.select(STAMPED.names).cast(STAMPED).combine_chunks().to_batches()[0]
 

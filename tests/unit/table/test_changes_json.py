@@ -13,7 +13,7 @@ from lakebed.table.changes.reader import change_schema
 
 
 def spelled(kind: pa.DataType, *values: Any) -> list[str | None]:
-    """Give rows of one column as JSON."""
+    """Return rows of one column as JSON."""
     schema = change_schema(pa.schema([("x", kind)]), ["x"])
     rows = [{"op": "i", "ts_ms": "1", "before": None, "after": {"x": value}} for value in values]
     batch = pa.RecordBatch.from_pylist(rows, schema=schema)

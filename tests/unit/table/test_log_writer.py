@@ -61,7 +61,7 @@ def config(version=9, ordering="ts"):
 
 
 def run(*rows, schema=SCHEMA, flags=True):
-    """Give a batch of (key, flags, values...); a delete without values has nulls."""
+    """Return a batch of (key, flags, values...); a delete without values has nulls."""
     columns = {RECORD_KEY: pa.array([row[0] for row in rows], pa.string())}
     if flags:
         columns[FLAGS] = pa.array([row[1] for row in rows], pa.uint8())

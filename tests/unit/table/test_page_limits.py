@@ -58,7 +58,7 @@ def read(folder):
 
 @pytest.fixture(scope="module")
 def bomb(tmp_path_factory):
-    """Give a file of some kilobytes whose one page has 270 MB."""
+    """Return a file of some kilobytes whose one page has 270 MB."""
     folder = tmp_path_factory.mktemp("bomb")
     path = write(folder / "f", pa.array(["a" * (257 << 20)]), write_statistics=False)
     assert path.stat().st_size < 50_000

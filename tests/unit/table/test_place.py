@@ -24,7 +24,7 @@ def root(tmp_path: pathlib.Path) -> str:
 
 
 def partitions(path: str) -> list[str]:
-    """Give the partitions of which a read of `path` takes slices."""
+    """Return the partitions of which a read of `path` takes slices."""
     place = find_table(path)
     slices = load_snapshot(place.root, place.config).slices
     place.check_partition(slices)

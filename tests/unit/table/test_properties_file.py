@@ -27,7 +27,7 @@ from support.tables import settle
 
 
 def facts(config):
-    """Give everything that the config settles, without the raw properties."""
+    """Return everything that the config settles, without the raw properties."""
     return dataclasses.replace(config, properties={})
 
 

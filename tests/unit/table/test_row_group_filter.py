@@ -31,7 +31,7 @@ def filter_of(where, schema):
 
 
 def left(array, kind, where, names="x", **options):
-    """Give the row groups of two rows each that `where` leaves of one column."""
+    """Return the row groups of two rows each that `where` leaves of one column."""
     storage = memory_storage()
     columns = {names: array, "id": pa.array(range(len(array)))}
     storage.put("f", parquet(pa.table(columns), row_group_rows=2, **options))

@@ -12,7 +12,7 @@ BY_PAYLOAD = "00000000-0000-0000-0000-000000000000"
 
 
 def table_of(name, changes):
-    """Give a table of Hudi's with some properties changed; None takes one away."""
+    """Return a table of Hudi's with some properties changed; None takes one away."""
     objects = dict(files(name))
     lines = objects[PROPERTIES].decode().splitlines()
     kept = [line for line in lines if line.partition("=")[0] not in changes]

@@ -31,7 +31,7 @@ SCHEMA = pa.schema(
 
 
 def at(number):
-    """Give the n-th instant of a made-up day."""
+    """Return the n-th instant of a made-up day."""
     return f"202401010000{number:05d}"
 
 

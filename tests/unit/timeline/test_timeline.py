@@ -8,7 +8,7 @@ from lakebed.timeline.timeline import Timeline, TimelineInstant
 
 
 def at(number):
-    """Give the n-th instant of a made-up day."""
+    """Return the n-th instant of a made-up day."""
     return f"202401010000{number:05d}"
 
 

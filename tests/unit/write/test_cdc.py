@@ -36,7 +36,7 @@ def row(key: str, v: int, ts: int) -> dict[str, Any]:
 
 
 def told(table: Table, commit: Commit) -> list[tuple[str, Any, Any]]:
-    """Give op, value before and value after of each change of a commit."""
+    """Return op, value before and value after of each change of a commit."""
     records = changes_of(table, commit.instant)
     assert {record["ts_ms"] for record in records} <= {commit.instant}
     return [

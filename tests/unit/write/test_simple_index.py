@@ -22,13 +22,13 @@ def values(table: Table) -> dict[tuple[str, str], int]:
 
 
 def all_values(table: Table) -> list[tuple[str, str, int]]:
-    """Give every row, a key that comes twice too."""
+    """Return every row, a key that comes twice too."""
     found = table.read().read_all().to_pylist()
     return sorted((row["dt"], row["id"], row["v"]) for row in found)
 
 
 def groups(table: Table) -> dict[tuple[str, str], tuple[bool, int]]:
-    """Give for each file group whether it has a base file, and the number of its logs."""
+    """Return for each file group whether it has a base file, and the number of its logs."""
     found = {}
     for slice_ in table._snapshot(None).slices:
         place = (slice_.group.partition, slice_.group.file_id)

@@ -20,7 +20,7 @@ NO_FILL = {"hoodie.parquet.small.file.limit": "0"}
 
 
 def rows(first: int, count: int, step: int = 1) -> pa.Table:
-    """Give rows that do not compress, so that sizes follow from their number."""
+    """Return rows that do not compress, so that sizes follow from their number."""
     noise = np.random.default_rng(first).integers(-(2**62), 2**62, (2, count))
     columns = {
         "id": [f"k{first + n * step:06}" for n in range(count)],

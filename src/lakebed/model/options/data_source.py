@@ -51,7 +51,7 @@ AS_OF: Final = Option(
     READ,
     text(),
     "the table as it was: yyyyMMddHHmmss[SSS], yyyy-MM-dd, yyyy-MM-dd HH:mm:ss[.SSS] (or with a "
-    "T), seconds or milliseconds since 1970; refused with a write",
+    "T), seconds or milliseconds since 1970; rejected with a write",
 )
 BEGIN: Final = Option(
     _READ + "begin.instanttime",
@@ -105,7 +105,7 @@ MERGE_SCHEMA: Final = Option(
     "mergeschema",
     WRITE,
     flag(default=True),
-    "false refuses rows with new columns or wider types",
+    "false rejects rows with new columns or wider types",
 )
 BLOOM_MOVES: Final = Option(
     "hoodie.bloom.index.update.partition.path",
@@ -116,7 +116,7 @@ BLOOM_MOVES: Final = Option(
 
 _ONCE: Final = "rows of one key that meet in a file are merged, also those of an insert"
 _READ_FALSE: Final = {
-    "a range of which files are cleaned away is refused": (
+    "a range whose files were cleaned is rejected": (
         "hoodie.datasource.read.incr.fallback.fulltablescan.enable"
     ),
     "the columns are those of the table now": "hoodie.datasource.read.schema.use.end.instanttime",

@@ -15,7 +15,7 @@ METADATA_TABLE: Final = Option(
     "hoodie.metadata.enable",
     Subject(HUDI.title, Scope.ANYWHERE | Scope.OPEN),
     flag(default=True),
-    "we write no metadata table; false to open_table gives up an index in Hudi's",
+    "no metadata table is written; false in open_table drops an index in Hudi's",
     fate=Fate.IGNORED,
 )
 
@@ -43,7 +43,7 @@ _IGNORED: Final = {
         hoodie: write.markers.type markers.timeline_server_based.batch.interval_ms
         markers.timeline_server_based.batch.num_threads rollback.using.markers
         fail.job.on.duplicate.data.file.detection""",
-    "stores are asked for conditional writes": """
+    "object stores support conditional writes": """
         hoodie: optimistic.consistency.guard.enable optimistic.consistency.guard.sleep_time_ms
         fs.atomic_creation.support hoodie.consistency.check: enabled initial_interval_ms max_checks
         max_interval_ms hoodie.filesystem.operation.retry: enable exceptions initial_interval_ms

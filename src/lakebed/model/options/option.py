@@ -22,10 +22,10 @@ Member = TypeVar("Member", bound=StrEnum)
 class Fate(Enum):
     """How an option is treated."""
 
-    HONOURED = "honoured"
+    HONOURED = "supported"
     FIXED = "accepted with this value only"
-    IGNORED = "accepted, changes nothing here"
-    REFUSED = "refused"
+    IGNORED = "accepted, no effect here"
+    REFUSED = "rejected"
 
 
 class Scope(Flag):

@@ -77,7 +77,7 @@ def check_given(given: Mapping[str, str], place: Scope) -> Given:
         value = option.check(name, text)
         if option.fate is Fate.IGNORED:
             tail = f" ({option.effect})" if option.effect else ""
-            lines.append(f"option {name}={text} changes nothing here{tail}")
+            lines.append(f"option {name}={text} has no effect here{tail}")
         main = name if option.family else option.name
         if values.setdefault(main, value) != value:
             raise OptionError(

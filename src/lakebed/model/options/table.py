@@ -119,7 +119,7 @@ GENERATOR: Final = Option(
     "hoodie.table.keygenerator.type",
     KEYS,
     word("SIMPLE", "COMPLEX", "NON_PARTITION", "TIMESTAMP", "CUSTOM"),
-    "CUSTOM with the kind beside each partition field: city:SIMPLE,at:TIMESTAMP",
+    "CUSTOM needs the kind of each partition field: city:SIMPLE,at:TIMESTAMP",
     write_names=(_WRITE + "keygenerator.type",),
 )
 GENERATOR_CLASS: Final = Option(

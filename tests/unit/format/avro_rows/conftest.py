@@ -46,23 +46,23 @@ def _read(content, text, columns=None, **options):
 
 @pytest.fixture
 def schema():
-    """Give the text of a record schema with fields c0, c1, … of these types."""
+    """Return the text of a record schema with fields c0, c1, … of these types."""
     return _schema
 
 
 @pytest.fixture
 def record():
-    """Give the bytes of a row, as fastavro writes it."""
+    """Return the bytes of a row, as fastavro writes it."""
     return _record
 
 
 @pytest.fixture
 def content():
-    """Give the content of a block with these records."""
+    """Return the content of a block with these records."""
     return _content
 
 
 @pytest.fixture
 def read():
-    """Give the batches of a block."""
+    """Return the batches of a block."""
     return _read

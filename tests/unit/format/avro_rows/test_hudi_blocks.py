@@ -19,7 +19,7 @@ AVRO = (BlockType.AVRO_DATA, BlockType.CDC_DATA)
 
 
 def avro_blocks(name):
-    """Give the schema and the content of each Avro block below the table, but the metadata table's."""
+    """Return the schema and the content of each Avro block below the table, but the metadata table's."""
     for path, data in sorted(fixtures.files(name).items()):
         if ".log." in path and not path.startswith(".hoodie/"):
             for found in iter_blocks(data, path):

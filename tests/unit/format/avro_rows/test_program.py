@@ -28,7 +28,7 @@ def nested(kind, levels):
 
 
 def chain(length):
-    """Give records of which each holds the one before it, by name."""
+    """Return records of which each holds the one before it, by name."""
     first = {"type": "record", "name": "r0", "fields": [{"name": "x", "type": "int"}]}
     return [first] + [
         {"type": "record", "name": f"r{at}", "fields": [{"name": "x", "type": f"r{at - 1}"}]}

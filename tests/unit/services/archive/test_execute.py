@@ -181,7 +181,7 @@ def test_archiving_again_and_again_keeps_the_archive_small():
 
 @functools.cache
 def facts():
-    """Give the objects at the start, the rows, and the operations of archiving."""
+    """Return the objects at the start, the rows, and the operations of archiving."""
     storage = memory_storage()
     table = make(storage, ManualClock(ms=START), buckets=1, properties=BY_HAND)
     commits = [write(table, number) for number in range(3)]

@@ -25,7 +25,7 @@ def clock() -> ManualClock:
 
 @functools.cache
 def facts():
-    """Give the clean, the commits with their rows, and the files left."""
+    """Return the clean, the commits with their rows, and the files left."""
     storage = memory_storage()
     table = make(storage, clock(), buckets=1, properties=BY_HAND)
     commits = {}

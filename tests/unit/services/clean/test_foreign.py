@@ -17,7 +17,7 @@ EXPIRY_SECONDS = 121
 
 
 def written():
-    """Give a table that needs cleaning, and its clock."""
+    """Return a table that needs cleaning, and its clock."""
     clock = ManualClock(step_ms=1)
     table = make(None, clock, buckets=1, table_type="COPY_ON_WRITE", properties=BY_HAND)
     commits = [table.upsert(batch(("k", n, n, "p"))).instant for n in range(6)]

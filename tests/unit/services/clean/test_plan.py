@@ -67,7 +67,7 @@ class Write:
 
 
 def needed(writes, completion, seen) -> dict[str, tuple[str, ...]]:
-    """Give what a reader that sees the writes `seen` reads of each group: the oracle."""
+    """Return what a reader that sees the writes `seen` reads of each group: the oracle."""
     gone = {w.group for w in writes if w.kind == "replace" and seen(w)}
     files = [w.file for w in writes if w.file is not None and seen(w) and w.group not in gone]
     found = {}

@@ -78,7 +78,7 @@ def without_files(rows: Rows) -> Rows:
 
 
 def keys_by_file(table: Table, partition: str) -> list[list[str]]:
-    """Give the keys of each base file, files in order of their first key."""
+    """Return the keys of each base file, files in order of their first key."""
     found = []
     for slice_ in snapshot(table).slices:
         if slice_.group.partition == partition and slice_.base_file is not None:

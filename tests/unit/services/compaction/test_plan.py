@@ -21,7 +21,7 @@ def instant(number: int) -> str:
 
 
 def slice_of(base: int | None, *logs: int, file_id: str = "f-0") -> FileSlice:
-    """Give a slice of a base file and logs of so many bytes, written at 0, 1, 2, ..."""
+    """Return a slice of a base file and logs of so many bytes, written at 0, 1, 2, ..."""
     file = None if base is None else BaseFile("p", BaseFileName(file_id, "0-0-0", instant(0)), base)
     held = [
         LogFile("p", InlineLogName(file_id, instant(n + 1), 1, "0-0-0"), size)
@@ -31,7 +31,7 @@ def slice_of(base: int | None, *logs: int, file_id: str = "f-0") -> FileSlice:
 
 
 def runs(*told: int | tuple[int, str]) -> list[LogRun]:
-    """Give a run of whole rows for a number, one of some columns for a number and these."""
+    """Return a run of whole rows for a number, one of some columns for a number and these."""
     found = []
     for one in told:
         number, columns = one if isinstance(one, tuple) else (one, "")

@@ -40,12 +40,12 @@ def filled(storage: Storage | None = None, kind: str = "COPY_ON_WRITE", **change
 
 
 def target_of(table: Table) -> WriteTarget:
-    """Give what a service works on."""
+    """Return what a service works on."""
     return table._target()
 
 
 def target_on(storage: Storage, at: Clock | None = None) -> WriteTarget:
-    """Give what a service works on in a process that just opened the table."""
+    """Return what a service works on in a process that just opened the table."""
     return target_of(reopen(storage, at or clock()))
 
 
@@ -54,7 +54,7 @@ def timeline_of(table: Table) -> Timeline:
 
 
 def data_files(storage: Storage) -> list[str]:
-    """Give the paths of all data files."""
+    """Return the paths of all data files."""
     return [
         entry.path
         for entry in storage.list()
@@ -79,5 +79,5 @@ def check_whole(storage: Storage, kept_plans: Iterable[str] = (), *, cleaned: bo
 
 
 def actions(table: Table, *wanted: Action) -> list[str]:
-    """Give the completed instants of `wanted` actions."""
+    """Return the completed instants of `wanted` actions."""
     return [i.requested for i in timeline_of(table).select(*wanted) if i.is_completed]

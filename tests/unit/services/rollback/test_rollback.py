@@ -396,7 +396,7 @@ def test_the_last_active_commit_stays_while_older_ones_are_archived(tmp_path):
 
 
 def without_metadata_table(name: str) -> Storage:
-    """Give a table of Hudi's as if its metadata table had been retired."""
+    """Return a table of Hudi's as if its metadata table had been retired."""
     held = {p: data for p, data in files(name).items() if not p.startswith(".hoodie/metadata/")}
     path = ".hoodie/hoodie.properties"
     lines = held[path].splitlines(keepends=True)

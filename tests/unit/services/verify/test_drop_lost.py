@@ -24,7 +24,7 @@ KINDS = [
 
 
 def loaded(**changes):
-    """Give a table of two partitions; in each a load, and an upsert of every key."""
+    """Return a table of two partitions; in each a load, and an upsert of every key."""
     settings = {"table_type": "MERGE_ON_READ", "ordering": ("ts",), "buckets": 2, **changes}
     if settings.get("index") in ("simple", "global_simple"):
         del settings["buckets"]
@@ -42,7 +42,7 @@ def newest(table, partition, level):
 
 
 def keys_of(table, file_id):
-    """Give the keys of the slice of a file group, as they were before the damage."""
+    """Return the keys of the slice of a file group, as they were before the damage."""
     columns = ["id", "_hoodie_file_name"]
     rows = table.read(columns=columns, where="dt = 'A'").read_all().to_pylist()
     return {row["id"] for row in rows if row["_hoodie_file_name"].startswith(file_id)}

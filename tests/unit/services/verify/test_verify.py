@@ -31,7 +31,7 @@ LATE = "20991231000000000"  # after it
 
 
 def loaded(**changes):
-    """Give the storage of a table with a load, an upsert and a delete."""
+    """Return the storage of a table with a load, an upsert and a delete."""
     storage = memory_storage()
     table = make(storage, **{"table_type": "MERGE_ON_READ", **changes})
     table.bulk_insert(ROWS)
@@ -46,7 +46,7 @@ def check(storage, *, quick=False, later_ms=60_000):
 
 
 def found(storage, code, **how):
-    """Give the one finding of `code`; all others must follow from it."""
+    """Return the one finding of `code`; all others must follow from it."""
     matching = [finding for finding in check(storage, **how) if finding.code is code]
     assert len(matching) == 1, [str(finding) for finding in check(storage, **how)]
     return matching[0]

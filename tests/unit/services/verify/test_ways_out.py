@@ -50,7 +50,7 @@ class World:
         self.whole = {}
 
     def path(self, partition="p0"):
-        """Give the base file that a snapshot reads of a partition."""
+        """Return the base file that a snapshot reads of a partition."""
         files = reopen(self.storage).files().to_pylist()
         return next(f["path"] for f in files if f["partition"] == partition)
 
