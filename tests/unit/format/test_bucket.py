@@ -6,7 +6,7 @@ import pytest
 
 from lakebed.errors import InvalidError
 from lakebed.format.compiled import is_numba_imported
-from lakebed.format.names import bucket, kernel
+from lakebed.format.names import bucket_hash, kernel
 from lakebed.format.names.bucket_hash import (
     bucket_numbers,
     bucket_of_file_id,
@@ -26,8 +26,8 @@ from lakebed.format.names.record_key import join_key_texts
 def fold(request, monkeypatch):
     """Run every test with the numpy twin and with the compiled kernel."""
     enough = 0 if request.param == "kernel" else 1 << 60
-    monkeypatch.setattr(bucket, "KERNEL_MIN_BYTES", enough)
-    monkeypatch.setattr(bucket, "WARM_KERNEL_MIN_BYTES", enough)
+    monkeypatch.setattr(bucket_hash, "KERNEL_MIN_BYTES", enough)
+    monkeypatch.setattr(bucket_hash, "WARM_KERNEL_MIN_BYTES", enough)
     return request.param
 
 
@@ -184,7 +184,7 @@ def test_parts_given_and_parts_cut_out_again_give_the_same_buckets():
     given = key_buckets(keys, ["id", "ts"], ["id", "ts"], 997, composite=True, texts=texts)
     cut = key_buckets(keys, ["id", "ts"], ["id", "ts"], 997, composite=True)
     alone = [
-        (bucket._python_hash(extract_key_values(key, ["id", "ts"])) & 0x7FFFFFFF) % 997
+        (bucket_hash._python_hash(extract_key_values(key, ["id", "ts"])) & 0x7FFFFFFF) % 997
         for key in keys.to_pylist()
     ]
     assert given.tolist() == cut.tolist() == alone
