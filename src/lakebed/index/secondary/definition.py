@@ -1,0 +1,142 @@
+"""The definition of a secondary index: its name, its columns, and since when commits write to it."""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.errors import CorruptError, InvalidError, SchemaError
+from lakebed.format.index.ordered_bytes import is_ordered
+from lakebed.table.config.schema import find_field
+
+MAX_COLUMNS: Final = 16
+# Safe as the name of a folder on every store, and short enough beside the rest of a path.
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDefinition:
+    """An index on `columns`, each a column of the table or a field of one (`place.city`).
+
+    `kinds` are their types when it was created, as Arrow spells them. Write commits that begin
+    after the instant `since` name the runs that they wrote for it.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    kinds: tuple[str, ...]
+    since: str
+
+    @classmethod
+    def create(cls, name: str, columns: Sequence[str], schema: pa.Schema, since: str) -> Self:
+        """Check and make a definition; InvalidError or SchemaError if there can be no such index."""
+        if not _NAME.fullmatch(name):
+            raise InvalidError(
+                f"index {name!r}: expected a name of at most 64 letters, digits, '-' and '_' that "
+                "begins with a letter"
+            )
+        if isinstance(columns, str) or not columns:
+            raise InvalidError(f"index {name!r}: expected a list of columns, found {columns!r}")
+        if len(columns) > MAX_COLUMNS or len(set(columns)) < len(columns):
+            raise InvalidError(
+                f"index {name!r}: expected at most {MAX_COLUMNS} columns, each once, found "
+                f"{', '.join(columns)}"
+            )
+        found = [resolve_column(column, schema, f"index {name!r}") for column in columns]
+        for column, (_, kind) in zip(columns, found, strict=True):
+            if not is_ordered(kind):
+                raise SchemaError(
+                    f"index {name!r}: column {column!r} is of type {kind}, whose values have no "
+                    "order; index a field of it, or another column"
+                )
+        spelled = tuple(path for path, _ in found)
+        return cls(name, spelled, tuple(str(kind) for _, kind in found), since)
+
+    def resolve(self, schema: pa.Schema) -> list[pa.DataType] | None:
+        """Return the types of the columns; None if one is gone or its values have other bytes now."""
+        kinds = []
+        for column, was in zip(self.columns, self.kinds, strict=True):
+            try:
+                _, kind = resolve_column(column, schema, self.name)
+            except SchemaError:
+                return None
+            if _family(str(kind)) != _family(was):
+                return None
+            kinds.append(kind)
+        return kinds
+
+
+def resolve_column(column: str, schema: pa.Schema, what: str) -> tuple[str, pa.DataType]:
+    """Return the column as the table spells it, and its type; `a.b` is the field `b` of `a`."""
+    fields: Iterable[pa.Field] = schema
+    path: list[str] = []
+    kind: pa.DataType | None = None
+    for part in [column] if find_field(list(schema), column) is not None else column.split("."):
+        known = list(fields)
+        at = find_field(known, part)
+        if at is None:
+            names = ", ".join(field.name for field in known) or "none"
+            raise SchemaError(f"{what}: no column {column!r}; the columns there are: {names}")
+        path.append(known[at].name)
+        kind = known[at].type
+        fields = list(kind) if pa.types.is_struct(kind) else []
+    assert kind is not None
+    return ".".join(path), kind
+
+
+def column_values(batch: pa.RecordBatch, column: str) -> pa.Array:
+    """Return the values of a column, or of a field of one; null where a struct around it is null."""
+    if column in batch.schema.names:
+        return batch.column(column)
+    first, *rest = column.split(".")
+    return pc.struct_field(batch.column(first), rest)
+
+
+def encode_definitions(definitions: Iterable[IndexDefinition]) -> bytes:
+    """Encode the definitions of a table as JSON."""
+    values = [
+        {
+            "name": one.name,
+            "columns": list(one.columns),
+            "types": list(one.kinds),
+            "since": one.since,
+        }
+        for one in sorted(definitions, key=lambda one: one.name)
+    ]
+    return json.dumps({"version": 1, "indexes": values}, indent=2, ensure_ascii=False).encode()
+
+
+def parse_definitions(data: bytes, what: str) -> tuple[IndexDefinition, ...]:
+    """Parse what `encode_definitions` wrote; errors name `what`."""
+    try:
+        values = json.loads(data)
+        if values["version"] != 1:
+            raise CorruptError(f"{what}: version {values['version']!r}; this release reads 1")
+        return tuple(
+            IndexDefinition(
+                str(one["name"]),
+                tuple(map(str, one["columns"])),
+                tuple(map(str, one["types"])),
+                str(one["since"]),
+            )
+            for one in values["indexes"]
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptError(f"{what}: not definitions of indexes: {error!r}") from error
+
+
+def _family(kind: str) -> str:
+    """Return what types with the same bytes have in common: a widened column keeps its index."""
+    if kind in ("int8", "int16", "int32", "int64"):
+        return "integer"
+    if kind in ("float", "double"):
+        return "real"
+    if kind.startswith("decimal128("):
+        return f"decimal of scale {kind.rpartition(',')[2]}"
+    if kind.startswith("timestamp["):
+        return "timestamp"
+    return kind.removeprefix("large_")

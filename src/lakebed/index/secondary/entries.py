@@ -1,0 +1,87 @@
+"""Entries of a secondary index: for a row, the bytes of its values, its partition and its key.
+
+An entry says that a version of the row had these values. What stands now, only the row itself can
+say; so an index answers with candidates, and too many of them cost time but no correctness.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.format.index.ordered_bytes import encode_rows
+from lakebed.format.names.meta_columns import PARTITION_PATH, RECORD_KEY
+from lakebed.index.secondary.definition import column_values
+from lakebed.index.secondary.ranges import Range
+from lakebed.storage.storage import Storage
+from lakebed.table.read.key_filter import KeyFilter
+from lakebed.table.read.parquet_source import open_parquet
+from lakebed.table.store.run_writer import RunWriter
+
+ENTRY_KEY: Final = "_key"
+ENTRY_SCHEMA: Final = pa.schema(
+    [
+        pa.field(ENTRY_KEY, pa.binary(), nullable=False),
+        pa.field(PARTITION_PATH, pa.string(), nullable=False),
+        pa.field(RECORD_KEY, pa.string(), nullable=False),
+    ]
+)
+
+
+def make_entries(rows: pa.RecordBatch, columns: Sequence[str], partition: str) -> pa.RecordBatch:
+    """Return an entry for each of `rows`, which hold record keys and the columns of the index."""
+    keys = rows.column(RECORD_KEY)
+    partitions = pa.repeat(pa.scalar(partition), rows.num_rows)
+    values = [column_values(rows, column) for column in columns]
+    return pa.RecordBatch.from_arrays(
+        [encode_rows([*values, partitions, keys]), partitions, keys], schema=ENTRY_SCHEMA
+    )
+
+
+def sort_entries(entries: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return entries in ascending order, each once."""
+    empty = pa.RecordBatch.from_pylist([], ENTRY_SCHEMA)
+    gathered = pa.concat_batches([empty, *entries])
+    keys = gathered.column(ENTRY_KEY)
+    order = pc.sort_indices(keys)
+    keys = keys.take(order)
+    if len(keys) > 1:
+        rises = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1))
+        order = order.filter(pa.concat_arrays([pa.array([True]), rises]))
+    return gathered.take(order)
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRun:
+    """A run of entries that was written: its path, how many it holds, and its size."""
+
+    path: str
+    entries: int
+    size_bytes: int
+
+
+def write_entries(storage: Storage, path: str, batches: Iterable[pa.RecordBatch]) -> EntryRun:
+    """Write sorted entries as one run."""
+    count = 0
+    metadata: Mapping[str, str] = {}
+    with RunWriter(storage.open_write(path), path, ENTRY_SCHEMA, metadata, key=ENTRY_KEY) as run:
+        for batch in batches:
+            if batch.num_rows:
+                run.write(batch)
+                count += batch.num_rows
+        size_bytes = run.close()
+    return EntryRun(path, count, size_bytes)
+
+
+def find_entries(storage: Storage, path: str, ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:
+    """Yield the entries of a run whose keys lie in `ranges`, from row groups that may hold them."""
+    wanted = KeyFilter.of(ranges=ranges, column=ENTRY_KEY)
+    what = f"index run {path!r}"
+    with open_parquet(storage, path, what) as file:
+        groups = wanted.row_groups(file, what)
+        for batch in file.read(ENTRY_SCHEMA.names, row_groups=groups):
+            found = batch.filter(wanted.mask(batch.column(ENTRY_KEY)))
+            if found.num_rows:
+                yield found
