@@ -1,4 +1,4 @@
-"""Sizes and ages as text, and layers drawn with characters."""
+"""Sizes as text, and layers drawn with characters."""
 
 from collections.abc import Iterable, Sequence
 
