@@ -25,7 +25,7 @@ from lakebed.services.verify.verify import verify
 from lakebed.storage.objects import memory_storage
 from lakebed.storage.storage import Storage
 from lakebed.table.config.properties_file import load_config
-from lakebed.table.files.retained import named_files
+from lakebed.table.files.retention import named_files
 from lakebed.timeline.active import load_timeline
 from support.crash_points import Unseen, Work
 from support.faulty import FaultyStorage, SimulatedCrash

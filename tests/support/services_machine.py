@@ -24,7 +24,7 @@ from lakebed.model.clock import ManualClock
 from lakebed.services.compaction.plan_file import CompactionPlan, Kind
 from lakebed.services.verify.findings import Severity
 from lakebed.storage.objects import memory_storage
-from lakebed.table.files.retained import named_files
+from lakebed.table.files.retention import named_files
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.archived import read_archived
 from lakebed.timeline.timeline import COMMIT_ACTIONS, WRITE_ACTIONS, TimelineInstant

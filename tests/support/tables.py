@@ -33,7 +33,7 @@ from lakebed.table.config.merge_mode import MergeMode
 from lakebed.table.config.properties_file import load_config
 from lakebed.table.config.writer_index import BucketIndex
 from lakebed.table.files.file_group import LogFile
-from lakebed.table.files.retained import named_files
+from lakebed.table.files.retention import named_files
 from lakebed.table.snapshot import load_snapshot
 
 SCHEMA = pa.schema(

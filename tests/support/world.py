@@ -12,7 +12,7 @@ from lakebed.api.table import Table
 from lakebed.errors import ConflictError, InvalidError, LakebedError
 from lakebed.format.names.data_names import parse_data_name
 from lakebed.format.names.instant_name import InstantName, State
-from lakebed.table.files.retained import named_files
+from lakebed.table.files.retention import named_files
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.active import TIMELINE_FOLDER, load_timeline
 from lakebed.timeline.timeline import COMMIT_ACTIONS

@@ -5,10 +5,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-from lakebed.api.contradictions import check_settings
 from lakebed.api.create import default_name, table_properties
 from lakebed.api.create_checks import AUTO, check_used, checked_expected_rows
 from lakebed.api.engines import Engines
+from lakebed.api.option_conflicts import check_settings
 from lakebed.api.table import Table
 from lakebed.errors import ExistsError, InvalidError, NotFoundError, OptionError
 from lakebed.merge.rule import Merger

@@ -11,11 +11,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from lakebed.api.contradictions import check_settings, check_stored
 from lakebed.api.create import default_name, table_properties
 from lakebed.api.create_checks import GENERATOR
 from lakebed.api.engines import Engines
 from lakebed.api.opening import make_table, open_as
+from lakebed.api.option_conflicts import check_settings, check_stored
 from lakebed.api.table import Table
 from lakebed.commit.drop import finish_drop, replace_table
 from lakebed.errors import ExistsError, NotFoundError, OptionError, UnsupportedError

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from lakebed.api.contradictions import check_settings
+from lakebed.api.option_conflicts import check_settings
 from lakebed.api.progress import watched, watched_target
 from lakebed.commit.hold import hold_table
 from lakebed.errors import (

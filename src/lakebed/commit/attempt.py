@@ -23,7 +23,7 @@ from lakebed.model.clock import Clock
 from lakebed.model.instant import Instant
 from lakebed.storage.storage import Storage
 from lakebed.table.config.table_config import TableConfig
-from lakebed.table.files.retained import named_files
+from lakebed.table.files.retention import named_files
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import TimelineInstant

@@ -28,7 +28,7 @@ from lakebed.storage.storage import Storage
 from lakebed.table.config.table_config import ConcurrencyMode, TableType
 from lakebed.table.files.commit_cache import CommitCache
 from lakebed.table.files.file_group import FileGroupId
-from lakebed.table.files.planned import planned_groups
+from lakebed.table.files.pending_plans import planned_groups
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 
 _CHANGES = COMMIT_ACTIONS | {Action.CLUSTERING, Action.ROLLBACK, Action.RESTORE}

@@ -21,7 +21,7 @@ from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.storage.storage import Storage
 from lakebed.table.config.table_config import TableConfig, TableType
 from lakebed.table.files.file_group import join_path
-from lakebed.table.files.planned import planned_groups
+from lakebed.table.files.pending_plans import planned_groups
 from lakebed.table.snapshot import Snapshot
 
 HASHING_FOLDER = ".hoodie/.bucket_index/consistent_hashing_metadata"

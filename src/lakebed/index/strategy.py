@@ -131,7 +131,7 @@ class IndexStrategy:
         """Raise CorruptError if it is ambiguous which of the file groups holds a key."""
 
     def indexed_slices(self, snapshot: Snapshot) -> Sequence[FileSlice]:
-        """Return the slices in which keys are looked up; their order numbers them."""
+        """Return the slices in which keys are looked up; a slice's number is its position here."""
         return ()
 
     def key_sources(self, slices: Sequence[FileSlice]) -> Sequence[KeySource]:

@@ -34,8 +34,8 @@ from lakebed.table.files.file_group import (
     latest_slice,
 )
 from lakebed.table.files.lost_files import find_damage
-from lakebed.table.files.planned import PlannedGroup, slice_boundaries
-from lakebed.table.files.retained import REWRITES, kept_as_of, lost_kept_files, named_files
+from lakebed.table.files.pending_plans import PlannedGroup, slice_boundaries
+from lakebed.table.files.retention import REWRITES, kept_as_of, lost_kept_files, named_files
 from lakebed.table.files.visibility import Visibility, VisibilityRules
 from lakebed.table.read.base_file import read_footer
 from lakebed.table.view import TableView

@@ -26,7 +26,7 @@ from lakebed.merge.window import merge_runs
 from lakebed.model.executor import Executor, TaskId
 from lakebed.model.packing import cost_of
 from lakebed.table.files.file_group import FileSlice
-from lakebed.write.moves import groups_at, route_globally
+from lakebed.write.partition_moves import groups_at, route_globally
 from lakebed.write.rows import RoutedRows, route_rows, run_schema
 from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import LogPolicy, Segment, read_segment, spill_run, stage_routed
@@ -58,7 +58,7 @@ def locate_segments(
     """Return the staged rows by the file groups that hold their keys; new keys have none yet.
 
     `slices` are those that the index searches. Rows of a global index are assigned to their own
-    partitions, or as `write/moves.py` decides.
+    partitions, or as `write/partition_moves.py` decides.
     """
     staged: dict[str, list[Segment]] = defaultdict(list)
     for segment in segments:

@@ -31,7 +31,7 @@ from lakebed.write.auto_buckets import (
 from lakebed.write.beginning import make_spec, settle_index
 from lakebed.write.file_groups import write_file_group
 from lakebed.write.locate import locate_segments
-from lakebed.write.moves import settle_moves
+from lakebed.write.partition_moves import settle_moves
 from lakebed.write.plan import plan_writes
 from lakebed.write.small_files import fill_small_files
 from lakebed.write.spec.columns import Intake

@@ -4,7 +4,7 @@ import numpy as np
 
 from lakebed.format.names.data_names import BaseFileName
 from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice
-from lakebed.write.moves import groups_at, settle_moves
+from lakebed.write.partition_moves import groups_at, settle_moves
 from lakebed.write.small_files import fill_small_files
 from lakebed.write.staging import Segment
 from support.specs import INSTANT, make_spec

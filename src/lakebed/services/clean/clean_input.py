@@ -18,7 +18,7 @@ from lakebed.table.files.file_group import (
     build_slices,
     group_files,
 )
-from lakebed.table.files.planned import planned_groups
+from lakebed.table.files.pending_plans import planned_groups
 from lakebed.table.files.visibility import Visibility
 from lakebed.table.snapshot import Snapshot, table_files
 from lakebed.timeline.archived import read_completions

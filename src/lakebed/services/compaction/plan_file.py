@@ -23,7 +23,7 @@ from lakebed.format.timeline.ocf import Record, Schema, decode_record, encode_re
 from lakebed.format.timeline.plans import PlanKind, encode_plan
 from lakebed.table.config.tombstone_retention import PLAN_CUTOFF
 from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice, LogFile
-from lakebed.table.files.planned import LOG_FILES_TAKEN as TAKEN
+from lakebed.table.files.pending_plans import LOG_FILES_TAKEN as TAKEN
 
 HUDI_VERSION: Final = 2
 HYBRID_VERSION: Final = 3

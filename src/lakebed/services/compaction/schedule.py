@@ -37,7 +37,7 @@ from lakebed.table.config.table_config import TableType
 from lakebed.table.config.tombstone_retention import tombstone_cutoff
 from lakebed.table.files.damage import describe_slice
 from lakebed.table.files.file_group import FileGroupId, FileSlice
-from lakebed.table.files.planned import planned_groups
+from lakebed.table.files.pending_plans import planned_groups
 from lakebed.table.read.log_reader import slice_sources
 from lakebed.table.read.run_source import RunSource
 from lakebed.table.snapshot import Snapshot

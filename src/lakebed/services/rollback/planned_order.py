@@ -10,7 +10,7 @@ from lakebed.format.names.instant_name import Action, State
 from lakebed.format.timeline.plans import PlanKind, parse_plan
 from lakebed.table.config.tombstone_retention import tombstone_cutoff
 from lakebed.table.files.file_group import FileSlice
-from lakebed.table.files.planned import groups_of_plan
+from lakebed.table.files.pending_plans import groups_of_plan
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.timeline import TimelineInstant
 

@@ -7,7 +7,7 @@ from lakebed.errors import InvalidError, NotFoundError
 from lakebed.format.timeline.plans import PlanKind, encode_plan, parse_plan
 from lakebed.model.instant import Instant
 from lakebed.services.rollback.plan import by_partition
-from lakebed.table.files.retained import savepoint_paths
+from lakebed.table.files.retention import savepoint_paths
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 
 

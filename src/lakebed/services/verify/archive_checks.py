@@ -18,7 +18,7 @@ from lakebed.table.files.deleted_files import DELETING, deleted_files, read_dele
 from lakebed.table.files.file_group import FileGroupId, LogFile, LostFile
 from lakebed.table.files.lost_files import Damage, find_lost, superseded_files, without_files
 from lakebed.table.files.needed_files import NamedFile, needed_files, newest_slices, written_files
-from lakebed.table.files.retained import named_files
+from lakebed.table.files.retention import named_files
 from lakebed.timeline.archived import ArchivedInstant, read_archived
 from lakebed.timeline.timeline import COMMIT_ACTIONS, TimelineInstant
 

@@ -20,7 +20,7 @@ from lakebed.services.verify.slice_checks import decode_run
 from lakebed.table.config.tombstone_retention import tombstone_cutoff
 from lakebed.table.files.damage import describe
 from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice, LogFile, join_path
-from lakebed.table.files.planned import planned_groups
+from lakebed.table.files.pending_plans import planned_groups
 from lakebed.table.read.base_file import read_footer
 from lakebed.table.read.log_reader import slice_sources
 from lakebed.timeline.timeline import TimelineInstant

@@ -29,7 +29,7 @@ from lakebed.table.files.file_group import (
     data_file,
     group_files,
 )
-from lakebed.table.files.retained import named_files
+from lakebed.table.files.retention import named_files
 from lakebed.table.files.visibility import Visibility, VisibilityRules
 from lakebed.table.snapshot import Snapshot, table_files
 from lakebed.table.view import TableView

@@ -31,7 +31,7 @@ from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.writable import check_writable
 from lakebed.table.files.commit_cache import CommitCache
 from lakebed.table.files.file_group import FileGroupId
-from lakebed.table.files.retained import named_files
+from lakebed.table.files.retention import named_files
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import COMMIT_ACTIONS
 from lakebed.write.pipeline import WriteTarget

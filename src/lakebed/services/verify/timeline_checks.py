@@ -10,7 +10,7 @@ from lakebed.model.instant import parse_instant
 from lakebed.services.verify.findings import Code, Finding, Mend, Severity
 from lakebed.services.verify.inventory import Inventory
 from lakebed.table.files.file_group import FileGroupId, PendingCompaction
-from lakebed.table.files.planned import PlannedGroup, groups_of_plan, slice_boundaries
+from lakebed.table.files.pending_plans import PlannedGroup, groups_of_plan, slice_boundaries
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 
 _DAY_MS: Final = 86_400_000

@@ -28,14 +28,14 @@ from lakebed.services.verify.findings import (
     Severity,
     make_report,
 )
-from lakebed.services.verify.house_checks import (
+from lakebed.services.verify.inventory import Inventory, read_inventory, read_timeline
+from lakebed.services.verify.key_holders import HoldersCheck, check_holders
+from lakebed.services.verify.metadata_checks import (
     check_disk_lock,
     check_lock,
     check_metadata_table,
     check_remains,
 )
-from lakebed.services.verify.inventory import Inventory, read_inventory, read_timeline
-from lakebed.services.verify.key_holders import HoldersCheck, check_holders
 from lakebed.services.verify.properties_checks import check_properties
 from lakebed.services.verify.slice_checks import Checked, SliceCheck, check_slice
 from lakebed.services.verify.timeline_checks import check_pending, check_plans, check_states

@@ -13,7 +13,7 @@ from lakebed.format.names.instant_name import Action
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.model.instant import Instant
 from lakebed.table.config.table_config import TableConfig, TableType
-from lakebed.table.files.retained import rewrites
+from lakebed.table.files.retention import rewrites
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.archived import read_archived
 from lakebed.timeline.timeline import COMMIT_ACTIONS, TimelineInstant

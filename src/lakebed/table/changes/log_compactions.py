@@ -19,7 +19,7 @@ from lakebed.model.instant import Instant
 from lakebed.table.changes.commit_files import DataFile, named_data_files
 from lakebed.table.changes.commit_range import RangeCommit
 from lakebed.table.files.file_group import FileGroupId
-from lakebed.table.files.planned import groups_of_plan
+from lakebed.table.files.pending_plans import groups_of_plan
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.archived import read_archived
 from lakebed.timeline.timeline import TimelineInstant

@@ -6,7 +6,7 @@ from lakebed.errors import ConflictError, CorruptError, NotFoundError
 from lakebed.format.names.instant_name import LAYOUT_1, Action, State
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.table.files.archived_files import ArchivedFiles, read_archived_files
-from lakebed.table.files.planned import PlannedGroup, planned_groups
+from lakebed.table.files.pending_plans import PlannedGroup, planned_groups
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.archived import HISTORY_FOLDER, find_archived
 from lakebed.timeline.timeline import Timeline, TimelineInstant

@@ -13,7 +13,7 @@ from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.model.instant import Instant
 from lakebed.storage.storage import Storage
 from lakebed.table.files.file_group import BaseFile, FileGroupId, LogFile, LostFile
-from lakebed.table.files.retained import named_files
+from lakebed.table.files.retention import named_files
 from lakebed.timeline.archived import read_archived
 from lakebed.timeline.timeline import COMMIT_ACTIONS
 

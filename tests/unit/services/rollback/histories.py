@@ -9,7 +9,7 @@ from lakebed.format.names.instant_name import Action, InstantName, State
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.model.clock import Clock, ManualClock
 from lakebed.storage.storage import Storage
-from lakebed.table.files.retained import named_files
+from lakebed.table.files.retention import named_files
 from lakebed.timeline.active import load_timeline
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline
 from lakebed.write.pipeline import WriteTarget

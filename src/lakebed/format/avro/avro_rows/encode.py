@@ -259,7 +259,7 @@ _PADDING: Final = np.zeros(8, np.uint8)
 
 
 def _plain(array: pa.Array, kind: type[np.generic], more: int = 0) -> Ints:
-    """Return the numbers of the second buffer, with room for `more` entries."""
+    """Return the values of a column as plain numbers, with room for `more` entries."""
     buffer = array.buffers()[1]
     if len(array) + more == 0 or buffer is None or buffer.size == 0:
         return np.zeros(len(array) + more, np.int64)

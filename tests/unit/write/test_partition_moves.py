@@ -8,7 +8,7 @@ from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.index.holders import HOLDERS
 from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS
 from lakebed.table.files.file_group import FileGroupId, FileSlice
-from lakebed.write.moves import route_globally
+from lakebed.write.partition_moves import route_globally
 from support.specs import INSTANT, make_spec
 from support.tables import SCHEMA
 
