@@ -14,7 +14,7 @@ from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.index.strategy import Numbers
 from lakebed.merge.rule import MergeRule
 
-# The column with the locations of a key: numbers of file slices, separated by commas.
+# The column with the locations of a key: numbers of file slices, separated by commas; null: none.
 HOLDERS = "_lakebed_holders"
 HOLDERS_SCHEMA = pa.schema([pa.field(RECORD_KEY, pa.string()), pa.field(HOLDERS, pa.string())])
 
@@ -42,9 +42,8 @@ def explode_holders(places: pa.StringArray) -> tuple[Numbers, Numbers]:
 
     A location that occurs twice in a row is returned once. Rows ascend.
     """
-    texts = pc.if_else(pc.equal(places, ""), pa.scalar(None, pa.string()), places)
-    none = np.flatnonzero(texts.is_null().to_numpy(zero_copy_only=False))
-    lists = pc.split_pattern(texts, ",")
+    none = np.flatnonzero(places.is_null().to_numpy(zero_copy_only=False))
+    lists = pc.split_pattern(places, ",")
     rows = pc.list_parent_indices(lists).to_numpy().astype(np.int64)
     try:
         numbers = pc.list_flatten(lists).cast(pa.int64()).to_numpy()

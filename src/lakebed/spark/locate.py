@@ -158,7 +158,7 @@ def _joined_everywhere(keyed: DataFrame, keys: DataFrame) -> DataFrame:
     )
     # Both windows partition by the key alone, so that its rows stay in one task.
     by_key = Window.partitionBy(_KEY)
-    places = F.array_join(F.collect_set(HOLDERS).over(by_key), _BETWEEN_PLACES)
+    places = F.nullif(F.array_join(F.collect_set(HOLDERS).over(by_key), _BETWEEN_PLACES), F.lit(""))
     before = F.lag(_ARRIVAL).over(by_key.orderBy(_ARRIVAL, HOLDERS))
     return (
         joined.withColumns({_BEFORE: before})
@@ -187,8 +187,7 @@ def _stage_everywhere(
 
 def _as_numbers(texts: pa.Array, known: pa.StringArray) -> pa.StringArray:
     """Replace locations, as the join returns them, with their numbers in `known`."""
-    some = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
-    lists = pc.split_pattern(some, _BETWEEN_PLACES)
+    lists = pc.split_pattern(texts, _BETWEEN_PLACES)
     flat = pc.list_flatten(lists)
     numbers = pc.index_in(flat, value_set=known)
     if numbers.null_count:
@@ -199,4 +198,6 @@ def _as_numbers(texts: pa.Array, known: pa.StringArray) -> pa.StringArray:
             "no such file group"
         )
     spelled = numbers.cast(pa.string())
-    return pc.binary_join(pa.ListArray.from_arrays(lists.offsets, spelled), ",")
+    return pc.binary_join(
+        pa.ListArray.from_arrays(lists.offsets, spelled, mask=texts.is_null()), ","
+    )
