@@ -27,7 +27,7 @@ LONG = (
     "tests/fault/test_processes",
     "tests/spark/cluster/",
     "tests/spark/test_foreign_sessions",
-    "tests/spark/test_lsm_model",
+    "tests/spark/test_tables",
     "tests/spark/test_predicates",
     "tests/spark/test_services",
     "tests/spark/test_hudi_tables",

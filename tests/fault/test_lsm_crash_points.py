@@ -16,7 +16,7 @@ from lakebed.model.clock import ManualClock
 from lakebed.storage.objects import memory_storage
 from lakebed.storage.storage import Storage
 from support.crash_points import Work
-from support.lsm_machine import memory_of
+from support.machine import memory_of
 from support.tables import (
     SCHEMA,
     Rows,
@@ -45,7 +45,7 @@ def in_two_flushes(act: Act) -> Act:
     """Return each batch of the input a flush, and so a log file, of its own."""
 
     def flushing(table: Any) -> None:
-        with memory_of(1):
+        with memory_of(table, 1):
             act(table)
 
     return flushing

@@ -14,7 +14,7 @@ from interop.clients import Hudi, HudiRs
 from interop.rows import user_rows
 from lakebed.api.table import Table
 from lakebed.storage.local import LocalStorage
-from lakebed.table.store import cdc_log
+from lakebed.table.store.cdc_log import BLOCK_BYTES
 from support.cdc import cdc_blocks, cdc_paths, cdc_records
 
 MODES = ["OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER"]
@@ -251,14 +251,15 @@ def wide(key: str, ts: int) -> dict[str, Any]:
 
 
 def test_rows_of_all_types_come_out_of_our_change_data_as_out_of_hudis(
-    tmp_path: pathlib.Path, hudi: Hudi, monkeypatch: pytest.MonkeyPatch
+    tmp_path: pathlib.Path, hudi: Hudi
 ):
-    """Every block holds what one window found: Hudi reads the blocks of a log one by one."""
-    monkeypatch.setattr(cdc_log, "BLOCK_BYTES", 1)
+    """A change that fills a block ends it: Hudi reads the blocks of a log one by one."""
     kind, mode = "COPY_ON_WRITE", "DATA_BEFORE_AFTER"
     table = create(tmp_path / "ours", kind, mode, "bucket", WIDE)
     for made in ([("a", 1), ("b", 1)], [("a", 2), ("b", 3), ("c", 4)]):
-        batch = pa.Table.from_pylist([wide(*row) for row in made], schema=WIDE)
+        rows = [wide(*row) for row in made]
+        rows[0]["raw"] *= BLOCK_BYTES // 5  # three bytes each, before and after the change
+        batch = pa.Table.from_pylist(rows, schema=WIDE)
         table.upsert(batch)
         upsert = {"hoodie.datasource.write.operation": "upsert"}
         hudi.write(tmp_path / "its", batch, options(kind, mode, "bucket") | upsert)

@@ -17,6 +17,7 @@ from lakebed import errors
 from lakebed.table.config.writer_index import WriterIndex
 
 ROOT = Path(__file__).resolve().parents[2]
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
 SOURCES = sorted((ROOT / "src" / "lakebed").rglob("*.py"))
 PAGES = [
     ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
@@ -72,6 +73,47 @@ def test_only_index_asks_of_what_kind_an_index_is():
             if tests and named & kinds:
                 asked.append(f"{name}:{node.lineno}")
     assert not asked, "give the value in table/config/writer_index.py, or its strategy, a fact"
+
+
+def _imported_from_lakebed(tree: ast.AST) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "lakebed":
+            names |= {alias.asname or alias.name for alias in node.names}
+        if isinstance(node, ast.Import):
+            ours = [alias for alias in node.names if alias.name.split(".")[0] == "lakebed"]
+            names |= {alias.asname or "lakebed" for alias in ours}
+    return names
+
+
+def _is_ours(node: ast.expr, ours: set[str]) -> bool:
+    """Return whether an expression names something of lakebed, not a module that it imports."""
+    if isinstance(node, ast.Constant):
+        return str(node.value).startswith("lakebed.")
+    foreign = {"os", "tempfile", "sys"}
+    while isinstance(node, ast.Attribute) and node.attr not in foreign:
+        node = node.value
+    return isinstance(node, ast.Name) and node.id in ours
+
+
+@pytest.mark.parametrize("path", TESTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_test_patches_what_is_ours(path):
+    """What varies is passed in, or is a real situation."""
+    tree = ast.parse(path.read_text())
+    ours = _imported_from_lakebed(tree)
+    patched = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and node.args:
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            if name in ("setattr", "delattr", "patch", "object") and _is_ours(node.args[0], ours):
+                patched.append(node.lineno)
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        patched += [
+            node.lineno
+            for target in targets
+            if isinstance(target, ast.Attribute) and _is_ours(target, ours)
+        ]
+    assert not patched
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -5,7 +5,6 @@ import io
 import json
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from unittest import mock
 
 import fastavro
 import pyarrow as pa
@@ -14,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakebed.errors import CorruptError, UnsupportedError
-from lakebed.format.avro.avro_rows import machine
 from lakebed.format.avro.avro_rows.block import encode_head, read_avro_block
 from lakebed.format.avro.avro_rows.encode import encode_records
 from lakebed.format.avro.avro_schema import avro_to_arrow
+from lakebed.format.compiled import kernels
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 KERNELS = pytest.mark.parametrize("kernel", [False, True], ids=["twin", "kernel"])
@@ -188,7 +187,7 @@ def _rows(table):
 @given(table=tables(), buffer_bytes=st.integers(1, 300), max_rows=st.integers(1, 20))
 def test_rows_are_written_and_read_as_fastavro_does(kernel, table, buffer_bytes, max_rows):
     text, rows = table
-    with mock.patch.object(machine, "use_kernel", return_value=kernel):
+    with kernels(kernel):
         content = encode_head(len(rows)) + _write(text, rows)
         found = _read(content, text, buffer_bytes=buffer_bytes, max_rows=max_rows)
         assert _rows(found) == rows
@@ -219,7 +218,7 @@ def test_kernel_and_twin_agree_on_any_bytes(table, changes, buffer_bytes):
         content[at % len(content)] = byte
     found = []
     for kernel in (False, True):
-        with mock.patch.object(machine, "use_kernel", return_value=kernel):
+        with kernels(kernel):
             try:
                 found.append(_bits(_read(bytes(content), text, buffer_bytes=buffer_bytes)))
             except (CorruptError, UnsupportedError) as error:
@@ -234,7 +233,7 @@ def test_bytes_of_any_kind_give_rows_or_our_own_errors(kernel, data, table):
     text, _ = table
     content = encode_head(1) + len(data).to_bytes(4, "big") + data
     ours = contextlib.suppress(CorruptError, UnsupportedError)
-    with mock.patch.object(machine, "use_kernel", return_value=kernel), ours:
+    with kernels(kernel), ours:
         assert _read(content, text).num_rows == 1
 
 

@@ -3,7 +3,6 @@
 import json
 import string
 from decimal import Decimal
-from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakebed.errors import CorruptError, LakebedError, UnsupportedError
-from lakebed.format.avro.avro_rows import machine
+from lakebed.format.compiled import kernels
 from lakebed.format.logs.delete_block import OrderingKind
 from lakebed.format.logs.delete_columns import decode_deletes, encode_deletes, parse_deletes
 from lakebed.format.logs.log_block import BlockType, CorruptSpan, HeaderKey, LogBlock, encode_block
@@ -105,7 +104,7 @@ def spelled(records):
 def test_deletes_of_any_kind_come_back(kernel, records):
     content = encode_delete_block(records)
     assert spelled(parse_delete_block(content, "f")) == spelled(records)
-    with mock.patch.object(machine, "use_kernel", return_value=kernel):
+    with kernels(kernel):
         assert shown(parse_deletes(content, "f")) == spelled(records)
 
 
@@ -126,7 +125,7 @@ def test_broken_bytes_are_the_deletes_that_they_spell_or_corrupt(kernel, records
     body = broken(data, encode_delete_block(records)[8:])
     content = b"\x00\x00\x00\x03" + len(body).to_bytes(4, "big") + body
     try:
-        with mock.patch.object(machine, "use_kernel", return_value=kernel):
+        with kernels(kernel):
             found = shown(parse_deletes(content, "f"))
     except CorruptError as error:
         assert str(error).startswith("f: ")  # noqa: PT017
@@ -181,7 +180,7 @@ def test_columns_are_written_as_their_records_are_and_come_back(kernel, drawn, p
         for n, kind in enumerate(kinds)
     ]
     orderings = [NO_ORDERING if row is None else _ordering(row, kinds) for row in rows]
-    with mock.patch.object(machine, "use_kernel", return_value=kernel):
+    with kernels(kernel):
         content = encode_deletes(pa.array(keys, pa.string()), partition, columns)
         found = decode_deletes(content, kinds, "f")
     assert content == encode_delete_block(

@@ -5,7 +5,6 @@ import math
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakebed.format.compiled import kernels
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.merge import tree
 from lakebed.merge.order import MergeRule, sort_positions, sort_rows
@@ -108,7 +108,7 @@ class Source:
 
 @contextmanager
 def engine(kernel: bool):
-    with mock.patch.object(tree, "use_kernel", return_value=kernel):
+    with kernels(kernel):
         yield
 
 

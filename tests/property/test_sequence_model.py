@@ -1,6 +1,7 @@
 """Versions are resolved in sequence, and no compaction or clustering changes what a read shows.
 
-The model is small and knows nothing of files: writes in the order of their places in the sequence,
+The model is one of its own, beside `support.model`: a second opinion on the order of versions, which
+shares no merge rule with the first. It is small and knows nothing of files: writes in the order of their places in the sequence,
 the plans of full compactions between them, and what expires at a plan. Compactions of all kinds are
 planned and carried out at random points; a slow writer begins before a plan and ends after it.
 Tables with a simple index have several file groups, which are clustered as well.
@@ -21,8 +22,8 @@ from lakebed.format.names.meta_columns import COMMIT_TIME
 from lakebed.model.clock import ManualClock
 from lakebed.model.instant import format_instant, parse_instant
 from lakebed.storage.objects import memory_storage
-from support.changes_model import replay
-from support.machines import history_settings
+from support.machine import history_settings
+from support.model import replay
 from support.tables import make, reopen
 
 SCHEMA = pa.schema(

@@ -12,7 +12,9 @@ from pyspark.sql import SparkSession
 
 import lakebed
 from lakebed.format.names.data_names import parse_data_name
-from lakebed.services.clean import execute as cleaning
+from lakebed.model.options.services import CleanOptions
+from lakebed.model.options.writers import DRIVER_MAX_BYTES
+from lakebed.services.clean.execute import clean
 from spark.frames import rows, strays
 from spark.services_run import SCENARIOS
 
@@ -75,13 +77,16 @@ def test_a_large_compaction_runs_on_the_workers_and_keeps_every_row(spark, path,
     assert table.verify().is_sound
 
 
-def test_small_services_do_not_trouble_spark(spark, path, monkeypatch):
+def test_small_services_do_not_trouble_spark(spark, path):
     table = loaded(spark, path)
-    monkeypatch.setattr(table._engines, "_max_bytes", lambda _: 64 << 20)
-    before = jobs(spark)
-    (done,) = table.compact("full")
-    assert table.verify().is_sound
-    assert jobs(spark) == before
+    spark.conf.set(DRIVER_MAX_BYTES.name, str(64 << 20))
+    try:
+        before = jobs(spark)
+        (done,) = table.compact("full")
+        assert table.verify().is_sound
+        assert jobs(spark) == before
+    finally:
+        spark.conf.set(DRIVER_MAX_BYTES.name, "0")
     assert all(map(is_ours, tokens(table, done.instant)))
 
 
@@ -101,12 +106,12 @@ def test_a_clustering_runs_on_the_workers_and_keeps_every_row(spark, path):
     assert table.verify().is_sound
 
 
-def test_a_clean_of_many_files_and_a_check_run_on_the_workers(spark, path, monkeypatch):
+def test_a_clean_of_many_files_and_a_check_run_on_the_workers(spark, path):
     table = loaded(spark, path, table_type="COPY_ON_WRITE")
     before = rows(table.read())
-    monkeypatch.setattr(cleaning, "_CHUNK_FILES", 1)
     count = jobs(spark)
-    done = table.clean(options=CLEAN)
+    options = CleanOptions.of({**table.config.properties, **CLEAN})
+    done = clean(table._target(), options, chunk_files=1)
     assert done is not None
     assert done.deleted_files >= 4
     assert jobs(spark) > count

@@ -18,6 +18,7 @@ from lakebed.table.changes.scan import ChangeScan
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.snapshot import Snapshot
 from lakebed.write.pipeline import Source
+from lakebed.write.spec.write_spec import DEFAULT_MEMORY_BYTES
 
 # Rows that this process has read reach Spark more slowly than those of its tasks, so only this
 # share of the bytes may be held.
@@ -59,9 +60,13 @@ class Engine(Protocol):
 
 
 class Engines:
-    """The engines of one table: Arrow always, Spark if the user passed a session."""
+    """The engines of one table: Arrow always, Spark if the user passed a session.
 
-    def __init__(self, spark: Any | None) -> None:
+    A task of a write holds `memory_bytes` of rows before it sorts and stages them.
+    """
+
+    def __init__(self, spark: Any | None, memory_bytes: int = DEFAULT_MEMORY_BYTES) -> None:
+        self.memory_bytes = memory_bytes
         self._arrow = ArrowEngine()
         self._spark = None
         if spark is not None:

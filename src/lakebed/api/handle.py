@@ -112,9 +112,15 @@ class TableHandle(TableServices):
         return self._snapshot(None)
 
     def _target(self) -> WriteTarget:
-        executor = self._engines.executor(self._config)
+        engines = self._engines
         return WriteTarget(
-            self._storage, self._config, self._clock, self._commits, executor, self._merger
+            self._storage,
+            self._config,
+            self._clock,
+            self._commits,
+            engines.executor(self._config),
+            self._merger,
+            engines.memory_bytes,
         )
 
     def _act(self, work: Callable[[WriteTarget], Result]) -> Result:

@@ -172,7 +172,9 @@ class _StagedTable(Table):
         return self._execute(operation, deferred.source(segments), deferred.named)
 
 
-def begin_saving(given: Mapping[str, str], incoming: pa.Schema, overwrite: bool) -> Saving:
+def begin_saving(
+    given: Mapping[str, str], incoming: pa.Schema, overwrite: bool, storage: Storage | None = None
+) -> Saving:
     """Plan a write: create the table if there is none, and determine how tasks stage rows.
 
     In mode overwrite, a table that contradicts the options is dropped and created again, but only
@@ -183,7 +185,7 @@ def begin_saving(given: Mapping[str, str], incoming: pa.Schema, overwrite: bool)
         log.info(line)
     rows = pa.schema([f for f in incoming if f.name not in META_COLUMNS])
     brings_keys = RECORD_KEY in incoming.names
-    storage = open_storage(options.path, options.storage_options)
+    storage = storage or open_storage(options.path, options.storage_options)
     if not _exists(storage) and _create(storage, options, rows):
         replaces, changes = False, {}
     else:

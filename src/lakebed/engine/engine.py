@@ -23,7 +23,7 @@ from lakebed.write.staging import LogPolicy, Staged, stage_runs
 
 _BATCH_ROWS = 65_536
 # Less than this is read before threads have started.
-_PARALLEL_BYTES = 8 << 20
+PARALLEL_BYTES = 8 << 20
 
 
 class ArrowEngine:
@@ -83,7 +83,9 @@ class ArrowEngine:
         return self.executor.threads if isinstance(self.executor, LocalExecutor) else 1
 
 
-def read_stream(scan: Scan, threads: int = 1) -> pa.RecordBatchReader:
+def read_stream(
+    scan: Scan, threads: int = 1, parallel_bytes: int = PARALLEL_BYTES
+) -> pa.RecordBatchReader:
     """Return the rows of `scan` as a stream; files are opened as it is read.
 
     Large scans are read by several threads: slices come as they become ready, the rows of each
@@ -99,7 +101,7 @@ def read_stream(scan: Scan, threads: int = 1) -> pa.RecordBatchReader:
             yield with_columns(batch, [batch.column(n) for n in schema.names], schema)
 
     opens = [partial(read, slice_) for slice_ in scan.slices]
-    batches = read_parallel(opens, _useful_threads(scan.slices, threads))
+    batches = read_parallel(opens, _useful_threads(scan.slices, threads, parallel_bytes))
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
@@ -110,13 +112,13 @@ def read_changes(scan: ChangeScan, threads: int = 1) -> pa.RecordBatchReader:
         return scan.read(group)
 
     opens = [partial(read, group) for group in scan.groups]
-    batches = read_parallel(opens, _useful_threads(scan.groups, threads))
+    batches = read_parallel(opens, _useful_threads(scan.groups, threads, PARALLEL_BYTES))
     return pa.RecordBatchReader.from_batches(scan.schema, batches)
 
 
-def _useful_threads(items: Sequence[Weighed], threads: int) -> int:
+def _useful_threads(items: Sequence[Weighed], threads: int, parallel_bytes: int) -> int:
     cost = sum(item.cost_bytes for item in items)
-    return threads if cost > _PARALLEL_BYTES else 1
+    return threads if cost > parallel_bytes else 1
 
 
 @runtime_checkable

@@ -16,15 +16,36 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import TypeVar
 
 _Kernel = TypeVar("_Kernel")
 _COMPILING = threading.Lock()
 
 
+# What `kernels` asks for; None leaves the choice to the amount of work.
+_asked: ContextVar[bool | None] = ContextVar("asked", default=None)
+
+
+@contextlib.contextmanager
+def kernels(use: bool) -> Iterator[None]:
+    """Use the kernels for all work of this thread in the context, or their plain twins."""
+    before = _asked.set(use)
+    try:
+        yield
+    finally:
+        _asked.reset(before)
+
+
 def is_numba_imported() -> bool:
     """Return whether numba is already imported in this process, by Lakebed or otherwise."""
     return "numba" in sys.modules
+
+
+def is_worth_kernel(size: int, cold: int, warm: int) -> bool:
+    """Return whether work is worth the kernel: from `cold` on, or `warm` once numba is imported."""
+    asked = _asked.get()
+    return size >= (warm if is_numba_imported() else cold) if asked is None else asked
 
 
 class PlainFirst:
@@ -35,6 +56,9 @@ class PlainFirst:
 
     def use_kernel(self, amount: int) -> bool:
         """Return whether this much more work is worth the kernel; count it if not."""
+        asked = _asked.get()
+        if asked is not None:
+            return asked
         if is_numba_imported():
             return True
         self._left -= amount

@@ -4,6 +4,7 @@ Nothing is shown for work that takes less than a second, or if standard error is
 work in progress in this process shares one display.
 """
 
+import logging
 import sys
 import threading
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 DELAY_SECONDS: Final = 1.0
 
+log = logging.getLogger(__name__)
+
 
 class Display:
     """Shows work while it lasts; several threads may work at once.
@@ -29,7 +32,7 @@ class Display:
     def __init__(self, console: "Console | None" = None, delay_seconds: float = DELAY_SECONDS):
         self.enabled = True
         self._console = console
-        self._delay_seconds = delay_seconds
+        self.delay_seconds = delay_seconds
         self._lock = threading.Lock()
         self._progress: Progress | None = None
         self._timer: threading.Timer | None = None
@@ -51,6 +54,7 @@ class Display:
             self._end(progress, task)
 
     def _begin(self, what: str, total: int | None) -> "tuple[Progress, TaskID] | None":
+        log.debug(what)
         with self._lock:
             if self._progress is None:
                 # Check the stream itself: rich takes FORCE_COLOR for a terminal, and CI sets that.
@@ -62,7 +66,7 @@ class Display:
                 self._progress = make_progress(self._console)
                 if self._progress is None:
                     return None
-                self._timer = threading.Timer(self._delay_seconds, self._start, [self._progress])
+                self._timer = threading.Timer(self.delay_seconds, self._start, [self._progress])
                 self._timer.daemon = True
                 self._timer.start()
             task = self._progress.add_task(what, total=total)
@@ -107,6 +111,16 @@ def set_progress(on: bool) -> None:
         on: Whether to show them.
     """
     DISPLAY.enabled = on
+
+
+@contextmanager
+def shown_after(seconds: float) -> Iterator[None]:
+    """Show work that begins in the block once it has lasted this long."""
+    before, DISPLAY.delay_seconds = DISPLAY.delay_seconds, seconds
+    try:
+        yield
+    finally:
+        DISPLAY.delay_seconds = before
 
 
 @contextmanager

@@ -38,7 +38,7 @@ from lakebed.write.spec.columns import Intake
 from lakebed.write.spec.commit_summary import Commit, total
 from lakebed.write.spec.operation import Kind, Operation
 from lakebed.write.spec.status import RowCounts, WriteStatus
-from lakebed.write.spec.write_spec import WriteSpec
+from lakebed.write.spec.write_spec import DEFAULT_MEMORY_BYTES, WriteSpec
 from lakebed.write.staging import Segment, Staged
 
 Stage = Callable[[WriteSpec, Snapshot], Iterable[Staged]]
@@ -54,6 +54,7 @@ class WriteTarget:
     commits: CommitCache
     executor: Executor
     merger: Merger | None = None
+    memory_bytes: int = DEFAULT_MEMORY_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,7 @@ def execute_write(
             transaction.fence,
             transaction.clock.new_uuid(),
         )
+        spec = replace(spec, memory_bytes=target.memory_bytes)
         written: list[WriteStatus] = []
         segments: list[Segment] = []
         for staged in source.stage(spec, transaction.snapshot):

@@ -21,7 +21,7 @@ from lakebed.storage.storage import Storage
 from lakebed.table.config.properties_file import update_properties
 from lakebed.table.snapshot import load_snapshot
 from support.fixtures import files
-from support.services_machine import ARCHIVES, BY_HAND
+from support.machine_services import ARCHIVES, BY_HAND
 from support.tables import SCHEMA, batch, copy_of, make, reopen
 
 COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"

@@ -14,7 +14,7 @@ import pytest
 from lakebed.api.table import Table
 from lakebed.errors import CorruptError, UnsupportedError
 from lakebed.format.logs.cdc import ENABLED
-from support.services_machine import BY_HAND
+from support.machine_services import BY_HAND
 from support.tables import SCHEMA, batch, make, reopen
 
 COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"

@@ -19,7 +19,7 @@ from lakebed.errors import (
 from lakebed.format.names.data_names import InlineLogName, NativeLogName
 from lakebed.table.read.log_reader import slice_sources
 from lakebed.table.snapshot import load_snapshot
-from support.lsm_machine import memory_of
+from support.machine import memory_of
 from support.tables import (
     SCHEMA,
     batch,
@@ -403,7 +403,7 @@ def test_every_log_of_a_delta_commit_is_ordered_and_marked(version):
     assert table.bulk_insert(batch(("m", 1, 1, "p"), ("b", 1, 1, "p"))).action == "deltacommit"
     rows = [batch((key, 2, 2, "p")).to_batches()[0] for key in ("z", "a", "k")]
     joined = [pa.concat_batches(rows), rows[1]]
-    with memory_of(1):
+    with memory_of(table, 1):
         commit = table.upsert(pa.RecordBatchReader.from_batches(SCHEMA, joined))
     table.delete([{"id": "z", "dt": "p"}, {"id": "a", "dt": "p"}])
     (slice_,) = load_snapshot(table._storage, table.config).slices
@@ -434,7 +434,7 @@ def test_a_merger_of_the_users_own_makes_the_rows(kind, tmp_path):
     table.upsert(batch(("a", 1, 1, "p"), ("a", 2, 1, "p"), ("b", 5, 1, "p")))
     assert values(table) == {"a": 3, "b": 5}
     table.upsert(batch(("a", 10, 1, "p"), ("c", 1, 1, "p"), ("a", 20, 1, "p")))
-    with memory_of(1):
+    with memory_of(table, 1):
         stream = [batch(("a", 100, 1, "p")).to_batches()[0]] * 2
         table.upsert(pa.RecordBatchReader.from_batches(SCHEMA, stream))
     assert values(table) == {"a": 233, "b": 5, "c": 1}

@@ -18,7 +18,7 @@ from lakebed.api.progress import WatchedExecutor, watched
 from lakebed.cli.main import app
 from lakebed.errors import CorruptError
 from lakebed.model.executor import LocalExecutor
-from lakebed.terminal.progress import DISPLAY, Display, showing, without_progress
+from lakebed.terminal.progress import Display, showing, shown_after, without_progress
 
 WAIT_SECONDS = 60
 # The line is cleared and the cursor is there again.
@@ -148,8 +148,7 @@ def terminal(monkeypatch):
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
-    with os.fdopen(theirs, "w") as stream, monkeypatch.context() as patch:
-        patch.setattr(DISPLAY, "_delay_seconds", 0)
+    with os.fdopen(theirs, "w") as stream, shown_after(0), monkeypatch.context() as patch:
         patch.setenv("TERM", "xterm")
         patch.setattr("sys.stderr", stream)
         yield seen
@@ -204,16 +203,12 @@ def test_switched_off_nothing_is_shown(tmp_path, monkeypatch):
     assert "compact" not in seen.getvalue()
 
 
-def test_a_command_shows_progress_unless_it_answers_in_json(tmp_path, monkeypatch):
+def test_a_command_shows_progress_unless_it_answers_in_json(tmp_path, caplog):
     path = str(tmp_path / "t")
     loaded(path)
-    shown = []
-    begin = Display._begin
-    monkeypatch.setattr(
-        Display, "_begin", lambda self, what, total: shown.append(what) or begin(self, what, total)
-    )
+    caplog.set_level("DEBUG", "lakebed.terminal.progress")
     runner = CliRunner()
     assert runner.invoke(app, ["verify", path, "--json"]).exit_code == 0
-    assert shown == []
+    assert caplog.messages == []
     assert runner.invoke(app, ["verify", path]).exit_code == 0
-    assert shown == ["verifying", "verify files", "verify keys"]
+    assert caplog.messages == ["verifying", "verify files", "verify keys"]

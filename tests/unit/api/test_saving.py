@@ -29,6 +29,7 @@ from lakebed.format.names.meta_columns import META_COLUMNS
 from lakebed.model.clock import SystemClock
 from lakebed.model.executor import TaskId
 from lakebed.services.clean.sweep import find_stale
+from lakebed.storage.local import LocalStorage
 from lakebed.storage.open import open_storage
 from lakebed.table.config.properties_file import load_config
 from lakebed.table.snapshot import load_snapshot
@@ -236,19 +237,18 @@ def test_of_two_overwrites_at_once_the_table_holds_the_rows_of_one(path, there):
         assert read(path) == sorted(SECOND)
 
 
-def test_an_overwrite_onto_a_table_that_was_just_made_anew_adds_no_rows_to_it(path, monkeypatch):
+def test_an_overwrite_onto_a_table_that_was_just_made_anew_adds_no_rows_to_it(path):
     put(path, table_of(FIRST), KEYED)
     other = {"hoodie.table.name": "rides", "hoodie.datasource.write.recordkey.field": "id"}
-    late = begin_saving({"path": path, **other}, table_of(FIRST).schema, overwrite=True)
-    parts = stage(late, table_of(FIRST))
-    opening = Saving.open
 
-    def overtaken(self: Saving) -> Any:
-        monkeypatch.setattr(Saving, "open", opening)
-        put(path, table_of(SECOND), other, overwrite=True)
-        return opening(self)
+    class Overtaken(Saving):
+        def open(self) -> Any:
+            put(path, table_of(SECOND), other, overwrite=True)
+            return Saving.open(self)
 
-    monkeypatch.setattr(Saving, "open", overtaken)
+    begun = begin_saving({"path": path, **other}, table_of(FIRST).schema, overwrite=True)
+    parts = stage(begun, table_of(FIRST))
+    late = Overtaken(**{name: getattr(begun, name) for name in Saving.__dataclass_fields__})
     with pytest.raises(ConflictError, match="rows that another write put there"):
         late.finish(parts)
     assert read(path) == sorted(SECOND)
@@ -307,10 +307,25 @@ def test_who_dies_while_another_table_is_made_leaves_the_old_one_or_a_place_for_
     assert [kind for kind, _ in itertools.groupby(outcomes)] == [3, None, 0]
 
 
-def test_of_two_that_begin_a_table_at_once_both_write_to_it(path, monkeypatch):
-    begun = begin_saving({"path": path, **KEYED}, table_of(FIRST).schema, overwrite=False)
-    monkeypatch.setattr("lakebed.api.saving._exists", lambda storage: False)
-    late = begin_saving({"path": path, **KEYED}, table_of(SECOND).schema, overwrite=False)
+def test_of_two_that_begin_a_table_at_once_both_write_to_it(path):
+    begun = None
+
+    class Overtaken(LocalStorage):
+        def read(self, name: str) -> bytes:
+            """Find no table, and let another make it right after."""
+            nonlocal begun
+            try:
+                return super().read(name)
+            except NotFoundError:
+                if begun is None and name.endswith("hoodie.properties"):
+                    given = {"path": path, **KEYED}
+                    begun = begin_saving(given, table_of(FIRST).schema, overwrite=False)
+                raise
+
+    late = begin_saving(
+        {"path": path, **KEYED}, table_of(SECOND).schema, overwrite=False, storage=Overtaken(path)
+    )
+    assert begun is not None
     late.finish(stage(late, table_of(SECOND)))
     begun.finish(stage(begun, table_of(FIRST)))
     assert read(path) == sorted([FIRST[0], FIRST[2], *SECOND])

@@ -518,20 +518,16 @@ class TestWrites:
         table.insert(batch(("a", 1, 1, "p")))
         assert names(far) == []
 
-    def test_a_write_whose_lock_another_took_is_taken_back(self, tmp_path, monkeypatch):
+    def test_a_write_whose_lock_another_took_is_taken_back(self, tmp_path):
+        class Stolen(LocalStorage):
+            def open_write(self, path, **how):
+                (tmp_path / ".hoodie/lock").write_bytes(b"")
+                return super().open_write(path, **how)
+
         storage, clock = LocalStorage(str(tmp_path)), ManualClock(step_ms=1)
-        table = make(storage, clock)
-        table.insert(batch(("a", 1, 1, "p")))
-        put = LocalStorage.open_write
-
-        def steal(self, path, **how):
-            (tmp_path / ".hoodie/lock").write_bytes(b"")
-            return put(self, path, **how)
-
-        monkeypatch.setattr(LocalStorage, "open_write", steal)
+        make(storage, clock).insert(batch(("a", 1, 1, "p")))
         with pytest.raises(ConflictError, match=r"\.hoodie/lock: our lock .* is lost"):
-            table.insert(batch(("b", 1, 1, "p")))
-        monkeypatch.undo()
+            reopen(Stolen(str(tmp_path)), clock).insert(batch(("b", 1, 1, "p")))
         assert (tmp_path / ".hoodie/lock").read_bytes() == b""
         assert set(user_rows(reopen(storage))) == {("p", "a")}
 

@@ -79,24 +79,22 @@ def table(tmp_path) -> lakebed.Table:
     return made
 
 
-def test_threads_read_the_rows_that_one_thread_reads(table, monkeypatch):
+def test_threads_read_the_rows_that_one_thread_reads(table):
     scan = plan_scan(table._snapshot(None), ["id", "day", "v"], "id < 150")
     alone = read_stream(scan).read_all()
-    monkeypatch.setattr("lakebed.engine.engine._PARALLEL_BYTES", 0)
-    many = read_stream(scan, 4).read_all()
+    many = read_stream(scan, 4, parallel_bytes=0).read_all()
     assert many.schema == alone.schema
     assert many.sort_by("id") == alone.sort_by("id")
     assert alone.num_rows == 150
 
 
-def test_a_reader_that_is_dropped_half_way_leaves_no_thread(table, monkeypatch):
-    monkeypatch.setattr("lakebed.engine.engine._PARALLEL_BYTES", 0)
+def test_a_reader_that_is_dropped_half_way_leaves_no_thread(table):
     scan = plan_scan(table._snapshot(None), ["id"], None)
-    reader = read_stream(scan, 3)
+    reader = read_stream(scan, 3, parallel_bytes=0)
     reader.read_next_batch()
     assert len(readers()) == 3
     del reader
     gc.collect()
     assert readers() == []
-    assert read_stream(scan, 3) is not None  # one that is never read starts none
+    assert read_stream(scan, 3, parallel_bytes=0) is not None  # one that is never read starts none
     assert readers() == []

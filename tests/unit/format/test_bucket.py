@@ -5,9 +5,10 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import InvalidError
-from lakebed.format.compiled import is_numba_imported
-from lakebed.format.names import bucket_hash, kernel
+from lakebed.format.compiled import is_numba_imported, kernels
+from lakebed.format.names import kernel
 from lakebed.format.names.bucket_hash import (
+    _python_hash,
     bucket_numbers,
     bucket_of_file_id,
     extract_key_values,
@@ -23,19 +24,18 @@ from lakebed.format.names.record_key import join_key_texts
 
 
 @pytest.fixture(params=["numpy", "kernel"], autouse=True)
-def fold(request, monkeypatch):
+def fold(request):
     """Run every test with the numpy twin and with the compiled kernel."""
-    enough = 0 if request.param == "kernel" else 1 << 60
-    monkeypatch.setattr(bucket_hash, "KERNEL_MIN_BYTES", enough)
-    monkeypatch.setattr(bucket_hash, "WARM_KERNEL_MIN_BYTES", enough)
-    return request.param
+    with kernels(request.param == "kernel"):
+        yield request.param
 
 
-def test_the_kernel_runs_when_it_is_asked_for(fold, monkeypatch):
-    calls = []
-    monkeypatch.setattr(kernel, "load_fold", lambda: lambda *_: calls.append(1))
+def test_the_kernel_runs_when_it_is_asked_for(fold):
+    before = kernel.load_fold.cache_info()
     list_hashes([pa.array(["a"]), pa.array(["b"])])
-    assert len(calls) == (2 if fold == "kernel" else 0)
+    after = kernel.load_fold.cache_info()
+    loads = after.hits + after.misses - before.hits - before.misses
+    assert loads == (1 if fold == "kernel" else 0)
 
 
 # Real file ids of Hudi, 8 buckets.
@@ -184,7 +184,7 @@ def test_parts_given_and_parts_cut_out_again_give_the_same_buckets():
     given = key_buckets(keys, ["id", "ts"], ["id", "ts"], 997, composite=True, texts=texts)
     cut = key_buckets(keys, ["id", "ts"], ["id", "ts"], 997, composite=True)
     alone = [
-        (bucket_hash._python_hash(extract_key_values(key, ["id", "ts"])) & 0x7FFFFFFF) % 997
+        (_python_hash(extract_key_values(key, ["id", "ts"])) & 0x7FFFFFFF) % 997
         for key in keys.to_pylist()
     ]
     assert given.tolist() == cut.tolist() == alone

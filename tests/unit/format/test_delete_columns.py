@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import CorruptError, InvalidError, KeyValueError, SchemaError, UnsupportedError
-from lakebed.format.avro.avro_rows import machine
+from lakebed.format.compiled import kernels
 from lakebed.format.logs.delete_block import SCHEMA, OrderingKind
 from lakebed.format.logs.delete_columns import decode_deletes, encode_deletes, parse_deletes
 from lakebed.format.logs.log_block import BlockType
@@ -29,8 +29,9 @@ KEYS = pa.array(["a", "é😀", ""])
 
 
 @pytest.fixture(autouse=True, params=[False, True], ids=["twin", "kernel"])
-def _machine(request, monkeypatch):
-    monkeypatch.setattr(machine, "use_kernel", lambda _: request.param)
+def _machine(request):
+    with kernels(request.param):
+        yield
 
 
 def value(kind, number):

@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import UnsupportedError
+from lakebed.format.compiled import kernels
 from lakebed.format.names.meta_columns import COMMIT_TIME, RECORD_KEY
-from lakebed.merge import tree
 from lakebed.merge.order import sort_positions, sort_rows
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.rule import Fill, MergeRule
@@ -21,9 +21,10 @@ MARKED = MergeRule(("ts",), fill=Fill("?"))
 
 
 @pytest.fixture(autouse=True, params=[False, True], ids=["twin", "kernel"])
-def engine(request, monkeypatch):
+def engine(request):
     """Run every test compiled and in plain Python."""
-    monkeypatch.setattr(tree, "use_kernel", lambda _: request.param)
+    with kernels(request.param):
+        yield
 
 
 def batch(*rows, flags=None) -> pa.RecordBatch:

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import CorruptError, InvalidError
+from lakebed.format.compiled import kernels
 from lakebed.format.names.meta_columns import RECORD_KEY
-from lakebed.merge import tree
 from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import BARRIER, COMMIT_TIME_DELETE, DELETED, FLAGS, OPEN, Run
 from lakebed.merge.window import GATHER_ROWS, MAX_ROWS, merge_runs
@@ -17,9 +17,10 @@ SCHEMA = pa.schema([(RECORD_KEY, pa.string()), ("ts", pa.int64()), ("v", pa.stri
 
 
 @pytest.fixture(autouse=True, params=[False, True], ids=["twin", "kernel"])
-def engine(request, monkeypatch):
+def engine(request):
     """Run every test compiled and in plain Python."""
-    monkeypatch.setattr(tree, "use_kernel", lambda _: request.param)
+    with kernels(request.param):
+        yield
 
 
 def batch(*rows, flags=None, schema=SCHEMA) -> pa.RecordBatch:

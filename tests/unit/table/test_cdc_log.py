@@ -19,7 +19,6 @@ from lakebed.storage.objects import memory_storage
 from lakebed.table.changes.cdc_changes import ChangeFinder
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.files.file_group import BaseFile, FileGroupId
-from lakebed.table.store import cdc_log
 from lakebed.table.store.cdc_log import CdcTarget, ChangeLog, open_change_log
 from lakebed.table.store.data_writer import DataFileWriter, NewDataFile
 from support.cdc import cdc_blocks, cdc_paths, cdc_records
@@ -256,10 +255,9 @@ def test_a_table_without_change_data_has_no_log():
     assert open_change_log(target(storage, config(enabled="false")), None, MergeRule()) is None
 
 
-def test_many_changes_are_several_blocks_of_one_log(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(cdc_log, "BLOCK_BYTES", 1)
+def test_many_changes_are_several_blocks_of_one_log():
     storage = memory_storage()
-    log = ChangeLog(target(storage), LoggingMode.DATA_BEFORE, [])
+    log = ChangeLog(target(storage), LoggingMode.DATA_BEFORE, [], block_bytes=1)
     for key in "abc":
         log.put(stamped((key, None, 1)))
     assert list(log.close()) == [INLINE]

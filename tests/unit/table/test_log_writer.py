@@ -3,7 +3,6 @@
 import io
 import itertools
 import json
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -27,10 +26,9 @@ from lakebed.format.names.meta_columns import (
 )
 from lakebed.merge.run import BARRIER, COMMIT_TIME_DELETE, DELETED, FLAGS, OPEN
 from lakebed.storage.objects import memory_storage
-from lakebed.storage.spool import Spool
+from lakebed.storage.spool import MEMORY_BYTES
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.files.file_group import FileGroupId
-from lakebed.table.store import inline_log
 from lakebed.table.store.log_writer import LogRunWriter, NewLog
 from support.delete_records import NO_ORDERING, DeleteRecord, OrderingValue, parse_delete_block
 
@@ -79,7 +77,15 @@ def gone(key, ts=None, flags=DELETED):
     return key, flags, None, None, ts, None if ts is None else 0.25
 
 
-def write(storage, *batches, version=9, ordering="ts", schema=SCHEMA, **options):
+def write(
+    storage,
+    *batches,
+    version=9,
+    ordering="ts",
+    schema=SCHEMA,
+    memory_bytes=MEMORY_BYTES,
+    **options,
+):
     log = NewLog(
         storage=storage,
         config=config(version, ordering),
@@ -91,7 +97,7 @@ def write(storage, *batches, version=9, ordering="ts", schema=SCHEMA, **options)
         table_schema_text=TEXT,
         **options,
     )
-    return LogRunWriter(log).write(batches)
+    return LogRunWriter(log, memory_bytes).write(batches)
 
 
 def blocks(storage, path=INLINE):
@@ -430,15 +436,14 @@ def test_nothing_is_visible_while_rows_come(version):
     assert table(content).metadata.num_row_groups == 4
 
 
-def test_many_deletes_make_several_blocks_in_bounded_memory(monkeypatch):
-    monkeypatch.setattr(inline_log, "DELETE_BLOCK_BYTES", 2000)
+def test_many_deletes_make_several_blocks_in_bounded_memory():
     storage = memory_storage()
     kinds = itertools.cycle([DELETED, DELETED | BARRIER, COMMIT_TIME_DELETE])
     batches = [
         run(*(gone(f"k{n:05d}", n, next(kinds)) for n in range(start, start + 50)))
         for start in range(0, 500, 50)
     ]
-    (stats,) = write(storage, *batches, run(live("z", 1)))
+    (stats,) = write(storage, *batches, run(live("z", 1)), memory_bytes=2000)
     assert (stats.rows, stats.deletes) == (1, 500)
     found = blocks(storage)
     assert len(found) > 5
@@ -453,10 +458,10 @@ def test_many_deletes_make_several_blocks_in_bounded_memory(monkeypatch):
     assert last == {f"k{n:05d}": None if n % 3 == 2 else n for n in range(500)}
 
 
-def test_a_block_too_large_for_memory_comes_out_whole(monkeypatch):
-    monkeypatch.setattr(inline_log, "Spool", partial(Spool, memory_bytes=1000))
+def test_a_block_too_large_for_memory_comes_out_whole():
     noise = np.random.default_rng(1).integers(0, 2**62, 20_000)
     storage = memory_storage()
-    write(storage, run(*(live(f"k{n:05d}", int(ts)) for n, ts in enumerate(noise))))
+    rows = run(*(live(f"k{n:05d}", int(ts)) for n, ts in enumerate(noise)))
+    write(storage, rows, memory_bytes=1000)
     found = table(blocks(storage)[0].content).read()
     assert found.column("ts").to_pylist() == noise.tolist()

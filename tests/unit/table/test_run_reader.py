@@ -1,5 +1,7 @@
 """What a run gives to a merge: key, ordering values, flags and columns, in order."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
@@ -8,10 +10,15 @@ from lakebed.format.names.data_names import LogKind
 from lakebed.format.names.meta_columns import COMMIT_TIME, RECORD_KEY
 from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS
 from lakebed.storage.objects import memory_storage
-from lakebed.table.read import run_reader
 from lakebed.table.read.key_filter import KeyFilter
 from lakebed.table.read.log_reader import slice_sources
-from lakebed.table.read.run_reader import Needs, VirtualKey, open_runs, read_run
+from lakebed.table.read.run_reader import (
+    MAX_DELETE_BYTES,
+    Needs,
+    VirtualKey,
+    open_runs,
+    read_run,
+)
 from lakebed.table.read.run_source import RunKind, RunSource
 from support.runs import (
     SCHEMA,
@@ -127,15 +134,15 @@ class TestDeletes:
         [batch] = read_run(slice_.storage, source, needs)
         assert batch.column(COMMIT_TIME).to_pylist() == [instant(3)]
 
-    def test_a_block_that_is_too_long_or_cut_is_refused(self, monkeypatch):
+    def test_a_block_that_is_too_long_or_cut_is_refused(self):
         storage = memory_storage()
         storage.put("x", b"\0" * 8)
         source = RunSource("x", RunKind.DELETES, instant(1), ordered=False, length=9)
         with pytest.raises(CorruptError, match="9 bytes, found 8"):
             list(read_run(storage, source, NEEDS))
-        monkeypatch.setattr(run_reader, "MAX_DELETE_BYTES", 8)
-        with pytest.raises(UnsupportedError, match="a delete block of 9 bytes"):
-            list(read_run(storage, source, NEEDS))
+        long = replace(source, length=MAX_DELETE_BYTES + 1)
+        with pytest.raises(UnsupportedError, match=f"a delete block of {long.length} bytes"):
+            list(read_run(storage, long, NEEDS))
 
 
 def test_logs_without_order_that_follow_one_another_are_one_sorted_run():

@@ -1,6 +1,8 @@
 """Buckets that the first write settles: as many as its rows need, the same for all that follow."""
 
 import threading
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +12,22 @@ import pytest
 import lakebed
 from lakebed.api.saving import begin_saving
 from lakebed.api.table import Table
+from lakebed.engine.engine import open_stream, stage_stream
 from lakebed.errors import ConflictError, InvalidError, UnavailableError
-from lakebed.index import staged_buckets
-from lakebed.index.staged_buckets import StagedLocator
+from lakebed.index.hash_locator import KeyHash
+from lakebed.index.staged_buckets import STAGED_RUN_BYTES, StagedLocator
 from lakebed.model.executor import TaskId
 from lakebed.storage.objects import memory_storage
-from lakebed.table.config.properties_file import load_config
+from lakebed.table.config.properties_file import load_config, update_properties
 from lakebed.table.config.writer_index import AutoBuckets, BucketIndex
-from lakebed.write import auto_buckets
+from lakebed.table.snapshot import Snapshot
 from lakebed.write.auto_buckets import choose_buckets
-from lakebed.write.staging import Segment
+from lakebed.write.pipeline import Source, execute_write
+from lakebed.write.spec.operation import INSERT
+from lakebed.write.spec.write_spec import WriteSpec
+from lakebed.write.staging import Segment, Staged
 from support.faulty import FaultyStorage
-from support.lsm_machine import memory_of
+from support.machine import memory_of
 from support.tables import batch, check_files, make, reopen, user_rows
 
 MOR = "MERGE_ON_READ"
@@ -114,25 +120,45 @@ KEYS = [("id",), ("id", "dt")]
     ],
 )
 def test_runs_that_were_staged_by_another_number_reach_their_buckets(
-    monkeypatch: pytest.MonkeyPatch, staged: int, wanted: int, key: tuple[str, ...]
+    staged: int, wanted: int, key: tuple[str, ...]
 ):
-    monkeypatch.setattr(StagedLocator, "staged_buckets", lambda *_, **__: staged)
-    monkeypatch.setattr(auto_buckets, "choose_buckets", lambda *_: wanted)
     table = auto(partition_by=("dt",), key=key)
-    table.insert(rows(400, 2))
+    first = rows(400, 2)
+
+    def stage(spec: WriteSpec, _: Snapshot) -> Iterator[Staged]:
+        """Split the rows by another number; meanwhile another write settles how many there are."""
+        locator = spec.locator
+        assert isinstance(locator, StagedLocator)
+        yield from stage_stream(
+            open_stream(first), replace(spec, locator=replace(locator, least=staged))
+        )
+        index = BucketIndex(wanted, spec.index.hash_fields)
+        update_properties(table._storage, index.properties(spec.config.record_key_fields))
+
+    execute_write(table._target(), INSERT, Source(first.schema, stage), None)
+    table = reopen(table._storage)
     assert settled(table) == wanted
     table.upsert(rows(400, 2, first=300))
     assert len(user_rows(table)) == 700
     check_files(table)
 
 
-def test_a_load_of_many_flushes_is_split_finely(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(auto_buckets, "SMALL_BYTES", 1000)
-    monkeypatch.setattr(auto_buckets, "BUCKET_BYTES", 20_000)
-    monkeypatch.setattr(staged_buckets, "STAGED_RUN_BYTES", 500)
+def test_a_large_flush_is_split_finely_unless_it_is_the_only_one():
     table = auto(partition_by=())
+    assert table.config.index is not None
+    locator = StagedLocator(KeyHash.of(table.config, table.config.index), least=4)
+    large = 16 * STAGED_RUN_BYTES
+    assert locator.staged_buckets(large, 1, alone=False) == 16
+    assert locator.staged_buckets(large, 2, alone=False) == 8
+    assert locator.staged_buckets(large, 1, alone=True) == 4
+
+
+def test_the_rows_of_many_flushes_reach_more_buckets_than_they_were_split_by():
     batches = rows(5000).to_batches(max_chunksize=100)
-    with memory_of(8_000):
+    table = lakebed.create_table(
+        None, "memory://auto/flushes", batches[0].schema, key="id", expected_rows=50_000_000
+    )
+    with memory_of(table, 8_000):
         commit = table.bulk_insert(pa.RecordBatchReader.from_batches(batches[0].schema, batches))
     assert commit.buckets is not None
     assert commit.buckets > 4

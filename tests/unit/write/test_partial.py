@@ -13,7 +13,6 @@ from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.merge.run import DELETED, FLAGS
 from lakebed.merge.window import GATHER_ROWS
 from lakebed.model.executor import TaskId
-from lakebed.write import partial
 from lakebed.write.partial import PartialWrite, write_partial_log
 from lakebed.write.spec.operation import UPDATE_COLUMNS
 from support.specs import make_spec
@@ -91,9 +90,9 @@ def test_whole_rows_are_written_whenever_they_fill_the_memory():
     assert logs == [[key for key, *_ in piece] for piece in pieces]
 
 
-def test_keys_are_found_as_well_where_there_are_too_many_to_ask_for(monkeypatch):
-    monkeypatch.setattr(partial, "_MAX_KEYS", 0)
-    assert written(write_of(9), ("a", 2, 2), ("n", 2, 2)) == [[WHOLE, NEW]]
+def test_keys_are_found_as_well_where_there_are_too_many_to_ask_for():
+    many = replace(write_of(9), new_rows=1 << 40)
+    assert written(many, ("a", 2, 2), ("n", 2, 2)) == [[WHOLE, NEW]]
 
 
 def test_a_delete_needs_no_row_that_is_there():

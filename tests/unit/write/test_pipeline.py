@@ -1,15 +1,14 @@
 """One write from rows to commit: what it counts, what it keeps, which files it makes."""
 
-import functools
-
 import pyarrow as pa
 import pytest
 
 from lakebed.errors import SchemaError
 from lakebed.format.files.partition_metadata import PartitionMetadata
 from lakebed.format.timeline.commit_metadata import CommitMetadata
+from lakebed.merge.passes import MAX_FAN_IN
 from lakebed.storage.objects import memory_storage
-from lakebed.write.spec.write_spec import WriteSpec
+from support.machine import memory_of
 from support.tables import (
     SCHEMA,
     batch,
@@ -235,20 +234,18 @@ def test_a_key_column_may_grow_from_int_to_long():
     assert sorted(row["v"] for row in table.read().read_all().to_pylist()) == [2, 3]
 
 
-def test_more_runs_than_can_be_open_at_once_are_merged_in_passes(monkeypatch):
-    monkeypatch.setattr("lakebed.merge.passes.MAX_FAN_IN", 3)
+def test_more_runs_than_can_be_open_at_once_are_merged_in_passes():
     table = make(ordering=("ts",), partition_by=(), buckets=1)
-    parts = [batch((f"k{n % 17}", n, n % 5, "p")) for n in range(40)]
+    many = 2 * MAX_FAN_IN
+    parts = [batch((f"k{n % 17}", n, n % 5, "p")) for n in range(many)]
     want = {}
-    for number in range(40):
+    for number in range(many):
         key, order = f"k{number % 17}", number % 5
         if order >= want.get(key, (-1, 0))[0]:
             want[key] = (order, number)
     stream = pa.RecordBatchReader.from_batches(parts[0].schema, [p.to_batches()[0] for p in parts])
-    monkeypatch.setattr(
-        "lakebed.write.beginning.WriteSpec", functools.partial(WriteSpec, memory_bytes=1)
-    )
-    table.insert(stream)
+    with memory_of(table, 1):
+        table.insert(stream)
     got = {row["id"]: (row["ts"], row["v"]) for row in table.read().read_all().to_pylist()}
     assert got == want
     check_no_leftovers(table._storage)

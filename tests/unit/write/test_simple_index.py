@@ -8,7 +8,7 @@ from lakebed.api.table import Table
 from lakebed.errors import CorruptError, InvalidError, UnsupportedError
 from lakebed.index.holders import explode_holders, new_file_id
 from lakebed.merge.passes import MAX_FAN_IN
-from support.services_machine import ARCHIVES, BY_HAND
+from support.machine_services import ARCHIVES, BY_HAND
 from support.tables import SCHEMA, batch, check_no_leftovers, make, reopen, rows_of, user_rows
 
 NO_FILL = {"hoodie.parquet.small.file.limit": "0"}

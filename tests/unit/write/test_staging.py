@@ -9,10 +9,9 @@ from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.model.executor import TaskId
 from lakebed.table.config.merge_rule import merge_rule
 from lakebed.table.config.table_config import TableConfig
-from lakebed.write import staging
 from lakebed.write.plan import plan_writes
 from lakebed.write.rows import route_rows
-from lakebed.write.staging import LogPolicy, read_segment, stage_runs
+from lakebed.write.staging import RUN_BATCH_BYTES, LogPolicy, read_segment, stage_runs
 from support.specs import make_spec
 from support.tables import SCHEMA, batch, settle
 
@@ -88,10 +87,10 @@ def test_no_rows_make_no_run():
     assert list(spec.storage.list()) == []
 
 
-def test_large_groups_are_cut_into_small_batches(monkeypatch):
-    monkeypatch.setattr(staging, "RUN_BATCH_BYTES", 1)
+def test_large_groups_are_cut_into_small_batches():
     spec = make_spec(buckets=1)
-    [segment] = stage(spec, one(*((f"k{i:04d}", i, i, "p") for i in range(1000))))
+    long = "k" * (RUN_BATCH_BYTES // 200)
+    [segment] = stage(spec, one(*((f"{long}{i:04d}", i, i, "p") for i in range(1000))))
     sizes = [b.num_rows for b in read_segment(spec.storage, segment)]
     assert sizes == [256, 256, 256, 232]
     assert segment.num_batches == 4

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import InvalidError
-from lakebed.format.compiled import is_numba_imported
+from lakebed.format.compiled import is_worth_kernel
 from lakebed.format.names import kernel
 from lakebed.format.names.record_key import EMPTY_PART, NULL_PART
 
@@ -147,8 +147,8 @@ def list_hashes(texts: Sequence[Texts]) -> Hashes:
         raise InvalidError(f"bucket hash: expected columns of {rows} rows, found other lengths")
     hashes = np.ones(rows, dtype=np.int32)
     size = sum(int(offsets[-1] - offsets[0]) for _, offsets in flat)
-    enough = WARM_KERNEL_MIN_BYTES if is_numba_imported() else KERNEL_MIN_BYTES
-    fold = kernel.load_fold() if size >= enough else fold_numpy
+    compiled = is_worth_kernel(size, KERNEL_MIN_BYTES, WARM_KERNEL_MIN_BYTES)
+    fold = kernel.load_fold() if compiled else fold_numpy
     for data, offsets in flat:
         fold(data, offsets, hashes)
     return hashes

@@ -6,7 +6,6 @@ may complete its plan without the lock, so its plan is left alone for a while.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from lakebed.commit.hold import TableHold, hold_table
@@ -30,7 +29,7 @@ from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
 
-_CHUNK_FILES = 256
+CHUNK_FILES = 256
 # From this many chunks on, distributed tasks are worth it.
 _MANY_CHUNKS = 8
 # No writer takes a day between two writes to the same file.
@@ -67,7 +66,9 @@ class _Work:
     resumed: bool
 
 
-def clean(target: WriteTarget, options: CleanOptions | None = None) -> Clean | None:
+def clean(
+    target: WriteTarget, options: CleanOptions | None = None, *, chunk_files: int = CHUNK_FILES
+) -> Clean | None:
     """Delete the files that no retained commit needs; return None if there are none.
 
     A pending clean is completed first; returns None while another engine may be working on one. A
@@ -81,7 +82,7 @@ def clean(target: WriteTarget, options: CleanOptions | None = None) -> Clean | N
             target.storage.delete(path)
         if work is None:
             return done
-        _delete(target, work.plan)
+        _delete(target, work.plan, chunk_files)
         done = _join(done, _complete(target, work), resumed=work.resumed)
         if not work.resumed:
             return done
@@ -132,11 +133,12 @@ def _resume(hold: TableHold, pending: TimelineInstant) -> _Work | None:
     return _Work(hold.start(pending), plan, hold.clock.now_ms(), resumed=True)
 
 
-def _delete(target: WriteTarget, plan: CleanPlan) -> None:
+def _delete(target: WriteTarget, plan: CleanPlan, chunk_files: int) -> None:
     paths = [
         join_path(partition, name) for partition, names in plan.files.items() for name in names
     ]
-    chunks = [_Chunk(target.storage, chunk) for chunk in _batched(paths)]
+    starts = range(0, len(paths), chunk_files)
+    chunks = [_Chunk(target.storage, tuple(paths[at : at + chunk_files])) for at in starts]
     for _ in target.executor.run(_delete_chunk, chunks, "clean"):
         pass
 
@@ -150,11 +152,6 @@ class _Chunk:
     def cost_bytes(self) -> int:
         """Estimate the work: deleting a file is faster than opening and reading it."""
         return len(self.paths) * FILE_BYTES // 4
-
-
-def _batched(paths: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    for start in range(0, len(paths), _CHUNK_FILES):
-        yield tuple(paths[start : start + _CHUNK_FILES])
 
 
 def _delete_chunk(chunk: _Chunk, task: TaskId) -> int:

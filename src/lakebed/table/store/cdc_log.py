@@ -82,8 +82,15 @@ class ChangeLog:
     As a context manager it aborts unless it was closed.
     """
 
-    def __init__(self, target: CdcTarget, mode: LoggingMode, old: Iterable[pa.RecordBatch]) -> None:
+    def __init__(
+        self,
+        target: CdcTarget,
+        mode: LoggingMode,
+        old: Iterable[pa.RecordBatch],
+        block_bytes: int = BLOCK_BYTES,
+    ) -> None:
         self._target = target
+        self._block_bytes = block_bytes
         self._mode = mode
         schema = target.schema
         self._finder = ChangeFinder(
@@ -128,7 +135,7 @@ class ChangeLog:
             records = self._records(changes)
             self._pending.append(records)
             self._pending_bytes += records.nbytes
-            if self._pending_bytes >= BLOCK_BYTES:
+            if self._pending_bytes >= self._block_bytes:
                 self._flush()
 
     def _records(self, changes: Changes) -> pa.RecordBatch:

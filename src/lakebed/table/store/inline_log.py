@@ -10,7 +10,7 @@ from lakebed.format.logs.delete_instants import DeleteInstants, record_instants
 from lakebed.format.logs.log_block import BlockType, HeaderKey, LogBlock, encode_block, encode_frame
 from lakebed.format.logs.order_mark import mark_ordered
 from lakebed.format.names.data_names import InlineLogName
-from lakebed.storage.spool import Spool
+from lakebed.storage.spool import MEMORY_BYTES, Spool
 from lakebed.storage.storage import WriteStream
 from lakebed.table.files.file_group import join_path
 from lakebed.table.store.data_writer import DataFileWriter, NewDataFile
@@ -18,8 +18,6 @@ from lakebed.table.store.log_target import Deletes, LogFileStats, LogTarget, Row
 
 LOG_ROW_GROUP_ROWS = 8_192
 """Half of a base file's: a lookup reads one row group of every log, which is worth 3.5 % more bytes."""
-
-DELETE_BLOCK_BYTES = 16 * 1024 * 1024
 
 
 def file_number(path: str) -> int:
@@ -39,8 +37,9 @@ class InlineLog:
     with and without ordering values get separate blocks: hudi-rs rejects a mix.
     """
 
-    def __init__(self, target: LogTarget) -> None:
+    def __init__(self, target: LogTarget, memory_bytes: int = MEMORY_BYTES) -> None:
         self._target = target
+        self._memory_bytes = memory_bytes
         group = target.group
         name = InlineLogName(
             group.file_id,
@@ -53,9 +52,9 @@ class InlineLog:
         self._stream: WriteStream | None = None
         self._spool: Spool | None = None
         self._writer: DataFileWriter | None = None
-        self._barriers = _PendingDeletes()
-        self._ordered = _PendingDeletes()
-        self._always = _PendingDeletes()
+        self._barriers = _PendingDeletes(memory_bytes)
+        self._ordered = _PendingDeletes(memory_bytes)
+        self._always = _PendingDeletes(memory_bytes)
         self._rows = 0
         self._deletes = 0
         self._min_key: str | None = None
@@ -70,7 +69,7 @@ class InlineLog:
         """Add changed rows."""
         target = self._target
         if self._writer is None:
-            self._spool = Spool(self._path)
+            self._spool = Spool(self._path, self._memory_bytes)
             self._writer = DataFileWriter(
                 self._spool,
                 NewDataFile(
@@ -182,7 +181,8 @@ class InlineLog:
 class _PendingDeletes:
     """Deletes that wait for their block."""
 
-    def __init__(self) -> None:
+    def __init__(self, block_bytes: int) -> None:
+        self._block_bytes = block_bytes
         self._parts: list[Deletes] = []
         self._bytes = 0
 
@@ -190,7 +190,7 @@ class _PendingDeletes:
         """Add deletes above those before, and return whether they fill a block."""
         self._parts.append(deletes)
         self._bytes += deletes.size_bytes
-        return self._bytes >= DELETE_BLOCK_BYTES
+        return self._bytes >= self._block_bytes
 
     def take(self) -> Deletes | None:
         """Return them all as one, and start over; None if there are none."""

@@ -20,6 +20,7 @@ from lakebed.format.logs.ordering_columns import takes_int
 from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
 from lakebed.merge.run import BARRIER, COMMIT_TIME_DELETE, DELETED, FLAGS, OPEN
 from lakebed.model.options.table import BLOCK_FORMAT
+from lakebed.storage.spool import MEMORY_BYTES
 from lakebed.storage.storage import Storage
 from lakebed.table.config.merge_mode import MergeMode
 from lakebed.table.config.schema import storage_type
@@ -129,9 +130,10 @@ class LogRunWriter:
     before `close`, and nothing is left after a failure.
     """
 
-    def __init__(self, log: NewLog) -> None:
+    def __init__(self, log: NewLog, memory_bytes: int = MEMORY_BYTES) -> None:
         self._target = target = log.target()
-        self._log: _Log = InlineLog(target) if target.inline else NativeLog(target)
+        inline = target.inline
+        self._log: _Log = InlineLog(target, memory_bytes) if inline else NativeLog(target)
         self._order = KeyOrder(target.place)
         self._closed = False
 

@@ -6,13 +6,14 @@ import json
 import fastavro
 import pytest
 
-from lakebed.format.avro.avro_rows import machine
 from lakebed.format.avro.avro_rows.block import encode_head, read_avro_block
+from lakebed.format.compiled import kernels
 
 
 @pytest.fixture(autouse=True, params=[False, True], ids=["twin", "kernel"])
-def _machine(request, monkeypatch):
-    monkeypatch.setattr(machine, "use_kernel", lambda _: request.param)
+def _machine(request):
+    with kernels(request.param):
+        yield
 
 
 def _schema(*types):

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import InvalidError, UnsupportedError
-from lakebed.format.avro.avro_rows import encode
 from lakebed.format.avro.avro_rows.encode import encode_records
 from lakebed.format.avro.avro_schema import avro_to_arrow
 
@@ -225,22 +224,21 @@ def test_a_column_that_is_not_there_and_cannot_be_null_is_named(schema):
         encode_records(batch, schema("long", "string"))
 
 
-def test_many_rows_are_written_in_parts(schema, monkeypatch):
+def test_many_rows_are_written_in_parts(schema):
     text = schema("string", {"type": "array", "items": ["null", "long"]})
     rows = [{"c0": "x" * (at % 5), "c1": [at, None][: at % 3]} for at in range(100)]
     wanted = fastavro_records(text, rows)
-    monkeypatch.setattr(encode, "_SLICE_ROWS", 7)
-    assert encode_records(batch_of(text, rows), text).to_pybytes() == wanted
+    assert encode_records(batch_of(text, rows), text, slice_rows=7).to_pybytes() == wanted
     holed = pa.RecordBatch.from_pydict({"c0": ["x"] * 99 + [None], "c1": [[1]] * 100})
     with pytest.raises(InvalidError, match="column 'c0': null in row 99"):
-        encode_records(holed, text)
+        encode_records(holed, text, slice_rows=7)
 
 
-def test_rows_of_too_many_bytes_are_written_in_halves(schema, monkeypatch):
+def test_rows_of_too_many_bytes_are_written_in_halves(schema):
     text = schema("string", "bytes")
     rows = [{"c0": "x" * 10, "c1": b"y" * at} for at in range(50)]
     wanted = fastavro_records(text, rows)
-    monkeypatch.setattr(encode, "_MAX_BYTES", 70)
-    assert encode_records(batch_of(text, rows), text).to_pybytes() == wanted
+    assert encode_records(batch_of(text, rows), text, max_bytes=70).to_pybytes() == wanted
     with pytest.raises(UnsupportedError, match="row 1: expected at most 70 bytes"):
-        encode_records(batch_of(text, [rows[0], {"c0": "x" * 71, "c1": b""}]), text)
+        long = batch_of(text, [rows[0], {"c0": "x" * 71, "c1": b""}])
+        encode_records(long, text, max_bytes=70)

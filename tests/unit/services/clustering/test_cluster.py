@@ -24,7 +24,7 @@ from lakebed.errors import (
 from lakebed.format.names.instant_name import Action
 from lakebed.format.names.meta_columns import FILE_NAME, RECORD_KEY
 from lakebed.format.timeline.plans import PlanKind, encode_plan
-from lakebed.merge import passes
+from lakebed.merge.passes import MAX_FAN_IN
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.model.options.services import ClusteringOptions
 from lakebed.services.clustering.execute import Clustering, cluster
@@ -190,11 +190,8 @@ def test_many_small_files_do_not_become_many_small_files():
     assert found.written == 1
 
 
-def test_more_slices_than_may_be_open_are_merged_in_passes(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(
-        passes.merge_in_passes, "__kwdefaults__", {"max_fan_in": 2, "keep_deletes": False}
-    )
-    table = scattered(50, 5)
+def test_more_slices_than_may_be_open_are_merged_in_passes():
+    table = scattered(200, MAX_FAN_IN + 2)
     before = user_rows(table)
     done(table.cluster())
     assert user_rows(reopen(table._storage)) == before

@@ -20,10 +20,11 @@ from lakebed.format.logs.log_block import HeaderKey
 from lakebed.format.logs.log_scan import iter_blocks
 from lakebed.format.logs.native_footer import parse_log_footer
 from lakebed.format.names.instant_name import Action
-from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME
+from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, RECORD_KEY
 from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from lakebed.merge.run import FLAGS
 from lakebed.model.clock import ManualClock
-from lakebed.model.executor import LocalExecutor
+from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.model.options.services import CompactionOptions
 from lakebed.services.compaction.execute import (
     Compaction,
@@ -36,6 +37,11 @@ from lakebed.services.compaction.schedule import Scheduled, schedule_compaction
 from lakebed.storage.storage import Storage
 from lakebed.table.snapshot import Snapshot, load_snapshot
 from lakebed.timeline.active import ActiveTimeline
+from lakebed.write.log_runs import write_log
+from lakebed.write.pipeline import Source, execute_write
+from lakebed.write.spec.operation import UPDATE_COLUMNS
+from lakebed.write.spec.status import WriteStatus
+from lakebed.write.spec.write_spec import WriteSpec
 from support.faulty import FaultyStorage
 from support.fixtures import expected_rows, files
 from support.tables import (
@@ -369,18 +375,26 @@ def _wide(version: int) -> Table:
     table.upsert(rows(1, "v", "w"))
     table.upsert(rows(2, "v", "w"))
     table.upsert(rows(3, "v", "w"))
-    table.update_columns(rows(4, "v"))
-    table.update_columns(rows(5, "w"))
+    for partial in (rows(4, "v"), rows(5, "w")):
+        if version == 10:
+            table.update_columns(partial)
+        else:
+            _merge_into(table, partial)
     return table
 
 
-@pytest.fixture
-def partial_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let tables of version 9 hold partial rows, as MERGE INTO of Apache Hudi writes them."""
-    monkeypatch.setattr("lakebed.write.partial._PARTIAL_SINCE", 9)
+def _merge_into(table: Table, rows: pa.Table) -> None:
+    """Write partial rows to a table of version 9, as MERGE INTO of Apache Hudi does."""
+
+    def stage(spec: WriteSpec, snapshot: Snapshot) -> Iterator[WriteStatus]:
+        [slice_] = snapshot.slices
+        flagged = rows.append_column(FLAGS, pa.array([0] * rows.num_rows, pa.uint8()))
+        [batch] = flagged.append_column(RECORD_KEY, rows.column("id")).to_batches()
+        yield write_log(spec, slice_.group, TaskId(0, 0, 0), 1, [batch], slice_)
+
+    execute_write(table._target(), UPDATE_COLUMNS, Source(rows.schema, stage), None)
 
 
-@pytest.mark.usefixtures("partial_rows")
 def test_logs_are_joined_up_to_the_first_that_changes_other_columns():
     table = _wide(9)
     before = table.read().read_all().to_pylist()
@@ -392,7 +406,6 @@ def test_logs_are_joined_up_to_the_first_that_changes_other_columns():
     assert schedule_compaction(table._target(), None, "log", force=True) is None
 
 
-@pytest.mark.usefixtures("partial_rows")
 def test_a_plan_of_another_engine_that_joins_different_columns_is_refused():
     table = _wide(9)
     [slice_] = snapshot(table).slices

@@ -23,7 +23,13 @@ _LONGEST: Final = 11  # an integer of ten bytes, and a union index or the end of
 _NUMPY: Final[dict[int, type[np.generic]]] = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 
 
-def encode_records(batch: pa.RecordBatch, schema_text: str) -> pa.Buffer:
+def encode_records(
+    batch: pa.RecordBatch,
+    schema_text: str,
+    *,
+    slice_rows: int = _SLICE_ROWS,
+    max_bytes: int = _MAX_BYTES,
+) -> pa.Buffer:
     """Encode each row as an int32 length and the Avro binary of the record schema.
 
     Columns and struct fields are matched by name: a missing one is null, and one that the schema
@@ -33,8 +39,8 @@ def encode_records(batch: pa.RecordBatch, schema_text: str) -> pa.Buffer:
     program = make_program(schema_text, None)
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     parts = [
-        encode_slice(program, columns, start, min(_SLICE_ROWS, batch.num_rows - start))
-        for start in range(0, batch.num_rows, _SLICE_ROWS)
+        encode_slice(program, columns, start, min(slice_rows, batch.num_rows - start), max_bytes)
+        for start in range(0, batch.num_rows, slice_rows)
     ]
     if len(parts) == 1:
         return parts[0]
@@ -42,7 +48,11 @@ def encode_records(batch: pa.RecordBatch, schema_text: str) -> pa.Buffer:
 
 
 def encode_slice(
-    program: Program, columns: dict[str, pa.Array], start: int, rows: int
+    program: Program,
+    columns: dict[str, pa.Array],
+    start: int,
+    rows: int,
+    max_bytes: int = _MAX_BYTES,
 ) -> pa.Buffer:
     """Encode some rows, in halves if their bytes are too many for one pass."""
     entries = _Entries(program, rows)
@@ -50,22 +60,22 @@ def encode_slice(
     for root in program.roots:
         column = columns.get(program.nodes[root].field.name)
         entries.add(root, None if column is None else column.slice(start, rows), everywhere)
-    if max(entries.size_bytes, *map(len, entries.groups)) > _MAX_BYTES:
-        return _encode_halves(program, columns, start, rows)
+    if max(entries.size_bytes, *map(len, entries.groups)) > max_bytes:
+        return _encode_halves(program, columns, start, rows, max_bytes)
     return entries.pack(start)
 
 
 def _encode_halves(
-    program: Program, columns: dict[str, pa.Array], start: int, rows: int
+    program: Program, columns: dict[str, pa.Array], start: int, rows: int, max_bytes: int
 ) -> pa.Buffer:
     if rows == 1:
         raise UnsupportedError(
-            f"Avro record of row {start}: expected at most {_MAX_BYTES} bytes of text, bytes and items"
+            f"Avro record of row {start}: expected at most {max_bytes} bytes of text, bytes and items"
         )
     half = rows // 2
     parts = (
-        encode_slice(program, columns, start, half),
-        encode_slice(program, columns, start + half, rows - half),
+        encode_slice(program, columns, start, half, max_bytes),
+        encode_slice(program, columns, start + half, rows - half, max_bytes),
     )
     return pa.py_buffer(b"".join(parts))
 

@@ -1,50 +1,34 @@
-"""Random histories of every operation and every service, next to a model that knows all of the past.
+"""Random histories of every operation and every service, inline or by hand."""
 
-The model is a list of events, one for each commit, with what it did to the versions of each key.
-What the table holds at a moment is the replay of all events up to it: a compaction that was
-planned early and carried out late counts from its plan on, and what is rolled back is left out.
-"""
-
+import itertools
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, invariant, rule
+from hypothesis.stateful import initialize
 
 from lakebed.api.table import Table
 from lakebed.errors import ConflictError, ExistsError, InvalidError, UnsupportedError
 from lakebed.format.names.bucket_hash import bucket_of_file_id
 from lakebed.format.names.data_names import parse_data_name
 from lakebed.format.names.instant_name import Action, State
-from lakebed.format.names.meta_columns import COMMIT_TIME
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.model.clock import ManualClock
 from lakebed.services.compaction.plan_file import CompactionPlan, Kind
 from lakebed.services.verify.findings import Severity
-from lakebed.storage.objects import memory_storage
 from lakebed.table.files.retention import named_files
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.archived import read_archived
 from lakebed.timeline.timeline import COMMIT_ACTIONS, WRITE_ACTIONS, TimelineInstant
-from support.changes_model import check_incremental, replay
-from support.lsm_machine import (
-    LOOKS,
-    OPERATIONS,
-    PARTITIONS,
-    LsmMachine,
-    check_same,
-    collect,
-)
-from support.lsm_model import COLUMNS, Ident, Row, Shape
-from support.services_model import Event, ServicedTable
-from support.tables import check_files, make, reopen
+from support.machine import OPERATIONS, PARTITIONS, InMemory, TableMachine, check_same
+from support.model import ALL_TIME, COLUMNS, Event, Group, Ident, ModelTable, Row, Shape
+from support.tables import base_run, check_files, reopen
 
 SERVICES = ["schedule", "schedule", "carry_out", "carry_out", "compact", "compact", "cluster"]
 SERVICES += ["clean", "clean", "archive", "savepoint", "savepoint", "restore", "roll_back"]
 SERVICES += ["delete_savepoint", "convert", "run_services", "tick", "drop_plan"]
-CHANGE_LOOKS = [*LOOKS, "read_changes"]
 STEPS = [*OPERATIONS, *SERVICES, "upsert", "upsert", "delete_keys", "update_columns"]
 
 MODES = ["full", "log", "hybrid"]
@@ -86,7 +70,6 @@ CONCURRENCY = {
     "non_blocking": "NON_BLOCKING_CONCURRENCY_CONTROL",
 }
 _TICKS_MS = [60_000, 25 * 3_600_000, -600_000]
-_ALL_TIME = "9" * 17
 
 
 class _Complaints(logging.Handler):
@@ -100,21 +83,17 @@ class _Complaints(logging.Handler):
         self.said.append(self.format(record))
 
 
-class ServicesMachine(LsmMachine):
+class ServicesMachine(InMemory):
     """A table in memory with every service, inline or by hand."""
 
+    steps = STEPS
     concurrency = st.sampled_from(sorted(CONCURRENCY))
     inline = st.sampled_from([False, False, True])
-    # What the table is created with beside what is drawn.
-    more: Mapping[str, str] = {}
 
     @initialize(data=st.data())
     def create(self, data: st.DataObject) -> None:
         self.mode = data.draw(self.concurrency, label="concurrency")
         self.is_inline = data.draw(self.inline, label="inline")
-        self.inline_mode = data.draw(st.sampled_from(MODES), label="inline mode")
-        self.small_limit = data.draw(st.sampled_from(["0", "0", "104857600"]), label="small files")
-        self.events: list[Event] = []
         self.saved: set[str] = set()
         # From here on every moment is readable, as far as the active timeline goes.
         self.promised = ""
@@ -124,143 +103,71 @@ class ServicesMachine(LsmMachine):
         self.complaints = _Complaints()
         logging.getLogger("lakebed.services.upkeep").addHandler(self.complaints)
         super().create(data)
-        # Services of an empty table have little to do.
-        steps = data.draw(st.permutations(STEPS), label="steps")
-        self.plan_of_steps = ["upsert", "upsert", *steps]
-        self.step = 0
 
-    def make(self, shape: Shape) -> Table:
-        self.storage = memory_storage()
-        self.clock = ManualClock(step_ms=1)
-        if self.mode == "non_blocking" and not (shape.on_read and shape.index == "bucket"):
+    def first_steps(self) -> list[str]:
+        # Services of an empty table have little to do.
+        return ["upsert", "upsert"]
+
+    def empty_model(self) -> ModelTable:
+        if self.mode == "non_blocking" and not (
+            self.shape.on_read and self.shape.index == "bucket"
+        ):
             self.mode = "optimistic"
-        self.model = ServicedTable(shape, non_blocking=self.mode == "non_blocking")
-        inline = {**INLINE, "lakebed.compaction.mode": self.inline_mode}
-        own = dict(inline if self.is_inline else BY_HAND)
-        # Time goes by in leaps here; when tombstones expire is tried elsewhere.
-        own["lakebed.tombstone.retention"] = "9999 days"
-        properties = {**own, **self.more, "hoodie.write.concurrency.mode": CONCURRENCY[self.mode]}
-        if shape.index != "bucket":
-            # With 0 every write makes file groups, so that there is something to cluster.
-            properties["hoodie.parquet.small.file.limit"] = self.small_limit
-        return make(
-            self.storage,
-            self.clock,
-            COLUMNS,
-            key=shape.key,
-            ordering=shape.ordering,
-            partition_by=shape.partition_by,
-            table_type=shape.table_type,
-            index=shape.index,
-            buckets=shape.buckets,
-            layout=shape.layout,
-            table_version=shape.version,
-            properties=properties,
-        )
+        return ModelTable(self.shape, non_blocking=self.mode == "non_blocking")
+
+    def properties(self, data: st.DataObject) -> dict[str, str]:
+        inline_mode = data.draw(st.sampled_from(MODES), label="inline mode")
+        inline = {**INLINE, "lakebed.compaction.mode": inline_mode}
+        return {
+            **TableMachine.properties(self, data),
+            **(inline if self.is_inline else BY_HAND),
+            # Time goes by in leaps here; when tombstones expire is tried elsewhere.
+            "lakebed.tombstone.retention": "9999 days",
+            "hoodie.write.concurrency.mode": CONCURRENCY[self.mode],
+        }
 
     def again(self) -> Table:
         return reopen(self.storage, self.clock)
 
     # --- the model
 
-    def state_at(self, until: str = _ALL_TIME) -> ServicedTable:
-        """Return the model as of an instant."""
-        now = self.model
-        table = ServicedTable(self.shape, non_blocking=self.mode == "non_blocking")
-        for event in self.events:
-            if event.at <= until:
-                event.apply(table)
-        table.highest, table.patched, table.late = now.highest, now.patched, now.late
-        table.dropped, table.appended = set(), {}
-        return table
-
-    def _done(self, instant: str) -> None:
-        table = self.model
-        assert instant > max((e.at for e in self.events), default=""), "instants go on"
-        self._add(
-            Event(
-                instant,
-                tuple(self.columns),
-                None if table.dropped is None else frozenset(table.dropped),
-                table.appended,
-                groups=frozenset(table.groups),
-                whole=None if table.keeps_logs else dict(table.versions),
-                seen=frozenset(table.seen),
-            )
-        )
-        table.dropped, table.appended = set(), {}
-        self.sync()
-
-    def _add(self, event: Event) -> None:
-        self.events = sorted([*self.events, event], key=lambda event: event.at)
-        rows = self.state_at(event.at).rows()
-        self.once |= {(ident, row[COMMIT_TIME]) for ident, row in rows.items()}
-
     def sync(self) -> None:
         """Learn what services did by themselves, and go on from there."""
         snapshot = self.again()._now()
         known = {event.at for event in self.events}
-        new = [c for c in snapshot.timeline.commits if c.requested not in known]
-        for commit in new:
-            assert commit.plan_action in WRITE_ACTIONS - COMMIT_ACTIONS, commit
-            self._add(self._learned(snapshot, commit))
-        self._rebuild()
+        for commit in snapshot.timeline.commits:
+            if commit.requested not in known:
+                assert commit.plan_action in WRITE_ACTIONS - COMMIT_ACTIONS, commit
+                groups = self._compacted(snapshot, commit)
+                self._shown_once(self.history.rewrote(commit.requested, groups))
+        self.history.go_on()
         if self.is_inline:
             self._promise_last(INLINE_RETAINED)
 
-    def _rebuild(self) -> None:
-        seen = self.model.seen
-        self.model = self.state_at()
-        self.model.seen |= seen
-
-    def _learned(self, snapshot: Snapshot, commit: TimelineInstant) -> Event:
-        """Return what a compaction or clustering did."""
-        at = commit.requested
-        columns = next((e.columns for e in reversed(self.events) if e.at < at), tuple(COLUMNS))
+    def _compacted(self, snapshot: Snapshot, commit: TimelineInstant) -> set[Group] | None:
+        """Return the file groups that a full compaction rewrote."""
         if commit.plan_action is not Action.COMPACTION or not self.model.keeps_logs:
-            return Event(at, columns)
+            return None
         data = snapshot.commits.active.read(commit, State.REQUESTED)
         plan = CompactionPlan.parse(data, commit.plan_action, "the plan")
-        groups = {
+        return {
             (o.group.partition, bucket_of_file_id(o.group.file_id))
             for o in plan.operations
             if o.kind is Kind.FULL
         }
-        later = [event for event in self.events if event.at > at]
-        groups = {group for group in groups if not any(e.drops(group[0]) for e in later)}
-        before = self.state_at(at)
-        idents = [ident for ident in before.versions if self.shape.group(*ident) in groups]
-        based = {ident: before.compacted(before.versions[ident]) for ident in idents}
-        return Event(at, columns, based=based)
 
     def _promise_last(self, retained: int) -> None:
         if len(self.events) > retained:
             self.promised = max(self.promised, self.events[-retained].at)
 
     def _take_back(self, gone: Callable[[Event], bool]) -> None:
-        self.events = [event for event in self.events if not gone(event)]
-        self._rebuild()
-        names = set(self.again().schema.names)
+        self.history.take_back(gone)
+        schema = self.again().schema
         wanted = self.events[-1].columns if self.events else tuple(COLUMNS)
-        assert {f.name for f in wanted} <= names
-        self.columns = [f for f in self.columns if f.name in names]
+        assert {f.name for f in wanted} <= set(schema.names)
+        self.columns = [schema.field(f.name) for f in self.columns if f.name in schema.names]
 
     # --- steps
-
-    @rule(data=st.data(), look=st.sampled_from(CHANGE_LOOKS))
-    def act(self, data: st.DataObject, look: str) -> None:
-        """Do what comes next, then look at the table in some way."""
-        what = self.plan_of_steps[self.step % len(self.plan_of_steps)]
-        self.step += 1
-        self.turn(data)
-        if what in ("bulk_insert", "insert", "upsert"):
-            self.write(data, what)
-        else:
-            getattr(self, what)(data)
-        getattr(self, look)(data)
-
-    def turn(self, data: st.DataObject) -> None:
-        """Say whose turn it is."""
 
     def tick(self, data: st.DataObject) -> None:
         self.clock.ms += data.draw(st.sampled_from(_TICKS_MS), label="ms")
@@ -296,8 +203,7 @@ class ServicesMachine(LsmMachine):
             assert planned
 
     def _is_late(self, ident: Ident) -> bool:
-        table = self.model
-        return table.keeps_logs and isinstance(table, ServicedTable) and table.has_late(ident)
+        return self.model.keeps_logs and self.model.has_late(ident)
 
     def schedule(self, data: st.DataObject) -> None:
         """Plan a compaction for whoever comes later."""
@@ -316,7 +222,7 @@ class ServicesMachine(LsmMachine):
             self.sync()
 
     def drop_plan(self, data: st.DataObject) -> None:
-        """Return a plan up."""
+        """Give a plan up."""
         pending = self._pending()
         if pending:
             chosen = data.draw(st.sampled_from(pending), label="plan")
@@ -352,12 +258,25 @@ class ServicesMachine(LsmMachine):
             return
         one = data.draw(st.booleans(), label="one partition") and self.shape.partition_by
         partition = data.draw(st.sampled_from(PARTITIONS), label="partition") if one else None
+        # A row to a file, a few rows to a file, all of them in one.
         size = data.draw(st.sampled_from(["1", "2000", "1000000"]), label="bytes")
-        self.table.cluster(
-            partitions=[partition] if partition else None,
+        done = self.table.cluster(
+            partitions=[{"dt": partition}] if partition else None,
             options={"hoodie.clustering.plan.strategy.target.file.max.bytes": size},
         )
         self.sync()
+        if done is not None:
+            self._check_clustered(done.instant, done.written)
+
+    def _check_clustered(self, instant: str, written: int) -> None:
+        """Assert that the new files of a partition follow each other, with no key in common."""
+        slices = [s for s in self.again()._now().slices if s.instant == instant]
+        assert len(slices) == written
+        for _, some in itertools.groupby(slices, key=lambda slice_: slice_.group.partition):
+            files = [s.base_file.path for s in some if s.base_file]
+            keys = [base_run(self.storage, path)[1].to_pylist() for path in files]
+            ends = sorted((held[0].encode(), held[-1].encode()) for held in keys)
+            assert all(low[1] < high[0] for low, high in itertools.pairwise(ends))
 
     def clean(self, data: st.DataObject) -> None:
         options = data.draw(st.sampled_from(CLEANS), label="clean")
@@ -383,7 +302,7 @@ class ServicesMachine(LsmMachine):
         except ExistsError:
             assert event.at in self.saved
         except InvalidError:
-            assert not self._is_promised(event.at)
+            assert not self.is_promised(event.at)
         else:
             assert made.instant == event.at
             self.saved.add(event.at)
@@ -438,16 +357,16 @@ class ServicesMachine(LsmMachine):
             move(version, layout)
         except (InvalidError, UnsupportedError):
             assert drops
-            assert self.saved or self.more, "change data in native files is in the way, too"
+            assert self.saved or self.change_log, "change data in native files is in the way, too"
             self.sync()
             return
         self.sync()
-        self.shape = new
+        self.shape = self.history.now.shape = new
         self.is_mixed = self.is_mixed or mixes
         if drops:
             self.is_disturbed = True
             self._promise_last(1)
-        self._rebuild()
+        self.history.go_on()
 
     def run_services(self, data: st.DataObject) -> None:
         del data
@@ -458,99 +377,17 @@ class ServicesMachine(LsmMachine):
 
     # --- looks
 
-    def _is_promised(self, at: str) -> bool:
+    def is_promised(self, at: str) -> bool:
         first = self.again()._now().timeline.first_active
         return at >= self.promised and first is not None and at >= first
 
-    def read_as_of(self, data: st.DataObject) -> None:
-        if self.events:
-            self._check_event(data.draw(st.sampled_from(self.events), label="as of"))
+    def is_unsure_at(self, state: ModelTable) -> bool:
+        return self.is_mixed and any(map(state.is_risky, state.versions))
 
-    def _check_event(self, event: Event) -> None:
-        """Read a moment as it was, or be refused where it may be gone."""
-        names = list(dict.fromkeys([*(f.name for f in event.columns), COMMIT_TIME]))
-        try:
-            read = self.again().read(columns=[*names, "_hoodie_partition_path"], as_of=event.at)
-            found = self._by_ident(collect(read))
-        except InvalidError:
-            assert not self._is_promised(event.at)
-            return
-        state = self.state_at(event.at)
-        if self.is_mixed and any(map(state.is_risky, state.versions)):
-            return
-        wanted = {i: {name: row.get(name) for name in names} for i, row in state.rows().items()}
-        check_same(found, wanted, f"as of {event.at}")
+    def folds_logs_first(self) -> bool:
+        return super().folds_logs_first() or self.is_mixed
 
-    def read_changes(self, data: st.DataObject) -> None:
-        """Read what changed between two commits, as rows and as change data."""
-        ends = [at for at, done in self._completions() if self._is_promised(at) and done]
-        if ends:
-            one, other = (data.draw(st.sampled_from(ends), label="end") for _ in "ab")
-            self._check_changes(min(one, other), max(one, other))
-
-    def _completions(self) -> list[tuple[str, str | None]]:
-        """Return when each commit that changes rows was completed, in order."""
-        commits = self.again()._now().timeline.commits
-        return [(c.requested, c.completion) for c in commits if c.plan_action in COMMIT_ACTIONS]
-
-    def _shown_by_compactions(self, until: str) -> set[Ident]:
-        """Return the keys of which a compaction may show another row than was there before it.
-
-        Under Hudi's layout logs are folded before they meet the base file. So a late row that
-        follows a delete by key, or a partial row, hides behind the base file until a compaction has rewritten that; one
-        that was planned before the row came ends after it, and changes do not tell what it shows.
-        """
-        if not (self.shape.folds_logs_first or self.is_mixed):
-            return set()
-        odd: set[Ident] = set()
-        late: set[Ident] = set()
-        highest: dict[Ident, tuple[object, ...]] = {}
-        for event in self.events:
-            for ident, versions in event.appended.items() if event.at <= until else ():
-                for version in versions:
-                    if version.by_key or version.partial:
-                        odd.add(ident)
-                    if not version.by_key:
-                        if version.order < highest.get(ident, version.order):
-                            late.add(ident)
-                        highest[ident] = max(version.order, highest.get(ident, version.order))
-        return odd & late
-
-    def _check_changes(self, since: str, until: str) -> None:
-        """Replay the changes between two commits that are still readable."""
-        done = dict(self._completions())
-        state, wanted = self.state_at(since), self.state_at(until)
-        if self.is_mixed and any(map(wanted.is_risky, wanted.versions)):
-            return
-        table = self.again()
-        names = table.schema.names
-        ends = {"since": done[since], "until": done[until]}
-
-        unsure = self._shown_by_compactions(until)
-
-        def full(rows: ServicedTable, *more: str) -> dict[Ident, Row]:
-            wide = [*names, *more]
-            held = {i: row for i, row in rows.rows().items() if i not in unsure}
-            return {i: {name: row.get(name) for name in wide} for i, row in held.items()}
-
-        def ident_of(row: Mapping[str, object]) -> Ident:
-            return self.shape.partition(row), self.shape.record_key(row)
-
-        def is_sure(row: Mapping[str, object]) -> bool:
-            return ident_of(row) not in unsure
-
-        told = collect(table.read(mode="cdc", **ends))
-        changes = [change for change in told if is_sure(change["before"] or change["after"])]
-        check_same(replay(full(state), changes, ident_of), full(wanted), f"{since} to {until}")
-        written = {at for at, end in done.items() if ends["since"] < (end or "") <= ends["until"]}
-        found = filter(is_sure, collect(table.read(columns=[*names, COMMIT_TIME], **ends)))
-        check_incremental(list(found), full(wanted, COMMIT_TIME), written, ident_of)
-
-    @invariant()
-    def the_files_keep_their_promises(self) -> None:
-        if not hasattr(self, "table"):
-            return
-        table = self.again()
+    def check_files(self, table: Table) -> None:
         check_files(table)
         timeline = table._now().timeline
         first = timeline.first_active or ""
@@ -567,7 +404,7 @@ class ServicesMachine(LsmMachine):
         if not self.is_sound:
             return
         for event in self.events:
-            self._check_event(event)
+            self.check_event(event)
         self.table = self.again()
         for pending in self._pending():
             self.table.compact(instant=pending.requested)
@@ -576,15 +413,12 @@ class ServicesMachine(LsmMachine):
         self.is_sound = False
         self.sync()
         check_same(self._by_ident(self.shown()), self._wanted(), "at the end")
+        self.promised = ALL_TIME
         for event in self.events:
-            self._check_event_loosely(event)
+            self.check_event(event)
         check_named(self.again())
         report = self.again().verify()
         assert not [f for f in report.findings if f.severity is not Severity.NOTE], report
-
-    def _check_event_loosely(self, event: Event) -> None:
-        self.promised = _ALL_TIME
-        self._check_event(event)
 
 
 def check_named(table: Table) -> None:
@@ -605,8 +439,8 @@ def check_named(table: Table) -> None:
 class TurnsMachine(ServicesMachine):
     """Two processes with a table each, one of them with a clock that is behind, take turns."""
 
-    def make(self, shape: Shape) -> Table:
-        table = super().make(shape)
+    def make(self, shape: Shape, properties: Mapping[str, str]) -> Table:
+        table = super().make(shape, properties)
         self.behind = ManualClock(self.clock.ms - 500_000, step_ms=1, name="behind")
         # Random ids of two processes are never the same.
         self.behind._count = 1 << 40

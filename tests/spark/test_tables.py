@@ -1,6 +1,7 @@
-"""Every operation through Spark against a dictionary, in random histories."""
+"""Every operation through Spark against the model, in random histories."""
 
 import pathlib
+from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
@@ -11,15 +12,13 @@ from pyspark.sql import SparkSession
 
 import lakebed
 from lakebed.api.table import Table
-from support.lsm_machine import OPERATIONS, LsmMachine, shapes_of
-from support.lsm_model import COLUMNS, Row, Shape
-from support.machines import run_machine
+from support.machine import OPERATIONS, TableMachine, creation, run_machine, shapes_of
+from support.model import COLUMNS, Row, Shape
 
-FIELDS = {"id": "string", "k2": "int", "dt": "string", "ts": "bigint", "seq": "string"}
-FIELDS |= {"n": "bigint", "select": "string", "note": "string", "_hoodie_is_deleted": "boolean"}
+KINDS = {"string": "string", "int32": "int", "int64": "bigint", "bool": "boolean"}
 
 
-class SparkMachine(LsmMachine):
+class SparkMachine(TableMachine):
     """A table on disk, written and read by Spark; the in-process engine reads it as well."""
 
     flushes = st.just(False)
@@ -30,19 +29,9 @@ class SparkMachine(LsmMachine):
         self.shapes = shapes
         super().__init__()
 
-    def make(self, shape: Shape) -> Table:
+    def make(self, shape: Shape, properties: Mapping[str, str]) -> Table:
         return lakebed.create_table(
-            self.spark,
-            self.path,
-            COLUMNS,
-            key=shape.key,
-            ordering=shape.ordering,
-            partition_by=shape.partition_by,
-            table_type=shape.table_type,
-            index=shape.index,
-            buckets=shape.buckets if shape.index == "bucket" else None,
-            layout=shape.layout,
-            table_version=shape.version,
+            self.spark, self.path, COLUMNS, **creation(shape), properties=properties
         )
 
     def again(self) -> Table:
@@ -53,7 +42,7 @@ class SparkMachine(LsmMachine):
 
     def given(self, batches: list[pa.RecordBatch], schema: pa.Schema) -> Any:
         rows = [row for batch in batches for row in batch.to_pylist()]
-        ddl = ", ".join(f"`{name}` {FIELDS[name]}" for name in schema.names)
+        ddl = ", ".join(f"`{field.name}` {KINDS[str(field.type)]}" for field in schema)
         values = [tuple(row[name] for name in schema.names) for row in rows]
         frame = self.spark.createDataFrame(values, ddl)
         # Several tasks, in the order of the rows.
@@ -65,7 +54,7 @@ class SparkMachine(LsmMachine):
 
 
 @pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
-def test_a_table_that_spark_writes_holds_what_a_dictionary_holds(
+def test_a_table_that_spark_writes_holds_what_the_model_holds(
     spark: SparkSession, tmp_path: pathlib.Path, table_type: str
 ):
     folders = count()
