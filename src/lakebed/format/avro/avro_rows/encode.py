@@ -269,7 +269,7 @@ _PADDING: Final = np.zeros(8, np.uint8)
 
 
 def _plain(array: pa.Array, kind: type[np.generic], more: int = 0) -> Ints:
-    """Return the values of a column as plain numbers, with room for `more` entries."""
+    """Return the numbers in a column's data buffer; there are `more` of them than entries."""
     buffer = array.buffers()[1]
     if len(array) + more == 0 or buffer is None or buffer.size == 0:
         return np.zeros(len(array) + more, np.int64)
