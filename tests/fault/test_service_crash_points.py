@@ -240,7 +240,7 @@ def check_nothing_left(storage: Storage) -> None:
     for entry in storage.list():
         name = parse_data_name(entry.path.rpartition("/")[2])
         if name is not None and not entry.path.startswith(".hoodie"):
-            assert entry.path in named or name.instant < first, f"{entry.path}: nobody names it"
+            assert entry.path in named or name.instant < first, f"{entry.path}: it is in no commit"
         assert not entry.path.startswith((".hoodie/.temp", ".hoodie/.heartbeat")), entry.path
 
 

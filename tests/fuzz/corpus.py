@@ -27,7 +27,7 @@ _SCHEMA = pa.schema([("id", pa.string()), ("n", pa.int64()), ("ts", pa.int64())]
 _UNREAD = (".crc", ".hoodie_partition_metadata", ".inflight")
 _UNREAD_FOLDERS = (".hoodie/metadata/", ".hoodie/.locks/", ".hoodie/.temp/", ".hoodie/.heartbeat/")
 LESS_COMMITTED = frozenset({"mini_corrupt_mid"})
-"""Tables whose commits tell of fewer rows than their logs hold: what is lost, nobody can tell."""
+"""Tables whose commits record fewer rows than their logs hold: losses cannot be detected."""
 _CDC = {"hoodie.table.cdc.enabled": "true"}
 _OURS: dict[str, dict[str, Any]] = {
     "ours_v8_avro": {

@@ -24,7 +24,7 @@ from support.processes import (
 )
 
 KILLS = 100 if os.environ.get("LAKEBED_SOAK") == "1" else 10
-ENOUGH = 1_000_000  # commits: nobody lives to make so many
+ENOUGH = 1_000_000  # commits: more than any process lives to make
 AT_ONCE_SECONDS = 20.0  # a heartbeat runs out after 120
 
 
@@ -79,7 +79,7 @@ def test_what_was_acknowledged_outlives_kills(
 def check_acknowledged(
     rows: dict[tuple[str, str], int], everybody: list[Child], mine: list[tuple[str, str]]
 ) -> int:
-    """Find every commit that somebody heard of; one that nobody heard of is there whole or not."""
+    """Find every acknowledged commit; one that was not acknowledged exists whole or not at all."""
     assert set(mine) <= rows.keys()
     commits = 0
     for child in everybody:

@@ -9,7 +9,7 @@ RECIPE = (Path(__file__).resolve().parents[2] / "docs" / "debezium.md").read_tex
 
 
 def change(op: str, lsn: int, key: int, **row: Any) -> tuple[str | None]:
-    """Return a record as a connector sends it, with fields that nobody asks for."""
+    """Return a record as a connector sends it, with fields that are not used."""
     image = {"id": key, **row}
     return (
         json.dumps(

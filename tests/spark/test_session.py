@@ -38,7 +38,7 @@ def test_a_newcomer_sees_what_the_program_prints_and_nothing_else():
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    # The JVM itself says this about a module that Spark asks for; nobody can turn it off.
+    # The JVM itself says this about a module that Spark asks for; it cannot be turned off.
     expected = "WARNING: Using incubator modules: jdk.incubator.vector"
     assert [line for line in done.stderr.splitlines() if line != expected] == []
     first, second, java = done.stdout.splitlines()

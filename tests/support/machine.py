@@ -648,7 +648,7 @@ class InMemory(TableMachine):
         return make(self.storage, self.clock, COLUMNS, **creation(shape), properties=properties)
 
     def properties(self, data: st.DataObject) -> dict[str, str]:
-        # As Hudi's writers do where nobody asks for sorted runs.
+        # As Hudi's writers do unless sorted runs are requested.
         blocks = "avro" if self.shape.folds_logs_first else "parquet"
         return {**super().properties(data), "hoodie.logfile.data.block.format": blocks}
 

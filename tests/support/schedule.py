@@ -132,7 +132,7 @@ class MemoryObjects:
 
 
 class _Stream:
-    """A new object, seen by nobody before `close`."""
+    """A new object, invisible before `close`."""
 
     def __init__(self, storage: MemoryObjects, path: str) -> None:
         self._storage = storage
@@ -228,7 +228,7 @@ class Lagging:
         self._slept = False
 
     def pick(self, names: Sequence[str], now: str | None, step: int) -> str:
-        # Nobody but sleepers for a while: what they wait for is the laggard's.
+        # Only sleepers for a while: what they wait for is the laggard's.
         self._sleeps = self._sleeps + 1 if self._slept else 0
         self._slept = False
         if self._sleeps > 10:
@@ -267,12 +267,12 @@ class Schedule:
             thread.start()
         self._turns[self._next(None)].release()
         if not self._over.wait(_STUCK_SECONDS):
-            raise AssertionError(f"nobody moves after {self.trace[-5:]}")
+            raise AssertionError(f"no actor moves after {self.trace[-5:]}")
         for thread in threads:
             thread.join()
 
     def step(self, what: str, *, yields: bool = False) -> None:
-        """Let somebody have a turn: another, or the one who calls. Threads that are no actor pass."""
+        """Give an actor its turn: another one, or the caller. Other threads pass."""
         name = self._names.get(threading.get_ident())
         if name is None:
             return

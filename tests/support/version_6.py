@@ -84,7 +84,7 @@ def _properties(snapshot: Snapshot) -> Mapping[str, str]:
     if config.ordering_fields:
         kept["hoodie.table.precombine.field"] = config.ordering_fields[0]
         kept["hoodie.compaction.payload.class"] = _PAYLOAD
-        # What Hudi 0.x writes whatever the payload: nobody believes it.
+        # What Hudi 0.x writes whatever the payload: it is not trusted.
         kept["hoodie.compaction.record.merger.strategy"] = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
     return kept
 

@@ -225,7 +225,7 @@ def read(actor: Actor, count: int, random: Random, *, may_miss: bool) -> None:
             seen = state_of(actor.table, as_of)
         except LakebedError as error:
             # A moment of the past may be cleaned or archived meanwhile; the present only where
-            # cleaning was told not to wait for anybody.
+            # cleaning was told not to wait for readers.
             cleaned = may_miss or (as_of is not None and isinstance(error, InvalidError))
             if not cleaned:
                 raise

@@ -133,7 +133,7 @@ CREATE: dict[str, tuple[dict[str, Any], type[LakebedError], str]] = {
         "option 5: expected a name",
     ),
     "options that are no mapping": ({"properties": ["x"]}, OptionError, "expected a mapping"),
-    "a mode of change data capture that nobody knows": (
+    "an unknown mode of change data capture": (
         {"properties": {"hoodie.table.cdc.supplemental.logging.mode": "op_key"}},
         OptionError,
         "logging.mode=op_key: expected OP_KEY_ONLY or DATA_BEFORE or",

@@ -111,6 +111,6 @@ def test_the_index_that_pandas_adds_is_no_column(people: lakebed.Table):
     people.upsert(frame[frame.id > 1])
     people.insert(pa.Table.from_pandas(frame[frame.id > 1]))
     assert people.schema.names == ["id", "city", "ts"]
-    # An index with a name is a column that somebody named.
+    # An index with a name is a column that the user named.
     people.upsert(frame.assign(city="Bern").set_index("id"))
     assert people.to_pandas().city.tolist() == ["Bern"] * 3

@@ -372,7 +372,7 @@ class TestCheck:
         clock = clock_of()
         with disk_lock(tmp_path).hold(clock, 0) as held:
             before = (tmp_path / "lock").stat().st_ino
-            clock.ms += 1_000_000  # long past its time, but nobody took it
+            clock.ms += 1_000_000  # long past its time, but it was not taken
             held.check()
             assert content(tmp_path).valid_until_ms == clock.ms + 60_000
             assert (tmp_path / "lock").stat().st_ino == before

@@ -120,7 +120,7 @@ class TestTheFile:
             pytest.raises(CorruptError, match=r"memory://table/\.hoodie/\.locks/table_lock\.json"),
             quiet(storage).hold(ManualClock(), 0),
         ):
-            pytest.fail("took a lock that nobody understands")
+            pytest.fail("took a lock that cannot be understood")
         assert storage.read(LOCK_FILE_PATH) == line
 
 
@@ -289,7 +289,7 @@ class TestRenewal:
             with pytest.raises(UnavailableError):
                 lock.renew()
             down = False
-            clock.ms += 1_000_000  # long past its time, but nobody took it
+            clock.ms += 1_000_000  # long past its time, but it was not taken
             lock.check()
             assert lock_file(storage).valid_until_ms == clock.ms + 300_000
 

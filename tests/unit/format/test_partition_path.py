@@ -1,4 +1,4 @@
-"""Partition paths: the texts of Apache Hudi 1.2.0, and the folders that nobody could hold."""
+"""Partition paths: the strings of Apache Hudi 1.2.0, and folders that no store could hold."""
 
 import datetime as dt
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Which index a table of another engine's gets when nobody names one."""
+"""The index of a table that another engine created, if none is named."""
 
 from typing import Any
 

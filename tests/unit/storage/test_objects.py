@@ -197,7 +197,7 @@ class TestUploads:
 class TestOutages:
     def test_a_refused_connection_is_unavailable_within_seconds(self, s3_server):
         with socket.socket() as closed:
-            closed.bind(("127.0.0.1", 0))  # bound and not listening: nobody else takes it
+            closed.bind(("127.0.0.1", 0))  # bound and not listening: no other process takes it
             options = s3_server.options(closed.getsockname()[1])
             storage = open_storage("s3://bucket/table", options)
             started = time.monotonic()

@@ -125,7 +125,7 @@ def test_write_returns_while_a_row_group_is_being_encoded():
     gate = threading.Event()
     stream = Buffer(gate=gate)
     with writer(stream, row_group_rows=10) as out:
-        put(out, 0, 15)  # the first row group waits at the gate, and nobody for it
+        put(out, 0, 15)  # the first row group waits at the gate, and no call waits for it
         assert stream.tell() == 0
         gate.set()
     assert read(stream).metadata.num_rows == 15

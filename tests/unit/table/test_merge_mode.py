@@ -115,7 +115,7 @@ def test_up_to_version_8_a_payload_class_is_what_hudi_was_seen_to_do(payload, ve
 @pytest.mark.parametrize(
     ("properties", "version"),
     [
-        # Somebody's own class, or a merger beside a class of Hudi's.
+        # A user's own class, or a merger beside a class of Hudi's.
         ({"hoodie.compaction.payload.class": "com.example.Mine"}, 6),
         (
             {

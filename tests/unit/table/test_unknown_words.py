@@ -1,4 +1,4 @@
-"""Words of properties that nobody here knows: refused with the property and its value."""
+"""Unknown words in properties are rejected with the property and its value."""
 
 import pytest
 

@@ -172,7 +172,7 @@ def test_a_small_file_that_is_filled_on_a_merge_on_read_table_has_change_data():
 
 
 def test_deletes_that_stay_as_a_log_lie_on_the_new_base_file():
-    """So that nobody finds the row before them twice."""
+    """So that no reader finds the row before them twice."""
     table = on_read(index="simple")
     rows = batch(("a", 0, 6, "p"), ("d", 2, 6, "p"))
     marked = rows.append_column("_hoodie_is_deleted", pa.array([True, False]))
@@ -218,7 +218,7 @@ def test_snapshots_do_not_read_change_data():
     table = filled()
     table.upsert(batch(("a", 2, 6, "p")))
     for path in cdc_paths(table._storage):
-        table._storage.put(path, b"nothing that anybody reads")
+        table._storage.put(path, b"not change data")
     assert user_rows(reopen(table._storage))["p", "a"] == row("a", 2, 6)
 
 

@@ -53,7 +53,7 @@ def test_updates_become_logs_and_new_keys_base_files(index: str):
     commit = table.upsert(batch(("a", 2, 1, "p"), ("b", 2, 1, "p")))
     assert sorted(groups(table).values()) == [(True, 0), (True, 1)]
     assert {(stat.num_inserts, stat.num_writes) for stat in commit.write_stats} == {(1, 1), (0, 1)}
-    # A key that is only in a log is found by nobody, so it must never come to that.
+    # A key that is only in a log would never be found, so there must be none.
     table.upsert(batch(("b", 3, 1, "p")))
     assert values(table) == {("p", "a"): 2, ("p", "b"): 3}
 

@@ -537,7 +537,7 @@ def test_progress_is_told_for_every_slice():
 
 
 class Busy:
-    """A storage on which somebody acts whenever the partition `p0` is listed."""
+    """A storage on which another process acts whenever the partition `p0` is listed."""
 
     def __init__(self, storage, act):
         self._storage, self._act = storage, act
