@@ -9,11 +9,7 @@ from lakebed.errors import CorruptError, InvalidError, SchemaError
 from lakebed.expr.constraints import constraints_of
 from lakebed.expr.predicate import Predicate
 from lakebed.format.names.meta_columns import PARTITION_PATH, RECORD_KEY
-from lakebed.index.secondary.definition import (
-    IndexDefinition,
-    encode_definitions,
-    parse_definitions,
-)
+from lakebed.index.secondary.definition import IndexDefinition
 from lakebed.index.secondary.entries import (
     ENTRY_KEY,
     find_entries,
@@ -82,17 +78,25 @@ def test_a_definition_outlives_widened_columns_and_no_others():
     assert definition.resolve(SCHEMA.remove(0)) is None
 
 
-def test_definitions_are_read_back_as_written():
-    both = (define("n", name="a"), define("Name", "place.City", name="b"))
-    assert parse_definitions(encode_definitions(reversed(both)), "file") == both
+def test_a_definition_is_read_back_as_written():
+    definition = define("Name", "place.City", name="b")
+    assert IndexDefinition.parse("b", definition.encode()) == definition
 
 
-@pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"version": 1, "indexes": [{}]}', b"\xff"])
-def test_damaged_definitions_are_an_error_of_ours(data):
-    with pytest.raises(CorruptError, match="file"):
-        parse_definitions(data, "file")
-    with pytest.raises(CorruptError, match="version 2"):
-        parse_definitions(b'{"version": 2, "indexes": []}', "file")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        "5",
+        '{"columns": [], "types": [], "since": ""}',
+        '{"columns": ["a"], "types": []}',
+    ],
+)
+def test_a_damaged_definition_is_an_error_of_ours(text):
+    with pytest.raises(CorruptError, match="index 'b': its property"):
+        IndexDefinition.parse("b", text)
 
 
 @given(

@@ -56,6 +56,23 @@ class IndexDefinition:
         spelled = tuple(path for path, _ in found)
         return cls(name, spelled, tuple(str(kind) for _, kind in found), since)
 
+    @classmethod
+    def parse(cls, name: str, text: str) -> Self:
+        """Parse the property of an index; CorruptError if it does not define one."""
+        try:
+            values = json.loads(text)
+            columns, kinds = zip(*zip(values["columns"], values["types"], strict=True), strict=True)
+            return cls(name, tuple(map(str, columns)), tuple(map(str, kinds)), str(values["since"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorruptError(
+                f"index {name!r}: its property is not a definition: {error!r}; drop the index"
+            ) from error
+
+    def encode(self) -> str:
+        """Return the definition as the value of a table property."""
+        values = {"columns": self.columns, "types": self.kinds, "since": self.since}
+        return json.dumps(values, ensure_ascii=False)
+
     def resolve(self, schema: pa.Schema) -> list[pa.DataType] | None:
         """Return the types of the columns; None if one is gone or its values have other bytes now."""
         kinds = []
@@ -94,39 +111,6 @@ def column_values(batch: pa.RecordBatch, column: str) -> pa.Array:
         return batch.column(column)
     first, *rest = column.split(".")
     return pc.struct_field(batch.column(first), rest)
-
-
-def encode_definitions(definitions: Iterable[IndexDefinition]) -> bytes:
-    """Encode the definitions of a table as JSON."""
-    values = [
-        {
-            "name": one.name,
-            "columns": list(one.columns),
-            "types": list(one.kinds),
-            "since": one.since,
-        }
-        for one in sorted(definitions, key=lambda one: one.name)
-    ]
-    return json.dumps({"version": 1, "indexes": values}, indent=2, ensure_ascii=False).encode()
-
-
-def parse_definitions(data: bytes, what: str) -> tuple[IndexDefinition, ...]:
-    """Parse what `encode_definitions` wrote; errors name `what`."""
-    try:
-        values = json.loads(data)
-        if values["version"] != 1:
-            raise CorruptError(f"{what}: version {values['version']!r}; this release reads 1")
-        return tuple(
-            IndexDefinition(
-                str(one["name"]),
-                tuple(map(str, one["columns"])),
-                tuple(map(str, one["types"])),
-                str(one["since"]),
-            )
-            for one in values["indexes"]
-        )
-    except (ValueError, KeyError, TypeError) as error:
-        raise CorruptError(f"{what}: not definitions of indexes: {error!r}") from error
 
 
 def _family(kind: str) -> str:
