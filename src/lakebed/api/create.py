@@ -19,7 +19,7 @@ from lakebed.format.avro.avro_schema import arrow_to_avro
 from lakebed.format.files.properties import table_checksum
 from lakebed.model.options import table
 from lakebed.model.options.option import Scope
-from lakebed.model.options.registry import OPTIONS, Given, check_given
+from lakebed.model.options.registry import Given, check_given, get_option
 from lakebed.table.config.merge_mode import (
     PARTIAL_UPDATE_MODE,
     PAYLOAD_CLASS,
@@ -224,7 +224,7 @@ def _generator(key: Sequence[str], partition_by: Sequence[str]) -> str:
 
 def _overlay(settled: dict[str, str], given: Given) -> None:
     for name, value in given.stored.items():
-        option = OPTIONS[name]
+        option = get_option(name)
         if name == NUM_BUCKETS:
             settled.setdefault(name, value)  # a number after all
         if option.keyword and settled.get(name) != value:

@@ -7,7 +7,7 @@ from lakebed.commit.lock import table_lock
 from lakebed.errors import OptionError
 from lakebed.format.names.record_key import KeyGenerator
 from lakebed.model.options import table
-from lakebed.model.options.registry import OPTIONS
+from lakebed.model.options.registry import get_option
 from lakebed.model.options.save import SaveOptions
 from lakebed.model.options.services import ArchiveOptions
 from lakebed.storage.storage import Storage
@@ -30,7 +30,7 @@ def check_stored(config: TableConfig, options: SaveOptions) -> dict[str, str]:
     """Raise an error for options that contradict the table; return those that it can store."""
     changes = {}
     for name, value in options.properties.items():
-        option = OPTIONS[name]
+        option = get_option(name)
         if option.is_changeable:
             if config.properties.get(option.stored_name, "").lower() != value.lower():
                 changes[name] = value
@@ -49,7 +49,7 @@ def _held(config: TableConfig, name: str) -> str:
         name = next((one for one in _GENERATORS if held.get(one)), name)
     if name == table.PAYLOAD_CLASS.name and not held.get(name):
         name = table.MERGE_MODE.name
-    stored_name = OPTIONS[name].stored_name
+    stored_name = get_option(name).stored_name
     return f"{stored_name}={held[stored_name]}" if stored_name in held else f"no {stored_name}"
 
 
@@ -71,7 +71,7 @@ def _agrees(config: TableConfig, name: str, value: str) -> bool:
     if name == NUM_BUCKETS and config.index is not None and not config.index.is_settled:
         return True  # the same
     after = TableConfig.parse(
-        {**before, OPTIONS[name].stored_name: value}, "the options of this write"
+        {**before, get_option(name).stored_name: value}, "the options of this write"
     )
     return all(
         getattr(after, field.name) == getattr(config, field.name)

@@ -27,7 +27,7 @@ from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.model.options import table as table_options
 from lakebed.model.options.data_source import OPERATION
 from lakebed.model.options.hudi import METADATA_TABLE
-from lakebed.model.options.registry import OPTIONS
+from lakebed.model.options.registry import get_option
 from lakebed.model.options.save import SaveOptions
 from lakebed.storage.open import open_storage
 from lakebed.storage.storage import Storage
@@ -300,9 +300,9 @@ def _settled(storage: Storage, options: SaveOptions, rows: pa.Schema) -> dict[st
         layout=given.get(table_options.LAYOUT.name, "default"),
         table_version=int(table_options.VERSION.value(given)),
         column_groups={},
-        properties={k: v for k, v in given.items() if not OPTIONS[k].keyword},
+        properties={k: v for k, v in given.items() if not get_option(k).keyword},
         makes_keys=not key,
-        spelled={OPTIONS[stored].keyword: name for stored, name in options.given.items()},
+        spelled={get_option(stored).keyword: name for stored, name in options.given.items()},
     )
     check_settings(storage, TableConfig.parse(settled, "the options of this write"))
     return settled

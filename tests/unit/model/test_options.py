@@ -179,8 +179,9 @@ def test_settings_are_taken_from_properties_somewhere():
 
 
 def test_a_family_of_options_is_known_by_how_its_names_begin():
-    family = find_option("lakebed.storage.region")
-    assert family is data_source.STORAGE
+    family, member = data_source.STORAGE, find_option("lakebed.storage.region")
+    assert (member.name, member.effect) == ("lakebed.storage.region", family.effect)
+    assert member.value({"lakebed.storage.region": "eu-west-1"}) == "eu-west-1"
     given = {"lakebed.storage.region": "eu-west-1", "lakebed.storage.endpoint": "http://host"}
     found = check_given(given, Scope.READ).of_family(family)
     assert found == {"region": "eu-west-1", "endpoint": "http://host"}

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from lakebed.errors import OptionError
@@ -43,8 +43,7 @@ class Given:
     @property
     def stored(self) -> dict[str, str]:
         """Return the values of those options that a table stores."""
-        held = {option.name for option in OPTIONS.values() if option.is_stored}
-        return {name: value for name, value in self.values.items() if name in held}
+        return {name: value for name, value in self.values.items() if get_option(name).is_stored}
 
     def of_family(self, option: AnyOption) -> dict[str, str]:
         """Return the values of a family of options, by the end of their names."""
@@ -55,9 +54,22 @@ class Given:
 
 
 def find_option(name: str) -> AnyOption | None:
-    """Return the option with this name or alias; None for an unknown one."""
+    """Return the option with this name, which may be an alias; None for an unknown one.
+
+    A member of a family is an option like its family, under its own name.
+    """
     found = _BY_ANY_NAME.get(name)
-    return found or next((one for one in _FAMILIES if name.startswith(one.family)), None)
+    if found is not None:
+        return found
+    family = next((one for one in _FAMILIES if name.startswith(one.family)), None)
+    return None if family is None else replace(family, name=name)
+
+
+def get_option(name: str) -> AnyOption:
+    """Return the option with this name, which is known."""
+    option = find_option(name)
+    assert option is not None, name
+    return option
 
 
 def check_given(given: Mapping[str, str], place: Scope) -> Given:
@@ -78,7 +90,7 @@ def check_given(given: Mapping[str, str], place: Scope) -> Given:
         if option.fate is Fate.IGNORED:
             tail = f" ({option.effect})" if option.effect else ""
             lines.append(f"option {name}={text} has no effect here{tail}")
-        main = name if option.family else option.name
+        main = option.name
         if values.setdefault(main, value) != value:
             raise OptionError(
                 f"options {names[main]}={values[main]} and {name}={value} say the same thing in two "
