@@ -105,7 +105,7 @@ def test_an_instant_cannot_go_in_flight_twice(active):
 def test_an_instant_that_was_rolled_back_cannot_go_in_flight(active, storage):
     active.create_requested(Action.DELTACOMMIT, T1)
     active.delete_pending(Action.DELTACOMMIT, T1)
-    with pytest.raises(ConflictError, match="rolled back"):
+    with pytest.raises(ConflictError, match="rolled it back"):
         active.transition_to_inflight(Action.DELTACOMMIT, T1)
     assert names(storage) == []
 
@@ -113,7 +113,7 @@ def test_an_instant_that_was_rolled_back_cannot_go_in_flight(active, storage):
 def test_an_instant_that_was_rolled_back_cannot_complete(active, storage):
     begin(active)
     active.delete_pending(Action.DELTACOMMIT, T1)
-    with pytest.raises(ConflictError, match="rolled back"):
+    with pytest.raises(ConflictError, match="rolled it back"):
         active.complete(Action.DELTACOMMIT, T1, T2, b"")
     assert names(storage) == []
 
