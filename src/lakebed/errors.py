@@ -79,7 +79,7 @@ class UnsupportedError(LakebedError):
 
 
 class UnknownFormatError(UnsupportedError):
-    """A version, type or key that no known release writes: a newer release, or damage."""
+    """A version, type or key that no known release writes: from a newer release, or damaged."""
 
     def __str__(self) -> str:
         return f"{super().__str__()}; a newer release wrote it, or it is damaged"
@@ -106,4 +106,4 @@ class KeyValueError(InvalidError):
 
 
 DAMAGE_ERRORS = (CorruptError, NotFoundError, UnknownFormatError)
-"""The errors that a damaged file slice raises, or one that may be damaged."""
+"""The errors raised for a file slice that is damaged or may be damaged."""

@@ -1,7 +1,7 @@
 """Two streams of rows, both in ascending key order, cut into windows of the same keys.
 
-A join of the two is then a join of small batches: a key in both streams is in one window. Memory is
-one batch of each.
+A join of the two streams is then a join of small batches: a key that is in both streams is in one
+window. One batch of each stream is in memory.
 """
 
 from bisect import bisect_right
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 
 class SortedRows:
-    """The batches of one stream, and the rest of the current one; before the first, `none`."""
+    """The batches of one stream and the rest of the current batch, which is initially `none`."""
 
     __slots__ = ("_batches", "_held", "_key")
 
@@ -21,7 +21,7 @@ class SortedRows:
         self._key = key
 
     def last_key(self) -> str | None:
-        """Return the last key of the current batch, or of the next if it is empty; None at the end."""
+        """Return the last key of the current batch, or of the next if it is used up; None at the end."""
         while not self._held.num_rows:
             found = next(self._batches, None)
             if found is None:
@@ -31,7 +31,7 @@ class SortedRows:
         return last
 
     def take(self, bound: str | None) -> pa.RecordBatch:
-        """Return the current rows up to `bound`, or all of them without one."""
+        """Take the rows of the current batch up to `bound`, or all of its rows if `bound` is None."""
         held = self._held
         count = held.num_rows if bound is None else rows_upto(held.column(self._key), bound)
         self._held = held.slice(count)
@@ -47,9 +47,9 @@ def rows_upto(keys: pa.StringArray, bound: str) -> int:
 def align(
     one: Iterator[pa.RecordBatch], other: Iterator[pa.RecordBatch], key: str, schema: pa.Schema
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-    """Yield windows: the rows of both streams in one range of keys, either of which may be empty.
+    """Yield windows: the rows of each stream in one range of keys; one of the two may be empty.
 
-    Both have the columns of `schema` and each key once, in ascending order of its bytes.
+    Both streams have the columns of `schema` and hold each key once, in ascending order of bytes.
     """
     empty = pa.RecordBatch.from_pylist([], schema=schema)
     left, right = SortedRows(one, key, empty), SortedRows(other, key, empty)
@@ -58,6 +58,6 @@ def align(
         known = [end for end in ends if end is not None]
         if not known:
             return
-        # Rows of one stream beyond the other's batch may still match its next one.
+        # Rows of one stream beyond the other's current batch may still match its next batch.
         bound = min(known) if len(known) == len(ends) else None
         yield left.take(bound), right.take(bound)

@@ -1,7 +1,7 @@
 """Arrow columns as numpy arrays and back, without a copy and without pandas.
 
-`Array.to_numpy` and `pa.array(ndarray)` import pandas on first use, 1.4 s that a lookup of one key
-must not pay; using the buffers directly does not.
+`Array.to_numpy` and `pa.array(ndarray)` import pandas on first use, which takes 1.4 s: too long for
+a lookup of one key. Using the buffers directly avoids the import.
 """
 
 from typing import Any

@@ -1,8 +1,8 @@
-"""Repeated keys through a custom merger, one round per version.
+"""Merges the versions of repeated keys with a custom merger, in one round per version.
 
-The merger gets two aligned batches of data columns and returns the merged rows; meta columns are
-those of the newer version. Deletes are resolved first: a newer delete deletes, and after a delete
-the newer row is kept as it is.
+The merger gets two aligned batches of data columns and returns the merged rows; the meta columns
+are taken from the newer version. Deletes are resolved first: if the newer version is a delete, the
+key is deleted; if the older version is a delete, the newer row is kept unchanged.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ Mask = npt.NDArray[np.bool_]
 class Repeated:
     """The versions of repeated keys in key order, oldest first.
 
-    `lacking` marks, for a column that some partial run lacks, the versions that lack it.
+    `lacking` marks the versions that lack a column, for each column that some partial run lacks.
     """
 
     rows: Ints
@@ -61,7 +61,7 @@ def merge_rounds(
         )
         stands = (new & (BARRIER | DELETED) != 0) | (old & (DELETED | OPEN) != 0)
         held = _merge(held, newer, stands, merger)
-        # What came after a delete must not meet what was before it, in any pass.
+        # A version after a delete must not be merged with one before it, in any pass.
         barrier = np.where((old | new) & BARRIER | old & DELETED, BARRIER, 0)
         flags[active] = new & (DELETED | OPEN) | barrier
     places = np.argsort(np.concatenate(done_keys))
@@ -71,7 +71,7 @@ def merge_rounds(
 def _merge(
     older: pa.RecordBatch, newer: pa.RecordBatch, stands: Mask, merger: Merger
 ) -> pa.RecordBatch:
-    """Return the newer row if it is kept as it is, otherwise the merger's result."""
+    """Return the newer row where `stands` is true, otherwise the merger's result."""
     if stands.all():
         return newer
     names = [name for name in newer.schema.names if name not in META_COLUMNS]

@@ -1,7 +1,7 @@
-"""Which columns of which versions yield: a class of columns for each pattern of them.
+"""Groups columns into classes: in one class, the same versions have a value that does not yield.
 
-For the fold, a value that yields is like a column that a partial run lacks: the version does not
-have it. Only repeated keys are considered.
+The fold treats a value that yields like a column that a partial run lacks: the version does not
+have the value. Only repeated keys are considered.
 """
 
 from collections.abc import Sequence
@@ -16,16 +16,16 @@ from lakebed.merge.rule import Fill
 
 
 def fill_classes(table: pa.Table, rows: Ints, fill: Fill) -> tuple[list[list[str]], Bytes]:
-    """Group the columns by the versions that have them: presence[class, version].
+    """Group the columns by the versions that have them; return the classes and their presence.
 
-    `rows` are the rows of the versions. Columns that no version lacks form one class, which always
-    includes the meta columns.
+    `rows` are the rows of the versions. presence[class, version] is 1 if the version has the columns
+    of the class. Columns that no version lacks form one class, which includes the meta columns.
     """
     grouped: dict[bytes, list[str]] = {}
     places = int64_array(rows)
     whole = np.ones(len(rows), np.uint8).tobytes()
     for name in table.column_names:
-        # A row that is about to be written has no commit yet, and must not take the older one's.
+        # A row that is about to be written has no commit yet, and must not take the older row's.
         is_meta = name in META_COLUMNS
         present = None if is_meta else _present(table.column(name), places, fill)
         grouped.setdefault(whole if present is None else present, []).append(name)
@@ -34,15 +34,15 @@ def fill_classes(table: pa.Table, rows: Ints, fill: Fill) -> tuple[list[list[str
 
 
 def stand_in(sources: Ints, winners: Ints) -> Ints:
-    """Use the winner's own value if no version had another."""
+    """Replace each source that is -1 with the winner: no version had a value that does not yield."""
     found: Ints = np.where(sources < 0, winners, sources)
     return found
 
 
 def _present(column: pa.ChunkedArray, places: pa.Int64Array, fill: Fill) -> bytes | None:
-    """Return for each version whether its value counts, as bytes; None if all do."""
+    """Return for each version 1 if its value does not yield, as bytes; None if no value yields."""
     if fill.marker is None and column.null_count == 0:
-        return None  # without looking at the versions
+        return None  # known without reading the versions
     gives_way = fill.gives_way(column.take(places))
     if gives_way is None:
         return None

@@ -65,9 +65,9 @@ def _order_runs(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no
 ) -> int:
     """Set `positions` to the row numbers in key order, `starts` to 1 at the first row of a key.
 
-    Equal keys come oldest run first, within a run in their order. `tree` has a node for each run
+    Equal keys are ordered by run, oldest first, then by row. `tree` has a node for each run
     and is padded to a power of two: tree[0] is the winner, tree[n] the run that lost the match at
-    node n; a tie goes to the lower run. Returns -1, or the row of a key that is less than the one
+    node n; a tie goes to the lower run. Returns -1, or the row of a key that is less than the key
     before it in its run.
 
     Matches are decided without a branch where possible: which run wins is practically random, and a
@@ -75,7 +75,7 @@ def _order_runs(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no
     """
 
     def head(at: int, mask: np.uint64) -> np.uint64:
-        """Return 8 bytes, the first one most significant, those outside of `mask` as zeros."""
+        """Return 8 bytes as a number, the first byte most significant; bits outside `mask` are 0."""
         word: np.uint64 = words[at]
         word = ((word >> np.uint64(8)) & np.uint64(0x00FF00FF00FF00FF)) | (
             (word & np.uint64(0x00FF00FF00FF00FF)) << np.uint64(8)
@@ -86,7 +86,7 @@ def _order_runs(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no
         return ((word >> np.uint64(32)) | (word << np.uint64(32))) & mask
 
     def compare(left: int, right: int, at: int) -> int:
-        """Return the sign of left - right; padded with zeros they agree in `at` bytes."""
+        """Return the sign of left - right; padded with zeros, the keys agree in `at` bytes."""
         left_at = offsets[left]
         right_at = offsets[right]
         left_size = offsets[left + 1] - left_at
@@ -109,7 +109,7 @@ def _order_runs(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no
         return -1
     most = np.uint64(0xFFFFFFFFFFFFFFFF)
 
-    # If the runs ascend, all keys share what the first and the last key of every run share.
+    # If the runs ascend, the common prefix of the first and last keys of all runs is that of all keys.
     base = offsets[0]
     shared = offsets[1] - base
     for run in range(runs):

@@ -19,10 +19,10 @@ Positions = Ints
 def sort_rows(
     rows: pa.RecordBatch, rule: MergeRule, subset: Positions | None = None
 ) -> pa.RecordBatch:
-    """Return `rows`, or those of `subset`, in ascending order of key bytes, each key once.
+    """Return `rows`, or the rows of `subset`, in ascending order of key bytes, each key once.
 
-    They come in order of arrival. Flags, if any, are folded too: a deleted key is kept, with its
-    ordering values only.
+    `rows` are in order of arrival. Flags, if any, are folded too: a deleted key is kept, with only
+    its ordering values.
     """
     if subset is not None:
         rows = rows.take(int64_array(subset))
@@ -45,9 +45,10 @@ def sort_positions(
 ) -> Positions:
     """Return the row numbers to take for ascending key order, one per key.
 
-    `rows` (or the row numbers of `subset`) come in order of arrival. With a custom merger, or if
+    `rows` (or the row numbers of `subset`) are in order of arrival. With a custom merger, or if
     columns are filled, one row cannot represent several: all versions are returned, oldest first.
-    Nor does a row record that an older version of its key was a barrier; `sort_rows` handles both.
+    A row does not record that an older version of its key was a barrier. `sort_rows` handles both
+    cases.
     """
     check_rule(rule, rows.schema)
     names = [rule.key, *rule.ordering_fields]
@@ -63,7 +64,7 @@ def sort_positions(
 
 
 def _order(keys: pa.Array) -> Order:
-    """Order keys that come in order of arrival; Arrow's sort is stable."""
+    """Return the order of keys given in order of arrival; Arrow's sort is stable."""
     count = len(keys)
     indices = pc.sort_indices(keys)
     positions = to_numpy(indices, np.uint64).astype(np.int64)

@@ -26,11 +26,11 @@ def merge_in_passes(
 ) -> Iterator[pa.RecordBatch]:
     """Merge `runs`, oldest first, reading no more than `max_fan_in` of them at once.
 
-    `spill` writes batches of `schema` with the flags appended, and returns the run that reads them
-    back; it reads all of them before it returns. Only neighbours are merged beforehand, the newest
-    first: they are the smallest. Partial runs are not: what they lack can only be filled from older
-    runs; nor is a run that yields or repeats. If there are more of these than `max_fan_in`, they
-    are all read at once.
+    `spill` consumes batches of `schema` with the flags appended, writes them to a temporary run and
+    returns that run. Only neighbouring runs are merged beforehand, starting with the newest, which
+    are the smallest. Partial runs are not merged beforehand, because the columns that they lack can
+    only be filled from older runs; nor are runs that yield or repeat. If there are more of those
+    than `max_fan_in`, they are all read at once.
     """
     if max_fan_in < 2:
         raise InvalidError(f"merge: expected a fan-in of at least 2, found {max_fan_in}")
@@ -46,7 +46,7 @@ def merge_in_passes(
 def _merge_pass(
     runs: list[Run], rule: MergeRule, schema: pa.Schema, spill: Spill, max_fan_in: int
 ) -> list[Run]:
-    """Merge neighbours, starting with the newest, until few enough are left or all have had a turn."""
+    """Merge neighbouring runs, newest first, until few enough are left or all were considered."""
     newest_first: list[Run] = []
     rest = list(runs)
     while rest:
@@ -66,9 +66,9 @@ def _is_apart(run: Run) -> bool:
 
 
 def _merge_group(runs: list[Run], rule: MergeRule, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    # A delete without an ordering value stays when one with an ordering value follows. If later
-    # rows had been merged into the second one already, a row that should win over the first would
-    # be lost.
+    # A delete without an ordering value stays when a delete with an ordering value follows. If
+    # later rows had already been merged into the second delete, a row that should win over the
+    # first delete would be lost.
     if rule.is_associative and not rule.ordering_fields:
         return merge_runs(runs, rule, schema, keep_deletes=True)
     # All versions are kept, oldest first.

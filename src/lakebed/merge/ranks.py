@@ -2,7 +2,7 @@
 
 Integers, dates and times are their own rank, and a float is its bits, transformed to ascend with
 it. For any other type, and for a column with nulls, the rank is the value's position among the
-given values: it compares only these rows.
+given values, so it can be compared only among these rows.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,10 @@ def _ranks(column: pa.Array) -> Ints:
 
 
 def _direct(column: pa.Array) -> Ints | None:
-    """Return the ranks of a type that is independent of the other values; undefined for a null."""
+    """Return the ranks if they do not depend on the other values, otherwise None.
+
+    The rank of a null is undefined.
+    """
     kind = column.type
     if pa.types.is_floating(kind):
         return _float_ranks(column)

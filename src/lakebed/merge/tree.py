@@ -16,7 +16,7 @@ from lakebed.merge import twin
 from lakebed.merge.arrays import Bytes, Ints
 from lakebed.merge.kernel import load_kernels
 
-# The kernel reads 8 bytes at any byte of a key, and the 8 after it.
+# The kernel reads 8 bytes from any byte of a key, and the 8 bytes after those.
 _PADDING = np.zeros(24, np.uint8)
 
 
@@ -44,7 +44,7 @@ class Order:
     """Rows of a window in key order, equal keys oldest first.
 
     Rows are numbered across all runs. `descends` is -1, or the row of a key that is less than the
-    one before it in its run; then the rest is undefined.
+    key before it in its run; the other fields are then undefined.
     """
 
     positions: Ints
@@ -56,7 +56,7 @@ class Order:
 class Versions:
     """The versions of some keys in key order, oldest first.
 
-    `presence[class, part]` is whether a part of the window has the columns of a class,
+    `presence[class, part]` tells whether a part of the window has the columns of a class, and
     `yields[part]` whether its rows, which come last, win only by a greater rank. `loser_gives` and
     `open_stays` are rules of `fold_versions`.
     """
@@ -74,7 +74,7 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The result for each key: the row that won, the row of each class or -1, and flags."""
+    """The result for each key: the winning row, the row or -1 for each class of columns, the flags."""
 
     winners: Ints
     sources: Ints
@@ -98,7 +98,7 @@ def warm_up() -> None:
 
 
 def order_keys(runs: Sequence[Sequence[Keys]], *, kernel: bool) -> Order:
-    """Order the keys of all runs, oldest run first; a run is given in consecutive pieces."""
+    """Order the keys of all runs, given oldest run first, each run in consecutive pieces."""
     return _order_compiled(runs) if kernel else _order_plain(runs)
 
 
@@ -106,7 +106,7 @@ def fold_versions(versions: Versions, *, kernel: bool) -> Folded:
     """Fold the versions of each key, oldest to newest.
 
     The newer version wins if it is a barrier, if the older is open, or if its ranks are not less;
-    with `open_stays` an open delete stays when another delete follows. A newer winner keeps the
+    with `open_stays` an open delete is kept when another delete follows. A newer winner keeps the
     older columns that its part lacks; a newer loser supplies columns that the winner lacks only if
     `loser_gives`. A deleted version supplies nothing, and a deleted winner has no columns. The
     winner keeps its flags, and a barrier of either version stays. A version that yields wins only

@@ -9,7 +9,7 @@ from lakebed.merge.run import BARRIER, DELETED, OPEN
 
 
 class LoserTree:
-    """A tournament of sorted runs: `runner` has the least key, `losers[n]` lost at node n.
+    """A tournament of sorted runs: run `runner` has the least key, run `losers[n]` lost at node n.
 
     Run r plays first at node (r + k) // 2; node 1 is the final. A tie goes to the lower run.
     """
@@ -23,7 +23,7 @@ class LoserTree:
             self._play(run)
 
     def pop(self) -> tuple[int, int]:
-        """Return the next run and the row in it; raise IndexError at the end."""
+        """Return the run that has the next key, and the row in that run; raise IndexError at the end."""
         run = self.runner
         if run is None or self.heads[run] == len(self.runs[run]):
             raise IndexError("every run is used up")
@@ -37,7 +37,7 @@ class LoserTree:
         while node > 0:
             rival = self.losers[node]
             if rival is None:
-                # The first to arrive waits for a rival; the winner of the two continues.
+                # The first run to arrive waits for a rival; the winner of the two continues.
                 self.losers[node] = run
                 return
             if self._is_before(rival, run):
@@ -57,7 +57,7 @@ class LoserTree:
 def order_runs(runs: Sequence[Sequence[bytes]]) -> tuple[list[int], list[bool], int]:
     """Return row numbers across all runs in key order, and where a new key starts.
 
-    The last result is -1, or the row of a key that is less than the one before it in its run.
+    The last result is -1, or the row of a key that is less than the key before it in its run.
     """
     firsts = [0]
     for keys in runs:
@@ -79,7 +79,7 @@ def order_runs(runs: Sequence[Sequence[bytes]]) -> tuple[list[int], list[bool], 
 
 
 class _Version:
-    """The result for a key after some of its versions."""
+    """The result for a key after some of its versions were folded."""
 
     __slots__ = ("flags", "ordering", "row", "sources", "yields")
 
@@ -130,11 +130,11 @@ def fold_versions(
     loser_gives: bool = False,
     open_stays: bool = False,
 ) -> tuple[list[int], list[list[int]], list[int]]:
-    """Fold the versions of each key, oldest first: winners, sources by key, flags.
+    """Fold the versions of each key, oldest first; return winners, sources by key, and flags.
 
-    `has[i]` is for each class of columns whether version i has them, `yields[i]` whether it comes
-    last and wins only by a greater ordering. `loser_gives` and `open_stays` are as in
-    `tree.fold_versions`.
+    `has[i]` tells for each class of columns whether version i has them, and `yields[i]` whether
+    version i comes last and wins only by a greater ordering. `loser_gives` and `open_stays` are as
+    in `tree.fold_versions`.
     """
     standing: list[_Version] = []
     for at, row in enumerate(rows):

@@ -1,4 +1,4 @@
-"""From rows in key order to one row per key: folds repeated keys and takes the surviving rows."""
+"""Reduces rows in key order to one row per key: folds repeated keys, takes the surviving rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,8 +24,8 @@ _STAMPS = (COMMIT_TIME, COMMIT_SEQNO)
 class Part:
     """Some rows of one run in the schema of the merge, with their flags if any is set.
 
-    `lacks` are the columns, null here, for which older versions keep their value. Rows that
-    `yields` come last and win only by a greater ordering value. Rows that `repeats` are each kept
+    `lacks` are the columns, null here, for which older versions keep their value. If `yields`, the
+    rows come last and win only by a greater ordering value. If `repeats`, the rows are each kept
     separately.
     """
 
@@ -38,9 +38,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Survivors:
-    """The result for each key: the row that won, the row of each class of columns, flags.
+    """The result for each key: the winning row, the row of each class of columns, the flags.
 
-    Rows are numbered across all parts; -1 is null. Flags are None if none is set.
+    Rows are numbered across all parts; -1 means null. The flags are None if no flag is set.
     """
 
     winners: Ints
@@ -50,7 +50,7 @@ class Survivors:
 
 
 def to_part(batch: pa.RecordBatch, schema: pa.Schema, run: Run, key: str) -> Part:
-    """Return `batch` with the columns of `schema`, null for what it lacks; `key` is required."""
+    """Return `batch` with the columns of `schema`, null if it lacks them; it must have `key`."""
     what = run.name
     columns = []
     lacks = []
@@ -76,14 +76,14 @@ def to_part(batch: pa.RecordBatch, schema: pa.Schema, run: Run, key: str) -> Par
 
 
 def check_rule(rule: MergeRule, schema: pa.Schema) -> None:
-    """Raise an error for a schema that lacks the key or an ordering field."""
+    """Raise an error if the schema lacks the key or an ordering field."""
     for name in (rule.key, *rule.ordering_fields):
         if name not in schema.names:
             raise InvalidError(f"merge: column {name!r} is missing; have {', '.join(schema.names)}")
 
 
 def with_flags(rows: pa.RecordBatch, flags: Bytes | None) -> pa.RecordBatch:
-    """Append the column of flags, 0 if there are none."""
+    """Append the column of flags, all 0 if `flags` is None."""
     values = np.zeros(rows.num_rows, np.uint8) if flags is None else flags
     return rows.append_column(pa.field(FLAGS, pa.uint8()), uint8_array(values))
 
@@ -104,7 +104,7 @@ def resolve(
 
 
 def choose(parts: Sequence[Part], order: Order, rule: MergeRule, *, kernel: bool) -> Survivors:
-    """Choose the result for each key by ordering and arrival; only repeated keys cost time."""
+    """Choose the result for each key by ordering and arrival; only repeated keys take time."""
     flags = _all_flags(parts)
     if flags is not None and rule.natural_deletes:
         flags = np.where(flags & DELETED != 0, np.uint8(COMMIT_TIME_DELETE), flags)
@@ -148,7 +148,7 @@ def choose(parts: Sequence[Part], order: Order, rule: MergeRule, *, kernel: bool
 
 
 def _stamped(survivors: Survivors, keys: Ints, newest: Ints) -> Survivors:
-    """Assign rows that a later version filled to its commit, so that readers of changes see them.
+    """Give rows that a later version filled that version's commit, so that incremental reads see them.
 
     Rows are numbered in the order of their runs.
     """
@@ -246,9 +246,9 @@ def _repeated(order: Order) -> tuple[npt.NDArray[np.bool_], Ints]:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The classes of columns, the part of each version, and which classes the parts have.
+    """The classes of columns, the part of each version, and the classes that each part has.
 
-    If values yield to others, every version is a part of its own.
+    If values may yield to others, every version is a separate part.
     """
 
     classes: Sequence[Sequence[str]]

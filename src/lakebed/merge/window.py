@@ -1,7 +1,7 @@
 """Merges sorted runs as a stream: one batch per run in memory, whatever their length.
 
-A window is everything up to the smallest last key among the current batches: no run can still have
-a smaller key, so the window can be ordered and yielded.
+A window is all rows up to the smallest last key among the current batches: no run can still have a
+smaller key, so the window can be ordered and yielded.
 """
 
 from bisect import bisect_right
@@ -34,10 +34,10 @@ def merge_runs(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of all runs, oldest run first, in ascending key order.
 
-    Each key comes once, except as `Run.repeats` says. The batches have the columns of `schema`.
-    Deleted keys are left out, unless `keep_deletes`: then the flags are the last column, and a
-    deleted key has its ordering values, its commit time and otherwise nulls. A key that is less
-    than the one before it in its run raises CorruptError.
+    Each key occurs once, except in runs with `Run.repeats`. The batches have the columns of
+    `schema`. Deleted keys are left out. With `keep_deletes` they are kept, with their ordering
+    values, their commit time and otherwise nulls, and the flags are the last column. Raises
+    CorruptError if a key is less than the key before it in its run.
     """
     return gather(_merge(runs, rule, schema, fold=True, keep_deletes=keep_deletes))
 
@@ -48,7 +48,7 @@ def order_runs(runs: Sequence[Run], rule: MergeRule, schema: pa.Schema) -> Itera
 
 
 def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Combine small batches and split large ones; none is empty."""
+    """Combine small batches and split large ones; yield no empty batch."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -121,8 +121,8 @@ class _Cursor:
     def take_upto(self, bound: bytes) -> _Taken:
         """Take the rows with keys up to and including `bound`.
 
-        The last key of a batch may continue in the next, which is read for it: the current batch is
-        never exhausted while the run has more.
+        The last key of a batch may continue in the next batch, which is then read too: the current
+        batch is never exhausted while the run has more rows.
         """
         taken = []
         while not self.is_done:
@@ -169,7 +169,7 @@ class _Cursor:
 def _pass_through(
     window: Sequence[tuple[_Cursor, _Taken]], key: str, *, keep_deletes: bool
 ) -> pa.RecordBatch | None:
-    """Return a window of one run as it is, if nothing needs folding; otherwise None."""
+    """Return a window of one run unchanged if no key needs folding; otherwise None."""
     if len(window) != 1 or len(window[0][1]) != 1:
         return None
     part = window[0][1][0][1]

@@ -1,8 +1,7 @@
 """The active timeline on storage: loading it, and moving instants from state to state.
 
-Every change is one small object that appears whole or not at all, and none is ever replaced. The
-completed file is the commit: before it exists readers see nothing of an instant, afterwards all of
-it.
+Every change writes one small object atomically, and no object is ever replaced. The completed file
+is the commit: before it exists readers see nothing of an instant, afterwards all of it.
 """
 
 from collections.abc import Sequence
@@ -31,15 +30,15 @@ _MAX_LISTINGS: Final = 100
 def load_timeline(storage: Storage, folder: str = TIMELINE_FOLDER) -> Timeline:
     """Load all instants by listing the folder; no file is opened.
 
-    A listing comes in pages and is not a snapshot. Names begin with the requested time, so it can
-    show a commit and miss one that completed earlier but was requested before it, on a page that
-    had already been read. A reader of changes would never return to that one. Therefore the folder
-    is listed twice. If both listings agree, nothing was missed. If not, everything completed up to
-    the last completion in the first listing is in the second, and counts; what completed later is
-    treated as pending.
+    A listing is returned in pages and is not a snapshot. Names begin with the requested time, so a
+    listing can show one commit and miss another that completed earlier: the other was requested
+    earlier, so its name belongs on a page that had already been read. An incremental reader would
+    never return to the missed commit. Therefore the folder is listed twice. If both listings agree,
+    nothing was missed. If not, every instant completed up to the last completion in the first
+    listing is in the second listing, and is used; instants completed later are treated as pending.
 
-    While instants are being archived, a listing may also show one and miss a later one. They are
-    archived oldest first, so if the oldest commit is still there, nothing was missed.
+    While instants are being archived, a listing may also show an instant and miss a later one.
+    Instants are archived oldest first, so if the oldest commit still exists, nothing was missed.
     """
     layout = layout_of(folder)
     names = storage.names(folder)
@@ -47,7 +46,7 @@ def load_timeline(storage: Storage, folder: str = TIMELINE_FOLDER) -> Timeline:
         before, names = names, storage.names(folder)
         if set(before) == set(names):
             return Timeline.parse(names, layout)
-        # In layout 1 the names do not hold the completion time.
+        # In layout 1 file names do not contain the completion time.
         if layout == LAYOUT_1:
             continue
         horizon = Timeline.parse(before, layout).last_completion
@@ -71,12 +70,12 @@ def _is_there(storage: Storage, folder: str, commits: Sequence[TimelineInstant])
 
 @dataclass(frozen=True, slots=True)
 class ActiveTimeline:
-    """The instants in `folder` of a table (`hoodie.timeline.path` below `.hoodie`).
+    """The active timeline in `folder` of a table (`hoodie.timeline.path` below `.hoodie`).
 
     A timeline of layout 1, which is in `.hoodie` itself, is read-only.
 
-    Writers call `create_requested`, `transition_to_inflight` and `complete` in this order. A step
-    that another writer has undone or already taken raises ConflictError.
+    Writers call `create_requested`, `transition_to_inflight` and `complete` in this order. Raises
+    ConflictError if another writer has rolled the instant back or already taken the step.
     """
 
     storage: Storage
@@ -87,16 +86,17 @@ class ActiveTimeline:
         return load_timeline(self.storage, self.folder)
 
     def read(self, instant: TimelineInstant, state: State | None = None) -> bytes:
-        """Read the file of `state`, by default the newest; raise NotFoundError if there is none.
+        """Read the instant's file of `state`, by default the newest.
 
-        `State.REQUESTED` holds the plan of a table service, even after it completed.
+        The requested file holds the plan of a table service, even after the service completed.
+        Raises NotFoundError if there is no such file.
         """
         return self.storage.read(self._path(instant.name_of(state or instant.state)))
 
     def create_requested(
         self, action: Action, requested: Instant, content: bytes = b""
     ) -> TimelineInstant:
-        """Create a requested instant; raise ExistsError if there is one of this action and time."""
+        """Create a requested instant; raise ExistsError if this action and time already exist."""
         if action is Action.SAVEPOINT:
             raise InvalidError(f"savepoint {requested}: starts in flight and has no requested file")
         return self._create_pending(action, requested, State.REQUESTED, content)
@@ -105,7 +105,7 @@ class ActiveTimeline:
         self, action: Action, requested: Instant, content: bytes = b""
     ) -> TimelineInstant:
         """Mark a requested instant as in flight; raise ConflictError if it was rolled back."""
-        # A savepoint has no plan, so no requested file.
+        # A savepoint has no plan, so it has no requested file.
         if action is not Action.SAVEPOINT:
             path = self._path(InstantName(requested, action, State.REQUESTED))
             try:
@@ -123,7 +123,7 @@ class ActiveTimeline:
 
         Raises ExistsError if another process completed it, ConflictError if it was rolled back.
         Completed files have the completion time in their name, so two writers that complete one
-        instant at different times do not collide: hold the table's lock.
+        instant at different times would both succeed: the caller must hold the table's lock.
         """
         self._check_written()
         if completion <= requested:
@@ -144,7 +144,8 @@ class ActiveTimeline:
     def delete_pending(self, action: Action, requested: Instant) -> None:
         """Remove the in-flight file, then the requested file, as the last step of a rollback.
 
-        In this order a crash in between leaves a requested instant, which is rolled back again.
+        In this order, a crash between the two leaves a requested instant, which is rolled back
+        again.
         Missing files are not an error.
         """
         self._check_written()

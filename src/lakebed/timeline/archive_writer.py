@@ -5,10 +5,10 @@
     manifest_<n>                the current files; a new manifest for each change
     _version_                   the number of the current manifest
 
-`archived` reads it and documents the content of the files. Every change is a new file, then a new
-manifest, then `_version_`: a process that dies in between leaves files that are never read, and
-that the next change replaces or removes. Agrees with Hudi's LSMTimelineWriter. The caller of every
-function must hold the table's lock.
+`archived` reads the archive and documents the content of the files. Every change writes a new file,
+then a new manifest, then `_version_`: a process that dies in between leaves files that are never
+read, and that the next change replaces or removes. Agrees with Hudi's LSMTimelineWriter. The caller
+of every function must hold the table's lock.
 """
 
 import json
@@ -39,7 +39,7 @@ MERGE_FILES: Final = 10
 """Default of `hoodie.timeline.compaction.batch.size`: how many files of a level are merged."""
 
 KEPT_MANIFESTS: Final = 3
-"""How many manifests are kept, besides one for each merge of the same archiving."""
+"""How many manifests are kept, in addition to one for each merge in the same archiving run."""
 
 _MAX_MERGED_BYTES: Final = 1000 << 20
 _ROW_GROUP_ROWS: Final = 256
@@ -85,7 +85,7 @@ def append_archived(
 ) -> str:
     """Add instants to the archive; return the name of their file.
 
-    `rows` are ordered by requested time, from `first` to `last`, and are written as they come.
+    `rows` are ordered by requested time, from `first` to `last`, and are written as a stream.
     """
     name = f"{first}_{last}_0.parquet"
     held = read_manifest(storage, folder)
@@ -99,9 +99,9 @@ def append_archived(
 def merge_levels(
     storage: Storage, folder: str = HISTORY_FOLDER, merge_files: int = MERGE_FILES
 ) -> int:
-    """Merge the oldest `merge_files` files of each level that has that many; return the merges.
+    """Merge the oldest `merge_files` files of each level that has as many.
 
-    A level is only considered if the one below it was merged.
+    A level is considered only if the level below it was merged. Returns the number of merges.
     """
     merged = 0
     while (chosen := _choose(read_manifest(storage, folder), merged, merge_files)) is not None:
@@ -109,7 +109,7 @@ def merge_levels(
         first, last = min(file.first for file in inputs), max(file.last for file in inputs)
         name = f"{first}_{last}_{merged + 1}.parquet"
         if any(file.name == name for file in held):
-            break  # the same instants were merged before
+            break  # the same instants were already merged
         rows = merge_rows(storage, inputs, ("metadata", "plan"))
         added = _write_file(storage, folder, name, rows)
         _publish(storage, folder, [*(file for file in held if file not in inputs), added])
@@ -122,11 +122,11 @@ def clean_archive(
 ) -> int:
     """Delete all but the newest `keep` manifests, and the files that they do not refer to.
 
-    Readers that have just read an older manifest still find its files for a few changes. Returns
-    the number of objects deleted.
+    A reader that has just read an older manifest can still read its files until the archive has
+    changed a few times. Returns the number of objects deleted.
     """
     current = read_version(storage, folder)
-    # One newer than the current was left by a writer that died; the next writer replaces it.
+    # A manifest newer than the current one was left by a writer that died; the next replaces it.
     numbers = sorted(
         (n for n in list_manifests(storage, folder) if n <= (current or 0)), reverse=True
     )
@@ -139,7 +139,7 @@ def clean_archive(
         for name in sorted(storage.names(folder))
         if parse_file_name(f"{folder}/{name}") is not None and name not in named
     ]
-    # Manifests first: a manifest that stays must not refer to a deleted file.
+    # Delete manifests first: a manifest that stays must not refer to a deleted file.
     for name in gone:
         storage.delete(f"{folder}/{name}")
     return len(gone)
@@ -148,7 +148,10 @@ def clean_archive(
 def _choose(
     held: list[ArchivedFile], level: int, merge_files: int
 ) -> tuple[list[ArchivedFile], list[ArchivedFile]] | None:
-    """Return all files, and those of `level` to merge: the oldest, within a size limit."""
+    """Return all files, and the oldest files of `level` to merge, within a size limit.
+
+    None if there is nothing to merge.
+    """
     files = sorted((f for f in held if f.level == level), key=lambda file: (file.first, file.last))
     if len(files) < max(merge_files, 2):
         return None
@@ -160,7 +163,7 @@ def _choose(
         if sum(one.size_bytes for one in chosen) > _MAX_MERGED_BYTES:
             if len(chosen) > 1:
                 break
-            chosen = []  # large as it is, it stays
+            chosen = []  # too large to merge
     return (held, chosen) if len(chosen) > 1 else None
 
 
@@ -190,7 +193,7 @@ def _write_file(
 
 
 def _batches(rows: Iterable[ArchivedInstant]) -> Iterator[pa.RecordBatch]:
-    """Group rows into row groups of bounded size."""
+    """Yield rows in batches of bounded size, one per row group."""
     held: list[dict[str, object]] = []
     size_bytes = 0
     for row in rows:

@@ -6,8 +6,8 @@
                                    (its completed name), metadata and plan (the bytes of the
                                    completed and requested file, or null), version (1)
 
-Agrees with Hudi's LSMTimeline and ArchivedTimelineLoaderV2. Only files in the current manifest
-count: an archiver that crashed leaves others.
+Agrees with Hudi's LSMTimeline and ArchivedTimelineLoaderV2. Only files in the current manifest are
+part of the archive: an archiver that crashed may leave others.
 """
 
 import heapq
@@ -72,7 +72,7 @@ class ArchivedFile:
 
     @property
     def name(self) -> str:
-        """Return its name in the folder of the archive."""
+        """Return the name of the file in the folder of the archive."""
         return self.path.rpartition("/")[2]
 
 
@@ -94,8 +94,8 @@ def read_archived(
     """Yield the archived instants with requested time >= `since`, oldest first.
 
     `columns` are `metadata`, `plan`, both or none; with none only a few bytes per instant are read.
-    A file is opened when the order reaches it; files that end before `since` are not opened.
-    Without an archive there are no instants.
+    A file is opened only when its first instant is due; files that end before `since` are not
+    opened. Without an archive there are no instants.
     """
     if unknown := set(columns) - set(_CONTENT):
         raise InvalidError(
@@ -112,7 +112,7 @@ def read_completions(
 ) -> dict[Instant, Instant]:
     """Map requested to completion time for the archived instants from `since` on.
 
-    For the log files of archived instants, whose file slice depends on their completion time.
+    The completion time decides to which file slice the log files of an archived instant belong.
     """
     rows = read_archived(storage, folder, columns=(), since=since)
     return {row.requested: row.completion for row in rows if row.action in COMMIT_ACTIONS}
@@ -123,8 +123,8 @@ def find_archived(
 ) -> ArchivedInstant | None:
     """Return one archived instant with its metadata, or None if it is not in the archive.
 
-    For a caller that saw an instant on the active timeline just before it was archived: the
-    metadata is the content of its file.
+    It is for callers that saw an instant on the active timeline just before it was archived. The
+    metadata is the content of the instant's completed file.
     """
     for instant in read_archived(storage, folder, since=requested):
         if instant.requested > requested:
@@ -137,7 +137,7 @@ def find_archived(
 def merge_rows(
     storage: Storage, files: list[ArchivedFile], columns: Collection[str]
 ) -> Iterator[ArchivedInstant]:
-    """Yield the instants of `files` oldest first, each once."""
+    """Yield the instants of `files`, oldest first, each instant once."""
     previous: ArchivedInstant | None = None
     for instant in _merge_files(storage, files, [c for c in _CONTENT if c in columns]):
         # An archiver that crashed before it deleted the active files archives them again.
@@ -148,7 +148,7 @@ def merge_rows(
 
 
 def _is_repeated(one: ArchivedInstant, other: ArchivedInstant) -> bool:
-    """Return whether both rows are the same instant; raise CorruptError if they disagree."""
+    """Return whether both rows are of the same instant; raise CorruptError if their values differ."""
     if (one.requested, one.action) != (other.requested, other.action):
         return False
     if one.completion != other.completion:
@@ -193,7 +193,7 @@ def read_manifest(storage: Storage, folder: str = HISTORY_FOLDER) -> list[Archiv
         raise CorruptError(
             f"manifest {path}: the file that {VERSION_FILE} refers to is missing"
         ) from error
-    # After the manifest, so that its files can be expected in the listing.
+    # List after reading the manifest, so that its files must be in the listing.
     sizes = {entry.path.rpartition("/")[2]: entry.size for entry in storage.list_names(folder)[1]}
     files = []
     for name, size_bytes in names:
@@ -224,7 +224,7 @@ def read_version(storage: Storage, folder: str = HISTORY_FOLDER) -> int | None:
                 f"archived {path}: expected the number of a manifest, found {text!r}"
             )
         return int(text)
-    # Hudi replaces the file by deleting and creating it: in between, the newest manifest counts.
+    # Hudi replaces the file by deleting and creating it: in between, use the newest manifest.
     return max(list_manifests(storage, folder), default=None)
 
 
@@ -235,18 +235,18 @@ def list_manifests(storage: Storage, folder: str = HISTORY_FOLDER) -> list[int]:
 
 
 def manifest_path(folder: str, number: int) -> str:
-    """Return the path of the manifest with a number."""
+    """Return the path of manifest `number`."""
     return f"{folder}/manifest_{number}"
 
 
 def read_file_names(storage: Storage, folder: str, number: int) -> list[tuple[str, int]]:
-    """Return name and length of each file in a manifest; the files may no longer exist."""
+    """Return the name and length of each file in a manifest; the files may no longer exist."""
     path = manifest_path(folder, number)
     return _parse_manifest(path, storage.read(path))
 
 
 def _parse_manifest(path: str, data: bytes) -> list[tuple[str, int]]:
-    """Return name and length of each file in a manifest."""
+    """Return the name and length of each file in a manifest."""
     try:
         manifest = json.loads(data)
         files = [(file["fileName"], file["fileLen"]) for file in manifest["files"]]
@@ -286,7 +286,7 @@ def _read_file(
                 found += batch.num_rows
                 yield from _parse_rows(file, batch, content)
             _check_rows(file.path, found, parquet.metadata)
-    # pyarrow reports bad pages, footers and text by its own errors, OSError or ValueError.
+    # For bad pages, footers and strings pyarrow raises its own errors, OSError or ValueError.
     except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptError(
             f"archived {file.path}: expected Parquet of Hudi, found {error}"
@@ -298,7 +298,7 @@ def _read_file(
 
 
 def _check_rows(path: str, found: int, metadata: pq.FileMetaData) -> None:
-    """Raise CorruptError if rows are missing: pyarrow skips pages of a type it does not know."""
+    """Raise CorruptError if rows are missing: pyarrow skips pages of an unknown type."""
     if found != metadata.num_rows:
         raise CorruptError(
             f"archived {path}: expected {metadata.num_rows} rows, as its footer says, found {found}: "
@@ -322,7 +322,7 @@ def _check_schema(file: ArchivedFile, schema: pa.Schema, content: list[str]) -> 
 
 
 def _sorted_batches(parquet: pq.ParquetFile, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """Yield batches by requested time, as a stream if the file is sorted (Hudi's are)."""
+    """Yield batches by requested time, as a stream if the file is sorted (Hudi's files are)."""
     requested = parquet.read(["instantTime"]).column(0)
     texts = cast("list[str]", requested.drop_null().to_pylist())
     if all(one <= other for one, other in pairwise(texts)):
@@ -342,7 +342,7 @@ def _batch_rows(metadata: pq.FileMetaData) -> int:
 def _parse_rows(
     file: ArchivedFile, batch: pa.RecordBatch, content: list[str]
 ) -> Iterator[ArchivedInstant]:
-    """Yield the checked rows of a batch."""
+    """Check the rows of a batch and yield them as instants."""
     values = batch.select([*_TIMES, "version", *content]).to_pydict()
     for requested, completion, action, version, *rest in zip(*values.values(), strict=True):
         if version != ROW_VERSION:

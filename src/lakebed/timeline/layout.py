@@ -1,4 +1,4 @@
-"""The layout of a timeline, which follows from its location.
+"""The layout of a timeline, which is derived from its location.
 
 Layout 1 (table versions up to 6) keeps its instants in `.hoodie` itself, whatever
 `hoodie.timeline.path` is; layout 2 in a folder below it. Table properties that would make the two
@@ -28,7 +28,7 @@ def layout_of(folder: str) -> int:
 def has_archive(storage: Storage, folder: str) -> bool:
     """Return whether instants of a timeline of layout 1 were archived in `folder`.
 
-    They are in inline logs, `.commits_.archive.<n>_<token>`, which a reader does not need: they do
-    not affect a snapshot.
+    These instants are in inline logs, `.commits_.archive.<n>_<token>`. A reader does not need them,
+    because they do not affect a snapshot.
     """
     return any(_ARCHIVE_NAME.fullmatch(name) for name in storage.names(folder))

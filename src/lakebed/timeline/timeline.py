@@ -1,8 +1,8 @@
-"""The timeline as a value: the instants, their states, and which of them count.
+"""The timeline as a value: the instants, their states, and the commits that are visible.
 
-An instant has up to three files (requested, in flight, completed) that exist side by side; here
-they are one TimelineInstant in the state of its newest file. A savepoint has the time of the commit
-that it keeps, so it is a separate instant beside that commit.
+An instant has up to three files (requested, in-flight, completed), which exist side by side; here
+they are one TimelineInstant in the state of its newest file. A savepoint has the requested time of
+the commit that it keeps, and is a separate instant.
 """
 
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ _REPEATABLE: Final = frozenset({Action.CLEAN, Action.ROLLBACK, Action.RESTORE})
 _Parsed: TypeAlias = tuple[Instant, Action, State, Instant | None]
 """The fields of an InstantName."""
 
-# Accessing a member of the enum costs more than the rest of a comparison.
+# Accessing a member of the enum takes longer than the rest of a comparison.
 _SAVEPOINT: Final = Action.SAVEPOINT
 _REQUESTED: Final = State.REQUESTED
 _COMPLETED: Final = State.COMPLETED
@@ -59,16 +59,16 @@ class TimelineInstant:
 
     @property
     def is_completed(self) -> bool:
-        """Return whether it is completed, not pending."""
+        """Return whether the instant is completed, not pending."""
         return self.state is State.COMPLETED
 
     @property
     def file_name(self) -> str:
-        """Return the name of its newest file."""
+        """Return the name of the instant's newest file."""
         return self.name_of(self.state).encode()
 
     def name_of(self, state: State) -> InstantName:
-        """Return the name of this instant's file of `state`, which may not exist."""
+        """Return the name of this instant's file in `state`; the file may not exist."""
         if state is State.COMPLETED:
             action, completion = self.action.completed, self.completion
             return InstantName(self.requested, action, state, completion, self.layout)
@@ -77,21 +77,21 @@ class TimelineInstant:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """All instants of the active timeline, by requested time.
+    """All instants of the active timeline, ordered by requested time.
 
-    With `until`, the timeline as of that instant: commits with a greater requested time do not
-    count. Pending instants stay pending, because they shape file slices.
+    With `until`, this is the timeline as of that instant: commits with a greater requested time are
+    not visible. Pending instants stay pending, because they affect file slices.
     """
 
     instants: tuple[TimelineInstant, ...] = ()
     until: Instant | None = None
     commits: tuple[TimelineInstant, ...] = field(init=False, repr=False, compare=False)
-    """The completed commits, deltacommits and replacecommits that count."""
+    """The completed commits, deltacommits and replacecommits that are visible."""
     first_active: Instant | None = field(init=False, repr=False, compare=False)
     """The start of the active timeline: writes with a smaller instant were archived.
 
-    The smallest instant of a write in any state. A savepointed commit stays when the instants after
-    it are archived, so it is not the start unless there is nothing else.
+    This is the smallest instant of a write in any state. A savepointed commit stays when the
+    instants after it are archived, so it is the start only if there is no other write.
     """
     _completed: dict[Instant, TimelineInstant] = field(init=False, repr=False, compare=False)
 
@@ -115,9 +115,9 @@ class Timeline:
         """Combine the files of each instant, given by name only and in any order.
 
         With `completed_by`, instants completed after that time are treated as pending. Names that
-        are not instants (`InstantName.parse` returns None) are ignored. Two files that contradict
-        each other raise CorruptError with both names. If a clean was completed twice, the first one
-        counts.
+        are not instants (`InstantName.parse` returns None) are ignored. If a clean, rollback or
+        restore was completed twice, the first completion is used. Raises CorruptError, with both
+        names, if two files contradict each other.
         """
         pending: dict[str, _Parsed] = {}
         completed: dict[str, _Parsed] = {}
@@ -128,7 +128,7 @@ class Timeline:
                 continue
             if completed_by is not None and (parsed[3] or "") > completed_by:
                 continue
-            # Sorts a savepoint right after the commit that it keeps.
+            # This sorts a savepoint right after the commit that it keeps.
             key = f"{parsed[0]}+" if parsed[1] is _SAVEPOINT else parsed[0]
             files = pending if parsed[3] is None else completed
             known = files.get(key)
@@ -140,18 +140,18 @@ class Timeline:
         return cls(tuple([_join(pending.get(key), completed.get(key), layout) for key in keys]))
 
     def completed(self, requested: Instant) -> TimelineInstant | None:
-        """Return the completed commit of `requested`, or None if there is none that counts."""
+        """Return the visible commit with requested time `requested`, or None if there is none."""
         return self._completed.get(requested) if self._is_seen(requested) else None
 
     def find(self, requested: Instant, plan_action: Action) -> TimelineInstant | None:
-        """Return the instant of `requested` whose plan has the action `plan_action`, in any state."""
+        """Return the instant of this requested time and plan action in any state, or None."""
         for instant in self.instants:
             if instant.requested == requested and instant.plan_action is plan_action:
                 return instant
         return None
 
     def pending(self, *actions: Action) -> tuple[TimelineInstant, ...]:
-        """Return the pending instants, of `actions` or of any action."""
+        """Return the pending instants of `actions`, by default of any action."""
         return tuple(
             instant
             for instant in self.instants
@@ -163,10 +163,11 @@ class Timeline:
         return tuple(instant for instant in self.instants if instant.action in actions)
 
     def is_archived(self, instant: Instant) -> bool:
-        """Return whether a write of `instant` has left the active timeline, and so is committed.
+        """Return whether a write with this `instant` was archived, and so is committed.
 
         Readers infer this from the order alone, without the archive: an instant is archived only
-        when it and all before it are completed, and instants that were rolled back have no files.
+        when it and all instants before it are completed, and an instant that was rolled back has no
+        files.
         """
         return (
             self.first_active is not None
@@ -181,8 +182,8 @@ class Timeline:
     def completion_of(self, instant: Instant) -> Instant | None:
         """Return the completion time of a commit on the active timeline.
 
-        None for one that is pending, after `until` or unknown, and for one that is archived: only
-        the archive has that (`archived.read_completions`).
+        None if the commit is pending, after `until` or unknown, and if it is archived: only the
+        archive has its completion time (`archived.read_completions`).
         """
         commit = self.completed(instant)
         return None if commit is None else commit.completion
@@ -191,7 +192,7 @@ class Timeline:
         return self.until is None or instant <= self.until
 
     def as_of(self, instant: Instant) -> Self:
-        """Return the timeline in which only commits with requested time <= `instant` count."""
+        """Return the timeline in which only commits with requested time <= `instant` are visible."""
         until = instant if self.until is None else min(instant, self.until)
         return replace(self, until=until)
 
@@ -204,7 +205,8 @@ class Timeline:
     def last_instant(self) -> Instant | None:
         """Return the greatest requested or completion time of any instant in any state.
 
-        A new instant must be greater than this, which includes pending instants of other writers.
+        A new instant must be greater than the result, which covers pending instants of other
+        writers too. None if the timeline is empty.
         """
         times = [instant.requested for instant in self.instants]
         times += [instant.completion for instant in self.instants if instant.completion]
@@ -223,8 +225,8 @@ def _first_active(instants: tuple[TimelineInstant, ...]) -> Instant | None:
 def _parse_name(name: str) -> _Parsed | None:
     """Parse a name as `InstantName.parse` does, but faster for instants of 17 digits.
 
-    Every open of a table parses thousands of names; creating InstantNames would take longer than
-    listing the folder.
+    Opening a table parses thousands of names; creating an InstantName for each would take longer
+    than listing the folder.
     """
     requested, suffix = name[:17], name[17:]
     if requested.isdecimal() and requested.isascii():
@@ -237,7 +239,7 @@ def _parse_name(name: str) -> _Parsed | None:
 
 
 def _parse_name_1(name: str) -> _Parsed | None:
-    """Parse a name of layout 1 in the same way."""
+    """Parse a name of layout 1, in the same way as `_parse_name`."""
     requested, suffix = name[:17], name[17:]
     if requested.isdecimal() and requested.isascii():
         if (known := _PENDING_SUFFIXES.get(suffix)) is not None:
@@ -252,10 +254,10 @@ def _fields(name: InstantName | None) -> _Parsed | None:
 
 
 def _first_of(one: _Parsed, other: _Parsed, layout: int) -> _Parsed:
-    """Return the service that was completed first, of two with the same instant.
+    """Return the earlier of two completions of the same repeatable instant.
 
-    Two processes that executed one such plan have deleted the same files and recorded the same. Any
-    other two files that differ contradict each other.
+    Two processes that executed the same clean, rollback or restore have deleted the same files and
+    recorded the same result. Raises CorruptError for any other two files that differ.
     """
     if one[1] is other[1] and one[1] in _REPEATABLE and one[3] and other[3]:
         return min(one, other, key=lambda parsed: parsed[3] or "")
