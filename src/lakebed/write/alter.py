@@ -26,7 +26,7 @@ def execute_drop_column(target: WriteTarget, name: str) -> tuple[Commit, TableCo
             extra_metadata={"schema": arrow_to_avro(kept, config.name)},
             operation_type=ALTER_SCHEMA.name,
         )
-        # Recorded first: otherwise another column could silently take the name of a dropped one.
+        # The dropped name is recorded first: otherwise another column could silently take it.
         _note_dropped(transaction, name)
         completion = transaction.commit(metadata, ())
     instant = transaction.instant

@@ -1,7 +1,7 @@
 """The number of buckets of a table that was created without one, determined by its first write.
 
 The right number is known only when the rows are staged, but staging splits rows by bucket. So rows
-are staged by a number of buckets that follows from the size of each flush, a power of two. As
+are staged into a number of buckets that is computed from the size of each flush, a power of two. As
 
     hash % staged = (hash % settled) % staged      where staged divides settled, or the reverse,
 
@@ -56,9 +56,9 @@ def choose_buckets(config: TableConfig, segments: Iterable[Segment]) -> int:
 
 
 def settle_buckets(transaction: Transaction, buckets: int) -> tuple[WriterIndex, bool]:
-    """Store the number of buckets, under the lock; return the index, and whether this write chose it.
+    """Store the number of buckets, under the lock; return the index, and if this write chose it.
 
-    Of two concurrent first writes, the one that gets here first decides, and the other follows.
+    Of two concurrent first writes, the first to get here decides, and the other uses its number.
     """
     with transaction.locked():
         config = load_config(transaction.storage)
@@ -92,7 +92,7 @@ def settled_spec(
 
 
 def place_segments(segments: Iterable[Segment], spec: WriteSpec) -> list[Segment]:
-    """Assign staged runs to the file groups of the final buckets; a run of several goes to each."""
+    """Assign staged runs to the file groups of the final buckets; a run may go to several."""
     placed: list[Segment] = []
     for segment in segments:
         if segment.staged is None:
@@ -131,4 +131,4 @@ def of_bucket(
 
 
 NON_BLOCKING_BUCKETS: Final = DEFAULT_BUCKETS
-"""Non-blocking writers use Hudi's default number, whatever they write."""
+"""The number of buckets for non-blocking writers: Hudi's default, whatever they write."""

@@ -1,4 +1,4 @@
-"""A base file of a file group, and what must become visible together with it.
+"""A base file of a file group, and the files that must become visible together with it.
 
 Writes, compaction, clustering and repair all publish their base files here.
 """
@@ -21,8 +21,8 @@ T = TypeVar("T")
 class NewBaseFile:
     """A base file in progress; nothing is visible before `close`.
 
-    A `number` must be unique within an instant: sequence numbers contain it. A base file that
-    replaces another writer's `may_repeat` keys, as that one did.
+    A `number` must be unique within an instant: sequence numbers contain it. With `may_repeat` a
+    key may occur more than once, as in another writer's base file that is rewritten.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class NewBaseFile:
         return self._writer.rows
 
     def put(self, rows: pa.RecordBatch) -> None:
-        """Append rows in key order; they keep the commit times and sequence numbers they have."""
+        """Append rows in key order; existing commit times and sequence numbers are kept."""
         if not rows.num_rows:
             return
         carried = {}
@@ -70,9 +70,10 @@ class NewBaseFile:
         self._writer.write(rows.select(self._columns), rows.column(RECORD_KEY), **carried)
 
     def close(self, beside: Callable[[], Mapping[str, T]]) -> tuple[DataFileStats, Mapping[str, T]]:
-        """Make the file visible, after the files `beside` it, whose closing returns facts by path.
+        """Publish the files of `beside`, which returns facts by path, and then this file.
 
-        Raises ConflictError, and leaves no file, if the attempt at the instant is over.
+        Raises ConflictError, and leaves no file, if the attempt at the instant is no longer in
+        progress.
         """
         self._fence.check()
         others = beside()

@@ -28,7 +28,7 @@ def settle_index(transaction: Transaction, named: WriterIndex | None) -> WriterI
     stored = transaction.config.index
     if stored is not None and not stored.is_settled:
         if transaction.snapshot.slices or named is not None:
-            # Another writer was first and chose its own number; or the caller names one.
+            # Another writer wrote first with its own number of buckets, or the caller names one.
             stored = None
         elif transaction.config.concurrency is ConcurrencyMode.NON_BLOCKING:
             stored, _ = settle_buckets(transaction, NON_BLOCKING_BUCKETS)
@@ -61,7 +61,7 @@ def make_spec(
     locator = strategy_of(index).locator(write)
     columns = settle_columns(snapshot.config, operation, snapshot.schema, incoming, intake)
     view = snapshot.view(merger)
-    _ = view.rule  # by the present schema: checked here rather than in a task
+    _ = view.rule  # checked here, for the present schema, rather than in a task
     return WriteSpec(
         view=replace(view, schema=columns.table, schema_text=columns.table_text),
         index=index,

@@ -4,7 +4,7 @@ Spark's data source first distributes rows to tasks and calls the driver once, a
 process could hold the table's lock, or keep an instant alive, in between. So tasks stage their rows
 under a separate name (`.hoodie/.temp/lakebed/deferred/<milliseconds>-<uuid>-...`, which readers and
 other writers ignore), using the table's configuration at that time. When the write starts, it
-checks whether that still holds, and takes over the runs.
+checks that this configuration still applies, and takes over the runs.
 """
 
 import re
@@ -39,14 +39,14 @@ ABANDONED_MS: Final = 7 * 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True)
 class DeferredWrite:
-    """A future write: what its tasks need to stage rows. It is pickled to them."""
+    """A future write, with everything that its tasks need to stage rows; pickled to the tasks."""
 
     spec: WriteSpec
     incoming: pa.Schema
     # The index, if the caller named one for a table without a stored index.
     named: WriterIndex | None = None
-    # Whether the rows replace an empty table: then they are not added to those of another write
-    # that came first.
+    # Whether the rows replace an empty table: then they are not added to rows that another write
+    # has committed first.
     onto_nothing: bool = False
     intake: Intake = field(default_factory=Intake)
 
@@ -94,7 +94,7 @@ def defer_write(
     intake: Intake,
     named: WriterIndex | None = None,
 ) -> DeferredWrite:
-    """Return what tasks need to stage rows of `incoming`; nothing is written."""
+    """Return the write that tasks use to stage rows of `incoming`; nothing is written."""
     index = snapshot.config.index
     if index is None or (not index.is_settled and (named or snapshot.slices)):
         index = named or default_index(snapshot)
@@ -110,7 +110,7 @@ def defer_write(
 
 
 def partitions_of(batches: Iterable[pa.RecordBatch], config: TableConfig) -> frozenset[str]:
-    """Return the partitions of the rows."""
+    """Return the partitions of the rows; raise SchemaError if a partition column is missing."""
     found: set[str] = set()
     for batch in batches:
         missing = [name for name in config.partition_fields if name not in batch.schema.names]
@@ -135,7 +135,7 @@ def find_abandoned(storage: Storage, now_ms: int) -> list[str]:
 
 
 def _facts(spec: WriteSpec) -> tuple[object, ...]:
-    """Return everything but the index that determines the staged runs."""
+    """Return everything except the index that affects the staged runs."""
     config = spec.config
     return (
         spec.schema,
@@ -152,7 +152,7 @@ def _facts(spec: WriteSpec) -> tuple[object, ...]:
 
 
 def _settled(segment: Segment, spec: WriteSpec) -> Segment:
-    """Return a staged run for the file group that the write has in place of the one it was for."""
+    """Return a staged run, reassigned to the file group that the started write uses instead."""
     if segment.file_id is None:
         return segment
     return replace(segment, file_id=spec.locator.adopted(segment.partition, segment.file_id))

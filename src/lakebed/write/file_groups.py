@@ -35,8 +35,8 @@ from lakebed.write.staging import read_segment, spill_run
 
 # Columns that rewritten rows carry over, and new rows do not have yet.
 _CARRIED = (COMMIT_TIME, COMMIT_SEQNO)
-# Where values yield: a column that a late row may have filled, so that the row becomes part of this
-# commit although it won, as in Hudi.
+# Used if values yield: says that a late row may have filled a value of the winning row, which then
+# becomes part of this commit, as in Hudi.
 _FILLED = f"{OUR_PREFIX}filled"
 
 
@@ -65,7 +65,7 @@ def write_file_group(write: FileGroupWrite, task: TaskId) -> WriteStatus:
 def _merged(
     write: FileGroupWrite, task: TaskId, runs: list[Run], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Merge and keep deletes, in several passes if there are too many runs to open at once."""
+    """Merge the runs and keep deletes, in several passes if there are too many to open at once."""
     spec = write.spec
     passes = count(1)
 
@@ -132,7 +132,7 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
 def _with_old(
     write: FileGroupWrite, footer: BaseFileFooter, runs: list[Run], fields: list[pa.Field]
 ) -> tuple[list[Run], list[pa.Field]]:
-    """Put the rows of the old base file before the new ones, with the columns of the merge."""
+    """Put the old base file before the new runs; return all runs and the columns of the merge."""
     old, came = _old_run(write, footer), [_with_carried(run) for run in runs]
     carried = [pa.field(name, pa.string()) for name in _CARRIED]
     if (fill := write.spec.rule.fill) is None:
@@ -156,7 +156,7 @@ def _below(write: FileGroupWrite, name: BaseFileName, stats: DataFileStats | Non
 
 
 def _change_log(write: FileGroupWrite, task: TaskId, open_files: ExitStack) -> ChangeLog | None:
-    """Log the changes of a base file that is rewritten; for a new one these are all its rows."""
+    """Return the change log of a rewritten base file; None if none is needed, as for a new file."""
     if write.old is None:
         return None
     spec = write.spec
@@ -176,8 +176,8 @@ def _change_log(write: FileGroupWrite, task: TaskId, open_files: ExitStack) -> C
 def _old_run(write: FileGroupWrite, footer: BaseFileFooter) -> Run:
     """Return the rows of the old base file in key order.
 
-    Ours are sorted and marked so. Hudi's are sorted in memory, within a budget: a file of another
-    writer may be unsorted, and hold a key more than once.
+    Lakebed's files are sorted and marked as sorted. Files of other writers may be unsorted and hold
+    a key more than once: they are sorted in memory, within a budget.
     """
     assert write.old is not None
     old, spec = write.old, write.spec
@@ -191,7 +191,7 @@ def _old_run(write: FileGroupWrite, footer: BaseFileFooter) -> Run:
 def _with_carried(run: Run) -> Run:
     """Add the columns that old rows carry over to new rows, as nulls.
 
-    Without them a partial update would keep the commit time of the row that it changes.
+    Without these columns a partial update would keep the commit time of the row that it changes.
     """
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -204,13 +204,13 @@ def _with_carried(run: Run) -> Run:
 
 
 def _with_filled(run: Run, told: Callable[[pa.RecordBatch], pa.StringArray]) -> Run:
-    """Add a column that says whether a value of the row yields."""
+    """Add the column _FILLED, which `told` computes: whether a value of the row yields."""
     field = pa.field(_FILLED, pa.string())
     return replace(run, batches=(rows.append_column(field, told(rows)) for rows in run.batches))
 
 
 def _gives_way(rows: pa.RecordBatch, schema: pa.Schema, fill: Fill) -> pa.StringArray:
-    """Return a yielding value if another value of the row yields, otherwise one that does not."""
+    """Return for each row the marker of `fill` if any of its values yields, otherwise "no"."""
     masks = [
         mask for field in schema if (mask := fill.gives_way(rows.column(field.name))) is not None
     ]
@@ -220,7 +220,7 @@ def _gives_way(rows: pa.RecordBatch, schema: pa.Schema, fill: Fill) -> pa.String
 
 
 def _restamped(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Set the commit of rows that were filled to this commit."""
+    """Clear the carried columns of rows that were filled: they become part of this commit."""
     if _FILLED not in batch.schema.names:
         return batch
     filled = pc.fill_null(pc.equal(batch.column(_FILLED), "yes"), False)
@@ -243,10 +243,10 @@ def _ordered_deletes(batch: pa.RecordBatch, spec: WriteSpec) -> pa.RecordBatch:
 
 
 def _counts(write: FileGroupWrite, old_rows: int, rows: int, carried: int, gone: int) -> RowCounts:
-    """Count what became of the `old_rows`, of which `carried` are among the `rows` now.
+    """Count inserted, updated and deleted rows; `carried` of the `old_rows` are among the `rows`.
 
-    If a write has both deletes and rows, a row that is gone may have lost to either: these are not
-    distinguished.
+    If a write has both deletes and new rows, a missing old row may have been deleted or updated,
+    and the counts are unknown.
     """
     if write.old is None:
         return RowCounts(rows, 0, 0)

@@ -1,9 +1,9 @@
 """Between staging and writing: an index that looks keys up determines the file group of each.
 
-In process this is a merge. The keys that the index knows, as runs of key and location, are the
-older side; the staged runs are the newer one and partial, so that a row takes the location of the
-older one. Everything streams. If Spark has already joined rows and locations, `stage_located`
-starts from there.
+Without Spark this is a merge. The keys that the index knows, as runs of key and location, are the
+older side. The staged runs are the newer side, and partial, so a row takes its location from the
+older side. All runs are read as streams. If Spark has already joined rows and locations,
+`stage_located` starts from there.
 """
 
 from collections import defaultdict
@@ -31,15 +31,16 @@ from lakebed.write.rows import RoutedRows, route_rows, run_schema
 from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import LogPolicy, Segment, read_segment, spill_run, stage_routed
 
-# The flags of an incoming row, under a name that a merge does not act on.
+# The flags of an incoming row, renamed so that a merge does not act on them.
 CAME = "_lakebed_came"
-# Rows wait for everything that belongs to their file group: it may get a new base file.
+# No logs are written directly: a file group may get a new base file, for which all its rows are
+# needed.
 _NO_LOGS = LogPolicy(direct=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """The staged rows of one partition, or of all, and the file slices that may hold their keys."""
+    """The staged rows of one or all partitions, and the file slices that may hold their keys."""
 
     spec: WriteSpec
     partition: str
@@ -48,17 +49,17 @@ class Lookup:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work."""
+        """Estimate the work of this task, in bytes."""
         return sum(map(cost_of, (*self.segments, *self.slices)))
 
 
 def locate_segments(
     segments: Iterable[Segment], slices: Iterable[FileSlice], spec: WriteSpec, executor: Executor
 ) -> list[Segment]:
-    """Return the staged rows by the file groups that hold their keys; new keys have none yet.
+    """Assign the staged rows to the file groups that hold their keys; new keys have none yet.
 
-    `slices` are those that the index searches. Rows of a global index are assigned to their own
-    partitions, or as `write/partition_moves.py` decides.
+    `slices` are the file slices that the index searches. Rows of a global index are assigned to
+    their own partitions, or as `write/partition_moves.py` decides.
     """
     staged: dict[str, list[Segment]] = defaultdict(list)
     for segment in segments:
@@ -97,15 +98,15 @@ def stage_located(
             rows = route_rows(batch.drop_columns([HOLDERS]), spec).rows
             yield mark(rows).append_column(HOLDERS, places)
 
-    # Flags under another name: a deleted version would lose its locations. The winner is the same,
-    # as deletes that always win only come alone.
+    # The flags are renamed, because a deleted version would lose its locations. The winner is the
+    # same: deletes that always win are never mixed with rows.
     fields = [*_marked_schema(spec), pa.field(HOLDERS, pa.string())]
     folded = merge_runs([Run("the input", marked())], _private(spec.staged_rule), pa.schema(fields))
     return _stage(folded, spec, task, slices)
 
 
 def _private(rule: MergeRule) -> MergeRule:
-    """Hide our own columns from a custom merger, which would not know them."""
+    """Return a rule that hides Lakebed's own columns from a custom merger."""
     if rule.merger is None:
         return rule
     merger = rule.merger
@@ -113,7 +114,7 @@ def _private(rule: MergeRule) -> MergeRule:
     def merge(older: pa.RecordBatch, newer: pa.RecordBatch) -> pa.RecordBatch:
         ours = [name for name in newer.schema.names if name in (CAME, HOLDERS)]
         merged = merger(older.drop_columns(ours), newer.drop_columns(ours))
-        # With a delete on either side the newer version is kept as it is.
+        # If either side is a delete, the newer version is kept unchanged.
         both = older.column(CAME).to_numpy() | newer.column(CAME).to_numpy()
         stands = pa.array(both & DELETED != 0)
         columns = [
@@ -206,7 +207,7 @@ def _marked_schema(spec: WriteSpec) -> pa.Schema:
 
 
 def mark(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Rename the flags to CAME, all 0 if there are none."""
+    """Rename the FLAGS column to CAME; if there is none, add CAME with all zeros."""
     if FLAGS in rows.schema.names:
         return rows.rename_columns([CAME if n == FLAGS else n for n in rows.schema.names])
     none = pa.array(np.zeros(rows.num_rows, dtype=np.uint8))
@@ -214,9 +215,9 @@ def mark(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _unmark(rows: pa.RecordBatch, spec: WriteSpec) -> pa.RecordBatch:
-    """Return staged rows again, with flags if the write may delete or move rows.
+    """Return located rows as staged rows, with flags if the write may delete or move rows.
 
-    With a global index they keep their locations, which may be needed again.
+    With a global index the rows keep their locations, which may be needed again.
     """
     places = [pa.field(HOLDERS, pa.string())] if spec.looks_everywhere else []
     flags = [pa.field(FLAGS, pa.uint8())] if spec.may_delete or spec.looks_everywhere else []

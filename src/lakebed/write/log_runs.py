@@ -22,11 +22,11 @@ def write_log(
     batches: Iterable[pa.RecordBatch],
     below: FileSlice | None = None,
 ) -> WriteStatus:
-    """Write `batches`, sorted and each key once, as the log of `version` of this task.
+    """Write `batches`, sorted and with unique keys, as the log `version` of this task.
 
-    Return stats.
+    Return its stats.
 
-    It is on top of the slice `below`, where Hudi's CDC query looks for what the log changes.
+    The log is on top of the slice `below`, in which Hudi's CDC query finds the changed rows.
     """
     spec.fence.check()
     if spec.is_non_blocking:
@@ -48,7 +48,7 @@ def write_log(
     return WriteStatus(
         group,
         tuple(_stat(spec, group, stats, below) for stats in written),
-        # What the rows change is known when they are merged.
+        # The changes are known only when the rows are merged.
         RowCounts(deleted=None if spec.may_delete else 0),
     )
 
@@ -59,7 +59,8 @@ def _stat(
     named = below if spec.logs_changes else None
     base = named.base_file.name.encode() if named is not None and named.base_file else ""
     older = () if named is None else tuple(log.name.encode() for log in named.log_files)
-    # Whether the file group holds the keys was not looked up, so all count as updates, as in Hudi.
+    # Whether the file group holds the keys was not looked up, so all are counted as updates, as in
+    # Hudi.
     return replace(
         NOTHING_COMPACTED,
         file_id=group.file_id,

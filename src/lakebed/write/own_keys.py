@@ -26,7 +26,7 @@ def makes_keys(config: TableConfig) -> bool:
 def with_keys(
     batches: Iterable[pa.RecordBatch], spec: WriteSpec, task: TaskId
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows with a record key each: their own, or a new one."""
+    """Yield the rows, each with a record key: the key that it has, or a new one."""
     start = 0
     for batch in batches:
         numbers = np.arange(start, start + batch.num_rows, dtype=np.int64)
@@ -57,7 +57,7 @@ def _with_key(
 
 
 def key_column(batch: pa.RecordBatch) -> pa.StringArray:
-    """Return the keys that `with_keys` ensured."""
+    """Return the record keys of a batch that `with_keys` has yielded."""
     position = batch.schema.get_field_index(RECORD_KEY)
     if position < 0:
         raise SchemaError(

@@ -6,8 +6,9 @@ their position among all columns points at: its incremental query returns garbag
 JVM, its global indexes cannot merge such rows, and in a table with a column `_hoodie_is_deleted` it
 treats them as deletes. Decision 12 lists what was tried.
 
-In version 10 with ordering columns, an existing key gets a partial row, any other a whole one;
-commit-time tables and tables with a column `_hoodie_is_deleted` get whole rows there too.
+In version 10 with ordering columns, an existing key gets a partial row, and a new key a complete
+row; commit-time tables and tables with a column `_hoodie_is_deleted` get complete rows in version
+10 too.
 """
 
 from collections.abc import Iterable, Iterator
@@ -40,7 +41,7 @@ _PARTIAL_SINCE = 10
 
 @dataclass(frozen=True, slots=True)
 class PartialWrite:
-    """Rows with some of the columns, for a file group that exists."""
+    """Rows with some of the table's columns, for an existing file group."""
 
     spec: WriteSpec
     slice_: FileSlice
@@ -50,7 +51,7 @@ class PartialWrite:
 def write_partial_log(
     write: PartialWrite, task: TaskId, rows: Iterable[pa.RecordBatch]
 ) -> WriteStatus:
-    """Write `rows`, sorted and each key once, as logs of partial and of whole rows."""
+    """Write `rows`, sorted and with unique keys, as logs of partial and of complete rows."""
     spec, group = write.spec, write.slice_.group
     whole = replace(spec, schema=spec.view.schema, operation=UPSERT)
     joined = _join(write, rows)
@@ -63,7 +64,7 @@ def write_partial_log(
 
 
 class _Apart:
-    """Whole rows, collected while partial rows stream by, until there are enough for a separate log."""
+    """Complete rows, buffered while partial rows stream by, until they are enough for a log."""
 
     def __init__(self, spec: WriteSpec, slice_: FileSlice, task: TaskId) -> None:
         self._spec = spec
@@ -75,7 +76,7 @@ class _Apart:
     def take_whole(
         self, batches: Iterable[pa.RecordBatch], partial: WriteSpec
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of existing keys, with the incoming columns; collect the others."""
+        """Yield the rows of existing keys, with the incoming columns; buffer the others."""
         # Under a global index, a row that moves leaves a delete behind.
         flags = [FLAGS] if partial.may_delete or partial.looks_everywhere else []
         for batch in batches:
@@ -100,7 +101,7 @@ class _Apart:
         self._held = []
 
     def finish(self) -> tuple[WriteStat, ...]:
-        """Write the rest; return the write stats of everything that was written."""
+        """Write the remaining rows; return the write stats of all logs of complete rows."""
         if self._held:
             self._flush()
         return tuple(stat for status in self._statuses for stat in status.stats)

@@ -1,4 +1,4 @@
-"""A global index: where the row of a key goes, and what it leaves behind.
+"""Where a global index sends each row, and the delete that a moved row leaves behind.
 
 A row whose partition has changed is deleted where it was and inserted where it belongs (Hudi's
 `hoodie.simple.index.update.partition.path`, on by default). If the existing row matters, for its
@@ -82,18 +82,18 @@ class _Places:
         return rows[self.at]
 
     def firsts(self, mask: Mask) -> Mask:
-        """Keep the first location of each row for which `mask` holds."""
+        """Return a mask of the first location of each row for which `mask` holds."""
         chosen = np.flatnonzero(mask)
         firsts = np.zeros_like(mask)
         firsts[chosen[np.unique(self.at[chosen], return_index=True)[1]]] = True
         return firsts
 
     def there(self, mask: Mask, flag: int | None = None) -> _Routes:
-        """Send rows to the file groups of these locations."""
+        """Route rows to the file groups of the locations in `mask`."""
         return _Routes(self.at, self.partitions, self.ids, flag=flag).where(mask)
 
     def home(self, mask: Mask) -> _Routes:
-        """Send rows to their own partitions, as new ones."""
+        """Route rows to their own partitions, as new rows."""
         return _Routes(self.at, self.homes, pa.nulls(self.at.size, pa.string())).where(mask)
 
 
@@ -102,7 +102,7 @@ def groups_at(
 ) -> tuple[pa.StringArray, pa.StringArray]:
     """Return partition and file id of the slice with each number, null for -1.
 
-    The cost does not depend on the number of slices: a batch has rows of a few of them.
+    The cost does not depend on the number of slices: a batch has rows of only a few slices.
     """
     coded = pa.array(numbers, mask=numbers < 0).dictionary_encode()
     groups = [slices[number].group for number in coded.dictionary.to_pylist()]
@@ -114,7 +114,7 @@ def groups_at(
 def route_globally(
     rows: pa.RecordBatch, spec: WriteSpec, slices: Sequence[FileSlice]
 ) -> RoutedRows:
-    """Route each row to its partition and file group, and leave a delete where it moves away.
+    """Route each row to its partition and file group; a row that moves leaves a delete behind.
 
     `rows` carry flags and HOLDERS. A delete goes to every file group that holds its key.
     """
@@ -147,7 +147,7 @@ def route_globally(
 def _needs_rows(spec: WriteSpec, places: _Places) -> Mask:
     """Return for each location whether its existing rows must be read to decide.
 
-    Of several locations on a merge-on-read table, some may be of keys that logs have deleted.
+    If a key has several locations on a merge-on-read table, logs may have deleted it in some.
     """
     if not spec.rule.is_associative:
         return np.zeros_like(places.found)
@@ -159,7 +159,7 @@ def _needs_rows(spec: WriteSpec, places: _Places) -> Mask:
 
 
 def _homes(rows: pa.RecordBatch, gone: Mask, spec: WriteSpec) -> pa.StringArray:
-    """Return the partition of each row; a deleted one has none, as it may lack the columns."""
+    """Return the partition of each row; a delete has none, as it may lack the columns."""
     if gone.all():
         return pa.nulls(rows.num_rows, pa.string())
     paths = partition_column(rows.filter(pa.array(~gone)), spec.config)
@@ -197,7 +197,8 @@ def _placed(rows: pa.RecordBatch, parts: Sequence[_Routes]) -> RoutedRows:
 class Move:
     """Rows that wait until the existing rows of their keys have been read.
 
-    `slices` are all that may hold them, `read_bytes` estimates the size of those that do.
+    `slices` are all file slices that may hold the keys; `read_bytes` estimates the size of the
+    slices that do.
     """
 
     spec: WriteSpec
@@ -207,7 +208,7 @@ class Move:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work."""
+        """Estimate the work of this task, in bytes."""
         return sum(map(cost_of, self.segments)) + self.read_bytes
 
 
@@ -217,9 +218,10 @@ def settle_moves(
     spec: WriteSpec,
     executor: Executor,
 ) -> list[Segment]:
-    """Read the rows that waiting ones would replace, and decide; `slices` have the locations.
+    """Read the existing rows of waiting keys, and route the waiting rows.
 
-    An existing row with the greater ordering value stays: the incoming one is late.
+    Locations are numbers of `slices`. An existing row with the greater ordering value stays: the
+    incoming row is late.
     """
     settled: list[Segment] = []
     waiting: dict[tuple[str, str | None], list[Segment]] = defaultdict(list)
@@ -252,7 +254,7 @@ def _settled_rows(move: Move, task: TaskId) -> Iterator[RoutedRows]:
     schema = pa.schema([_KEY, *fields, _PLACES, pa.field(_ALIVE, pa.string())])
     runs = [Run("rows that are there", _rows_there(move)), _rows_that_came(move, task)]
     for batch in merge_runs(runs, spec.rule, schema):
-        # Only incoming rows have locations: without any, the older row is the greater one.
+        # Only incoming rows have locations: a row without any is an existing one that won.
         won = batch.filter(pc.is_valid(batch.column(HOLDERS)))
         if won.num_rows:
             yield _route_settled(won, move)
@@ -261,7 +263,8 @@ def _settled_rows(move: Move, task: TaskId) -> Iterator[RoutedRows]:
 def _route_settled(won: pa.RecordBatch, move: Move) -> RoutedRows:
     """Update the row in its own partition if it is live there, otherwise insert it; delete it elsewhere.
 
-    Never where it is deleted: a row of a base file below the delete could reappear.
+    The row is never sent to a file group where it is deleted: a row of a base file below the delete
+    could reappear.
     """
     rows = _with_flags(won, move.spec)
     homes = partition_column(rows, move.spec.config)
@@ -278,7 +281,7 @@ def _route_settled(won: pa.RecordBatch, move: Move) -> RoutedRows:
 
 
 def _rows_there(move: Move) -> Iterator[pa.RecordBatch]:
-    """Yield the current row of each key in these locations, and the locations where it is live."""
+    """Yield the current row of each key to move, and the locations where it is live."""
     spec = move.spec
     names = set(spec.rule.ordering_fields)
     wanted = [f for f in spec.view.schema if spec.is_partial or f.name in names]
@@ -295,7 +298,7 @@ def _rows_there(move: Move) -> Iterator[pa.RecordBatch]:
 
 
 def _numbers(move: Move) -> list[int]:
-    """Return the locations of the waiting rows, a small part of all."""
+    """Return the locations of the waiting rows, which are a small part of all locations."""
     found: set[int] = set()
     for segment in move.segments:
         for batch in read_segment(move.spec.storage, segment):
@@ -332,7 +335,7 @@ def _rows_that_came(move: Move, task: TaskId) -> Run:
 
     staged = [Run(s.path, read_segment(spec.storage, s)) for s in move.segments]
     schema = pa.schema([_KEY, *(_nullable(field) for field in spec.schema), _PLACES])
-    # Always partial: they do not know where keys are live.
+    # Incoming rows are always partial: they do not say where keys are live.
     return Run("rows that came", merge_in_passes(staged, spec.rule, schema, spill), partial=True)
 
 

@@ -67,7 +67,7 @@ class Source:
     schema: pa.Schema
     stage: Stage
     looks_up: bool = False
-    # Whether its rows come from the table itself, and whether they can be staged again.
+    # Whether the rows come from the table itself, and whether they can be staged again.
     reads_table: bool = False
     repeatable: bool = False
     # The predicate that selected rows of the table.
@@ -125,7 +125,7 @@ def execute_write(
         replaced = _replaced(operation, transaction.snapshot, touched)
         stored = transaction.config.index
         if named_index is not None and (stored is None or not stored.is_settled):
-            # Only now: a write that fails must not determine the index for later ones.
+            # Stored only now: a write that fails must not determine the index for later writes.
             properties = index.properties(transaction.config.record_key_fields)
             with transaction.locked():
                 transaction.config = update_properties(transaction.storage, properties)
@@ -147,7 +147,7 @@ def execute_delete_partitions(
 ) -> tuple[Commit | None, TableConfig]:
     """Delete all file groups of the partitions that `choose` picks from the existing ones.
 
-    If it picks none, nothing is committed.
+    If `choose` picks none, nothing is committed, and the Commit is None.
     """
     with begin(target.storage, target.clock, target.commits, replaces=True) as transaction:
         check_groups_may_end(target.storage, transaction.config, operation.name)
@@ -155,7 +155,7 @@ def execute_delete_partitions(
         there = sorted({slice_.group.partition for slice_ in snapshot.slices})
         gone = set(choose(there))
         if not gone:
-            return None, transaction.config  # which rolls back the instant
+            return None, transaction.config  # leaving the transaction rolls back the instant
         replaced = _groups_of(snapshot, gone)
         text = snapshot.schema_text or ""
         completion = transaction.commit(_metadata(operation, text, [], replaced), ())
@@ -171,7 +171,7 @@ def _looked(operation: Operation, spec: WriteSpec, touched: set[str]) -> frozens
 
 
 def _reads(source: Source, transaction: Transaction) -> Reads:
-    """Return a test for locations of rows that the predicate of `source` can select."""
+    """Return a function that tests whether the predicate of `source` may select rows of a group."""
     config, schema = transaction.config, transaction.snapshot.schema
     predicate = parse_where(source.where, schema)
 
@@ -236,11 +236,11 @@ def _counts(
     written: list[WriteStatus],
     replaces: bool,
 ) -> RowCounts:
-    """Count inserted, updated and deleted rows, as far as the write looked."""
+    """Count inserted, updated and deleted rows; None where the write did not look them up."""
     counts = total(status.counts for status in written)
     operation = spec.operation
     if operation.kind is not Kind.DELETE and spec.looks_everywhere:
-        return RowCounts()  # a row that moves is deleted here and inserted there
+        return RowCounts()  # a moved row is deleted in one place, inserted in another
     if operation.kind is not Kind.DELETE:
         # The number of rows in replaced file groups was not counted.
         return replace(counts, deleted=None) if replaces else counts
@@ -260,7 +260,7 @@ def _looked_up(
     segments: list[Segment],
     spec: WriteSpec,
 ) -> list[Segment]:
-    """Return the staged rows by the file groups that hold their keys."""
+    """Assign the staged rows to the file groups that hold their keys."""
     if not spec.looks_up:
         return segments
     slices = strategy_of(spec.index).indexed_slices(snapshot)
@@ -274,7 +274,7 @@ def _looked_up(
 def _check_whole(
     snapshot: Snapshot, spec: WriteSpec, segments: Iterable[Segment], written: Iterable[WriteStatus]
 ) -> None:
-    """Raise CorruptError if rows go to a damaged file group, or its keys had to be looked up.
+    """Raise CorruptError if rows go to a damaged file group, or its keys were to be looked up.
 
     Rows on top of lost ones would be lost with them when the damage is repaired. With two file
     groups for one bucket, it is unknown which of them holds a key.
@@ -311,7 +311,7 @@ def _replaced(
 
 
 def _groups_of(snapshot: Snapshot, partitions: set[str] | None) -> Mapping[str, tuple[str, ...]]:
-    """Return the file ids of whole partitions (None: of all)."""
+    """Return all file ids of each of `partitions`; None means all partitions."""
     ids: dict[str, list[str]] = defaultdict(list)
     for group in snapshot.groups:
         if partitions is None or group.partition in partitions:

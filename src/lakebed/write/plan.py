@@ -17,7 +17,7 @@ from lakebed.write.staging import Segment
 
 @dataclass(frozen=True, slots=True)
 class FileGroupWrite:
-    """What to write to one file group: its new rows, and its old base file if that is rewritten.
+    """One file group to write: its new rows, and its old base file if that is rewritten.
 
     `number` is unique within the write. `segments` are in order of arrival as far as there is one:
     by task, then by flush. With a slice `below` the rows become a log on top of it, otherwise a
@@ -49,7 +49,7 @@ class FileGroupWrite:
 
     @property
     def deletes(self) -> int:
-        """Add up the deletes among them."""
+        """Add up the deletes among the staged rows."""
         return sum(segment.num_deletes for segment in self.segments)
 
 
@@ -61,7 +61,7 @@ def plan_writes(
 ) -> list[FileGroupWrite]:
     """Return the files to write, largest first so that no long task comes last.
 
-    `slices` are those that a write may add to, by file group. On a merge-on-read table
+    `slices` are the file slices that the write may add to, by file group. On a merge-on-read table
     an existing file group gets a log; a new one gets a base file (a log with non-blocking writers),
     and so does one that is `filled` with new keys: a simple index finds keys in base files only.
     """

@@ -26,8 +26,8 @@ LOCATED_FILE = "_lakebed_file_id"
 class RoutedRows:
     """Rows with their record key (and flags) in front, and the location of each.
 
-    `slots` are those of the locator, or file ids if an index has looked them up; null is a key that
-    the table does not hold. Rows that `wait` are for `settle_moves`.
+    `slots` are slots of the locator, or file ids if an index has looked up the keys; null means
+    that the table does not hold the key. `settle_moves` decides on rows that `wait`.
     """
 
     rows: pa.RecordBatch
@@ -71,7 +71,7 @@ def _pop(batch: pa.RecordBatch, name: str) -> pa.Array | None:
 
 
 def _wanted(batch: pa.RecordBatch, spec: WriteSpec) -> pa.RecordBatch:
-    """Leave out columns that control the write and are not stored."""
+    """Drop the columns that control the write and are not stored."""
     fields = list(spec.schema)
     steering = {LOCATED_FILE, RECORD_KEY, *(name for name, _ in spec.markers)}
     kept = [
@@ -84,7 +84,7 @@ def _wanted(batch: pa.RecordBatch, spec: WriteSpec) -> pa.RecordBatch:
 
 
 def _flags(batch: pa.RecordBatch, spec: WriteSpec) -> pa.Array | None:
-    """Return for each row whether it is a delete.
+    """Return flags that say which rows are deletes; None if no column can mark one.
 
     A delete by key has no ordering value and wins over everything before it, as in Hudi.
     """

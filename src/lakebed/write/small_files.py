@@ -1,8 +1,8 @@
 """New keys go to base files: small ones are filled up, the rest becomes new file groups.
 
-Hudi's small file handling for an index that only looks at base files. A file group with logs is
-left alone: compaction writes its next base file. If the rows of a partition do not fit into one
-file, they are merged into one temporary run and split in key order, at whole batches.
+This is Hudi's small file handling, for an index that only looks at base files. A file group with
+logs is left alone: compaction writes its next base file. If the rows of a partition do not fit into
+one file, they are merged into one temporary run and split in key order, at batch boundaries.
 """
 
 from collections import defaultdict
@@ -26,13 +26,13 @@ from lakebed.write.staging import Segment, read_segment, spill_batches, spill_ru
 
 # The largest files of a partition show best how large a row is; a few are enough.
 _SAMPLE_FILES = 4
-# A file is split at whole batches, so a batch is a small part of it.
+# The run is split at batch boundaries, so a batch must be a small part of a file.
 _PIECES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class NewRows:
-    """The new keys of one partition, the files that may take them, and those to estimate from."""
+    """The new keys of one partition, the files that may take them, and files to estimate from."""
 
     spec: WriteSpec
     partition: str
@@ -43,7 +43,7 @@ class NewRows:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work."""
+        """Estimate the work of this task, in bytes."""
         return sum(segment.cost_bytes for segment in self.segments)
 
 
@@ -53,9 +53,9 @@ def fill_small_files(
     spec: WriteSpec,
     executor: Executor,
 ) -> tuple[list[Segment], frozenset[FileGroupId]]:
-    """Assign a file group to every segment; return them, and the groups filled up with new keys.
+    """Assign a file group to each segment; return the segments, and the groups that were filled up.
 
-    `slices` are those that the write may add to.
+    `slices` are the file slices that the write may add to.
     """
     settled: list[Segment] = []
     new: dict[str, list[Segment]] = defaultdict(list)
@@ -91,7 +91,7 @@ def _new_rows(
         for slice_ in slices
         if slice_.base_file is not None
         and not slice_.needs_merge
-        and not slice_.tombstones  # late rows must meet them in their slice
+        and not slice_.tombstones  # late rows must meet the tombstones in their slice
         and slice_.base_file.size_bytes < sizes.small_limit
         and spec.operation != BULK_INSERT
     ]
@@ -122,7 +122,7 @@ def _fits_one(rows: NewRows) -> bool:
 def cut_new_rows(rows: NewRows, task: TaskId) -> list[Segment]:
     """Merge the new rows of a partition into one temporary run and distribute it.
 
-    Deletes among them are of keys that no file group holds, and are dropped.
+    Deletes among the new rows are dropped, as no file group holds their keys.
     """
     spec = rows.spec
     passes = count(1)
@@ -163,7 +163,7 @@ def cut_new_rows(rows: NewRows, task: TaskId) -> list[Segment]:
 
 
 def _row_bytes(rows: NewRows, staged: float) -> float:
-    """Estimate the size of a row in a base file: as in the largest ones, at most its size in memory.
+    """Estimate the size of a row in a base file: as in the largest, at most as in memory.
 
     A file of a few rows is mostly footer.
     """
@@ -184,7 +184,7 @@ def _cut(rows: NewRows, counts: Sequence[int], row_bytes: float) -> Iterator[tup
             yield file.name.file_id, at, end
         at = end
     left = sum(counts[at:])
-    # Groups of equal size rather than full ones and a rest.
+    # File groups of equal size, rather than full ones and a small last one.
     groups = max(1, -int(-left * row_bytes // rows.sizes.max_size))
     start = at
     for number in range(groups):
@@ -195,7 +195,7 @@ def _cut(rows: NewRows, counts: Sequence[int], row_bytes: float) -> Iterator[tup
 
 
 def _batches_within(counts: Sequence[int], start: int, room: float) -> int:
-    """Return the end of the batches from `start` on that have at most `room` rows together."""
+    """Return the end of the batches from `start` on that have at most `room` rows in total."""
     taken = 0
     for end in range(start, len(counts)):
         taken += counts[end]

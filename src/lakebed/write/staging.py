@@ -1,9 +1,9 @@
 """First stage of a write: incoming rows become sorted runs, without a shuffle.
 
-A task sorts what it holds when its memory budget is full, and writes one run per file group. On a
-merge-on-read table the run of an existing file group is written as a log file directly. Everything
-else goes to a temporary file (Arrow IPC below `.hoodie/.temp`, which readers ignore; each file
-group is a range of its batches), which the second stage merges.
+A task sorts its buffered rows when its memory budget is full, and writes one run per file group. On
+a merge-on-read table the run of an existing file group is written as a log file directly.
+Everything else goes to a temporary file (Arrow IPC below `.hoodie/.temp`, which readers ignore;
+each file group is a range of its batches), which the second stage merges.
 
 While one flush is sorted and encoded, the next rows arrive: Arrow releases Python's lock, and only
 one flush is in progress at a time, so memory stays bounded.
@@ -44,8 +44,8 @@ class Segment:
     """The rows of one file group in one temporary run: a range of its batches.
 
     `arrival` orders the runs of a write: the task's number, then its flushes. Rows without a
-    `file_id` are not assigned to file groups yet. Rows that `wait` are for `settle_moves`: of keys
-    that only this file group holds, or without one, of keys that several do.
+    `file_id` are not assigned to file groups yet. `settle_moves` decides on rows that `wait`: only
+    this file group holds their keys or, if there is no `file_id`, several do.
     """
 
     path: str
@@ -57,7 +57,7 @@ class Segment:
     num_rows: int
     num_deletes: int = 0
     size_bytes: int = 0
-    # The bucket of the rows; with a file id, only the rows of this bucket.
+    # The bucket of the rows. With a file id, only the rows of this bucket are read.
     staged: StagedBucket | None = None
     wait: bool = False
     column_group: str = ""
@@ -79,10 +79,10 @@ Staged = Segment | WriteStatus
 
 @dataclass(frozen=True, slots=True)
 class LogPolicy:
-    """Whether a task may write log files directly, and from how many rows per file group on.
+    """Whether a task may write log files directly, and the minimum of rows per file group.
 
-    It must not if the order of tasks decides which version of a key survives; and many tasks with
-    few rows each would create too many small files.
+    A task must not write them if the order of tasks decides which version of a key survives; and
+    many tasks with few rows each would create too many small files.
     """
 
     direct: bool
@@ -94,7 +94,7 @@ class LogPolicy:
 def stage_runs(
     batches: Iterable[pa.RecordBatch], spec: WriteSpec, task: TaskId, policy: LogPolicy
 ) -> Iterator[Staged]:
-    """Write `batches` as sorted runs; yield what was written, log files and temporary runs."""
+    """Write `batches` as sorted runs; yield the log files and temporary runs."""
     filled = (batch for batch in batches if batch.num_rows)
     placed = (route_rows(batch, spec) for batch in with_keys(filled, spec, task))
     return stage_routed(placed, spec, task, policy)
@@ -288,7 +288,7 @@ class _TemporaryRun:
 
 
 def _ipc_options(storage: Storage, path: str) -> pa.ipc.IpcWriteOptions:
-    """Compress what crosses a network; on local disk it costs more than it saves."""
+    """Return options that compress runs on remote storage; on local disk that would not pay off."""
     local = storage.local_path(path) is not None
     return pa.ipc.IpcWriteOptions(compression=None if local else "lz4")
 

@@ -46,10 +46,10 @@ def settle_columns(
 ) -> Columns:
     """Fit the incoming columns to those of the table.
 
-    Raise an error naming one that does not fit.
+    Raises an error, naming the column, if one does not fit.
     """
     if not config.record_key_fields:
-        # Such a table generates its keys; rows that were read from it have theirs.
+        # Such a table generates its keys; rows that were read from the table carry their keys.
         incoming = pa.schema([field for field in incoming if field.name != RECORD_KEY])
     _check_given(incoming)
     markers = () if operation.kind is Kind.DELETE else _markers(config, incoming)
@@ -123,7 +123,7 @@ def _markers(config: TableConfig, incoming: pa.Schema) -> tuple[Marker, ...]:
 
 
 def _check_no_fill(config: TableConfig) -> None:
-    """Raise an error for partial rows where values yield to older ones: undefined in Hudi."""
+    """Raise an error if values yield to older ones: Hudi does not define partial rows then."""
     if config.fill is not None:
         gives_way = "a null" if config.fill.marker is None else repr(config.fill.marker)
         raise UnsupportedError(
@@ -133,7 +133,7 @@ def _check_no_fill(config: TableConfig) -> None:
 
 
 def _evolve_some(known: pa.Schema, rows: pa.Schema) -> pa.Schema:
-    """Evolve by partial rows: a column that is not nullable has its value already."""
+    """Evolve the schema by partial rows, which may lack non-nullable columns of existing rows."""
     needed = {field.name for field in known if not field.nullable}
     evolved = evolve(pa.schema([field.with_nullable(True) for field in known]), rows)
     return pa.schema([f.with_nullable(False) if f.name in needed else f for f in evolved])

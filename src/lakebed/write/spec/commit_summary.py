@@ -9,10 +9,10 @@ from lakebed.write.spec.status import RowCounts
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What a write did: its instant, its completion time, and each file that it wrote.
+    """The result of a write: its instant, its completion time, and each file that it wrote.
 
     `inserted`, `updated` and `deleted` count rows as readers see them, and are None if the write
-    did not look: a log is appended to a file group without reading the files below it.
+    did not look them up: a log is appended to a file group without reading the files below it.
     """
 
     instant: str
@@ -29,12 +29,12 @@ class Commit:
 
     @property
     def rows(self) -> int:
-        """Return the number of rows in the files that it wrote, rewritten rows included."""
+        """Return the number of rows in the files that the commit wrote, rewritten rows included."""
         return sum(stat.num_writes or 0 for stat in self.write_stats)
 
     @property
     def size_bytes(self) -> int:
-        """Return the total size of the files that it wrote."""
+        """Return the total size of the files that the commit wrote."""
         return sum(stat.file_size_in_bytes or 0 for stat in self.write_stats)
 
     def __str__(self) -> str:
@@ -64,7 +64,7 @@ def _plural(number: int, noun: str) -> str:
 
 
 def total(counts: Iterable[RowCounts]) -> RowCounts:
-    """Add up the counts; a sum is unknown if any part is."""
+    """Add up the counts; a sum is None if any of its parts is None."""
     held = list(counts)
     return RowCounts(
         _sum(one.inserted for one in held),

@@ -7,7 +7,7 @@ from enum import Enum
 class Kind(Enum):
     """The kind of rows that a write brings."""
 
-    ROWS = "rows"  # whole rows
+    ROWS = "rows"  # complete rows
     UPDATE_COLUMNS = "update_columns"  # a key and some columns; the others keep their values
     DELETE = "delete"  # keys to delete
     NONE = "none"  # no rows at all: partitions are deleted
@@ -22,12 +22,12 @@ class Operation:
     # Which file groups it replaces: those of the partitions that it writes, or all.
     replaces_partitions: bool = False
     replaces_all: bool = False
-    # Whether the table takes the columns of the rows: then no old file counts.
+    # Whether the columns of the rows replace the table's: then no old file stays visible.
     replaces_columns: bool = False
 
     @property
     def replaces(self) -> bool:
-        """Return whether it is a replacecommit."""
+        """Return whether the operation writes a replacecommit."""
         return self.replaces_partitions or self.replaces_all or self.kind is Kind.NONE
 
 
@@ -35,7 +35,7 @@ BULK_INSERT = Operation("BULK_INSERT")
 INSERT = Operation("INSERT")
 UPSERT = Operation("UPSERT")
 DELETE = Operation("DELETE", Kind.DELETE)
-# Hudi has no operation for a partial update: its MERGE INTO writes them as upserts.
+# Hudi has no operation for a partial update: its MERGE INTO writes one as an upsert.
 UPDATE_COLUMNS = Operation("UPSERT", Kind.UPDATE_COLUMNS)
 INSERT_OVERWRITE = Operation("INSERT_OVERWRITE", replaces_partitions=True)
 INSERT_OVERWRITE_TABLE = Operation("INSERT_OVERWRITE_TABLE", replaces_all=True)

@@ -30,9 +30,9 @@ class RowCounts:
 
 @dataclass(frozen=True, slots=True)
 class WriteStatus:
-    """What one task wrote to one file group: a write stat for each of its files.
+    """The files that one task wrote to one file group: a write stat for each.
 
-    Only files that a status lists count.
+    Only files that a status lists become part of the table.
     """
 
     group: FileGroupId

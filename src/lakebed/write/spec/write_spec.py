@@ -1,4 +1,4 @@
-"""What every task of one write needs, determined on the driver and pickled to the workers."""
+"""The settings that the tasks of a write share, determined on the driver and pickled to workers."""
 
 from dataclasses import dataclass
 
@@ -22,9 +22,10 @@ DEFAULT_MEMORY_BYTES = 64 << 20
 class WriteSpec:
     """One write: its target, kind and instant.
 
-    `schema` are the columns of the rows; the view's are those of the table after this write: a
-    delete (the key) or a partial update has fewer. `markers` are the columns that mark a row as a
-    delete, each with the string that does (None: true).
+    `schema` has the columns of the rows, the view's schema the columns of the table after this
+    write. A delete (the key) or a partial update has fewer columns than the table. `markers` are
+    the columns that mark a row as a delete, each with the string that marks it (None: the boolean
+    true).
     """
 
     view: TableView
@@ -50,7 +51,7 @@ class WriteSpec:
 
     @property
     def rule(self) -> MergeRule:
-        """Return how versions of a key are merged."""
+        """Return the rule by which versions of a key are merged."""
         return self.view.rule
 
     @property
@@ -71,7 +72,7 @@ class WriteSpec:
 
     @property
     def may_delete(self) -> bool:
-        """Return whether rows carry flags."""
+        """Return whether staged rows carry flags, because some may be deletes."""
         return self.operation.kind is Kind.DELETE or bool(self.markers)
 
     @property
