@@ -1,8 +1,8 @@
 """One attempt at an instant, a write or a planned service, from its heartbeat to its completed file.
 
-Nothing is visible before `complete`, which ends in one atomic put; a failure before it is undone. A
-heartbeat shows that the attempt is alive, and a fence keeps its tasks from leaving files behind
-when it is over.
+Nothing is visible before `complete`, which ends in one atomic put; if an attempt fails before that,
+its effects are undone. A heartbeat shows that the attempt is alive, and a fence keeps its tasks
+from leaving files behind when it is no longer in progress.
 """
 
 import logging
@@ -44,13 +44,13 @@ class Participant(Protocol):
     def prepare(
         self, hold: TableHold, instant: Instant, metadata: CommitMetadata
     ) -> Mapping[str, str]:
-        """Write what must exist before the instant completes.
+        """Write the files that must exist before the instant completes.
 
-        Returns what to record in the commit's extra metadata.
+        Returns the entries to record in the commit's extra metadata.
         """
 
     def publish(self, hold: TableHold, instant: Instant, completion: Instant) -> None:
-        """Do what can only be done after the commit.
+        """Do the work that can only be done after the commit.
 
         The instant is committed even if this fails.
         """
@@ -73,11 +73,11 @@ class Attempt:
     heartbeat: Heartbeat = field(repr=False)
     wait_seconds: float = LOCK_WAIT_SECONDS
     keeps_plan: bool = False
-    # Set while the lock is held throughout.
+    # Set if the lock is held from start to end.
     hold: TableHold | None = field(default=None, repr=False)
     participants: list[Participant] = field(default_factory=list)
     completion: Instant | None = field(default=None, init=False)
-    # True while it is unknown whether the completed file exists: then nothing must be undone.
+    # True while it is unknown whether the completed file exists: if so, nothing may be undone.
     in_doubt: bool = field(default=False, init=False)
 
     @classmethod
@@ -91,7 +91,7 @@ class Attempt:
         keeps_plan: bool = False,
         holds_lock: bool = False,
     ) -> Self:
-        """Mark a requested instant as in flight; on an error, restore the state before.
+        """Mark a requested instant as in-flight; on an error, restore the previous state.
 
         `snapshot` is the table without the instant. The heartbeat starts while the lock is held.
         """
@@ -144,10 +144,11 @@ class Attempt:
             )
             metadata = self._prepare(hold, metadata)
             if check is not None:
-                # As late as possible: a writer without our lock may be active.
+                # Done as late as possible: a writer that does not take our lock may be active.
                 hold.refresh()
                 check(hold)
-            # Not earlier: an attempt that is rejected or undone leaves it as it was.
+            # Not done earlier: an attempt that is rejected or undone must leave the metadata table
+            # as it was.
             hold.retire_metadata_table()
             self.config = hold.config
             self.in_doubt = True
@@ -183,7 +184,7 @@ class Attempt:
             self.storage,
             self.clock,
             self.snapshot.commits,
-            # All the work would be lost.
+            # A timeout here would lose all the work.
             wait_seconds=max(self.wait_seconds, LOCK_WAIT_AT_END_SECONDS),
             clear=False,
             retires=False,
@@ -197,7 +198,7 @@ def finishing(attempt: Attempt) -> Iterator[None]:
     try:
         yield
     except NotFoundError as error:
-        # A process that considers us dead deletes our files while we work.
+        # A process that considers us dead may delete our files while we work.
         if not attempt.in_doubt and (conflict := _overtaken(attempt)) is not None:
             raise conflict from error
         raise
@@ -231,9 +232,9 @@ def _undo(attempt: Attempt) -> None:
 def _end(
     hold: TableHold, heartbeat: Heartbeat, instant: TimelineInstant, *, keeps_plan: bool
 ) -> None:
-    """Delete what an attempt left.
+    """Delete the files that an attempt left behind.
 
-    Under the lock, because another process may take over the instant.
+    This takes the lock, because another process may take over the instant.
     """
     heartbeat.stop()
     try:
@@ -256,7 +257,7 @@ def _sweep(attempt: Attempt) -> None:
     try:
         delete_temp(attempt.storage, attempt.instant.requested)
     except LakebedError:
-        # The next writer removes temporary runs that stay.
+        # The next writer removes temporary runs that are left behind.
         log.exception("could not delete temporary runs of %s", attempt.instant.requested)
 
 

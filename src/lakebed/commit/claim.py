@@ -24,8 +24,8 @@ def claim(
 ) -> Iterator[Attempt]:
     """Claim a requested instant and execute it; without `complete` its plan stays pending.
 
-    Raises TakenError if a live executor has it, ConflictError if it is gone or already done.
-    Leftovers of a dead executor are deleted first.
+    Raises TakenError if a live executor has claimed the instant, ConflictError if the instant no
+    longer exists or is already completed. Leftovers of a dead executor are deleted first.
     """
     with hold_table(storage, clock, commits, wait_seconds=wait_seconds) as hold:
         found = hold.timeline.find(instant.requested, instant.plan_action)

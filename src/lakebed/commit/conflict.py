@@ -1,8 +1,9 @@
-"""Which concurrent writes conflict: pure rules over what each of them touched.
+"""Decides which concurrent writes conflict, from the file groups and partitions each one touched.
 
 Two writes meet in a file group: a bucket of a partition, whatever its file id, or a file id if keys
-are looked up. A write that started, read the table and completes after another one that met it
-would undo or duplicate what the other did, so it is rejected and may be retried.
+are looked up. Suppose that a write has started and read the table, and another write that meets it
+completes first: completing now would undo or duplicate the changes of the other write, so the write
+is rejected and may be retried.
 """
 
 from collections import defaultdict
@@ -23,14 +24,15 @@ _SERVICES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What a write touched.
+    """The file groups and partitions that a write touched.
 
-    `places` are where it wrote or replaced rows, see `group_place`, `groups` the file groups that
-    it wrote to there, `rewritten` the places that got a base file, `ended` those whose file groups
-    were replaced. `looked` are the partitions that it read besides the file groups that it wrote to
-    (None: the whole table). `reads` tests a file group against the predicate by which the write
-    chose its rows, if it did: a row that is written there concurrently could match as well. A write
-    is `blind` if it appended rows without reading any.
+    `places` are where the write wrote or replaced rows (see `group_place`), `groups` the file
+    groups that it wrote to there, `rewritten` the places that got a base file, `ended` the places
+    whose file groups were replaced. `looked` are the partitions that it read besides the file
+    groups that it wrote to (None: the whole table). `reads` is set if the write chose its rows by a
+    predicate: it tests whether a file group can hold a matching row, since a row that is written
+    there concurrently could match as well. A write is `blind` if it appended rows without reading
+    any.
     """
 
     what: str
@@ -45,12 +47,12 @@ class Footprint:
 
     @property
     def partitions(self) -> frozenset[str]:
-        """Return the partitions that it changed."""
+        """Return the partitions that the write changed."""
         return frozenset(place.partition for place in self.places)
 
     @property
     def overwritten(self) -> frozenset[str]:
-        """Return the partitions whose rows it replaced."""
+        """Return the partitions whose rows the write replaced."""
         return frozenset(place.partition for place in self.ended)
 
 
@@ -63,7 +65,7 @@ def footprint(
     blind: bool = False,
     reads: Reads | None = None,
 ) -> Footprint:
-    """Return what a commit touched, from its metadata."""
+    """Return the footprint of a commit, from its metadata."""
     groups: dict[FileGroupId, set[FileGroupId]] = defaultdict(set)
     rewritten = set()
     for stat in metadata.write_stats():
@@ -97,7 +99,7 @@ def footprint(
 
 
 def group_place(index: WriterIndex | None, group: FileGroupId) -> FileGroupId:
-    """Return the place of a file group: two new file groups of one bucket have the same."""
+    """Return the place of a file group: two new file groups of one bucket have the same place."""
     return group if index is None else replace(group, file_id=index.key_range(group.file_id))
 
 
@@ -109,13 +111,14 @@ def find_conflict(
 ) -> str | None:
     """Return why `ours` must not complete, or None.
 
-    `others` completed since ours started. `planned` are the file groups in pending plans of table
-    services, each with its plan: these have fixed which files they read.
+    `others` are the writes that completed since ours started. `planned` are the file groups in
+    pending plans of table services, each with its plan: the files that a plan reads are already
+    fixed.
     """
     for place in sorted(ours.places & planned.keys()):
         plan = planned[place]
-        # An appended log goes on top of the result of a compaction; for a replaced file group, that
-        # result does not count.
+        # An appended log goes on top of the result of a compaction; if the file group was replaced,
+        # that result is not part of the table.
         if place in ours.rewritten - ours.ended or plan.startswith("clustering"):
             return f"{_name(place)} is in the {plan}, which is pending"
     for other in others:
@@ -126,8 +129,8 @@ def find_conflict(
 
 def _meets(ours: Footprint, other: Footprint, mode: ConcurrencyMode) -> str | None:
     if other.service:
-        # Appended rows go on top of whatever a service made of the rows below, as long as their
-        # file group exists.
+        # Appended rows go on top of the result of a table service, as long as their file group
+        # exists.
         shared = (ours.rewritten & other.places) | (ours.places & other.ended)
         return _name(min(shared)) if shared else None
     replaced = (ours.overwritten & other.partitions) | (other.overwritten & ours.partitions)
@@ -143,8 +146,8 @@ def _meets(ours: Footprint, other: Footprint, mode: ConcurrencyMode) -> str | No
         return f"{_name(min(matching))}, where rows may match the predicate"
     shared = ours.places & other.places
     if mode is ConcurrencyMode.NON_BLOCKING and ours.blind:
-        # Two appends to one file group both count; a second file group of a bucket would split its
-        # keys.
+        # Two appends to one file group are both kept; a second file group of a bucket would split
+        # its keys.
         same = {place for place in shared if ours.groups.get(place) == other.groups.get(place)}
         shared = shared - same | (shared & other.rewritten)
     return _name(min(shared)) if shared else None

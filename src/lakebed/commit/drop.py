@@ -1,4 +1,4 @@
-"""Drops a table whose folder is to hold another one, as Hudi's SaveMode.Overwrite does.
+"""Drops a table to create another one in its folder, as Hudi's SaveMode.Overwrite does.
 
 This is not atomic on any store. So a marker first records that the table is being dropped; then its
 properties are deleted, which makes it no longer a table, then everything else; then the properties
@@ -19,17 +19,17 @@ from lakebed.storage.storage import Storage
 from lakebed.table.config.properties_file import BACKUP_PATH, PROPERTIES_PATH, create_properties
 
 MARK_PATH: Final = ".hoodie/lakebed.dropping"
-# Locks are held, and staged rows belong to the new table.
+# These are kept: the locks are held, and staged rows belong to the new table.
 _KEPT: Final = (".hoodie/.locks/", DISK_LOCK_PATH, f"{TEMP_FOLDER}/")
 
 
 def replace_table(storage: Storage, clock: Clock, properties: Mapping[str, str]) -> None:
-    """Delete everything of the table except its locks and staged rows; create the new one."""
+    """Delete all files of the table except its locks and staged rows; create the new table."""
     with hold_table(storage, clock) as hold:
         _check_quiet(hold)
         storage.put(MARK_PATH, b"")
         hold.lock.check()
-        # The backup first: without the file itself a reader would use it.
+        # The backup is deleted first: without the properties file a reader would use the backup.
         storage.delete(BACKUP_PATH)
         storage.delete(PROPERTIES_PATH)
         _delete_rest(storage)
@@ -38,10 +38,10 @@ def replace_table(storage: Storage, clock: Clock, properties: Mapping[str, str])
 
 
 def finish_drop(storage: Storage, clock: Clock, properties: Mapping[str, str]) -> bool:
-    """Create a table where a process died while dropping one; return False if there was none.
+    """Create a table where a drop was interrupted; return False if there is no such drop.
 
-    A process that is still dropping it holds the lock. Raises ExistsError if a table was created
-    meanwhile.
+    A process that is still dropping the table holds the lock. Raises ExistsError if a table was
+    created meanwhile.
     """
     if not _is_marked(storage):
         return False
@@ -62,8 +62,8 @@ def _is_marked(storage: Storage) -> bool:
 def _check_quiet(hold: TableHold) -> None:
     """Raise an error while another writer is active, in any concurrency mode.
 
-    A file that it closes after the listing would stay, and the new table would treat a file older
-    than its timeline as part of an archived commit.
+    A file that the writer closes after the listing would stay, and the new table would treat a file
+    older than its timeline as part of an archived commit.
     """
     for instant in hold.timeline.pending():
         if hold.is_alive(instant):

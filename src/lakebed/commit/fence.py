@@ -1,7 +1,7 @@
-"""Keeps files of a write that has ended or was rolled back from staying behind.
+"""Prevents a write that has completed or was rolled back from leaving files behind.
 
 A base file of an instant that never completes would make Hudi lose later logs, and a file that
-appears after its commit is data to Hudi although it is in no commit. So a task checks before and
+appears after its commit is data to Hudi although no commit lists it. So a task checks before and
 after its file becomes visible whether its write is still in progress.
 """
 
@@ -23,7 +23,10 @@ class Fence:
     owner: str
 
     def check(self) -> None:
-        """Raise ConflictError if the attempt is over; call it right before a file is closed."""
+        """Raise ConflictError if the attempt is no longer in progress.
+
+        To be called right before a file is closed.
+        """
         beat = read_beat(self.storage, heartbeat_path(self.instant))
         if beat is None or beat.owner != self.owner:
             raise ConflictError(

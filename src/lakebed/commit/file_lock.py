@@ -3,7 +3,7 @@
 The file is that of Hudi's FileSystemBasedLockProvider: its existence is the lock, so Hudi's writers
 and ours exclude each other. The operating system lock (the guard) is taken first. Only our writers
 take it, and a process that dies releases it: a process that holds the guard and finds a lock file
-created under the same guard knows that its owner is dead.
+created under the same guard knows that the owner of that file is dead.
 
 Because of two habits of Hudi, the mere existence of our file is not enough. Its create first checks
 and then truncates an existing file, so our file may be emptied by a writer that takes the table at
@@ -37,10 +37,10 @@ from lakebed.storage.paths import TEMPORARY_PREFIX
 log = logging.getLogger(__name__)
 
 VALIDITY_SECONDS = 60.0
-RENEW_SECONDS = 2.0  # often, because this also restores a file that Hudi deleted
+RENEW_SECONDS = 2.0  # Renewed often, because a renewal also restores a file that Hudi deleted.
 _POLL_SECONDS = 0.05
 _SETTLE_SECONDS = 0.2
-# Retrying does not help: the permissions, or the obstacle, must change first.
+# Retrying does not help until the permissions or the conflicting file are changed.
 _CALLER = (
     errno.EACCES,
     errno.EPERM,
@@ -54,12 +54,12 @@ _CALLER = (
 
 @dataclass(frozen=True, slots=True)
 class FileLock:
-    """Excludes every writer that uses the lock file `path`, Hudi's too.
+    """Excludes every writer that uses the lock file `path`, including Hudi's.
 
-    If one of our writers dies, the next one on the same machine continues at once, one on another
-    machine when the validity has expired; Hudi's writers wait until one of ours has cleaned up. The
-    file of a dead Hudi writer is taken over when it is older than `expire_minutes`; with 0, Hudi's
-    own default, never.
+    If one of our writers dies, the next one on the same machine continues at once, a writer on
+    another machine once the validity has expired; Hudi's writers wait until one of our writers has
+    cleaned up. The file of a dead Hudi writer is taken over when it is older than `expire_minutes`;
+    with 0, Hudi's own default, it is never taken over.
     """
 
     path: str
@@ -83,7 +83,7 @@ class FileLock:
 
     @contextmanager
     def _guard(self, clock: Clock, deadline: float, wait_seconds: float) -> Iterator[str]:
-        """Hold the operating system lock; return a name for it that is unique on its machine."""
+        """Hold the operating system lock; return its name, which is unique on this machine."""
         with _failures(self.guard_path):
             os.makedirs(os.path.dirname(self.guard_path), exist_ok=True)
             handle = os.open(self.guard_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -122,7 +122,7 @@ class FileLock:
             clock.sleep(_POLL_SECONDS)
 
     def _is_free(self, seen: "_Seen | None", held: "HeldFileLock", clock: Clock) -> bool:
-        """Return whether the file can be created; leftovers of dead writers are removed."""
+        """Return whether the lock file can be created, after removing leftovers of dead writers."""
         if seen is None:
             return True
         if not self._is_dead(seen, held, clock):
@@ -153,7 +153,7 @@ class FileLock:
 
 
 class HeldFileLock:
-    """The lock while it is ours, renewed by a thread until `release`."""
+    """The lock while this process holds it; a thread renews it until `release`."""
 
     def __init__(self, lock: FileLock, clock: Clock, guard: str) -> None:
         self._path = lock.path
@@ -162,12 +162,12 @@ class HeldFileLock:
         self._validity_ms = int(lock.validity_seconds * 1000)
         # A new owner for each hold: two threads of one process are two writers.
         self._lock = DiskLockFile(clock.new_uuid(), clock.process(), guard, 0)
-        self._mutex = threading.Lock()  # guards the above, and the file as far as it is ours
+        self._mutex = threading.Lock()  # guards the fields above, and the file while it is ours
         self._released = threading.Event()
         self._renewer: threading.Thread | None = None
 
     def create(self) -> bool:
-        """Create the file, complete from the start; return False if there is one."""
+        """Create the lock file with its content in one step; return False if it already exists."""
         self._lock = self._prolonged()
         with _failures(self._path):
             new = NewFile(self._path)
@@ -194,10 +194,10 @@ class HeldFileLock:
         return seen is not None and self._is_ours(seen.lock)
 
     def has_guard_of(self, lock: DiskLockFile | None) -> bool:
-        """Return whether `lock` was created under the guard that is now ours, so that its owner has ended.
+        """Return whether `lock` was created under the guard that we hold: then its owner is dead.
 
-        The name of a guard is valid on its machine only, and not at all on a machine without a
-        name.
+        The name of a guard is valid only on its own machine; a machine without a name has no valid
+        guard names.
         """
         if lock is None:
             return False
@@ -211,8 +211,9 @@ class HeldFileLock:
     def check(self) -> None:
         """Raise ConflictError unless the table is still ours, and extend the lock by its validity.
 
-        A deleted file is created again while the guard is ours: a closing Hudi writer deletes it. A
-        file that others created or emptied since then is theirs.
+        A deleted file is created again while the guard is ours: a closing Hudi writer deletes it.
+        If another process has created or emptied the file since then, the lock belongs to that
+        process.
         """
         with self._mutex:
             if self._prolong() or self._bring_back():
@@ -223,9 +224,12 @@ class HeldFileLock:
             )
 
     def remove(self, seen: "_Seen") -> bool:
-        """Remove the file if it is still the one that was seen; of several attempts one succeeds.
+        """Remove the lock file if it has not changed since it was seen.
 
-        It is moved aside first: a file that another writer created meanwhile is put back.
+        If several processes try, only one of them succeeds.
+
+        The file is moved aside first: if it turns out that another writer created it meanwhile, it
+        is put back.
         """
         folder = os.path.dirname(self._path)
         aside = f"{folder}/{TEMPORARY_PREFIX}{self._lock.owner}"
@@ -257,7 +261,7 @@ class HeldFileLock:
                 self.remove(seen)
         except LakebedError:
             # The write under the lock is committed or rolled back; the next holder of the guard
-            # sees that the file has no owner.
+            # sees that the file no longer has an owner.
             log.warning("%s: could not be released", self._path, exc_info=True)
 
     def _renew(self, renew_seconds: float) -> None:
@@ -272,13 +276,14 @@ class HeldFileLock:
                 log.warning("%s: not renewed, trying again", self._path, exc_info=True)
 
     def _prolong(self) -> bool:
-        """Write the new time into the file if it is ours, and check that it still is."""
+        """Write the new time into the file if it is ours, and check that it is still ours."""
         try:
             with _failures(self._path), open(self._path, "r+b", buffering=0) as file:
                 if not self._is_ours(DiskLockFile.parse(file.read(LOCK_FILE_MAX_BYTES))):
                     return False
                 self._lock = self._prolonged()
-                # Only a part of the file: one that is being emptied must not look like ours.
+                # Only a part of the file is written: a file that is being emptied must not look
+                # like ours.
                 os.pwrite(file.fileno(), self._lock.encode_valid_until(), VALID_UNTIL_OFFSET)
         except NotFoundError:
             return False
@@ -291,7 +296,7 @@ class HeldFileLock:
         return True
 
     def _has_guard(self) -> bool:
-        """Return whether new writers meet our guard, whose file may have been deleted and recreated."""
+        """Return whether new writers are blocked by our guard: its file may have been recreated."""
         try:
             with _failures(self._guard_path):
                 return self._lock.guard == _guard_name(os.stat(self._guard_path))
@@ -307,7 +312,7 @@ class HeldFileLock:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A lock file at one point in time; `lock` is None if it is not ours."""
+    """A lock file at one point in time; `lock` is None if another engine wrote the file."""
 
     inode: int
     modified_ns: int

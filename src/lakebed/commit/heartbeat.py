@@ -1,4 +1,4 @@
-"""Heartbeats: a writer shows that its instant is not abandoned.
+"""Heartbeats, by which a writer shows that its instant is not abandoned.
 
 The heartbeat is also the fence of a write: it exists from before the first task starts until the
 write completes or is rolled back, both under the table's lock.
@@ -30,9 +30,10 @@ class Heartbeat:
         self._thread: threading.Thread | None = None
 
     def start(self, pulse: HeartbeatOptions, *, holds_lock: bool) -> None:
-        """Replace any existing heartbeat: the caller holds the lock and has checked it.
+        """Replace any existing heartbeat, which the caller, who holds the lock, has checked.
 
-        A writer that holds the lock throughout does not renew it: the lock is its heartbeat.
+        A writer that holds the lock from start to end does not renew its heartbeat: the lock serves
+        as one.
         """
         beat = Beat(self._owner, self._clock.process(), self._clock.now_ms(), holds_lock)
         self._etag = self._storage.put(self._path, beat.encode())
@@ -47,14 +48,14 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop renewing; the file stays."""
+        """Stop renewing the heartbeat; its file stays."""
         self._over.set()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
 
     def close(self) -> bool:
-        """End it: from now on tasks of this attempt are rejected. The caller holds the lock.
+        """End the heartbeat, so that tasks of this attempt are rejected; the caller holds the lock.
 
         Returns whether the attempt was still ours.
         """
@@ -71,7 +72,8 @@ class Heartbeat:
             try:
                 self._put(beat)
             except ConflictError:
-                # Considered dead and rolled back: tasks and the commit find out by themselves.
+                # We were considered dead and rolled back: tasks and the commit find out by
+                # themselves.
                 log.warning("%s: the heartbeat is another's or gone", self._path)
                 return
             except LakebedError:
@@ -94,7 +96,7 @@ class Heartbeat:
 
 
 def read_beat(storage: Storage, path: str) -> Beat | None:
-    """Read one of our heartbeats; return None if there is none, or another engine's."""
+    """Read one of our heartbeats; return None if there is none, or if another engine wrote it."""
     try:
         return Beat.parse(storage.read_range(path, 0, HEARTBEAT_MAX_BYTES))
     except NotFoundError:
@@ -104,7 +106,8 @@ def read_beat(storage: Storage, path: str) -> Beat | None:
 def is_alive(storage: Storage, clock: Clock, instant: str, pulse: HeartbeatOptions) -> bool:
     """Return whether a process may still be working on a pending instant.
 
-    The caller holds the lock, so a writer that recorded it would hold it throughout is dead.
+    The caller holds the lock, so a writer whose heartbeat says that it holds the lock from start to
+    end is dead.
     """
     path = heartbeat_path(instant)
     try:

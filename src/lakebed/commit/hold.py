@@ -1,4 +1,4 @@
-"""A table while its lock is held: every change of the timeline goes through this."""
+"""A table while its lock is held: every change of the timeline goes through this module."""
 
 import logging
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 log = logging.getLogger(__name__)
 
 OUR_CLUSTERING = ("lakebed", "1")
-"""Marks a clustering plan as ours, in its extra metadata: no other engine executes it."""
+"""The extra metadata that marks a clustering plan as ours; no other engine executes such a plan."""
 _BLOCKING = frozenset({Action.ROLLBACK, Action.RESTORE})
 
 
@@ -76,7 +76,7 @@ class TableHold:
         self.snapshot = load_snapshot(self.storage, self.config, commits=self.snapshot.commits)
 
     def next_instant(self) -> Instant:
-        """Return an instant later than all existing ones."""
+        """Return a new instant, later than all existing instants."""
         return next_instant(self.clock.now_ms(), self.config.zone, self.timeline.last_instant)
 
     def request(self, action: Action, plan: bytes = b"") -> TimelineInstant:
@@ -85,7 +85,7 @@ class TableHold:
         try:
             instant = self.active.create_requested(action, requested, plan)
         except ExistsError:
-            raise  # the instant belongs to another writer
+            raise  # The instant belongs to another writer.
         except LakebedError:
             self.active.delete_pending(action, requested)
             raise
@@ -93,7 +93,7 @@ class TableHold:
         return instant
 
     def start(self, instant: TimelineInstant, content: bytes = b"") -> TimelineInstant:
-        """Mark an instant as in flight; it may already be."""
+        """Mark an instant as in-flight, if it is not already."""
         try:
             started = self.active.transition_to_inflight(
                 instant.plan_action, instant.requested, content
@@ -104,7 +104,7 @@ class TableHold:
         return started
 
     def complete(self, instant: TimelineInstant, content: bytes) -> Instant:
-        """Put the completed file of an instant; return its completion time."""
+        """Write the completed file of an instant; return its completion time."""
         completion = self.next_instant()
         self.lock.check()
         try:
@@ -153,10 +153,11 @@ def hold_table(
     retires: bool = True,
     gives_up_indexes: bool = False,
 ) -> Iterator[TableHold]:
-    """Hold the table's lock; with `clear`, roll back what dead writers left first.
+    """Hold the table's lock; with `clear`, first roll back the pending instants of dead writers.
 
     Hudi's metadata table is retired first, unless the caller does it later (`retires`). Raises an
-    error if it holds an index that was requested, unless the caller allows dropping it.
+    error if the metadata table holds an index that a user requested, unless the caller allows
+    dropping the index.
     """
     config = load_config(storage)
     check_writable(config, gives_up_indexes=gives_up_indexes)
@@ -175,7 +176,7 @@ def hold_table(
 
 
 def _clear_the_way(hold: TableHold) -> None:
-    """Roll back what dead writers left; raise an error if another process is still working."""
+    """Roll back instants of dead writers; raise an error if another process is still working."""
     several = hold.config.concurrency is not ConcurrencyMode.SINGLE_WRITER
     live, dead = set(), []
     for instant in hold.timeline.pending():
@@ -205,7 +206,7 @@ def _clear_the_way(hold: TableHold) -> None:
 
 
 def _is_our_clustering(hold: TableHold, instant: TimelineInstant) -> bool:
-    """Return whether a pending instant is one of our clusterings, which end with their process."""
+    """Return whether a pending instant is our own clustering, which no other process resumes."""
     if instant.action is not Action.CLUSTERING:
         return False
     name = instant.name_of(State.REQUESTED).encode()

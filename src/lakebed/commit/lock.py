@@ -1,8 +1,8 @@
 """One writer at a time: the table lock, which Hudi's writers use too.
 
-On local disk the file of Hudi's FileSystemBasedLockProvider (`commit.file_lock`), on object stores
-that of its StorageBasedLockProvider (`commit.storage_lock`). A table in memory has one process
-only, and a lock within it.
+On local disk it is the file of Hudi's FileSystemBasedLockProvider (`commit.file_lock`), on object
+stores the file of its StorageBasedLockProvider (`commit.storage_lock`). A table in memory belongs
+to one process, so a lock within that process is enough.
 """
 
 import threading
@@ -37,7 +37,7 @@ class HeldLock(Protocol):
     def check(self) -> None:
         """Raise ConflictError unless the table is still ours; call it before anything irreversible.
 
-        A lock file can be lost to other writers if storage or this process stood still.
+        A lock file can be lost to other writers if storage or this process was suspended.
         """
         ...
 
@@ -55,12 +55,12 @@ class KeptLock:
     """A lock that is held for as long as this process lives."""
 
     def check(self) -> None:
-        """Do nothing: it cannot be lost."""
+        """Do nothing: this lock cannot be lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class InProcessLock:
-    """Excludes the threads of this process, by the table's address."""
+    """Excludes other threads of this process that use the same table address."""
 
     url: str
 
@@ -90,7 +90,8 @@ _registry: dict[str, threading.Lock] = {}
 def table_lock(storage: Storage, properties: Mapping[str, str] | None = None) -> TableLock:
     """Return the lock for the table's storage and properties.
 
-    Raises UnsupportedError for a provider that does not match: its writers would not see our lock.
+    Raises UnsupportedError if the configured lock provider does not match the storage: its writers
+    would not see our lock.
     """
     options = lock_options(properties or {})
     path, guard = storage.local_path(DISK_LOCK_PATH), storage.local_path(GUARD_PATH)

@@ -1,4 +1,4 @@
-"""Deletes files of an instant that are not in its commit: from attempts that failed or ran twice."""
+"""Deletes files of an instant that its commit does not list: task attempts failed or ran twice."""
 
 import logging
 from collections.abc import Iterable, Set

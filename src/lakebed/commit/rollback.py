@@ -24,7 +24,7 @@ def temp_path(instant: str, name: str) -> str:
 
 
 def delete_temp(storage: Storage, instant: str = "", *, keep: Set[str] = frozenset()) -> None:
-    """Delete an instant's temporary runs; without `instant` those of all but `keep`."""
+    """Delete an instant's temporary runs; without `instant`, all runs except those of `keep`."""
     for name in storage.names(TEMP_FOLDER):
         if name.startswith(instant) and name.partition("-")[0] not in keep:
             storage.delete(f"{TEMP_FOLDER}/{name}")
@@ -34,7 +34,8 @@ def roll_back(storage: Storage, active: ActiveTimeline, instant: TimelineInstant
     """Delete every file of the pending `instant`, then the instant itself.
 
     The heartbeat is deleted first, so that its tasks can close no more files; and the files are
-    listed once more, since a task that was about to close one saw the write alive.
+    listed once more, since a task that was about to close a file may have seen the heartbeat just
+    before it was deleted.
     """
     storage.delete(heartbeat_path(instant.requested))
     delete_files_of(storage, instant.requested)

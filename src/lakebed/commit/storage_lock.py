@@ -34,9 +34,9 @@ _POLL_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class StorageLock:
-    """Excludes every writer that uses the lock file, on any machine.
+    """Excludes every writer that uses the same lock file, on any machine.
 
-    A writer that dies holding it keeps others out until its validity has expired.
+    A writer that dies while holding the lock keeps others out until its validity has expired.
     """
 
     storage: Storage
@@ -70,9 +70,9 @@ class StorageLock:
             clock.sleep(_POLL_SECONDS)
 
     def _try_acquire(self, clock: Clock, owner: str) -> "HeldStorageLock | LockFile | None":
-        """Take the lock, or return its holder.
+        """Take the lock, or return its holder if it is taken.
 
-        None if the lock changed hands during the attempt.
+        Returns None if the lock changed hands during the attempt.
         """
         found = _read(self.storage)
         now = clock.now_ms()
@@ -93,7 +93,7 @@ class StorageLock:
 
 
 class HeldStorageLock:
-    """The lock while it is ours, renewed by a thread until `release`."""
+    """The lock while this process holds it; a thread renews it until `release`."""
 
     def __init__(
         self, storage: Storage, clock: Clock, validity_ms: int, lock: LockFile, etag: str
@@ -103,7 +103,7 @@ class HeldStorageLock:
         self._validity_ms = validity_ms
         self._lock = lock
         self._etag = etag
-        self._guard = threading.Lock()  # guards the two above, and the file as far as it is ours
+        self._guard = threading.Lock()  # guards both fields above, and the file while it is ours
         self._released = threading.Event()
         self._renewer: threading.Thread | None = None
 
@@ -115,27 +115,28 @@ class HeldStorageLock:
         self._renewer.start()
 
     def check(self) -> None:
-        """Raise ConflictError unless the table is still ours, and for some time to come.
+        """Raise ConflictError unless we hold the lock and it stays valid for some time.
 
-        It asks the store, not the clock, who holds the table: a process that slept too long sees
-        its successor. With less than half of the validity left, it also renews.
+        The store, not the clock, decides who holds the table: a process that was suspended for too
+        long sees its successor. With less than half of the validity left, the lock is also renewed.
         """
         with self._guard:
             left_ms = self._lock.valid_until_ms - self._clock.now_ms()
-            # Stores allow about one write per second to an object, so only if needed.
+            # Stores allow about one write per second to an object, so the lock is renewed only if
+            # needed.
             if left_ms * 2 < self._validity_ms or self._present_etag() != self._etag:
                 self._write(expired=False)
 
     def renew(self) -> None:
-        """Extend the lock by a whole validity; raise ConflictError if it is no longer ours.
+        """Extend the lock by its full validity period; raise ConflictError if it is no longer ours.
 
-        An expired lock that was not taken is ours again.
+        An expired lock that no other writer has taken is ours again.
         """
         with self._guard:
             self._write(expired=False)
 
     def release(self) -> None:
-        """Release the lock. If that fails, it expires by itself."""
+        """Release the lock; if that fails, the lock expires by itself."""
         self._released.set()
         if self._renewer is not None:
             self._renewer.join()
@@ -183,7 +184,7 @@ class HeldStorageLock:
         self._lock = lock
 
     def _find_own(self) -> None:
-        """Accept the file as it is if we wrote it: the answer to a renewal may have been lost."""
+        """Accept the file as it is if we wrote it: the response to a renewal may have been lost."""
         found = _read(self._storage)
         if found is None or found[1].owner != self._lock.owner:
             raise ConflictError(
@@ -194,10 +195,10 @@ class HeldStorageLock:
 
 
 def _read(storage: Storage) -> tuple[str, LockFile] | None:
-    """Return tag and content, or None if there is no lock file.
+    """Return the tag and the content of the lock file, or None if there is none.
 
-    The tag is read first: if the content is newer than its tag, the write that depends on it fails;
-    if it were older, the write would take the lock from a live owner.
+    The tag is read first: if the content is newer than its tag, the write that is conditional on
+    the tag fails; if the content were older, that write would take the lock from a live owner.
     """
     try:
         etag = storage.head(LOCK_FILE_PATH).etag

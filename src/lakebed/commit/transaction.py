@@ -1,7 +1,8 @@
 """One write, all or nothing: start, write, check for conflicts, complete.
 
 A single writer holds the table's lock from start to end. With several writers, the lock is held
-only to start and to complete, and the commits completed meanwhile decide whether it may complete.
+only to start and to complete, and the commits completed meanwhile decide whether the write may
+complete.
 """
 
 from collections.abc import Iterable, Iterator
@@ -36,7 +37,7 @@ _CHANGES = COMMIT_ACTIONS | {Action.CLUSTERING, Action.ROLLBACK, Action.RESTORE}
 
 @dataclass(slots=True)
 class Transaction(Attempt):
-    """A write that has started: its instant, and the table as it was then."""
+    """A write that has started: its instant, and the table as it was at the start."""
 
     def commit(
         self,
@@ -49,7 +50,7 @@ class Transaction(Attempt):
     ) -> Instant:
         """Complete the write unless it conflicts with another; return its completion time.
 
-        `looked`, `blind` and `reads` are what the write depends on, see `Footprint`.
+        `looked`, `blind` and `reads` describe what the write depends on; see `Footprint`.
         """
 
         def check(hold: TableHold) -> None:
@@ -60,7 +61,7 @@ class Transaction(Attempt):
         return self.complete(metadata, touched, check)
 
     def _check_alone(self, hold: TableHold, ours: Footprint, metadata: CommitMetadata) -> None:
-        """Raise ConflictError if completing would undo or duplicate what others did meanwhile."""
+        """Raise ConflictError if completing would undo or duplicate concurrent changes."""
         timeline = hold.timeline
         if not any(i.requested == self.instant.requested for i in timeline.instants):
             raise ConflictError(
@@ -80,7 +81,7 @@ class Transaction(Attempt):
             )
 
     def _undone(self, timeline: Timeline) -> str | None:
-        """Return a commit that we built on and that no longer exists."""
+        """Return the message about a commit that we built on and that no longer exists, or None."""
         there = {instant.requested for instant in timeline.commits}
         for instant in self.snapshot.timeline.commits:
             if instant.requested not in there and not timeline.is_archived(instant.requested):
@@ -88,7 +89,7 @@ class Transaction(Attempt):
         return None
 
     def _unlocked(self, timeline: Timeline) -> str | None:
-        """Return an instant that was started although we hold the table's lock."""
+        """Return a message if an instant was started although we hold the lock; None otherwise."""
         before = {(i.requested, i.action) for i in self.snapshot.timeline.instants}
         before.add((self.instant.requested, self.instant.action))
         for instant in timeline.instants:
@@ -97,7 +98,7 @@ class Transaction(Attempt):
         return None
 
     def _met(self, hold: TableHold, ours: Footprint) -> str | None:
-        """Return a commit since our start that touched the same file groups."""
+        """Return why a newer commit or a pending plan conflicts with ours; None if none does."""
         known = {instant.requested for instant in self.snapshot.timeline.commits}
         others = [i for i in hold.timeline.commits if i.requested not in known]
         return find_conflict(
@@ -121,12 +122,12 @@ def _footprint(hold: TableHold, instant: TimelineInstant) -> Footprint:
 
 
 def _planned(hold: TableHold) -> dict[FileGroupId, str]:
-    """Return the file groups in pending plans of table services."""
+    """Return the places in pending plans of table services, each with its plan."""
     found: dict[FileGroupId, str] = {}
     for planned in planned_groups(hold.active, hold.timeline):
         group = planned.group
         if group.file_id in hold.snapshot.replaced.get(group.partition, frozenset()):
-            continue  # replaced since: a new file group of its bucket is another one
+            continue  # replaced since: a new file group of the bucket is not in the plan
         # An older Hudi plans a clustering as a replacecommit.
         rewrites = planned.instant.plan_action is Action.REPLACECOMMIT
         action = Action.CLUSTERING if rewrites else planned.instant.plan_action
@@ -145,7 +146,7 @@ def begin(
 ) -> Iterator[Transaction]:
     """Start a write; roll it back unless it completes.
 
-    One that `replaces` file groups is a replacecommit.
+    A write that `replaces` file groups is a replacecommit.
     """
     with ExitStack() as held:
         hold = held.enter_context(
