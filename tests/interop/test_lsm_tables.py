@@ -26,6 +26,7 @@ from lakebed.write.pipeline import Source, WriteTarget, execute_write
 from lakebed.write.spec.operation import UPSERT
 from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import LogPolicy, Staged, stage_runs
+from support.model import ModelTable, Shape
 from support.pairs import pairwise
 
 Row = dict[str, Any]
@@ -63,63 +64,33 @@ def make(number: int, ts: int = 10, seq: int = 5, region: str | None = None) -> 
     }
 
 
-class Model:
-    """What a merge-on-read table must hold, and the commit that each row came with."""
-
-    def __init__(self, ordering: Sequence[str], partitioned: bool, keeps_deletes: bool = True):
-        self.ordering = ordering
-        self.partitioned = partitioned
-        self.keeps_deletes = keeps_deletes
-        self.live: dict[str, Row] = {}
-        self.gone: dict[str, tuple[Any, ...]] = {}
+class Model(ModelTable):
+    """What the table must hold, and the commit that each row came with."""
 
     def upsert(self, rows: Iterable[Row], instant: str) -> None:
         """Let each row win or lose; one that is marked deletes its key."""
-        for row in rows:
-            if not self._wins(row):
-                continue
-            if row.get(DELETED):
-                self.live.pop(row["id"], None)
-                if self.keeps_deletes:
-                    self.gone[row["id"]] = self._order(row)
-            else:
-                self.gone.pop(row["id"], None)
-                self.live[row["id"]] = {
-                    "_hoodie_commit_time": instant,
-                    "_hoodie_record_key": row["id"],
-                    "_hoodie_partition_path": row["region"] if self.partitioned else "",
-                    **{name: row[name] for name in SCHEMA.names},
-                }
+        self.merge([[self.version(row, instant) for row in rows]])
 
     def update(self, rows: Iterable[Row], instant: str) -> None:
-        """Change the columns that came, of rows that are there."""
-        self.upsert([{**self.live[row["id"]], **row} for row in rows], instant)
+        """Change the columns that came."""
+        self.merge([[self.version(row, instant, partial=True) for row in rows]])
 
-    def delete(self, keys: Iterable[str]) -> None:
+    def delete(self, rows: Iterable[Row]) -> None:
         """Delete whatever the ordering says, and forget it."""
-        for key in keys:
-            self.live.pop(key, None)
-            self.gone.pop(key, None)
+        self.merge([[self.delete_of(row) for row in rows]])
 
-    def drop(self, region: str | None = None) -> None:
-        """Forget a partition, or all."""
-        names = [key for key, row in self.live.items() if region in (None, row["region"])]
-        self.delete(names)
-        self.gone.clear()
+    def forget_deletes(self) -> None:
+        """Keep rows alone, as a compaction of Hudi's does."""
+        stands = {ident: self.standing(ident) for ident in self.versions}
+        self.versions = {i: (v,) for i, v in stands.items() if v is not None and not v.deleted}
 
-    def rows(self) -> list[Row]:
+    def as_read(self) -> list[Row]:
         """Return what a reader must see, by key."""
-        return sorted(self.live.values(), key=lambda row: row["id"])
-
-    def _order(self, row: Row) -> tuple[Any, ...]:
-        return tuple(row[name] for name in self.ordering)
-
-    def _wins(self, row: Row) -> bool:
-        if not self.ordering:
-            return True
-        old = self.live.get(row["id"])
-        known = self.gone.get(row["id"]) if old is None else self._order(old)
-        return known is None or self._order(row) >= known
+        rows = [
+            {**row, "_hoodie_record_key": key, "_hoodie_partition_path": partition}
+            for (partition, key), row in self.rows().items()
+        ]
+        return sorted(({name: row[name] for name in SEEN} for row in rows), key=lambda r: r["id"])
 
 
 class Twin:
@@ -139,8 +110,13 @@ class Twin:
             **({} if "index" in how else {"buckets": 2}),
             **how,
         )
-        cow = how.get("table_type") == "COPY_ON_WRITE"
-        self.model = Model(MERGES[merge], partitioned, keeps_deletes=not cow)
+        self.model = Model(
+            Shape(
+                table_type=how.get("table_type", "MERGE_ON_READ"),
+                ordering=tuple(MERGES[merge]),
+                partition_by=("region",) if partitioned else (),
+            )
+        )
 
     def bulk_insert(self, rows: Sequence[Row]) -> None:
         """Load `rows` as base files."""
@@ -162,19 +138,19 @@ class Twin:
     def delete(self, rows: Sequence[Row]) -> None:
         """Delete the keys of `rows`."""
         self.table.delete([{"id": row["id"], "region": row["region"]} for row in rows])
-        self.model.delete(row["id"] for row in rows)
+        self.model.delete(rows)
 
     def overwrite(self, rows: Sequence[Row], *, whole_table: bool) -> None:
         """Overwrite the one partition of `rows`, or all."""
         table = pa.Table.from_pylist(list(rows), SCHEMA)
         commit = self.table.insert_overwrite(table, whole_table=whole_table)
         one = self.partitioned and not whole_table
-        self.model.drop(rows[0]["region"] if one else None)
+        self.model.drop({rows[0]["region"]} if one else None)
         self.model.upsert(rows, commit.instant)
 
     def check(self, hudi: Hudi, hudi_rs: HudiRs | None) -> None:
         """Compare the model with all who read: rows and meta columns."""
-        want = self.model.rows()
+        want = self.model.as_read()
         again = lakebed.open_table(None, str(self.path))
         assert seen(again.read(columns=SEEN).read_all()) == want
         keys = [{"id": f"k{n}"} for n in range(KEYS)]
@@ -272,7 +248,7 @@ def test_all_read_the_same_rows_after_every_operation(
     twin.overwrite([make(n, ts=2) for n in (0, 6, 60)], whole_table=False)
     if partitioned:
         twin.table.delete_partitions(["us"])
-        twin.model.drop("us")
+        twin.model.drop({"us"})
     twin.upsert([make(0, ts=3), make(6, ts=1), make(61, ts=1), make(62, ts=1)])
     twin.check(hudi, hudi_rs)
     twin.overwrite([make(n, ts=2) for n in range(50, 60)], whole_table=True)
@@ -287,7 +263,7 @@ def test_a_read_optimized_query_sees_base_files_only(
 ) -> None:
     twin = Twin(tmp_path / "t", "event", partitioned=True, layout=layout)
     twin.bulk_insert([make(n) for n in range(20)])
-    want = twin.model.rows()
+    want = twin.model.as_read()
     twin.upsert([make(n, ts=20) for n in range(5)] + [make(n) for n in range(20, 30)])
     twin.delete([make(7)])
     twin.update([make(8, ts=20)])
@@ -614,7 +590,7 @@ class HudiTwin(Twin):
         """Let Hudi delete the keys of `rows`."""
         options = self.options | {"hoodie.datasource.write.operation": "delete"}
         hudi.write(self.path, pa.Table.from_pylist(list(rows), SCHEMA), options)
-        self.model.delete(row["id"] for row in rows)
+        self.model.delete(rows)
 
     def hudi_compact(self, hudi: Hudi) -> None:
         """Let Hudi compact all file groups that have logs."""
@@ -628,12 +604,12 @@ class HudiTwin(Twin):
             f"options => '{options}')"
         )
         assert len(answer["rows"]) == 1
-        self.model.gone.clear()
+        self.model.forget_deletes()
 
     def assert_compacted(self) -> None:
         """Check that base files alone hold every row."""
         read = self.table.read(columns=SEEN, mode="read_optimized").read_all()
-        assert seen(read) == self.model.rows()
+        assert seen(read) == self.model.as_read()
 
 
 def newest_delta(table: lakebed.Table) -> str:

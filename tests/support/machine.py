@@ -70,8 +70,9 @@ NOTES = st.none() | st.text(max_size=3)
 INDEXES = ("bucket", "simple", "global_simple")
 
 
-def shapes_of(table_type: str, *indexes: str) -> st.SearchStrategy[Shape]:
-    """Return every shape of tables of one type."""
+def shapes_of(table_type: str, *indexes: str, stays: bool = False) -> st.SearchStrategy[Shape]:
+    """Return every shape of tables of one type; where keys stay, none moves to a new partition."""
+    partitionings: list[tuple[str, ...]] = [("dt",)] if stays else [("dt",), ()]
     return st.builds(
         Shape,
         table_type=st.just(table_type),
@@ -81,9 +82,9 @@ def shapes_of(table_type: str, *indexes: str) -> st.SearchStrategy[Shape]:
         buckets=st.sampled_from([1, 2, 3]),
         key=st.sampled_from([("id",), ("id", "k2")]),
         ordering=st.sampled_from([("ts",), ("ts", "seq"), ()]),
-        partition_by=st.sampled_from([("dt",), ()]),
+        partition_by=st.sampled_from(partitionings),
         hive=st.booleans(),
-        moves=st.booleans(),
+        moves=st.just(False) if stays else st.booleans(),
     )
 
 

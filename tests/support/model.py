@@ -69,8 +69,10 @@ class Shape:
         return self.layout == "default"
 
     def partition(self, row: Mapping[str, Any]) -> str:
-        prefix = "dt=" if self.hive else ""
-        return f"{prefix}{row['dt']}" if self.partition_by else ""
+        if not self.partition_by:
+            return ""
+        [name] = self.partition_by
+        return f"{name}={row[name]}" if self.hive else str(row[name])
 
     def record_key(self, row: Mapping[str, Any]) -> str:
         if len(self.key) == 1:
