@@ -35,7 +35,7 @@ class Fence:
             )
 
     def check_written(self, paths: Iterable[str]) -> None:
-        """If the attempt is over, delete files that became visible too late and raise ConflictError."""
+        """Raise ConflictError if the attempt is over, after deleting files that came too late."""
         try:
             self.check()
         except ConflictError:

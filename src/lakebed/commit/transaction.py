@@ -109,7 +109,7 @@ class Transaction(Attempt):
         )
 
     def _columns(self, hold: TableHold, metadata: CommitMetadata) -> str | None:
-        """Return whether the table's columns changed during a write that knows only the old ones."""
+        """Return a message if the columns changed and this write lacks the change, or None."""
         now, ours = hold.snapshot.schema_text, (metadata.extra_metadata or {}).get("schema")
         if now in (self.snapshot.schema_text, ours) or ours is None:
             return None

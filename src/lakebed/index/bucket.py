@@ -1,4 +1,4 @@
-"""The simple bucket index: a key's file group follows from its hash.
+"""The simple bucket index: the hash of a key determines its file group.
 
 Each partition has the same number of buckets, each bucket one file group, whose id starts with the
 bucket's number in eight digits (Hudi's BucketIdentifier).
@@ -42,8 +42,9 @@ _BUCKETS_BY_PARTITION = "hoodie.bucket.index.partition.expressions"
 class BucketLocator(HashLocator):
     """The file group of each bucket.
 
-    A new id is derived from the write's own seed; with non-blocking writers, from what all of them
-    know: the instants that `ended` file groups, or this one, if it `ends` them.
+    A new id is derived from the write's own seed. With non-blocking writers it is derived from
+    facts that all of them know: the instants that replaced file groups (`ended`), or the instant of
+    this write, if it replaces them (`ends`).
     """
 
     buckets: int
@@ -69,16 +70,17 @@ class BucketLocator(HashLocator):
     def file_ids(
         self, partition: str, staged: StagedBucket
     ) -> Sequence[tuple[str, StagedBucket | None]]:
-        """Return the file group of a staged run, or those that each hold a part of it."""
+        """Return the file group of a staged run, or several that each take a part of the run."""
         if staged.of % self.buckets == 0:
             return [(self.file_id(partition, staged.number % self.buckets), None)]
-        # A number that another writer chose need not be compatible with that of the staged runs.
+        # The number of buckets that another writer chose need not be compatible with the number by
+        # which the runs were staged.
         divides = self.buckets % staged.of == 0
         several = range(staged.number, self.buckets, staged.of) if divides else range(self.buckets)
         return [(self.file_id(partition, n), StagedBucket(n, self.buckets)) for n in several]
 
     def adopted(self, partition: str, file_id: str) -> str:
-        """Return the file group of the bucket in `file_id`."""
+        """Return the file group of the bucket whose number is in `file_id`."""
         bucket = bucket_of_file_id(file_id)
         assert bucket is not None, file_id
         return self.file_id(partition, bucket)
@@ -92,7 +94,7 @@ class BucketStrategy(IndexStrategy):
     one_group_per_key: ClassVar[bool] = True
 
     def settle(self, snapshot: Snapshot) -> BucketIndex:
-        """Return the index if every file id is a bucket's, and a sample of keys is in the right buckets."""
+        """Return the index; raise an error if file ids or sampled keys do not match its buckets."""
         places = slices_by_bucket(snapshot)
         for place, slice_ in places.items():
             if place.bucket >= self.value.buckets:
@@ -107,7 +109,7 @@ class BucketStrategy(IndexStrategy):
         return self.value
 
     def locator(self, write: NewWrite) -> BucketLocator:
-        """Return the file groups of the buckets; a write that replaces them adds to none."""
+        """Return the locator of a write; a write that replaces file groups appends to none."""
         config = write.snapshot.config
         slices = {} if write.replaces else bucket_slices(write.snapshot)
         held = {place: of[0].group.file_id for place, of in slices.items()}
@@ -129,15 +131,15 @@ class BucketStrategy(IndexStrategy):
         """Leave out the slices of buckets that none of the keys hashes to.
 
         A file id without a bucket number is kept; a number beyond the number of buckets shows that
-        another index wrote the table, and then all are kept.
+        another index wrote the table, and then all slices are kept.
         """
         if _BUCKETS_BY_PARTITION in config.properties:
             return slices
         found = [bucket_of_file_id(slice_.group.file_id) for slice_ in slices]
         if any(bucket is not None and bucket >= self.value.buckets for bucket in found):
             return slices
-        # As if plain: then the string alone decides how a key is cut, also for one that an older
-        # release wrote as a bare value.
+        # Treated as not composite: then the string alone decides how a key is split, even a key
+        # that an older release wrote as a bare value.
         hashed = replace(KeyHash.of(config, self.value), composite=False)
         wanted = set(hashed.buckets(pa.array(keys, pa.string()), self.value.buckets).tolist())
         return tuple(
@@ -191,7 +193,7 @@ class BucketStrategy(IndexStrategy):
 def slices_by_bucket(snapshot: Snapshot) -> Mapping[BucketId, FileSlice]:
     """Return the file slice of every bucket that has one.
 
-    Two file groups for one bucket would split its keys, so that raises an error.
+    Raises CorruptError if a bucket has two file groups, which would split its keys.
     """
     found: dict[BucketId, FileSlice] = {}
     for place, slices in bucket_slices(snapshot).items():
@@ -211,7 +213,7 @@ def _check_one(place: BucketId, slices: Sequence[FileSlice]) -> None:
 
 
 def bucket_slices(snapshot: Snapshot) -> Mapping[BucketId, Sequence[FileSlice]]:
-    """Return the file slices of every bucket that has one; more than one is damage."""
+    """Return the file slices of every bucket that has any; more than one slice means damage."""
     found: dict[BucketId, list[FileSlice]] = {}
     for slice_ in snapshot.slices:
         bucket = bucket_of_file_id(slice_.group.file_id)
@@ -225,7 +227,7 @@ def bucket_slices(snapshot: Snapshot) -> Mapping[BucketId, Sequence[FileSlice]]:
 
 
 def derived_file_id(place: BucketId, seed: str) -> str:
-    """Return a file id for a bucket that has none: the same in every task of one write.
+    """Return a file id for a bucket that has none; it is the same in every task of one write.
 
     `seed` is random for each write, so a replaced id is never reused.
     """
@@ -235,7 +237,7 @@ def derived_file_id(place: BucketId, seed: str) -> str:
 def agreed_file_id(place: BucketId, ended: str | None) -> str:
     """Return the id that all writers derive independently for a bucket without a file group.
 
-    That is Hudi's fixed one. If the instant `ended` replaced a file group of the bucket, the id is
+    That is Hudi's fixed id. If the instant `ended` replaced a file group of the bucket, the id is
     derived from that instant: readers would hide new rows under the replaced id.
     """
     if ended is None:
@@ -244,7 +246,7 @@ def agreed_file_id(place: BucketId, ended: str | None) -> str:
 
 
 def ended_buckets(snapshot: Snapshot) -> Mapping[BucketId, str]:
-    """Return the buckets with a replaced file group, each with the last such instant."""
+    """Return the buckets with a replaced file group, each with the last replacing instant."""
     found: dict[BucketId, str] = {}
     for instant in snapshot.timeline.commits:
         if instant.action is not Action.REPLACECOMMIT:

@@ -1,4 +1,4 @@
-"""The consistent-hashing bucket index: the position of a record key on the ring of its partition."""
+"""The consistent-hashing bucket index, by the position of a key on the ring of its partition."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -46,7 +46,7 @@ class RingLocator(HashLocator):
     def file_id(self, partition: str, slot: int) -> str:
         """Return the file group of a node.
 
-        Raise ConflictError if a clustering may change the node.
+        Raises ConflictError if a clustering may change the node.
         """
         file_id = self._ring(partition).nodes[slot].file_id
         resized = self.loaded.resizing.get(BucketId(partition, slot))
@@ -65,7 +65,7 @@ class RingLocator(HashLocator):
             ensure_ring(storage, self._ring(partition))
 
     def _ring(self, partition: str) -> HashingMetadata:
-        """Return the ring of a partition: its own, or the one that a partition starts with."""
+        """Return the stored ring of a partition, or the ring that a new partition starts with."""
         reason = self.loaded.refused.get(partition)
         if reason is not None:
             raise UnsupportedError(
@@ -77,7 +77,7 @@ class RingLocator(HashLocator):
 
 @dataclass(frozen=True, slots=True)
 class ConsistentHashingStrategy(IndexStrategy):
-    """Buckets on a ring of hashes, which each partition keeps for itself."""
+    """Buckets on a ring of hashes; each partition has its own ring."""
 
     value: ConsistentHashingIndex
 
@@ -86,7 +86,7 @@ class ConsistentHashingStrategy(IndexStrategy):
         check_table_type(config)
 
     def settle(self, snapshot: Snapshot) -> ConsistentHashingIndex:
-        """Return the index with the rings' number of buckets, if none was named."""
+        """Return the index, with the rings' number of buckets if the caller named no number."""
         named = self.value
         loaded = load_rings(snapshot)
         if loaded.refused:
@@ -118,7 +118,7 @@ class ConsistentHashingStrategy(IndexStrategy):
         return replace(named, buckets=named.buckets if known is None else known)
 
     def locator(self, write: NewWrite) -> RingLocator:
-        """Return the existing rings; those that a clustering completed are marked so."""
+        """Return the locator of a write, after marking rings whose clustering has completed."""
         if write.replaces:
             raise _hides_rows(write.operation, write.snapshot.config)
         loaded = load_rings(write.snapshot)
@@ -145,7 +145,7 @@ def check_groups_may_end(storage: Storage, config: TableConfig, operation: str) 
 
 
 def _hides_rows(operation: str, config: TableConfig) -> UnsupportedError:
-    """Return what must not replace file groups whose ids, fixed by the hash, are used again."""
+    """Return the error for replacing file groups whose ids, fixed by the hash, would be reused."""
     return UnsupportedError(
         f"table {config.name!r} is written with consistent hashing, whose file groups keep their "
         f"ids: after {operation} new rows would be hidden; delete and upsert instead"
@@ -179,7 +179,7 @@ def node_numbers(
         return np.empty(0, np.int64)
     sizes = np.array([len(ring) for ring in rings])
     starts = np.cumsum(sizes) - sizes
-    # All rings on one line, so that one search serves them all.
+    # All rings are laid out on one line, so that a single search covers them all.
     span = MAX_VALUE + 1
     line = np.concatenate([ring + number * span for number, ring in enumerate(rings)])
     found = np.searchsorted(line, codes * span + hashes, side="left") - starts[codes]

@@ -3,8 +3,8 @@
 Hudi formats most values in one way. A timestamp or binary key differs between its `upsert`
 (1704164645000600, hex) and its row writer, which `bulk_insert` uses (`2024-01-02 03:04:05.0`,
 `[B@6602d040`), and Spark SQL names the folder of a timestamp `2024-01-02 03%3A04%3A05`. No property
-records which, so stored keys are sampled; keys and folders in another format are not used for
-pruning.
+records which format was used, so stored keys are sampled; keys and folders in another format are
+not used for pruning.
 """
 
 import re
@@ -28,7 +28,7 @@ _OURS = {"timestamp": re.compile(r"-?[0-9]+"), "binary": re.compile(r"(?:[0-9a-f
 
 
 def sampled_files(slices: Iterable[FileSlice], most: int) -> list[BaseFile]:
-    """Return the oldest and the newest base file, and some between, `most` in all."""
+    """Return at most `most` base files: the oldest, the newest and some in between."""
     whole = (slice_ for slice_ in slices if not slice_.damage)
     files = [slice_.base_file for slice_ in whole if slice_.base_file is not None]
     files.sort(key=lambda file: (file.name.instant, file.path))
@@ -64,7 +64,7 @@ def sample_keys(
     file: BaseFile,
     more: Iterable[str] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Yield some rows of a base file: the stored key, the columns that it is made of, and `more`."""
+    """Yield some rows of a base file: the stored key, the columns that form it, and `more`."""
     columns = dict.fromkeys((RECORD_KEY, *config.record_key_fields, *more))
     yield from sample_base_file(storage, file.path, schema, list(columns))
 
@@ -72,7 +72,7 @@ def sample_keys(
 def odd_key(
     rows: pa.RecordBatch, config: TableConfig, *, bare: bool = False
 ) -> tuple[str | None, str] | None:
-    """Return the first stored key that we would format differently, and how; None if there is none.
+    """Return the first stored key that we would format differently, and our format, or None.
 
     With `bare`, a composite key of a single field may lack the field's name.
     """
@@ -86,7 +86,8 @@ def odd_key(
         return None, str(error)
     equal = pc.fill_null(pc.equal(stored, ours), False)
     if bare and config.composite_key and len(fields) == 1:
-        # Some releases of Hudi wrote the bare value of a single field, as if not composite.
+        # Some releases of Hudi wrote the bare value of a single field, as if the key were not
+        # composite.
         plain = record_keys({name: rows.column(name) for name in fields}, fields, False)
         equal = pc.or_(equal, pc.fill_null(pc.equal(stored, plain), False))
     odd = np.flatnonzero(~equal.to_numpy(zero_copy_only=False))
@@ -94,7 +95,7 @@ def odd_key(
 
 
 def odd_folder(config: TableConfig, schema: pa.Schema, folders: Iterable[str]) -> str | None:
-    """Return a folder whose timestamp or binary value has another format, if any."""
+    """Return a folder whose timestamp or binary value is not in our format, or None."""
     fields = config.partition_fields
     tests = [
         None if field in config.timestamp_fields else _OURS.get(_kind(schema, field) or "")
@@ -114,7 +115,7 @@ def odd_folder(config: TableConfig, schema: pa.Schema, folders: Iterable[str]) -
 
 
 def _kind(schema: pa.Schema, field: str) -> str | None:
-    """Return the kind of a column that has several formats."""
+    """Return the kind of a column that Hudi formats in several ways; None for other columns."""
     at = schema.get_field_index(field)
     kind = schema.field(at).type if at >= 0 else pa.null()
     if pa.types.is_timestamp(kind):

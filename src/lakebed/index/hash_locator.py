@@ -1,4 +1,4 @@
-"""What all bucket indexes share: hashing keys, and the check that a table is hashed like that."""
+"""The common part of all bucket indexes: hashing keys, and checking a table's keys by hash."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class BucketId:
 
 @dataclass(frozen=True, slots=True)
 class KeyHash:
-    """Which fields of which keys are hashed."""
+    """The hash of record keys: the key fields of the table, and which of them are hashed."""
 
     fields: tuple[str, ...]
     hash_fields: tuple[str, ...]
@@ -41,7 +41,7 @@ class KeyHash:
 
     @classmethod
     def of(cls, config: TableConfig, index: WriterIndex) -> Self:
-        """Return the hash of the table's configuration."""
+        """Return the key hash that the table's configuration requires."""
         return cls(config.record_key_fields, index.hash_fields, config.composite_key)
 
     def buckets(
@@ -55,7 +55,7 @@ class KeyHash:
 
 @dataclass(frozen=True, slots=True)
 class HashLocator(Locator):
-    """Where rows go by the hash of their keys; `held` are the existing file groups of buckets."""
+    """A locator that hashes the keys of rows; `held` are the existing file groups of buckets."""
 
     hashed: KeyHash
     held: Mapping[BucketId, str]
@@ -72,7 +72,7 @@ def check_sample(
     locator: Locator,
     places: Mapping[BucketId, FileSlice],
 ) -> None:
-    """Raise an error for an index by which some keys of the first base files belong elsewhere."""
+    """Raise an error if, by this index, sampled keys belong to another file group."""
     for place, slice_ in sorted(places.items(), key=lambda item: item[1].group)[:_SAMPLE_FILES]:
         if slice_.base_file is not None:
             _check_file(snapshot, index, locator, place, slice_.base_file)

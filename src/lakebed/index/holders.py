@@ -14,7 +14,7 @@ from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.index.strategy import Numbers
 from lakebed.merge.rule import MergeRule
 
-# The column with the locations of a key: numbers of file slices, separated by commas; null: none.
+# The column with the locations of a key: numbers of file slices, separated by commas, or null.
 HOLDERS = "_lakebed_holders"
 HOLDERS_SCHEMA = pa.schema([pa.field(RECORD_KEY, pa.string()), pa.field(HOLDERS, pa.string())])
 
@@ -22,7 +22,7 @@ HOLDERS_SCHEMA = pa.schema([pa.field(RECORD_KEY, pa.string()), pa.field(HOLDERS,
 def new_file_id(partition: str, number: int, seed: str) -> str:
     """Return the id of the new file group `number` of a partition, formatted as in Hudi.
 
-    It is derived from the write's own random `seed`, so a task that runs twice gets the same.
+    It is derived from the write's own random `seed`, so a task that runs twice gets the same id.
     """
     return f"{uuid5(UUID(seed), f'{partition}/{number}')}-0"
 
@@ -34,11 +34,11 @@ def _join_holders(older: pa.RecordBatch, newer: pa.RecordBatch) -> pa.RecordBatc
 
 
 HOLDERS_RULE = MergeRule(merger=_join_holders)
-"""Merges runs of keys and locations: a key that several files hold gets all their numbers."""
+"""Merges runs of keys and locations: a key that is in several files gets all their numbers."""
 
 
 def explode_holders(places: pa.StringArray) -> tuple[Numbers, Numbers]:
-    """Return (row, location) for every location of every row; -1 for a row without any.
+    """Return (row, location) for every location of every row; -1 for a row without a location.
 
     A location that occurs twice in a row is returned once. Rows ascend.
     """

@@ -3,9 +3,10 @@
     .hoodie/.bucket_index/consistent_hashing_metadata/<partition>/<instant>.hashing_meta
     .hoodie/.bucket_index/consistent_hashing_metadata/<partition>/<instant>.commit
 
-A clustering that resizes buckets writes the ring that is valid once it has completed. The next
-writer that finds it completed records that in an empty file beside it, so that the timeline, from
-which instants are archived, is no longer needed. While it is pending, the ring before it is valid.
+A clustering that resizes buckets writes a new ring, which is valid once the clustering has
+completed. The next writer that finds the clustering completed records that in an empty file beside
+the ring: the timeline, from which instants are archived, is then no longer needed. While the
+clustering is pending, the previous ring is valid.
 """
 
 from collections import defaultdict
@@ -25,7 +26,7 @@ from lakebed.table.files.pending_plans import planned_groups
 from lakebed.table.snapshot import Snapshot
 
 HASHING_FOLDER = ".hoodie/.bucket_index/consistent_hashing_metadata"
-"""Where a table with consistent hashing keeps its buckets."""
+"""The folder in which a table with consistent hashing stores its rings."""
 _RING, _COMMITTED = ".hashing_meta", ".commit"
 # Reading small files is mostly waiting for storage.
 _READERS = 16
@@ -48,7 +49,7 @@ class LoadedRings:
 
     @property
     def buckets(self) -> int | None:
-        """Return the number of buckets that all of them started with; None if they differ."""
+        """Return the number of buckets that all rings started with; None if the numbers differ."""
         counts = {ring.num_buckets for ring in self.rings.values()}
         return counts.pop() if len(counts) == 1 else None
 
@@ -76,7 +77,7 @@ def first_ring(partition: str, buckets: int) -> HashingMetadata:
 
 
 def check_table_type(config: TableConfig) -> None:
-    """Raise an error for a copy-on-write table: Hudi does, and rows that are moved need logs."""
+    """Raise an error for a copy-on-write table, as Hudi does: moving rows requires logs."""
     if config.table_type is not TableType.MERGE_ON_READ:
         raise UnsupportedError(
             f"table {config.name!r} is {config.table_type}: consistent hashing needs a "
@@ -112,7 +113,7 @@ def load_rings(snapshot: Snapshot) -> LoadedRings:
 def ensure_ring(storage: Storage, ring: HashingMetadata) -> None:
     """Store the first ring of a partition.
 
-    Raise ConflictError if another writer stored a different one.
+    Raises ConflictError if another writer has stored a different ring.
     """
     path = _path(ring.partition, ring.instant, _RING)
     try:
@@ -165,10 +166,11 @@ def _is_settled(choice: _Choice, instant: str, chosen: str) -> bool:
 
 
 def _check_forgotten(choice: _Choice, at: int) -> None:
-    """Raise an error for a ring of which it is unknown whether it is valid.
+    """Raise an error if it is unknown whether a ring is valid.
 
-    Its clustering is not on the timeline: archived before the ring was marked, or rolled back. Hudi
-    then accepts any file group of the ring as proof, even one that existed before.
+    The clustering of the ring is not on the timeline: it was archived before the ring was marked,
+    or rolled back. Hudi then accepts any file group of the ring as proof that the clustering
+    completed, even a file group that existed before.
     """
     rings = choice.folder.rings
     newer = {node.file_id for node in _read(choice, rings[at]).nodes}
@@ -215,7 +217,7 @@ def _misfit(
     """Return why a partition cannot be written: its file groups do not match its ring.
 
     Hudi would write: its insert_overwrite creates file groups outside the ring, where no later
-    write finds their keys, and what it upserts after a delete_partition is hidden.
+    write finds their keys, and rows that it upserts after a delete_partition are hidden.
     """
     if ring is None:
         return (
@@ -246,7 +248,7 @@ def _resizing(
     """Return the nodes that a pending clustering splits or merges.
 
     A plan lists file groups. A node without one may still be merged with its neighbours, so all
-    nodes of the partition count.
+    nodes of the partition are returned.
     """
     planned: dict[str, dict[str, str]] = defaultdict(dict)
     kinds = (Action.CLUSTERING, Action.REPLACECOMMIT)

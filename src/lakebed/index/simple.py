@@ -1,7 +1,7 @@
 """The simple index: the base files themselves show which file group holds a key.
 
-Hudi's simple and global simple index only look at base files. A key that is not in one is new and
-goes to a base file; whatever comes later for it goes to that file's group.
+Hudi's simple and global simple index only look at base files. A key that is in no base file is new
+and goes to a base file; later versions of the key go to the file group of that base file.
 
 Logs are read where they may hold a key that the base file lacks: a key that was deleted before a
 compaction was planned and written again before it was executed is not in the new base file, but in
@@ -37,18 +37,18 @@ from lakebed.table.view import TableView
 from lakebed.timeline.archived import read_completions
 from lakebed.timeline.timeline import Timeline
 
-# Keys alone are small, and there may be many files.
+# Keys are small, and there may be many files.
 _BUFFER_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class SimpleStrategy(IndexStrategy):
-    """Keys are looked up in the base files, of all partitions if global."""
+    """Keys are looked up in the base files; a global index searches all partitions."""
 
     value: SimpleIndex
 
     def settle(self, snapshot: Snapshot) -> SimpleIndex:
-        """Return the index, which suits all files except those of buckets and those with logs only.
+        """Return the index; raise an error if file groups are buckets or have only logs.
 
         A bucket writer would not find a key that is elsewhere.
         """
@@ -69,14 +69,14 @@ class SimpleStrategy(IndexStrategy):
     def indexed_slices(self, snapshot: Snapshot) -> list[FileSlice]:
         """Return the slices with a base file.
 
-        Damaged ones are left out: a write that would need one is rejected.
+        Damaged slices are left out: a write that would need one is rejected.
         """
         slices = [s for s in snapshot.slices if s.base_file is not None and not s.damage]
         completions = _base_completions(snapshot, slices)
         return [replace(s, key_logs=_key_logs(snapshot.timeline, s, completions)) for s in slices]
 
     def key_sources(self, slices: Sequence[FileSlice]) -> list[KeySource]:
-        """Return the keys of each slice: those of the base file, and of logs that may have more."""
+        """Return the keys of each slice, from its base file and from logs that may have more."""
         return [
             KeySource(
                 partial(_key_run, slice_, number),
@@ -87,7 +87,7 @@ class SimpleStrategy(IndexStrategy):
         ]
 
     def moves_rows(self, config: TableConfig) -> bool:
-        """Return the table's setting; rows move by default."""
+        """Return the table's setting; by default rows move to their new partition."""
         return UPDATE_PARTITION.value(config.properties)
 
 
@@ -114,8 +114,8 @@ def _key_logs(
 ) -> tuple[LogFile, ...]:
     """Return the logs that may hold keys which the base file lacks.
 
-    They were started before the base file existed, when keys were looked up in the one before it;
-    or a log compaction may have merged such logs.
+    Such a log was started before the base file existed, when keys were looked up in the previous
+    base file; or it is the result of a log compaction, which may have merged such logs.
     """
     assert slice_.base_file is not None, slice_
     based = completions.get(slice_.base_file.name.instant)
@@ -129,7 +129,7 @@ def _key_logs(
 
 
 def _key_run(slice_: FileSlice, number: int, view: TableView) -> Run:
-    """Return a run of the keys of a slice; one that is not marked as sorted is sorted in memory."""
+    """Return a run of the keys of a slice; runs not marked as sorted are sorted in memory."""
     base = replace(slice_, log_files=slice_.key_logs, boundary=None)
     needs = Needs((), buffer_bytes=_BUFFER_BYTES)
 

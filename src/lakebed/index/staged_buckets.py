@@ -1,8 +1,8 @@
-"""Buckets whose number the first write determines: its rows are staged before it is known.
+"""Buckets whose number the first write determines: it stages its rows before the number is known.
 
 The right number is known only when the rows are staged, but staging splits rows by bucket. So each
-flush is split by a power of two that follows from its size (`write/auto_buckets.py` continues from
-there).
+flush is split by a power of two that is derived from its size (`write/auto_buckets.py` continues
+from there).
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from lakebed.index.strategy import IndexStrategy, KeyTexts, Locator, NewWrite
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.writer_index import DEFAULT_BUCKETS, AutoBuckets
 
-# A multiple of every number of buckets by which rows are staged before it is determined.
+# A multiple of every number of buckets by which rows are staged before the final number is known.
 _UNSETTLED: Final = 4096
 STAGED_RUN_BYTES = 4 << 20
 """The smallest size of a run while the number of buckets is not determined yet."""
@@ -23,7 +23,7 @@ STAGED_RUN_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class StagedLocator(Locator):
-    """Rows by the hash of their keys, before the number of buckets is determined."""
+    """Locates rows by the hash of their keys, before the number of buckets is determined."""
 
     hashed: KeyHash
     least: int
@@ -31,7 +31,7 @@ class StagedLocator(Locator):
     def slots(
         self, keys: pa.StringArray, texts: KeyTexts | None, partitions: pa.StringArray
     ) -> pa.Array:
-        """Return a number whose remainder is the bucket, whatever the number of buckets will be."""
+        """Return numbers whose remainder is the bucket, whatever the number of buckets will be."""
         return pa.array(self.hashed.buckets(keys, _UNSETTLED, texts))
 
     def staged_buckets(self, size_bytes: int, partitions: int, *, alone: bool) -> int:
@@ -47,7 +47,7 @@ class StagedLocator(Locator):
 
 @dataclass(frozen=True, slots=True)
 class AutoBucketStrategy(IndexStrategy):
-    """A number of buckets that is not determined yet."""
+    """The strategy of a bucket index whose number of buckets is not determined yet."""
 
     value: AutoBuckets
 

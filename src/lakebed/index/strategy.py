@@ -1,4 +1,4 @@
-"""What every index can do for a write, a read and the services; each kind overrides what differs.
+"""The interface of an index for writes, reads and services; each kind overrides what differs.
 
 An `IndexStrategy` belongs to a table, a `Locator` to one write. The defaults are those of an index
 that looks keys up.
@@ -23,7 +23,7 @@ from lakebed.table.view import TableView
 Numbers = npt.NDArray[np.int64]
 NO_NUMBERS: Numbers = np.empty(0, np.int64)
 KeyTexts = Mapping[str, pa.StringArray]
-"""The parts of record keys, by field."""
+"""The formatted values of record keys, by key field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class StagedBucket:
 
 @dataclass(frozen=True, slots=True)
 class NewWrite:
-    """What an index needs to know of a write. New file ids are derived from its random `seed`."""
+    """The facts about a write that an index needs; `seed` is random, for new file ids."""
 
     snapshot: Snapshot
     instant: str
@@ -47,7 +47,7 @@ class NewWrite:
 
 @dataclass(frozen=True, slots=True)
 class Misplaced:
-    """Where file groups do not match the index, what is wrong with them, and what to do."""
+    """File groups that do not match the index: where they are, what is wrong, and what to do."""
 
     path: str
     message: str
@@ -56,10 +56,10 @@ class Misplaced:
 
 @dataclass(frozen=True, slots=True)
 class KeySource:
-    """Some keys of the index, each with the number of a file slice that holds it.
+    """A source of keys, each with the number of a file slice that holds the key.
 
-    `open` returns them as a run of HOLDERS_SCHEMA. If a base file holds just these keys, Spark
-    reads it instead.
+    `open` returns the keys as a run of HOLDERS_SCHEMA. If a base file holds exactly these keys,
+    Spark reads that file instead.
     """
 
     open: Callable[[TableView], Run]
@@ -102,9 +102,9 @@ class Locator:
         return file_id
 
     def begin_partition(self, storage: Storage, partition: str, check: Callable[[], None]) -> None:
-        """Store what the index keeps of a new partition, before others see rows in it.
+        """Store the index's metadata of a new partition, before other processes see rows in it.
 
-        `check` raises an error if the write is over.
+        `check` raises an error if the write is no longer in progress.
         """
 
 
@@ -113,14 +113,14 @@ class IndexStrategy:
     """The index of a table, identified by a value of the table's properties."""
 
     value: WriterIndex
-    # Whether the file group follows from the key, so that no two file groups can hold it.
+    # Whether the key determines its file group, so that no two file groups can hold one key.
     one_group_per_key: ClassVar[bool] = False
 
     def check_table(self, config: TableConfig) -> None:
         """Raise an error if a table of this kind cannot have the index."""
 
     def settle(self, snapshot: Snapshot) -> WriterIndex:
-        """Return the index to store, if the one that the caller named fits the files of the table."""
+        """Return the index to store; raise an error if it does not fit the table's files."""
         return self.value
 
     def locator(self, write: NewWrite) -> Locator:
@@ -135,11 +135,11 @@ class IndexStrategy:
         return ()
 
     def key_sources(self, slices: Sequence[FileSlice]) -> Sequence[KeySource]:
-        """Return the keys of slices that `indexed_slices` returned, all or some."""
+        """Return the keys of all or some of the slices that `indexed_slices` returned."""
         return ()
 
     def moves_rows(self, config: TableConfig) -> bool:
-        """Return whether a row moves to its new partition; else it is updated in the old one."""
+        """Return whether a row moves to its new partition instead of staying in the old one."""
         return False
 
     def prune(
@@ -152,11 +152,11 @@ class IndexStrategy:
         """Raise an error if clustering must not move keys to other file groups."""
 
     def misplaced_groups(self, groups: Iterable[FileGroupId]) -> Iterator[Misplaced]:
-        """Yield what is wrong with the file groups of a table."""
+        """Yield the file groups of a table that do not match the index."""
         yield from ()
 
     def misplaced_keys(
         self, config: TableConfig, file_id: str, keys: pa.StringArray
     ) -> tuple[Numbers, Numbers]:
-        """Return the positions of keys that belong to another slot, and that slot for each."""
+        """Return the positions of keys that belong to another slot, and the right slot of each."""
         return NO_NUMBERS, NO_NUMBERS

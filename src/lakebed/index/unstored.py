@@ -1,8 +1,8 @@
 """The index for a table that another engine created without storing an index.
 
-Hudi stores no index by default, and of those that it may have used, all but a few (bucket, HBase,
-Flink's state) put a new key into a base file. There our simple index finds it, and theirs finds
-what we add. The others can be recognised by the files, and then the caller has to name the index.
+Hudi stores no index by default. All but a few of its indexes (bucket, HBase, Flink's state) put a
+new key into a base file, where our simple index finds it, and their index finds the keys that we
+add. The few others can be recognised by the files, and then the caller has to name the index.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ from lakebed.table.files.file_group import BaseFile
 from lakebed.table.snapshot import Snapshot
 
 # A random file id may also start with eight digits (1 of 43), or even with a number this small (1
-# of 4,300); that all ids of a table do is not a coincidence.
+# of 4,300); if all ids of a table do so, it is not a coincidence.
 _FEW_BUCKETS = 1_000_000
 
 
@@ -44,7 +44,7 @@ def _is_buckets(file_id: str) -> bool:
 
 
 def check_base_files(snapshot: Snapshot) -> None:
-    """Raise an error for a simple index if another index put new keys into logs: it would miss them."""
+    """Raise an error if another index put new keys into logs, which a simple index would miss."""
     for slice_ in snapshot.slices:
         if slice_.base_file is None and not slice_.damage:
             raise InvalidError(
@@ -68,7 +68,7 @@ def check_spelling(snapshot: Snapshot) -> None:
 def check_doubtful_spelling(snapshot: Snapshot) -> None:
     """Raise an error for keys and folders in another format, in columns for which Hudi has several.
 
-    For a table whose index is stored: another writer may have loaded rows since.
+    This is for a table whose index is stored: another writer may have added rows since then.
     """
     config, schema = snapshot.config, snapshot.schema
     folder = odd_folder(config, schema, {slice_.group.partition for slice_ in snapshot.slices})
@@ -89,7 +89,7 @@ def _check_file(snapshot: Snapshot, file: BaseFile) -> None:
         snapshot.storage, config, snapshot.schema, file, more=config.partition_fields
     )
     rows = list(sample)
-    # Without key fields its writer generated the keys, and rows to be found have theirs.
+    # Without key fields the writer generated the keys, and rows to be found contain their keys.
     if config.record_key_fields:
         _check_keys(snapshot, file, rows)
     for batch in rows:

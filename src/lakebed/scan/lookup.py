@@ -1,4 +1,4 @@
-"""Finds rows by their keys: which slices can hold which keys, then one sorted pass over each."""
+"""Finds rows by their keys: first the slices that can hold them, then one pass over each slice."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from lakebed.table.read.source_cache import SourceCache
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The keys to look for in one slice: those of the scan's key filter, or rows equal to `like`."""
+    """One slice to search: for the keys of the scan's key filter, or for rows equal to `like`."""
 
     scan: Scan
     slice_: FileSlice
@@ -33,7 +33,8 @@ def look_up(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> pa.Table:
     """Return the rows of `scan` whose keys are in `keys`: key columns, and optionally partition columns.
 
     Without partition columns every partition is searched. A key that does not exist yields no row.
-    If keys are not stored, or in another format, the key columns of all rows are searched.
+    If keys are not stored, or are stored in another format, the key columns of all rows are
+    searched.
     """
     names = keys.schema.names
     read = replace(scan, columns=tuple(dict.fromkeys((*scan.columns, *names))))
@@ -46,13 +47,16 @@ def look_up(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> pa.Table:
     schema = pa.schema([read.full_schema.field(name) for name in read.columns])
     table = pa.Table.from_batches([batch for _, rows in found for batch in rows], schema)
     if len(names) > len(scan.view.config.record_key_fields):
-        # If folders do not follow from the columns, other partitions were searched too.
+        # If folders are not derived from the columns, other partitions were searched too.
         table = table.filter(_is_among(table.select(names), keys))
     return table.select(list(scan.columns))
 
 
 def _is_among(rows: pa.Table | pa.RecordBatch, asked: pa.RecordBatch) -> pa.Array:
-    """Return for each row whether `asked`, of the same columns, has an equal one; null equals null."""
+    """Return for each row whether `asked`, of the same columns, has an equal row.
+
+    Null equals null here.
+    """
     numbers = np.zeros(rows.num_rows + asked.num_rows, dtype=np.int64)
     for name in asked.schema.names:
         held = rows.column(name)
@@ -60,13 +64,13 @@ def _is_among(rows: pa.Table | pa.RecordBatch, asked: pa.RecordBatch) -> pa.Arra
         both = pa.chunked_array([*chunks, asked.column(name)])
         coded = both.combine_chunks().dictionary_encode(null_encoding="encode")
         pairs = numbers * len(coded.dictionary) + coded.indices.to_numpy()
-        # Counted again for each column, so that the products stay small.
+        # Renumbered after each column, so that the products stay small.
         numbers = np.unique(pairs, return_inverse=True)[1]
     return pa.array(np.isin(numbers[: rows.num_rows], numbers[rows.num_rows :]))
 
 
 def plan_probes(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> list[Probe]:
-    """Return each slice that can hold one of the keys, with those that it can hold."""
+    """Return each slice that can hold one of the keys, with the keys that it can hold."""
     probes = []
     held: dict[str | None, list[FileSlice]] = {None: list(scan.slices)}
     for slice_ in scan.slices:
@@ -86,7 +90,7 @@ def plan_probes(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> list[Pr
 
 
 def _plan_search(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> list[Probe]:
-    """Return each slice that can hold one of the keys, whose string is not known."""
+    """Return each slice that can hold one of the keys, if the stored form of keys is unknown."""
     fields = scan.view.config.record_key_fields
     join_key_texts(key_texts({name: keys.column(name) for name in fields}, fields), True)
     folders = _folders(scan, keys)
@@ -106,7 +110,8 @@ def _by_partition(scan: Scan, keys: pa.RecordBatch) -> Mapping[str | None, Seque
     texts = key_texts({name: keys.column(name) for name in fields}, fields)
     spelled = [join_key_texts(texts, config.composite_key)]
     if config.composite_key and len(fields) == 1:
-        # Some releases of Hudi wrote the bare value of a single field, as if not composite.
+        # Some releases of Hudi wrote the bare value of a single field, as if the key were not
+        # composite.
         spelled.append(texts[fields[0]])
     folders = _folders(scan, keys)
     places: dict[str | None, list[str]] = defaultdict(list)
@@ -119,9 +124,10 @@ def _by_partition(scan: Scan, keys: pa.RecordBatch) -> Mapping[str | None, Seque
 
 
 def _folders(scan: Scan, keys: pa.RecordBatch) -> list[str | None] | None:
-    """Return the folder of each key, None for one that can have none.
+    """Return the folder of each key, or None for a key that cannot be in any folder.
 
-    None instead of a list if the keys lack the partition, or folders do not follow from columns.
+    Returns None instead of a list if the keys lack the partition columns, or if folders are not
+    derived from columns.
     """
     config = scan.view.config
     if not set(keys.schema.names).issuperset(config.partition_fields):

@@ -1,8 +1,8 @@
-"""Which file slices and keys a predicate requires: by partition, key and bucket.
+"""Selects the file slices and keys that a predicate requires: by partition, key and bucket.
 
-Nothing is read here. What is skipped cannot hold a row that satisfies the predicate, provided that
-each row is in the folder and has the record key that follow from its own columns; if that is in
-doubt for a table or a value, nothing is skipped.
+Nothing is read here. A skipped slice cannot hold a row that satisfies the predicate, provided that
+the folder and the record key of each row are derived from its own columns; if that is in doubt for
+a table or a value, nothing is skipped.
 """
 
 import math
@@ -39,7 +39,7 @@ _MOVES_ROWS = ".index.update.partition.path"
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What is left to read, and the predicate's constraints on the rows in it.
+    """The slices left to read, and the predicate's constraints on their rows.
 
     A `key_filter` applies to every slice; None means all keys. The predicate itself must still be
     evaluated.
@@ -58,7 +58,7 @@ def prune_slices(
 ) -> Pruned:
     """Return the slices, in their order, and keys that can satisfy `predicate`.
 
-    `schema` is the table's, with or without meta columns.
+    `schema` is the table's schema, with or without meta columns.
     """
     meta = [field for field in META_FIELDS if field.name not in schema.names]
     constraints = constraints_of(predicate, pa.schema([*meta, *schema]))
@@ -74,7 +74,7 @@ def prune_partitions(
 ) -> tuple[FileSlice, ...]:
     """Leave out the slices whose folder cannot hold a row that satisfies `constraints`.
 
-    The default folder holds null and the empty string, so its level excludes nothing.
+    The default folder holds null and the empty string, so a default folder excludes nothing.
     """
     tests = {
         field: test
@@ -93,11 +93,11 @@ def prune_partitions(
 def key_filter(
     config: TableConfig, schema: pa.Schema, constraints: Constraints
 ) -> KeyFilter | None:
-    """Return the record keys that rows satisfying `constraints` can have, None for all.
+    """Return the record keys that rows satisfying `constraints` can have; None for all keys.
 
-    Exact keys, if there are at most MAX_KEYS; otherwise, for a composite key, prefixes of as many
-    leading fields as that allows. A value that contains a `,` makes a prefix that other keys share,
-    never one that misses a key.
+    The filter has exact keys if there are at most MAX_KEYS of them; otherwise, for a composite key,
+    prefixes of as many leading fields as that limit allows. A value that contains a `,` may make a
+    prefix that other keys share, but never a prefix that misses a key.
     """
     if not _has_keys(config):
         return None
@@ -142,7 +142,7 @@ def prune_by_index(
 
 @dataclass(frozen=True, slots=True)
 class _FolderTest:
-    """The allowed strings of one level: one of `texts`, or a value that is allowed."""
+    """The strings allowed in one part of the path: one of `texts`, or an allowed value."""
 
     allowed: Allowed
     kind: pa.DataType
@@ -177,9 +177,10 @@ class _FolderTest:
 def _time_texts(
     field: str, schema: pa.Schema, allowed: Allowed, config: TableConfig
 ) -> frozenset[str] | None:
-    """Return the folders of allowed times; None if they cannot be determined.
+    """Return the folder names of the allowed times; None if they cannot be determined.
 
-    A range of times need not be a range of strings. Null is in the folder of its own time.
+    A range of times need not be a range of strings. Rows with null are in the folder of a fixed
+    time.
     """
     if allowed.values is None:
         return None
@@ -207,7 +208,7 @@ def _may_hold(folder: str, tests: dict[str, _FolderTest], config: TableConfig) -
 
 
 def folders_follow_columns(config: TableConfig) -> bool:
-    """Return whether each row is in the folder that follows from its own partition columns."""
+    """Return whether each row is in the folder that is derived from its own partition columns."""
     keygen = config.timestamp_keygen
     unsure = keygen is None or not keygen.is_zone_known
     if not _is_generator_known(config) or (config.timestamp_fields and unsure):
@@ -225,7 +226,7 @@ def has_known_keys(config: TableConfig) -> bool:
 
 
 def _is_generator_known(config: TableConfig) -> bool:
-    """Return whether the table's key generator is known; it may also be inferred."""
+    """Return whether the table's key generator is known, from its properties or by inference."""
     return config.key_generator is not None and any(map(config.properties.get, _GENERATORS))
 
 
@@ -238,7 +239,7 @@ def _has_keys(config: TableConfig) -> bool:
 
 
 def _leading_values(fields: Sequence[str], constraints: Constraints) -> list[frozenset[Value]]:
-    """Return the values of the first fields, as far as they are finite and their product small."""
+    """Return the values of the first fields that have few values and few combinations."""
     found: list[frozenset[Value]] = []
     count = 1
     for field in fields:
@@ -266,14 +267,15 @@ def _spellings(config: TableConfig, row: Sequence[str]) -> list[str]:
     fields = config.record_key_fields
     if not config.composite_key:
         return list(row)
-    # Some releases of Hudi wrote the bare value of a single field, as if not composite.
+    # Some releases of Hudi wrote the bare value of a single field, as if the key were not
+    # composite.
     return [_join(fields, row), *(row if len(fields) == 1 else ())]
 
 
 def _stand_in_keys(
     config: TableConfig, hashed: Sequence[str], schema: pa.Schema, constraints: Constraints
 ) -> list[str] | None:
-    """Return keys that hash like all matching ones, although some of their fields are unknown.
+    """Return keys with the same hashes as all matching keys, whose other fields may be unknown.
 
     Hudi cuts the hashed values out of the key's string again, so an unknown field must not be able
     to contain a `,`: `n` = "x,id:7" would add an id to the key.

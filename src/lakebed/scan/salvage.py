@@ -1,7 +1,7 @@
-"""Reads what is intact of a damaged table, leaving damaged file slices out of a scan.
+"""Reads the intact part of a damaged table, leaving damaged file slices out of a scan.
 
-A slice that lacks a file is known from its commits. Bad bytes are detected only by reading, after
-the first rows would have been returned, so every slice is read once to its end beforehand.
+The commits show which slices lack a file. Bad bytes are detected only by reading, after the first
+rows would have been returned, so every slice is read once to its end beforehand.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ def leave_out_damaged(scan: Scan, executor: Executor) -> tuple[Scan, tuple[LeftO
 
 
 def describe_left_out(url: str, left: Sequence[LeftOut]) -> str:
-    """Return the warning about what a read left out."""
+    """Return the warning about the slices that a read left out."""
     slices = "1 damaged file slice" if len(left) == 1 else f"{len(left)} damaged file slices"
     return (
         f"{url}: the read leaves out {slices}, and all rows in it: {'; '.join(map(str, left))}. "

@@ -1,6 +1,6 @@
-"""What one read touches: slices, columns and keys, determined before the first row.
+"""The slices, columns and keys that one read touches, determined before the first row is read.
 
-An incremental read is a scan of other slices, which keeps only the rows of its commits.
+An incremental read is a scan of other slices, which returns only the rows of its commits.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ from lakebed.table.snapshot import Snapshot
 from lakebed.table.view import TableView
 from lakebed.timeline.timeline import COMMIT_ACTIONS
 
-# Roughly what is read of a large file to find a few keys in it.
+# Roughly how many bytes of a large file are read to find a few keys in it.
 _FEW_KEYS_BYTES = 1 << 20
 
 
@@ -42,8 +42,8 @@ _FEW_KEYS_BYTES = 1 << 20
 class Scan:
     """One read of a table as of one point in time; pickled to workers.
 
-    `slices` are those that may hold a matching row, `key_filter` the keys that such a row can have.
-    With `commits`, only rows that one of these instants wrote count, and within a slice they are
+    `slices` may hold a matching row; `key_filter` has the keys that such a row can have. With
+    `commits`, only rows written by one of these instants are returned, and within a slice they are
     merged only with each other; `wholes` are the complete slices, for logs with partial rows.
     """
 
@@ -57,12 +57,12 @@ class Scan:
 
     @property
     def full_schema(self) -> pa.Schema:
-        """Return the meta columns and the table's."""
+        """Return the meta columns and the table's columns."""
         return pa.schema([*META_FIELDS, *self.view.schema])
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of reading it.
+        """Estimate the work of the scan in bytes to read.
 
         In files that are read for a few keys, most row groups are skipped.
         """
@@ -72,12 +72,12 @@ class Scan:
         return sum(file_cost(min(file.size_bytes, _FEW_KEYS_BYTES), 1) for file in files)
 
     def empty(self) -> pa.Table:
-        """Return an empty table with its columns."""
+        """Return an empty table with the columns of the scan."""
         return pa.schema([self.full_schema.field(name) for name in self.columns]).empty_table()
 
     @property
     def needed_columns(self) -> list[str]:
-        """Return the columns to read: those requested, and those of the predicate."""
+        """Return the columns to read: the requested columns, and the columns of the predicate."""
         tested = () if self.predicate is None else self.predicate.columns
         return list(dict.fromkeys((*self.columns, *tested)))
 
@@ -102,7 +102,7 @@ class Scan:
         columns: Sequence[str],
         sources: Sequence[RunSource] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one slice, merged and filtered; `columns` include the needed ones."""
+        """Yield the rows of one slice, merged and filtered; `columns` include `needed_columns`."""
         if self.commits is None:
             batches = self._read(slice_, columns, sources)
         else:
@@ -120,8 +120,8 @@ class Scan:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the commits.
 
-        Unless versions are resolved in sequence, a row that lost against a row of another commit is
-        yielded too, as in Hudi.
+        Unless versions are resolved in sequence, a row that was superseded by a row of another
+        commit is yielded too, as in Hudi.
         """
         wanted = list(dict.fromkeys([*columns, RECORD_KEY, COMMIT_TIME]))
         if self.view.config.is_lsm_tree:
@@ -151,7 +151,7 @@ class Scan:
         """Return the keys that the logs of the commits touch; None if any key may be needed.
 
         A base file may hold rows of any commit that completed before it was planned, and so may a
-        log that a log compaction wrote. In other logs all rows are of their own commit.
+        log that a log compaction wrote. In other logs all rows belong to the commit of the log.
         """
         assert self.commits is not None
         base, ours = slice_.base_file, set(self.commits)
@@ -167,9 +167,9 @@ class Scan:
         return logged_keys(self.view, slice_, logs)
 
     def _whole_of_parts(self, slice_: FileSlice) -> FileSlice | None:
-        """Return the complete slice for partial rows: the columns they lack are in older files.
+        """Return the complete slice if rows are partial: older files have the missing columns.
 
-        Hudi 1.2.0 returns rows of garbage there.
+        Hudi 1.2.0 returns garbage for such rows.
         """
         if not slice_.needs_merge or not any(source.partial for source in self.sources(slice_)):
             return None
@@ -208,7 +208,7 @@ def plan_scan(
 ) -> Scan:
     """Determine which slices a read touches.
 
-    A read-optimized scan uses base files alone, however old, and merges nothing.
+    A read-optimized scan uses only base files, however old, and merges nothing.
     """
     slices = snapshot.slices
     if read_optimized:
@@ -231,7 +231,7 @@ def plan_incremental(
     where: str | None,
     merger: Merger | None = None,
 ) -> Scan:
-    """Determine which slices a read of what `commits` wrote touches."""
+    """Determine which slices an incremental read of `commits` touches."""
     ignored = superseded_files(snapshot, commits)
     if snapshot.config.is_lsm_tree:
         return _plan_standing(snapshot, commits, ignored, columns, where, merger)
@@ -264,7 +264,7 @@ def _plan_standing(
     where: str | None,
     merger: Merger | None,
 ) -> Scan:
-    """Plan a read of the rows of `commits` that survive once all of them have completed."""
+    """Plan a read of the rows of `commits` that are current once all of these have completed."""
     groups = written_groups(commits)
     history = GroupHistory(snapshot, commits, groups, ignored)
     slices: list[FileSlice] = []
@@ -295,6 +295,6 @@ def _scan(
 
 
 def parse_where(where: str | None, schema: pa.Schema) -> Predicate | None:
-    """Parse a predicate on the meta columns and the table's; raise an error if it is invalid."""
+    """Parse a predicate on table and meta columns; raise an error if it is invalid."""
     full = pa.schema([*META_FIELDS, *schema])
     return None if where is None else Predicate.parse(where, full)

@@ -14,7 +14,7 @@ from lakebed.format.index.ordered_bytes import is_ordered
 from lakebed.table.config.schema import find_field
 
 MAX_COLUMNS: Final = 16
-# Safe as the name of a folder on every store, and short enough beside the rest of a path.
+# Such a name is safe as a folder name on every store, and short enough for a path.
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
 
 
@@ -22,8 +22,8 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
 class IndexDefinition:
     """An index on `columns`, each a column of the table or a field of one (`place.city`).
 
-    `kinds` are their types when it was created, as Arrow spells them. Write commits that begin
-    after the instant `since` name the runs that they wrote for it.
+    `kinds` are the types of the columns when the index was created, as Arrow spells them. Write
+    commits that begin after the instant `since` list the runs that they wrote for the index.
     """
 
     name: str
@@ -33,7 +33,7 @@ class IndexDefinition:
 
     @classmethod
     def create(cls, name: str, columns: Sequence[str], schema: pa.Schema, since: str) -> Self:
-        """Check and make a definition; InvalidError or SchemaError if there can be no such index."""
+        """Return a checked definition; raise InvalidError or SchemaError if it is not possible."""
         if not _NAME.fullmatch(name):
             raise InvalidError(
                 f"index {name!r}: expected a name of at most 64 letters, digits, '-' and '_' that "
@@ -58,7 +58,7 @@ class IndexDefinition:
 
     @classmethod
     def parse(cls, name: str, text: str) -> Self:
-        """Parse the property of an index; CorruptError if it does not define one."""
+        """Parse the property of an index; raise CorruptError if it does not define an index."""
         try:
             values = json.loads(text)
             columns, kinds = zip(*zip(values["columns"], values["types"], strict=True), strict=True)
@@ -74,7 +74,7 @@ class IndexDefinition:
         return json.dumps(values, ensure_ascii=False)
 
     def resolve(self, schema: pa.Schema) -> list[pa.DataType] | None:
-        """Return the types of the columns; None if one is gone or its values have other bytes now."""
+        """Return the types of the columns; None if one was dropped or its encoding changed."""
         kinds = []
         for column, was in zip(self.columns, self.kinds, strict=True):
             try:
@@ -114,7 +114,7 @@ def column_values(batch: pa.RecordBatch, column: str) -> pa.Array:
 
 
 def _family(kind: str) -> str:
-    """Return what types with the same bytes have in common: a widened column keeps its index."""
+    """Return the family of types with the same encoding: a widened column keeps its index."""
     if kind in ("int8", "int16", "int32", "int64"):
         return "integer"
     if kind in ("float", "double"):

@@ -1,7 +1,8 @@
-"""Entries of a secondary index: for a row, the bytes of its values, its partition and its key.
+"""Entries of a secondary index: the encoded values of a row, its partition and its key.
 
-An entry says that a version of the row had these values. What stands now, only the row itself can
-say; so an index answers with candidates, and too many of them cost time but no correctness.
+An entry says that a version of the row had these values. Only the row itself shows its current
+values; so an index lookup returns candidates, and superfluous candidates cost time but never make a
+result wrong.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,7 +42,7 @@ def make_entries(rows: pa.RecordBatch, columns: Sequence[str], partition: str) -
 
 
 def sort_entries(entries: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
-    """Return entries in ascending order, each once."""
+    """Return entries in ascending order, without duplicates."""
     empty = pa.RecordBatch.from_pylist([], ENTRY_SCHEMA)
     gathered = pa.concat_batches([empty, *entries])
     keys = gathered.column(ENTRY_KEY)
@@ -55,7 +56,7 @@ def sort_entries(entries: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class EntryRun:
-    """A run of entries that was written: its path, how many it holds, and its size."""
+    """A written run of entries: its path, the number of entries, and its size."""
 
     path: str
     entries: int

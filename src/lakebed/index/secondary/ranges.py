@@ -1,8 +1,9 @@
 """From the constraints of a predicate to the ranges of index keys that can satisfy it.
 
-The columns of an index count from the first on: finite values (and null) of a column continue to
-the next one, a range of values ends the search. Every row that satisfies the predicate has its key
-in one of the ranges; not every key in them belongs to such a row.
+The columns of an index are used from the first on: if a column has finitely many values (null
+included), the next column is used too; a range of values ends the sequence. Every row that
+satisfies the predicate has its key in one of the ranges; not every key in them belongs to such a
+row.
 """
 
 import decimal
@@ -15,7 +16,7 @@ from lakebed.expr.constraints import Allowed, Constraints, Limit, Value
 from lakebed.format.index.ordered_bytes import after_prefix, encode_values
 
 Range = tuple[bytes, bytes | None]
-"""From the first key, inclusive, to the second, exclusive; None is open-ended."""
+"""A range from the first key, inclusive, to the second, exclusive; None means no upper end."""
 
 MAX_RANGES = 10_000
 _NULL = encode_values([None], [pa.int64()])
@@ -35,7 +36,7 @@ class KeyRanges:
 def key_ranges(
     columns: Sequence[str], kinds: Sequence[pa.DataType], constraints: Constraints
 ) -> KeyRanges | None:
-    """Return where rows that satisfy `constraints` are; None if anywhere in the index."""
+    """Return the key ranges of rows that satisfy `constraints`; None if they may be anywhere."""
     prefixes = [b""]
     used = 0
     for name, kind in zip(columns, kinds, strict=True):
@@ -57,7 +58,7 @@ def key_ranges(
 
 
 def _finite(allowed: Allowed, kind: pa.DataType) -> list[bytes] | None:
-    """Return the encoded values of a column that may have only a few."""
+    """Return the encoded values that `allowed` lists, null included; None if it is a range."""
     if allowed.values is None:
         return None
     known = (_encoded(value, kind) for value in allowed.values)
@@ -82,7 +83,7 @@ def _start(limit: Limit, kind: pa.DataType) -> bytes:
     if isinstance(value, decimal.Decimal):
         rounded = _rounded(value, kind, decimal.ROUND_CEILING)
         if rounded is None:
-            return _SOME  # beyond the digits of the column: everything, or nothing, is greater
+            return _SOME  # beyond the digits of the column: all of its values, or none, are greater
         value, inclusive = rounded, inclusive or rounded != value
     part = _encode(value, kind)
     return part if inclusive else after_prefix(part) or part
@@ -100,7 +101,7 @@ def _end(limit: Limit, kind: pa.DataType) -> bytes | None:
 
 
 def _encoded(value: Value, kind: pa.DataType) -> bytes | None:
-    """Return the encoding of a value that the column can have; None for one that it cannot."""
+    """Return the encoding of a value; None if the column cannot have the value."""
     if isinstance(value, decimal.Decimal):
         rounded = _rounded(value, kind, decimal.ROUND_FLOOR)
         return None if rounded is None or rounded != value else _encode(rounded, kind)
