@@ -39,7 +39,7 @@ def combine(sign: str, left: Data, right: Data, kind: pa.DataType) -> Values:
         exact = pc.multiply(one, other)
         return fit(pc.cast(exact, pa.decimal256(WIDEST, exact.type.scale)), kind)
     scale = max(left.type.scale, right.type.scale)
-    # One digit less than the widest, so that the sum has the widest precision.
+    # One digit less than the maximum, so that the sum has the maximum precision.
     inner = pa.decimal256(WIDEST - 1, scale)
     return fit(_UNCHECKED[sign](pc.cast(left, inner), pc.cast(right, inner)), kind)
 
@@ -53,7 +53,7 @@ def divide(left: Data, right: Data, kind: pa.DataType) -> Values:
     digits, more = left.type.precision + places, left.type.scale + places
     numerator = unscaled(pc.cast(left, pa.decimal256(WIDEST, more)), digits)
     denominator = unscaled(widen(right), right.type.precision)
-    # Truncated with one digit more than is kept: rounding half up needs no others.
+    # Truncate to one digit more than is kept: rounding half up needs no more.
     whole = truncate(_wide(pc.divide(numerator, denominator)))
     found = fit(scaled(whole, more - right.type.scale), kind)
     return found.with_errors(zeros)
@@ -65,10 +65,10 @@ def quotient_places(left: pa.DataType, right: pa.DataType, kind: pa.DataType) ->
 
 
 def is_quotient_exact(left: pa.DataType, right: pa.DataType, kind: pa.DataType) -> bool:
-    """Return whether a quotient fits 256 bits, and rounds as if only once.
+    """Return whether a quotient fits into 256 bits, and is the same if rounded only once.
 
-    Spark first rounds it to 38 fractional digits, which only shows if the divisor has about as
-    many.
+    Spark first rounds a quotient to 38 fractional digits, which affects the result only if the
+    divisor has about as many fractional digits.
     """
     digits = left.precision + quotient_places(left, right, kind)
     fits = digits + right.precision + 1 <= WIDEST
@@ -76,7 +76,7 @@ def is_quotient_exact(left: pa.DataType, right: pa.DataType, kind: pa.DataType) 
 
 
 def is_remainder_exact(left: pa.DataType, right: pa.DataType) -> bool:
-    """Return whether a remainder fits 256 bits."""
+    """Return whether a remainder can be computed in 256 bits."""
     scale = max(left.scale, right.scale)
     digits = left.precision + right.precision + 2 * scale - left.scale - right.scale
     return bool(digits + 2 <= WIDEST)
@@ -136,7 +136,7 @@ def _integers(sign: str, left: Data, right: Data) -> Values:
     try:
         return Values(_CHECKED[sign](left, right))
     except pa.ArrowInvalid:
-        # Some row overflows: compute with more digits to see which ones.
+        # Some row overflows: compute with more digits to find which rows do.
         kind = left.type
         half = 1 << (kind.bit_width - 1)
         exact = _UNCHECKED[sign](*(pc.cast(side, pa.decimal256(20, 0)) for side in (left, right)))
@@ -146,7 +146,7 @@ def _integers(sign: str, left: Data, right: Data) -> Values:
 
 
 def _without_zeros(left: Data, right: Data) -> tuple[Data, tuple[pa.BooleanArray | None, str]]:
-    """Return the divisors with null for zero, and where a value that is not null is divided by zero."""
+    """Return the divisors with zeros as null, and the rows that divide a non-null value by zero."""
     is_zero = pc.fill_null(pc.equal(right, pa.scalar(0, right.type)), False)
     failed = pc.and_(pc.is_valid(left), is_zero)
     if not pc.any(failed).as_py():

@@ -1,7 +1,7 @@
 """Binds a syntax tree to a schema: resolves names, determines types, inserts casts.
 
-An expression that Spark accepts but whose result may differ here is rejected by name; so is every
-function that is not in the list. Constants without a value are rejected as well.
+An expression that Spark accepts but whose result may differ here is rejected, and the error names
+it; so is every function that is not in the list. Constant expressions that fail are rejected too.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,15 +40,12 @@ from lakebed.expr.values import null_of
 
 BOOL = pa.bool_()
 _LONG = range(-(1 << 63), 1 << 63)
-# From this many values on Spark uses a set, in which -0.0 is not 0.0.
+# From this many values on, Spark uses a set, in which -0.0 is not 0.0.
 _LONG_LIST = 10
 
 
 def bind_predicate(text: str, schema: pa.Schema) -> Bound:
-    """Parse and bind `text`, which must be a boolean expression.
-
-    Raise an error if it is invalid.
-    """
+    """Parse and bind `text`; raise an error if it is not a valid boolean expression."""
     binder = Binder(text, schema)
     try:
         return binder.condition(parse_syntax(text))
@@ -120,7 +117,7 @@ class Binder:
         return Constant(found.data[0], is_computed=True)
 
     def cast(self, bound: Bound, kind: pa.DataType) -> Bound:
-        """Cast implicitly, to a type that Spark would choose."""
+        """Cast implicitly to `kind`, the type that Spark chooses."""
         if bound.kind == kind:
             return bound
         if not isinstance(bound, Constant):
@@ -138,7 +135,7 @@ class Binder:
         if not is_castable(bound.kind, kind):
             raise self.refuse(f"{type_name(bound.kind)} as {type_name(kind)}")
         if bound.kind in INTEGERS and kind in INTEGERS and bound.kind.bit_width <= kind.bit_width:
-            # All at once: a list of values may be long.
+            # Cast all constants at once: a list of values may be long.
             value = pa.scalar(bound.value.as_py(), kind)
             return Constant(value, bound.text, is_computed=bound.is_computed)
         made = self.apply("cast", [bound], kind)
@@ -147,19 +144,19 @@ class Binder:
         return Constant(made.value, bound.text, is_computed=not plain)
 
     def compare(self, sign: str, left: Bound, right: Bound) -> Bound:
-        """Bind a comparison, both sides cast to one type."""
+        """Bind a comparison, with both sides cast to one type."""
         kind = self.comparison_type([left, right])
         for one, other, flipped in ((left, right, sign), (right, left, _FLIPPED.get(sign, sign))):
             beyond = _beyond_long(one, other)
             if beyond is not None and flipped in _FLIPPED:
-                # Spark decides such a comparison before it sees a row, null or not.
+                # Spark decides such a comparison before it reads any row, even for nulls.
                 return literal(pa.scalar((beyond > 0) == flipped.startswith("<")))
         if pa.types.is_null(kind):
             return literal(pa.scalar(True) if sign == "<=>" else null_of(BOOL))
         return self.apply(sign, [self.cast(left, kind), self.cast(right, kind)], BOOL)
 
     def comparison_type(self, args: Sequence[Bound]) -> pa.DataType:
-        """Return the type in which operands are compared; raise an error if they cannot be."""
+        """Return the type in which operands are compared; raise an error if there is none."""
         kind = comparison_type([arg.kind for arg in args])
         if kind is None:
             kinds = dict.fromkeys(type_name(arg.kind) for arg in args)
@@ -167,7 +164,7 @@ class Binder:
         return kind
 
     def common(self, args: Sequence[Bound], what: str) -> tuple[list[Bound], pa.DataType]:
-        """Return operands cast to the one type of the result."""
+        """Return the operands cast to the type of the result, and that type."""
         kind = common_type([arg.kind for arg in args])
         if kind is None:
             kinds = dict.fromkeys(type_name(arg.kind) for arg in args)
@@ -264,7 +261,7 @@ class Binder:
             return literal(null_of(BOOL))
         try:
             like = parse_like(pattern.value.as_py(), escape)
-            matches(pa.scalar(""), like.regex)  # one that is too long shows here
+            matches(pa.scalar(""), like.regex)  # raises an error for a pattern that is too long
         except InvalidError as error:
             raise invalid(self._text, str(error)) from error
         return self.apply("like", [value], BOOL, like)
@@ -396,7 +393,10 @@ def _typed_null(bound: Bound, other: Bound) -> Bound:
 
 
 def _beyond_long(value: Bound, limit: Bound) -> int | None:
-    """Return on which side of all 64-bit integers a decimal literal is when compared with an integer."""
+    """Return 1 or -1 for a decimal literal above or below all 64-bit integers, otherwise None.
+
+    None also if it is not compared with an integer.
+    """
     if value.kind not in INTEGERS or not isinstance(limit, Constant) or not limit.is_literal:
         return None
     if not pa.types.is_decimal(limit.kind) or not limit.value.is_valid:

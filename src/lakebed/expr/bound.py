@@ -1,8 +1,8 @@
 """A predicate bound to a schema: columns, constants, and functions applied to them.
 
-Every node has Spark's type, casts are where Spark inserts them, and constant parts are evaluated.
-The same tree is evaluated on rows, and analysed for constraints on keys, partitions and row group
-statistics.
+Every node has Spark's type, casts are inserted where Spark inserts them, and constant parts are
+already evaluated. The same tree is evaluated on rows, and analysed for constraints on keys,
+partitions and row group statistics.
 """
 
 from collections.abc import Iterator
@@ -26,9 +26,9 @@ class Column:
 class Constant:
     """A constant value.
 
-    `text` is the string literal that it was cast from. `is_literal` if it was written as it is;
-    `is_computed` if anything but a literal, with at most a numeric cast, was evaluated: a session
-    with another time zone could evaluate that to another value.
+    `text` is the string literal that the constant was cast from. `is_literal` is true if it was
+    written as a literal. `is_computed` is true if anything but a literal, with at most a numeric
+    cast, was evaluated: a session with another time zone could compute another value.
     """
 
     value: pa.Scalar
@@ -66,7 +66,7 @@ def walk(node: Bound) -> Iterator[Bound]:
 
 
 def column_names(node: Bound) -> tuple[str, ...]:
-    """Return the columns that `node` needs, in order of appearance."""
+    """Return the names of the columns that `node` needs, in order of appearance."""
     return tuple(dict.fromkeys(found.name for found in walk(node) if isinstance(found, Column)))
 
 
@@ -75,7 +75,7 @@ _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A comparison with a constant, which stands on the right."""
+    """A comparison with a constant, which is the right operand."""
 
     sign: str
     operand: Bound
@@ -83,7 +83,7 @@ class Comparison:
 
 
 def compared_with_constant(node: Apply) -> Comparison | None:
-    """Return a comparison with its constant on the right; None if neither side is one."""
+    """Return a comparison with its constant on the right; None if neither side is a constant."""
     left, right = node.args
     sign = node.function
     if isinstance(left, Constant):

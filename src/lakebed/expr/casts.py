@@ -1,4 +1,4 @@
-"""Casts as in Spark's ANSI mode: to the nearest value, or an error.
+"""Casts as in Spark's ANSI mode: a cast returns the nearest value or fails.
 
 Strings are cast to numbers and booleans here; dates, timestamps and decimals are parsed from string
 literals only (`expr/literal.py`).
@@ -20,7 +20,7 @@ _NUMBER = r"\A[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?\z"
 _NAMED = r"\A([+-]?NaN|(?i)nan|[+-]?(inf|infinity))\z"
 _TRUE = ("t", "true", "y", "yes", "1")
 _FALSE = ("f", "false", "n", "no", "0")
-# Arrow may format decimals with more fractional digits with an exponent.
+# With more fractional digits, Arrow may format a decimal with an exponent.
 _PLAIN_SCALE = 6
 
 
@@ -89,7 +89,7 @@ def _to_integer(data: Data, target: pa.DataType) -> Values:
     found = checked(data, inside, reason)
     made = found.data
     if is_real(made.type) and target == pa.int64():
-        # The double after the greatest integer is cast to that integer, as in Java.
+        # As in Java, the double just above the greatest integer is cast to that integer.
         edge = pc.equal(made, high)
         inner = pc.cast(pc.if_else(edge, pa.scalar(0.0), made), target)
         return Values(pc.if_else(edge, pa.scalar(half - 1), inner), found.failed, reason)
@@ -126,7 +126,7 @@ def _from_text(data: Data, target: pa.DataType) -> Values:
     found = checked(trimmed, pc.match_substring_regex(trimmed, pattern=_WHOLE), reason)
     digits = pc.replace_substring_regex(found.data, pattern=r"\A\+", replacement="")
     digits = pc.replace_substring_regex(digits, pattern=r"\A(-?)0+([0-9])", replacement=r"\1\2")
-    # Nineteen digits and a sign suffice for any integer; more would not fit a decimal.
+    # Nineteen digits and a sign are enough for any integer; more would not fit into a decimal.
     long = pc.greater(pc.utf8_length(digits), 70)
     digits = pc.if_else(long, pa.scalar("9" * 70), digits)
     whole = _to_integer(pc.cast(digits, pa.decimal256(76, 0)), target)

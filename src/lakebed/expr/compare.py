@@ -39,25 +39,25 @@ COMPARISONS = tuple(_PLAIN)
 
 
 def compare(sign: str, left: Data, right: Data) -> Data:
-    """Compare values of one type; null where either is null."""
+    """Compare values of the same type; the result is null where either value is null."""
     known = _FLOATING if is_real(left.type) else _PLAIN
     return known[sign](left, right)
 
 
 def same(left: Data, right: Data) -> Data:
-    """Return whether values of one type are equal, or both null."""
+    """Return for each row whether two values of the same type are equal or both null."""
     both_null = pc.and_(pc.is_null(left), pc.is_null(right))
     return pc.coalesce(compare("=", left, right), both_null)
 
 
 def is_among(data: Data, constants: pa.Array) -> Data:
-    """Return whether values equal one of `constants` of the same type; false for null."""
+    """Return for each value whether it equals one of `constants`, of the same type; not if null."""
     if is_real(data.type):
         data, constants = _one_spelling(data), _one_spelling(constants)
     return pc.is_in(data, value_set=constants)
 
 
 def _one_spelling(data: Data) -> Data:
-    """Return floats with a single zero and NaN: -0.0 and NaN of either sign have other hashes."""
+    """Return floats with one bit pattern for zero and one for NaN, because Arrow hashes the bits."""
     nan = pa.scalar(float("nan"), data.type)
     return pc.if_else(pc.is_nan(data), nan, pc.add(data, pa.scalar(0.0, data.type)))

@@ -1,13 +1,13 @@
-"""What a predicate requires of single columns, for skipping what cannot hold such rows.
+"""Derives constraints on single columns from a predicate, for skipping files and row groups.
 
-Every row for which the predicate is true satisfies all constraints; not every row that satisfies
-them satisfies the predicate. So a part that is not understood requires nothing. A column is
-restricted to finite values (=, <=>, IN), to a range (<, <=, >, >=, BETWEEN, LIKE 'prefix%'), to
-null (IS NULL) or to anything else (IS NOT NULL).
+Every row for which the predicate is true satisfies all constraints, but not every row that
+satisfies them satisfies the predicate: an unsupported part of it adds no constraint. A column is
+restricted to a finite set of values (=, <=>, IN), to a range (<, <=, >, >=, BETWEEN,
+LIKE 'prefix%'), to null (IS NULL) or to all values but null (IS NOT NULL).
 
 A Spark session may interpret a literal differently, because of its time zone or its quoting. Unless
-the caller knows that it does not (`exact`), only literals count that mean the same everywhere:
-integers, strings, booleans, and dates, which may also be written as ISO strings.
+the caller knows that it does not (`exact`), only literals that mean the same in every session are
+used: integers, strings, booleans, and dates, which may also be written as ISO strings.
 """
 
 import datetime as dt
@@ -37,7 +37,7 @@ _LAST_CHARACTER = "\U0010ffff"
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One end of a range; `inclusive` if it belongs to it."""
+    """One end of a range; `inclusive` tells whether the range includes it."""
 
     value: Value
     inclusive: bool
@@ -45,7 +45,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What one column may hold: finite values, or a range, and null if `null` is set.
+    """The values that one column may hold: a finite set or a range, and null if `null` is set.
 
     NaN, which is greater than all numbers, is in every range without an upper end.
     """
@@ -57,7 +57,7 @@ class Allowed:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether nothing is allowed."""
+        """Return whether no value is allowed, not even null."""
         return self.values is not None and not self.values and not self.null
 
     def holds(self, value: Value) -> bool:
@@ -69,11 +69,11 @@ class Allowed:
         )
 
     def both(self, other: "Allowed") -> "Allowed":
-        """Return what this and `other` allow."""
+        """Return the values that both this and `other` allow."""
         return replace(_intersection(self, other), null=self.null and other.null)
 
     def either(self, other: "Allowed") -> "Allowed":
-        """Return at least what one of the two allows: a range has no gaps."""
+        """Return all values that either of the two allows, and any values between the two."""
         return replace(_union(self, other), null=self.null or other.null)
 
 
@@ -104,12 +104,12 @@ def _union(one: Allowed, other: Allowed) -> Allowed:
 
 
 def _low(bound: Limit) -> tuple[Value, bool]:
-    """Return the sort key of a lower end among values: right before, or right after its own."""
+    """Return the sort key of a lower end: right before its value, or after it if exclusive."""
     return bound.value, not bound.inclusive
 
 
 def _high(bound: Limit) -> tuple[Value, bool]:
-    """Return the sort key of an upper end among values, likewise."""
+    """Return the sort key of an upper end: right after its value, or before it if exclusive."""
     return bound.value, bound.inclusive
 
 
@@ -126,7 +126,7 @@ def _known(*bounds: Limit | None) -> list[Limit]:
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """What a predicate requires, by column; a column without an entry may hold anything."""
+    """The values that a predicate allows, by column; a column without an entry may hold any value."""
 
     columns: Mapping[str, Allowed] = field(default_factory=dict)
 
@@ -136,7 +136,7 @@ class Constraints:
         return any(allowed.is_empty for allowed in self.columns.values())
 
     def values(self, column: str) -> frozenset[Value] | None:
-        """Return the finite values of `column`, None if it may hold others, or null."""
+        """Return the finite set of values of `column`; None if it may hold other values or null."""
         allowed = self.columns.get(column)
         return None if allowed is None or allowed.null else allowed.values
 
@@ -144,9 +144,9 @@ class Constraints:
 def constraints_of(
     predicate: Predicate | None, schema: pa.Schema, *, exact: bool = False
 ) -> Constraints:
-    """Return what `predicate` requires of the columns of `schema`.
+    """Return the constraints of `predicate` on the columns of `schema`.
 
-    With `exact` every constant counts, with the value that it has in ANSI mode and in UTC.
+    With `exact` every constant is used, with the value that it has in ANSI mode and in UTC.
     """
     if predicate is None:
         return Constraints()
@@ -159,7 +159,7 @@ def constraints_of(
 def column_value(text: str, kind: pa.DataType) -> Value | None:
     """Return the value of a column of type `kind` whose plain string is `text`.
 
-    None for a type that is not parsed back, and for any other format.
+    None for a type that cannot be parsed, and for a string in any other format.
 
     >>> column_value("-7", pa.int32()), column_value("7.0", pa.int32())
     (-7, None)
@@ -175,7 +175,7 @@ _Demands: TypeAlias = Mapping[str, Allowed]
 
 
 class _ConstraintFinder:
-    """Walks a bound predicate; a node without requirements returns no columns."""
+    """Walks a bound predicate; a node without constraints returns no columns."""
 
     def __init__(self, schema: pa.Schema, *, exact: bool) -> None:
         self._names = {name.lower() for name in schema.names}
@@ -255,7 +255,7 @@ class _ConstraintFinder:
         return {column.name: Allowed(exact)}
 
     def _literal(self, constant: Constant, kind: pa.DataType) -> Value | None:
-        """Return the value of a literal of exactly the type `kind`, None for any other."""
+        """Return the value of a literal of exactly the type `kind`; None for any other constant."""
         if not constant.value.is_valid or not self._is_constrained(kind):
             return None
         if not self._exact:
@@ -292,7 +292,10 @@ def _null(node: Apply, *, is_null: bool) -> _Demands:
 
 
 def _column(node: Bound, *, exact: bool) -> Column | None:
-    """Return the column that `node` is, possibly cast to a wider type of its family."""
+    """Return `node` if it is a column, or the column that it casts to a wider type of its family.
+
+    None for any other node.
+    """
     if isinstance(node, Apply) and node.function == "cast":
         inner = node.args[0]
         wider = _is_wider(inner.kind, node.kind, exact=exact)
@@ -311,14 +314,14 @@ def _is_wider(narrow: pa.DataType, wide: pa.DataType, *, exact: bool) -> bool:
 
 
 def _is_of_kind(constant: pa.DataType, kind: pa.DataType) -> bool:
-    """Return whether a constant has a value that a column of `kind` may have."""
+    """Return whether a column of `kind` may hold the value of a constant."""
     families = (INTEGERS.__contains__, pa.types.is_decimal, pa.types.is_floating)
     alike = any(is_one(constant) and is_one(kind) for is_one in families)
     return bool(alike or constant == kind)
 
 
 def _after_prefix(prefix: str) -> str | None:
-    """Return the first text after all that begin with `prefix`; None if there is none.
+    """Return the first string after all strings that begin with `prefix`; None if there is none.
 
     >>> _after_prefix("ab"), _after_prefix("a\U0010ffff")
     ('ac', 'b')
@@ -326,7 +329,7 @@ def _after_prefix(prefix: str) -> str | None:
     kept = prefix.rstrip(_LAST_CHARACTER)
     if not kept:
         return None
-    # No string holds a surrogate.
+    # No string contains a surrogate.
     last = 0xE000 if kept[-1] == "\ud7ff" else ord(kept[-1]) + 1
     return kept[:-1] + chr(last)
 
@@ -339,12 +342,15 @@ def _both(one: _Demands, other: _Demands) -> _Demands:
 def _either(one: _Demands, other: _Demands) -> _Demands:
     for side, rest in ((one, other), (other, one)):
         if any(allowed.is_empty for allowed in side.values()):
-            return rest  # that side is never true
+            return rest  # that operand is never true
     return {name: one[name].either(other[name]) for name in one.keys() & other.keys()}
 
 
 def _date(text: str | None) -> dt.date | None:
-    """Parse a date in the one form that is the same as a string and as a date: 2024-01-02."""
+    """Parse a date in the one format that compares alike as a string and as a date: 2024-01-02.
+
+    None for any other string.
+    """
     if text is None or not _ISO_DATE.fullmatch(text):
         return None
     try:

@@ -17,7 +17,7 @@ def widen(data: Data, scale: int | None = None) -> Data:
 
 
 def fit(data: Data, kind: pa.DataType) -> Values:
-    """Return wide decimals as decimals of `kind`, rounded half up; an error if one is too large."""
+    """Return wide decimals as decimals of `kind`, rounded half up; rows that are too large fail."""
     if data.type.scale > kind.scale:
         data = pc.round(data, ndigits=kind.scale, round_mode="half_towards_infinity")
     limit = pa.scalar(decimal.Decimal(10) ** (kind.precision - kind.scale), data.type)

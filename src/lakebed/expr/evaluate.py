@@ -1,4 +1,4 @@
-"""Evaluates a bound predicate on a batch, on whole arrays; errors are recorded per row."""
+"""Evaluates a bound predicate on the arrays of a batch; errors are recorded per row."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _LONG = range(-(1 << 63), 1 << 63)
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """The constants of an IN that are not null, and whether null is among them."""
+    """The non-null constants of an IN, and whether its list includes null."""
 
     values: pa.Array
     constants: tuple[Constant, ...]
@@ -75,7 +75,7 @@ class _Evaluator:
         return found
 
     def among(self, node: Apply) -> Values:
-        """Evaluate IN: if not found, null where the value or any of the list is null."""
+        """Evaluate IN: if the value is not found, null where it or any constant of the list is null."""
         assert isinstance(node.option, Among)
         value = self.values(node.args[0])
         unknown = null_of(pa.bool_())
@@ -171,7 +171,7 @@ _SPECIAL: dict[str, Callable[[_Evaluator, Apply], Values]] = {
 
 
 def _apply(node: Apply, data: Sequence[Data]) -> Values:
-    """Apply a function that is null if any operand is null."""
+    """Apply a function whose result is null if any operand is null."""
     name = node.function
     if name in COMPARISONS:
         return Values(compare(name, *data))

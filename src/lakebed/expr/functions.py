@@ -23,7 +23,7 @@ _MANY = 1_000
 
 
 class Binding(Protocol):
-    """What a function needs from its binder."""
+    """The methods of the binder that functions use."""
 
     def apply(
         self, function: str, args: Sequence[Bound], kind: pa.DataType, option: object = None

@@ -1,7 +1,7 @@
-"""The values of literals: numbers, and strings that are read as another type.
+"""The values of literals: numbers, and strings that are converted to another type.
 
-Only formats with an unambiguous value are accepted; Spark knows more of them (names of time zones,
-years of more than four digits), which are rejected by name.
+Only formats with an unambiguous value are accepted. Spark accepts more (names of time zones, years
+of more than four digits); these are rejected, and the error names them.
 """
 
 import datetime as dt
@@ -59,7 +59,7 @@ def number(text: str) -> pa.Scalar:
 
 
 def parse_text(text: str, kind: pa.DataType) -> pa.Scalar:
-    """Return the value of `kind` that a string denotes, or raise InvalidError."""
+    """Convert a string to a value of type `kind`, or raise InvalidError."""
     try:
         if pa.types.is_decimal(kind):
             return pa.scalar(_decimal(text, kind), kind)
@@ -129,7 +129,7 @@ def _moment(text: str, kind: pa.DataType) -> dt.datetime:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """The pattern of a LIKE: what it begins with, and whether that is the whole of it."""
+    """The pattern of a LIKE: a regex, its literal prefix, and whether the prefix is all of it."""
 
     regex: str
     prefix: str
@@ -137,7 +137,7 @@ class Like:
 
 
 def parse_like(pattern: str, escape: str = "\\") -> Like:
-    r"""Return what a LIKE pattern means.
+    r"""Parse a LIKE pattern.
 
     >>> print(parse_like("a%_").regex, parse_like("a%_").prefix)
     \A(?s:a.*.)\z a

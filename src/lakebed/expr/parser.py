@@ -1,8 +1,8 @@
 """Parses a predicate to a tree, by precedence climbing with Spark's precedence.
 
-From loose to tight: OR, AND, NOT, one test (BETWEEN, IN, LIKE, IS), comparisons, + - ||, * / % DIV,
-signs. As in Spark, comparisons associate to the left, and a test cannot follow another one without
-parentheses.
+From lowest to highest precedence: OR, AND, NOT, one test (BETWEEN, IN, LIKE, IS), comparisons,
++ - ||, * / % DIV, signs. As in Spark, comparisons associate to the left, and a test cannot follow
+another test without parentheses.
 """
 
 from lakebed.errors import InvalidError, UnsupportedError
@@ -24,7 +24,7 @@ _RESERVED = frozenset(
     ["AND", "OR", "NOT", "IN", "IS", "NULL", "TRUE", "FALSE", "BETWEEN", "LIKE", "CASE", "SELECT"]
 )
 _OF_CASE = frozenset(["WHEN", "THEN", "ELSE", "END"])
-# Words of Spark's grammar that this one does not have.
+# Words of Spark's grammar that are not supported here.
 _OTHERS = frozenset(
     [
         "ILIKE",
@@ -73,7 +73,7 @@ class _Parser:
         return self._tokens[self._at]
 
     def expression(self, level: int) -> Syntax:
-        """Parse operators of `level` and tighter ones."""
+        """Parse an expression of operators with precedence `level` or higher."""
         self._deeper()
         start = self.here.start
         if self.here.is_word("NOT") or self.here.is_sign("!"):
@@ -100,7 +100,7 @@ class _Parser:
         operator = self._next().value.upper()
         right = self.expression(level + 1)
         if level in (_OR, _AND):
-            # As one node, however many there are: a deep tree could not be evaluated.
+            # All operands become one node, however many there are: a deep tree could not be evaluated.
             parts = [left, right]
             while self.here.is_word(operator):
                 self._next()
@@ -254,7 +254,7 @@ class _Parser:
     def _list(self) -> list[Syntax]:
         """Parse a comma-separated list up to the closing parenthesis.
 
-        The opening one has been read.
+        The opening parenthesis has already been read.
         """
         items: list[Syntax] = []
         if self.here.is_sign(")"):
@@ -312,7 +312,7 @@ class _Parser:
     def unexpected(
         self, wanted: str = "", found: Token | None = None
     ) -> InvalidError | UnsupportedError:
-        """Return the error for a token, by default the next one."""
+        """Return the error for an unexpected token, by default the next one."""
         token = found or self.here
         for near in (token, self._tokens[max(self._at - 1, 0)]):
             if near.is_word(*_OTHERS):

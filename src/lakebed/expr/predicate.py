@@ -25,19 +25,19 @@ class Predicate:
         """Parse `text` against `schema`; raise an error if it is invalid or not supported."""
         bound = bind_predicate(text, schema)
         predicate = cls(text, column_names(bound), bound)
-        # On no rows: incompatible types are detected here and not in the middle of a stream.
+        # Evaluate without rows, to detect incompatible types here and not in the middle of a stream.
         predicate.filter(_empty(schema, predicate.columns))
         return predicate
 
     def filter(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of `batch` for which the predicate is true.
 
-        Raises InvalidError if a value overflows or is undefined for another reason.
+        Raises InvalidError if a value overflows or cannot be computed for another reason.
         """
         return batch.filter(self.mask(batch))
 
     def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """Return for each row whether the predicate is true, null if that is unknown."""
+        """Return for each row whether the predicate is true; null if its result is null."""
         try:
             found = evaluate(self.bound, batch)
         except pa.ArrowException as error:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 class Syntax:
     """One node: its kind, its operands, and the part of the text that it was parsed from.
 
-    `value` holds what is not an operand: the name of a column or function, the text of a literal,
-    the type of a cast, whether a test is negated.
+    `value` holds the rest of the node: the name of a column or function, the text of a literal, the
+    type of a cast, or whether a test is negated.
     """
 
     kind: str

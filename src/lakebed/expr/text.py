@@ -67,7 +67,7 @@ def substring(data: Data, start: int, size: int | None) -> Data:
     if start >= 0:
         first = max(start - 1, 0)
         return pc.utf8_slice_codeunits(data, start=first, stop=_end(first, size))
-    # To the end, if the end is within reach.
+    # Take everything up to the end if `size` reaches it.
     stop = None if size is None or start + size >= 0 else start + size
     return pc.utf8_slice_codeunits(data, start=start, stop=stop)
 
@@ -77,7 +77,7 @@ def _end(first: int, size: int | None) -> int | None:
 
 
 def concatenate(*parts: Data) -> Data:
-    """Join strings; null where any is null."""
+    """Concatenate strings; the result is null where any operand is null."""
     return pc.binary_join_element_wise(*parts, pa.scalar(""), null_handling="emit_null")
 
 
@@ -93,12 +93,12 @@ def replace(data: Data, old: str, new: str) -> Data:
 
 
 def matches(data: Data, regex: str) -> Data:
-    """Return which strings match a regular expression."""
+    """Return for each string whether it matches a regular expression."""
     return pc.match_substring_regex(data, pattern=regex)
 
 
 def holds(data: Data, part: str, where: str) -> Data:
-    """Return which strings start with, end with or contain `part`."""
+    """Return for each string whether it starts with, ends with or contains `part`."""
     act = {
         "startswith": pc.starts_with,
         "endswith": pc.ends_with,

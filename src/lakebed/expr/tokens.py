@@ -1,7 +1,7 @@
 """The tokens of a predicate, by Spark's lexical rules.
 
-What depends on session settings in Spark, or only looks like SQL, is rejected by name: comments,
-raw strings, numeric escapes, variables.
+Constructs that depend on session settings in Spark, or only look like SQL, are rejected, and the
+error names them: comments, raw strings, numeric escapes, variables.
 """
 
 import re
@@ -51,7 +51,7 @@ class Token:
     end: int
 
     def is_word(self, *words: str) -> bool:
-        """Return whether this is one of `words`, in any case."""
+        """Return whether this is one of `words`, in upper or lower case."""
         return self.kind is Kind.WORD and self.value.upper() in words
 
     def is_sign(self, *signs: str) -> bool:

@@ -16,7 +16,7 @@ INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 MOMENTS = (pa.date32(), TIMESTAMP_NTZ, TIMESTAMP)
 MAX_DIGITS = 38
 _DIGITS = dict(zip(INTEGERS, (3, 5, 10, 20), strict=True))
-# Spark keeps at least this many fractional digits when it must cut.
+# Spark keeps at least this many fractional digits when it must reduce the scale.
 _MIN_SCALE = 6
 _NEGATED_DIGITS = 34
 _NAMED = {
@@ -67,12 +67,12 @@ def is_real(kind: pa.DataType) -> bool:
 
 
 def is_negated_exactly(kind: pa.DataType) -> bool:
-    """Return whether Spark negates values of `kind` exactly: it keeps 34 digits of a longer decimal."""
+    """Return whether Spark negates values of `kind` exactly; it keeps only 34 digits of a decimal."""
     return not pa.types.is_decimal(kind) or kind.precision <= _NEGATED_DIGITS
 
 
 def is_supported(kind: pa.DataType) -> bool:
-    """Return whether values of `kind` can be compared; nested ones can only be tested for null."""
+    """Return whether values of `kind` can be compared; nested values can only be tested for null."""
     return kind in _NAMES or pa.types.is_decimal(kind)
 
 
@@ -82,10 +82,10 @@ def as_decimal(kind: pa.DataType) -> pa.DataType:
 
 
 def comparison_type(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
-    """Return the type in which Spark compares values of `kinds`, or None if it cannot.
+    """Return the type in which Spark compares values of `kinds`, or None if it cannot compare them.
 
-    The type that a string is cast to depends on the order of the other types, so there must be only
-    one other type.
+    The type to which Spark casts a string depends on the order of the other types, so None also if
+    a string is compared with more than one other type.
     """
     known = list(dict.fromkeys(kind for kind in kinds if not pa.types.is_null(kind)))
     if not known:
@@ -97,7 +97,7 @@ def comparison_type(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
 
 
 def common_type(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
-    """Return the result type of a CASE, COALESCE or IF with values of `kinds`."""
+    """Return the result type of a CASE, COALESCE or IF with values of `kinds`; None if none fits."""
     known = list(dict.fromkeys(kind for kind in kinds if not pa.types.is_null(kind)))
     if not known:
         return pa.null()
@@ -124,7 +124,7 @@ def _wider(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
 
 
 def _type_beside_text(kind: pa.DataType) -> pa.DataType | None:
-    """Return the type to which Spark casts a string that is compared with a `kind`."""
+    """Return the type to which Spark casts a string that is compared with a `kind`, or None."""
     if kind in INTEGERS:
         return pa.int64()
     if is_number(kind):

@@ -1,8 +1,8 @@
-"""Values of a part of a predicate, with the rows for which it failed.
+"""The values of a part of a predicate, and the rows for which its evaluation failed.
 
 Spark stops at the first row that overflows, divides by zero or cannot be cast, but evaluates a part
 only for rows that the parts before it have not decided: `b <> 0 AND a / b > 1` never fails. So an
-error is recorded per row, and counts only if the evaluation reaches that row.
+error is recorded per row, and is raised only if the evaluation reaches that row.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ Data: TypeAlias = pa.Array | pa.Scalar
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """An array, or one constant for all rows; null where `failed` is true, for `reason`."""
+    """An array, or one constant for all rows; null where `failed` is true, because of `reason`."""
 
     data: Data
     failed: pa.BooleanArray | None = None

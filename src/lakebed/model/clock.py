@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the rest of the code may ask the outside world."""
+    """The time, random ids and process identity, as the rest of the code obtains them."""
 
     def now_ms(self) -> int:
         """Return the time in milliseconds since 1970 UTC."""
@@ -23,15 +23,15 @@ class Clock(Protocol):
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait for `seconds`."""
         ...
 
     def process(self) -> str:
-        """Return a name for this process by which others on its machine can tell whether it is alive."""
+        """Return a name for this process, which `is_gone` on the same machine understands."""
         ...
 
     def is_gone(self, process: str) -> bool:
-        """Return whether a process has ended; False if that cannot be determined from here."""
+        """Return whether a process has ended; False if this machine cannot determine that."""
         ...
 
 
@@ -48,15 +48,15 @@ class SystemClock:
         return str(uuid.uuid4())
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait for `seconds`."""
         time.sleep(seconds)
 
     def process(self) -> str:
-        """Return a name for this process by which others on its machine can tell whether it is alive."""
+        """Return a name for this process, which `is_gone` on the same machine understands."""
         return _process(os.getpid()) or ""
 
     def is_gone(self, process: str) -> bool:
-        """Return whether a process of this machine has ended."""
+        """Return whether a process has ended; False if it ran on another machine."""
         machine, _, rest = process.rpartition("/")
         pid = rest.partition(".")[0]
         if not machine or machine != _machine() or not (pid.isascii() and pid.isdigit()):
@@ -75,7 +75,7 @@ class ManualClock:
     _count: int = field(default=0, init=False)
 
     def now_ms(self) -> int:
-        """Return the set time, then advance by `step_ms`."""
+        """Return the clock's current time, then advance it by `step_ms`."""
         now = self.ms
         self.ms += self.step_ms
         return now
@@ -90,7 +90,7 @@ class ManualClock:
         self.ms += int(seconds * 1000)
 
     def process(self) -> str:
-        """Return the set name."""
+        """Return the name that was set."""
         return self.name
 
     def is_gone(self, process: str) -> bool:
@@ -120,5 +120,5 @@ def _process(pid: int) -> str | None:
             fields = file.read().rpartition(")")[2].split()
     except OSError:
         return None
-    # A zombie process (Z), which has ended but was not waited for, does nothing any more.
+    # A zombie process (Z) has ended, but its parent has not waited for it yet.
     return None if fields[0] in "ZX" else f"{_machine()}/{pid}.{fields[19]}"

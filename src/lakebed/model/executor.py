@@ -33,10 +33,10 @@ class TaskId:
 
 
 class Executor(Protocol):
-    """Runs one task on many items, in any order, each result once.
+    """Runs one task on many items, in any order.
 
-    A task may run more than once for an item (a retry), so it must be safe to repeat; its result
-    arrives once. Task, item and result are pickled.
+    A task may run more than once for an item (a retry), so it must be safe to repeat; each item
+    yields one result. Tasks, items and results are pickled.
     """
 
     def run(
@@ -48,7 +48,8 @@ class Executor(Protocol):
     ) -> Iterator[Result]:
         """Yield the result of each item as it becomes ready.
 
-        An executor whose results arrive later than that calls `report` meanwhile, from any thread.
+        An executor that delivers results later than that calls `report` in the meantime, from any
+        thread.
         """
         ...
 
@@ -80,7 +81,7 @@ class LocalExecutor:
                 for future in as_completed(futures):
                     yield future.result()
             finally:
-                # After a failure nothing more is started; running tasks end before we leave.
+                # After a failure no more tasks are started, and the running tasks are waited for.
                 pool.shutdown(wait=True, cancel_futures=True)
 
 
@@ -88,7 +89,8 @@ class LocalExecutor:
 class NearExecutor:
     """Runs work of up to `max_bytes` on `near` and all other work on `far`.
 
-    Distributed tasks cost more than small work itself. With 0 all work is `far`.
+    Distributing a small amount of work takes longer than the work itself. With `max_bytes` of 0,
+    all work runs on `far`.
     """
 
     near: Executor
@@ -108,5 +110,5 @@ class NearExecutor:
 
 
 def _local_task(number: int) -> TaskId:
-    """Return a task of this process with a token that no Spark task has: there attempt 0 is of stage 0."""
+    """Return the id of a local task; its token is not that of any Spark task."""
     return TaskId(number, 1, 0)

@@ -24,7 +24,7 @@ _TIMESTAMP: Final = re.compile(
 )
 _COUNT: Final = re.compile(r"[0-9]+")
 _EPOCH_DIGITS: Final = {10: 1000, 13: 1}
-"""The number of digits of a count since 1970 UTC, and the milliseconds of its unit."""
+"""For a count of units since 1970 UTC: its number of digits, and the unit in milliseconds."""
 _AS_OF_FORMS: Final = (
     "an instant of 14 or 17 digits (yyyyMMddHHmmss[SSS]), a date '2024-01-02', a timestamp "
     "'2024-01-02 03:04:05[.123]' (with a T, an offset or Z if you like), seconds (10 digits) or "
@@ -69,8 +69,8 @@ def parse_instant(text: str, zone: str) -> int:
 def next_instant(now_ms: int, zone: str, last: Instant | None) -> Instant:
     """Return an instant for now that is greater than `last`, as a string.
 
-    That is the clock's time, or one millisecond after `last` if the clock stands still, goes back,
-    repeats an hour or is behind a writer in another zone.
+    The result is the clock's time, or one millisecond after `last` if the clock stands still, goes
+    back, repeats an hour or is behind a writer in another zone.
 
     >>> next_instant(0, "UTC", "20231231235959999")
     '20240101000000000'
@@ -78,8 +78,8 @@ def next_instant(now_ms: int, zone: str, last: Instant | None) -> Instant:
     now = format_instant(now_ms, zone)
     if last is None:
         return now
-    # 14 digits mean the end of their second; what follows 17 digits (Hudi's metadata table once
-    # appended to them) never reaches the next millisecond.
+    # 14 digits mean the end of their second; a suffix after 17 digits (which Hudi's metadata
+    # table once appended) never reaches the next millisecond.
     floor = last + "999" if len(last) == 14 else last[:17]
     if now > floor:
         return now
@@ -94,13 +94,13 @@ def next_instant(now_ms: int, zone: str, last: Instant | None) -> Instant:
 
 
 def resolve_as_of(value: str | date | datetime, zone: str) -> Instant:
-    """Return the instant of a caller's point in time in a table of `zone`.
+    """Convert a caller's point in time to an instant of a table in `zone`.
 
     As in Hudi, a date is the start of its day, and a timestamp to the second is the end of that
-    second (`.999`), so that a commit shown with that second is included; 14 digits stay as they
-    are, which is before every instant of 17 digits in that second, and 10 or 13 digits count
+    second (`.999`), so that a commit displayed with that second is included. 14 digits are left
+    unchanged, which is before every instant of 17 digits in that second; 10 or 13 digits are
     seconds or milliseconds since 1970 UTC. A datetime is truncated to the millisecond; without a
-    zone it is in the table's.
+    zone it is in the table's zone.
 
     >>> resolve_as_of("2024-01-02", "UTC"), resolve_as_of("2024-01-02T03:04:05Z", "UTC")
     ('20240102000000000', '20240102030405999')
@@ -129,9 +129,9 @@ def resolve_as_of(value: str | date | datetime, zone: str) -> Instant:
 
 
 def resolve_since(value: str | date | datetime, zone: str) -> Instant | None:
-    """Return the instant after which a caller's range starts, or None for the very first.
+    """Return the instant after which a caller's range starts; None if it starts at the first commit.
 
-    Hudi's values for the first are `earliest` and zeros.
+    Hudi's values for the first commit are `earliest` and zeros.
 
     >>> resolve_since("000", "UTC"), resolve_since("2024-01-02", "UTC")
     (None, '20240102000000000')
@@ -142,7 +142,7 @@ def resolve_since(value: str | date | datetime, zone: str) -> Instant | None:
 
 
 def _resolve_timestamp(match: re.Match[str], zone: str) -> Instant:
-    """Return the instant of a matched `_TIMESTAMP`."""
+    """Convert a match of `_TIMESTAMP` to an instant."""
     if match["time"] is None:
         return _encode(datetime.fromisoformat(match["day"]))
     millis = "999" if match["fraction"] is None else match["fraction"].ljust(3, "0")[:3]
@@ -152,7 +152,7 @@ def _resolve_timestamp(match: re.Match[str], zone: str) -> Instant:
 
 
 def _is_utc(zone: str) -> bool:
-    """Check that a zone is UTC or LOCAL."""
+    """Return whether a zone is UTC and not LOCAL; reject any other zone."""
     if zone not in ("UTC", "LOCAL"):
         raise OptionError(f"hoodie.table.timeline.timezone: expected UTC or LOCAL, found {zone!r}")
     return zone == "UTC"
@@ -164,7 +164,7 @@ def _in_zone(moment: datetime, zone: str) -> datetime:
 
 
 def _encode(wall: datetime) -> Instant:
-    """Return the digits of `wall`, truncated to the millisecond, whatever its zone."""
+    """Return the digits of the wall clock time `wall`, truncated to the millisecond."""
     # strftime does not pad the year to 4 digits everywhere.
     return f"{wall.year:04d}{wall:%m%d%H%M%S}{wall.microsecond // 1000:03d}"
 

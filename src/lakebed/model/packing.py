@@ -1,7 +1,7 @@
 """The cost of work items, and their distribution over tasks, as Spark packs files into splits.
 
-Work is measured in bytes to read. Opening a file counts as FILE_BYTES more: on a table of many
-small files that is most of the work. One core does about 64 MiB of it in a second.
+Work is measured in bytes to read. Opening a file adds FILE_BYTES: on a table of many small files
+that is most of the work. One core processes about 64 MiB per second.
 """
 
 import heapq
@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 FILE_BYTES = 128 << 10
-"""The cost of opening a file, in bytes that could be read meanwhile."""
+"""The cost of opening a file, as the number of bytes that could be read in the same time."""
 
 WRITE_FACTOR = 4
-"""How much longer it takes to read and rewrite rows than to read them."""
+"""How many times longer it takes to read and rewrite rows than to read them only."""
 
 ROW_BYTES = 256
 """The cost of writing a staged row."""
@@ -34,12 +34,12 @@ class Weighed(Protocol):
 
 
 def cost_of(item: object) -> int:
-    """Return the estimated work of an item; one without an estimate counts as a file."""
+    """Return the estimated cost of an item; without an estimate, the cost of opening a file."""
     return max(1, item.cost_bytes) if isinstance(item, Weighed) else FILE_BYTES
 
 
 def file_cost(size_bytes: int, files: int) -> int:
-    """Return the cost of reading `files` of `size_bytes` together."""
+    """Return the cost of reading `files` files with a total of `size_bytes`."""
     return size_bytes + files * FILE_BYTES
 
 

@@ -1,8 +1,8 @@
-"""Files that appear whole and survive a power failure: the building blocks of LocalStorage.
+"""Files that appear atomically and survive a power failure: the building blocks of LocalStorage.
 
-A file is written under a hidden name in its own folder, synced, given its final name in one step
-(rename or link), and then the folder is synced. Works on full paths of the operating system and
-raises OSError.
+A file is written under a hidden name in its final folder, synced, and given its final name in one
+step (rename or link); then the folder is synced. Paths are full paths of the operating system, and
+errors are OSErrors.
 """
 
 import contextlib
@@ -20,11 +20,11 @@ _BUFFER_BYTES = 1 << 20
 
 
 def tag_of(status: os.stat_result, content: bytes | None) -> str:
-    """Return the tag of a file, from its inode, time, size and, if it is small, its bytes.
+    """Return the tag of a file, derived from its inode, time, size and, if it is small, its bytes.
 
-    A replacement always has another inode than the file it replaces. The hash detects what the rest
-    may miss: a reused inode, the same size, within one tick of the file system's clock. Files over
-    4 KiB have no hash, because a listing must not read the data.
+    A replacement always has another inode than the file that it replaces. The hash of the bytes
+    detects a change that the rest may miss: a reused inode and the same size, within one tick of the
+    file system's clock. Files over 4 KiB have no hash, because a listing must not read the data.
     """
     tag = f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
     if content is None or status.st_size > _HASH_LIMIT_BYTES:
@@ -33,13 +33,13 @@ def tag_of(status: os.stat_result, content: bytes | None) -> str:
 
 
 def read_tag(path: str, status: os.stat_result) -> tuple[int, str]:
-    """Return size and tag of the file at `path`, whose `status` was just read."""
+    """Return the size and tag of the file at `path`, whose `status` was just read."""
     if status.st_size > _HASH_LIMIT_BYTES:
         return status.st_size, tag_of(status, None)
     if status.st_size == 0:
         return 0, tag_of(status, b"")
     with open(path, "rb", buffering=0) as file:
-        # From one open file, so that size, time and bytes belong together.
+        # Read everything from one open file, so that size, time and bytes belong together.
         status = os.fstat(file.fileno())
         return status.st_size, tag_of(status, file.read(_HASH_LIMIT_BYTES))
 
@@ -91,8 +91,8 @@ def folder_lock(folder: str, *, create: bool) -> Iterator[None]:
 class NewFile:
     """A hidden file that gets its final name in one step, or is removed.
 
-    The owner finally calls one of `replace`, `link` and `drop`; `drop` after another one does
-    nothing. A process that dies before that leaves the hidden file, which no listing shows.
+    The owner must call `replace`, `link` or `drop` in the end; `drop` after one of the others does
+    nothing. A process that dies earlier leaves the hidden file, which no listing shows.
     """
 
     __slots__ = ("_folder", "_hidden", "_target", "file")
@@ -110,13 +110,13 @@ class NewFile:
         self._hidden = hidden
 
     def sync(self) -> os.stat_result:
-        """Make the bytes durable, still under the hidden name."""
+        """Make the bytes durable; the file keeps its hidden name."""
         self.file.flush()
         os.fsync(self.file.fileno())
         return os.fstat(self.file.fileno())
 
     def replace(self) -> None:
-        """Replace the target, durably. The caller has called `sync`."""
+        """Replace the target, durably. The caller must have called `sync`."""
         os.rename(self._hidden, self._target)
         self._hidden = ""
         self.file.close()
@@ -125,12 +125,12 @@ class NewFile:
     def link(self) -> None:
         """Take the target's name if it is free, durably; otherwise raise FileExistsError.
 
-        The caller has called `sync`.
+        The caller must have called `sync`.
         """
         try:
             os.link(self._hidden, self._target)
         except FileExistsError:
-            # NFS may answer this to its own retry of a call whose first answer was lost.
+            # NFS may return this for its own retry of a call whose first response was lost.
             if os.fstat(self.file.fileno()).st_nlink < 2:
                 raise
         self.drop()
@@ -140,7 +140,7 @@ class NewFile:
         """Remove the hidden file."""
         hidden, self._hidden = self._hidden, ""
         if hidden:
-            # Remove the name first: closing flushes, which may fail on a full disk.
+            # Remove the name first: closing flushes the buffer, which may fail on a full disk.
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(hidden)
             with contextlib.suppress(OSError):

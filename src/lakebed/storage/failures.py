@@ -15,7 +15,8 @@ from lakebed.errors import (
     UnsupportedError,
 )
 
-# Missing objects and unsupported operations are builtin exceptions, bad paths ValueError.
+# For missing objects and unsupported operations obstore raises builtin exceptions, for bad paths
+# ValueError.
 STORE_FAILURES = (exceptions.BaseError, OSError, NotImplementedError, ValueError)
 
 _KINDS: tuple[tuple[type[Exception], type[LakebedError], str], ...] = (
@@ -32,7 +33,7 @@ _KINDS: tuple[tuple[type[Exception], type[LakebedError], str], ...] = (
 
 
 def failure(name: str, error: Exception) -> LakebedError:
-    """Return the error for what obstore raised about the object `name`."""
+    """Return Lakebed's error for an exception that obstore raised for the object `name`."""
     first_line = str(error).partition("\n")[0]
     for kind, ours, meaning in _KINDS:
         if isinstance(error, kind):
@@ -46,7 +47,7 @@ def without_panics(what: str) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        # The class cannot be imported; every extension built with pyo3 has its own.
+        # The exception class cannot be imported; every extension built with pyo3 has its own.
         if type(error).__name__ != "PanicException":
             raise
         first_line = str(error).partition("\n")[0]

@@ -48,9 +48,9 @@ class LocalStorage:
     """Objects as files below the folder `root`, which the first write creates.
 
     A write is durable when its call returns. A partial object is never visible, and a process that
-    dies leaves at most hidden files. Concurrent writers may be threads or processes. Missing
-    permissions are InvalidError; a full or broken disk is UnavailableError. Symbolic links may
-    point to files below the root, never out of it.
+    dies leaves at most hidden files. Concurrent writers may be threads or processes. Raises
+    InvalidError if permissions are missing, and UnavailableError if the disk is full or broken.
+    Symbolic links may point to files below the root, never out of it.
     """
 
     __slots__ = ("_root",)
@@ -71,23 +71,23 @@ class LocalStorage:
         return self._locate(path)
 
     def read(self, path: str) -> bytes:
-        """Read a whole object."""
+        """Read all bytes of an object."""
         full = self._locate(path)
         with self._reading(path), open(full, "rb") as file:
             return file.read()
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """Read up to `length` bytes from `offset`; shorter only at the end of the object."""
+        """Read up to `length` bytes from `offset`; fewer only at the end of the object."""
         full = self._locate(path)
         if offset < 0 or length < 0:
             raise InvalidError(f"{self.url}/{path}: no range of {length} bytes at {offset}")
         with self._reading(path), open(full, "rb", buffering=0) as file:
-            # The caller's length may come from corrupt bytes: allocate only what the file has.
+            # The caller's length may come from corrupt bytes: allocate no more than the file's size.
             left = os.fstat(file.fileno()).st_size - offset
             return _pread(file.fileno(), offset, min(length, left)) if left > 0 else b""
 
     def head(self, path: str) -> Entry:
-        """Return the entry of one object."""
+        """Return the entry of one object, with tag and time."""
         full = self._locate(path)
         with self._reading(path):
             status = os.stat(full)
@@ -125,15 +125,14 @@ class LocalStorage:
         return sorted(names), sorted(entries, key=lambda entry: entry.path)
 
     def put(self, path: str, data: bytes) -> str:
-        """Write a whole object atomically, replacing any existing one; return its tag."""
+        """Write an object atomically, replacing any existing one; return its tag."""
         return self._put(path, data, _replace)
 
     def put_if_absent(self, path: str, data: bytes) -> str:
-        """Write a whole object unless it exists (`ExistsError`).
+        """Write an object atomically and return its tag; raise ExistsError if it already exists.
 
-        One of several concurrent calls wins.
-
-        Needs hard links; a file system without them is UnsupportedError.
+        Exactly one of several concurrent calls succeeds. Raises UnsupportedError if the file system
+        has no hard links.
         """
         try:
             return self._put(path, data, _link)
@@ -141,14 +140,17 @@ class LocalStorage:
             raise ExistsError(f"{self.url}/{path}: already exists") from error
 
     def put_if_unchanged(self, path: str, data: bytes, etag: str) -> str:
-        """Replace an object if its tag is still `etag`.
+        """Replace an object if its tag is still `etag`; return the new tag.
 
-        Otherwise, or if it is gone, raise ChangedError.
+        Raises ChangedError if the object has another tag or no longer exists.
 
-        Compares and replaces under the folder's lock (`durable.folder_lock`). The first call in a
-        folder creates the lock file; all later `put`, `delete` and streams there take the lock too.
+        The folder's lock (`durable.folder_lock`) is held during comparison and replacement. The
+        first call in a folder creates the lock file; every later `put`, `delete` and stream in that
+        folder takes the lock too.
         """
-        self._expect(path, etag)  # spares a losing call the write, and creates no folder
+        self._expect(
+            path, etag
+        )  # saves the write if the tag differs already, and creates no folder
 
         def publish(new: NewFile, folder: str) -> None:
             with folder_lock(folder, create=True):
@@ -177,13 +179,13 @@ class LocalStorage:
             make_folders(full)
 
     def open_write(self, path: str, *, durable: bool = True) -> "LocalWriteStream":
-        """Start a new object; on close it replaces any existing one."""
+        """Start a new object, which replaces any existing one when it is closed."""
         full = self._locate(path)
         with self._writing(path):
             return LocalWriteStream(NewFile(full), full, f"{self.url}/{path}", durable=durable)
 
     def open_read(self, path: str) -> pa.NativeFile:
-        """Open an object for random reads; it stays readable when it is replaced or deleted."""
+        """Open an object for random reads, which still work after it is replaced or deleted."""
         full = self._locate(path)
         with self._reading(path):
             if not stat.S_ISREG(os.stat(full).st_mode):

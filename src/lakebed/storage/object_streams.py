@@ -26,8 +26,8 @@ class ObjectReader(io.RawIOBase):
 
     If the object is replaced, reads raise ChangedError.
 
-    A small read fetches a window of 64 KiB and keeps it, so that footers and headers cost one
-    request. Larger reads go to the store as they are.
+    A small read fetches a window of 64 KiB and keeps it, so that footers and headers need only one
+    request. A larger read requests exactly its own range.
     """
 
     def __init__(self, store: ObjectStore, key: str, name: str, size: int, etag: str) -> None:
@@ -82,7 +82,7 @@ class ObjectReader(io.RawIOBase):
             return self._request(start, length)
         skip = start - self._window_start
         if skip < 0 or skip + length > len(self._window):
-            # At the end of the object the window extends backwards: footers are read from the end.
+            # Near the end of the object the window extends backwards: footers are read from the end.
             self._window_start = max(0, min(start, self._size - _WINDOW_BYTES))
             window_bytes = min(_WINDOW_BYTES, self._size - self._window_start)
             self._window = self._request(self._window_start, window_bytes)
@@ -96,7 +96,7 @@ class ObjectReader(io.RawIOBase):
 
 
 class _AbortedError(Exception):
-    """Makes obstore abort a multipart upload."""
+    """Raised to make obstore abort a multipart upload."""
 
 
 class ObjectWriteStream(NewObject):
@@ -104,8 +104,8 @@ class ObjectWriteStream(NewObject):
 
     The upload runs in a thread that pulls parts from a short queue, because obstore aborts an
     upload only if its source of parts raises; its own writer would leave the parts in the bucket. A
-    handful of parts are in memory at a time. If the last request gets no answer, `close` raises
-    UnavailableError although the object may have become visible, whole.
+    handful of parts are in memory at a time. If the last request gets no response, `close` raises
+    UnavailableError, although the complete object may have become visible.
     """
 
     def __init__(self, store: ObjectStore, key: str, name: str) -> None:
@@ -152,13 +152,13 @@ class ObjectWriteStream(NewObject):
 
 
 class _Upload:
-    """A multipart upload in its own thread. After an error it discards parts."""
+    """A multipart upload in its own thread. After an error it discards all further parts."""
 
     def __init__(self, store: ObjectStore, key: str) -> None:
         self.error: Exception | None = None
         self._parts: queue.Queue[bytes | None] = queue.Queue(maxsize=1)
         self._aborted = False
-        # A daemon: a stream that is never closed must not keep the process alive.
+        # A daemon thread: a stream that is never closed must not keep the process alive.
         self._thread = threading.Thread(target=self._run, args=(store, key), daemon=True)
         self._thread.start()
 

@@ -60,13 +60,13 @@ class ObjectStorage:
         self._key(path)
 
     def read(self, path: str) -> bytes:
-        """Read a whole object."""
+        """Read all bytes of an object."""
         key = self._key(path)
         with translated(self._name(path)):
             return bytes(obstore.get(self._store, key).bytes())
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """Read up to `length` bytes from `offset`; shorter only at the end of the object."""
+        """Read up to `length` bytes from `offset`; fewer only at the end of the object."""
         key = self._key(path)
         if offset < 0 or length < 0:
             raise InvalidError(f"{self._name(path)}: no range of {length} bytes at {offset}")
@@ -78,13 +78,13 @@ class ObjectStorage:
             with translated(self._name(path)):
                 return bytes(obstore.get_range(self._store, key, start=offset, length=length))
         except UnavailableError:
-            # The answer to a range that starts after the end looks like an outage.
+            # The store's response to a range that starts after the end looks like an outage.
             if offset >= self.head(path).size:
                 return b""
             raise
 
     def head(self, path: str) -> Entry:
-        """Return the entry of one object."""
+        """Return the entry of one object, with tag and time."""
         key = self._key(path)
         with translated(self._name(path)):
             meta = obstore.head(self._store, key)
@@ -121,28 +121,26 @@ class ObjectStorage:
         ]
 
     def put(self, path: str, data: bytes) -> str:
-        """Write a whole object atomically, replacing any existing one; return its tag."""
+        """Write an object atomically, replacing any existing one; return its tag."""
         key = self._key(path)
         with translated(self._name(path)):
             return _tag(obstore.put(self._store, key, data))
 
     def put_if_absent(self, path: str, data: bytes) -> str:
-        """Write a whole object unless it exists (`ExistsError`).
+        """Write an object atomically and return its tag; raise ExistsError if it already exists.
 
-        One of several concurrent calls wins.
-
-        If the store gives no clear answer, the object is looked up: it is ours if it carries the
-        mark of this call.
+        Exactly one of several concurrent calls succeeds. If the store gives no clear answer, the
+        object is looked up: the call succeeded if the object carries the mark of this call.
         """
         return self._put_on_condition(path, data, "create")
 
     def put_if_unchanged(self, path: str, data: bytes, etag: str) -> str:
-        """Replace an object if its tag is still `etag`.
+        """Replace an object if its tag is still `etag`; return the new tag.
 
-        Otherwise, or if it is gone, raise ChangedError.
+        Raises ChangedError if the object has another tag or no longer exists.
 
         If the store gives no clear answer, the object is looked up: the call succeeded if the
-        object carries its mark.
+        object carries the mark of this call.
         """
         self._key(path)
         if not etag or not etag.isascii() or not etag.isprintable():
@@ -168,8 +166,8 @@ class ObjectStorage:
         self._key(path)
 
     def open_write(self, path: str, *, durable: bool = True) -> ObjectWriteStream:
-        """Start a new object; on close it replaces any existing one."""
-        del durable  # an object store keeps what it has accepted
+        """Start a new object, which replaces any existing one when it is closed."""
+        del durable  # every object that an object store has accepted is durable
         return ObjectWriteStream(self._store, self._key(path), self._name(path))
 
     def open_read(self, path: str) -> pa.NativeFile:
@@ -184,9 +182,9 @@ class ObjectStorage:
     ) -> str:
         """Put with a random mark in the metadata, which identifies the object as ours.
 
-        obstore retries a request after a server error, and the retry may find what the first
-        attempt wrote: even a clear refusal can be our own success. The bytes cannot decide, as two
-        concurrent calls may write the same.
+        obstore retries a request after a server error, and the retry may find the object that the
+        first attempt wrote: even if the store rejects the request, the call may have succeeded.
+        Comparing the bytes does not help, because two concurrent calls may write the same bytes.
         """
         key, name = self._key(path), self._name(path)
         mark = secrets.token_hex(16)
@@ -253,7 +251,7 @@ class ObjectStorage:
 
 
 def memory_storage(name: str = "table") -> ObjectStorage:
-    """Return a new, empty in-memory store for tests; `open_storage` has the named ones."""
+    """Return a new, empty in-memory store for tests; `open_storage` returns shared, named stores."""
     return ObjectStorage(MemoryStore(), f"memory://{name}")
 
 

@@ -1,4 +1,4 @@
-"""From a URL to a Storage."""
+"""Opens the Storage at a URL."""
 
 import os
 import threading
@@ -18,7 +18,7 @@ from lakebed.storage.paths import check_path, parse_location
 from lakebed.storage.storage import Storage
 
 _CLOUD_SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
-# A refused connection becomes an error after a second, an outage after half a minute.
+# A refused connection raises an error after a second, an outage after half a minute.
 _RETRIES = {
     "max_retries": 4,
     "retry_timeout": timedelta(seconds=30),
@@ -38,10 +38,10 @@ def open_storage(url: str, options: Mapping[str, str] | None = None) -> Storage:
     """Open the storage of the table at `url`; nothing is read or created yet.
 
     A plain path or `file:` URL is a folder (a relative path is made absolute, nothing else is
-    expanded or percent-decoded). `memory://name` is the same in-memory store for the whole process.
-    `s3`, `s3a`, `gs`, `az`, `abfs` and `abfss` go to the cloud, with `options` as obstore names
-    them (`endpoint`, `region`, `access_key_id`, ...; `allow_http`, `timeout`, ... for its HTTP
-    client); without options the credentials come from the environment and the machine's role.
+    expanded or percent-decoded). `memory://name` is an in-memory store that the whole process
+    shares. `s3`, `s3a`, `gs`, `az`, `abfs` and `abfss` are object stores; `options` have obstore's
+    names (`endpoint`, `region`, `access_key_id`, ...; `allow_http`, `timeout`, ... for its HTTP
+    client). Without options the credentials come from the environment and the machine's role.
     """
     if not url or "\0" in url:
         raise InvalidError(f"table path {url!r}: expected a path or a URL")

@@ -1,6 +1,7 @@
 """The options of object stores: their names, aliases and purpose.
 
-The names are those of obstore, the underlying client. `docs/storage.md` is generated from here.
+The names are those of obstore, the underlying client. `docs/storage.md` is generated from this
+module.
 """
 
 import difflib
@@ -118,8 +119,8 @@ def split_options(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Split options into those of the store and those of its HTTP client; reject unknown ones.
 
-    A name may carry the prefix of the environment variable and be in upper case, as `AWS_REGION`.
-    obstore would panic on some unknown names.
+    A name may have the prefix and the upper case of the environment variable: `AWS_REGION`. Unknown
+    names are rejected here because obstore would panic on some of them.
     """
     prefix, known, others = STORE_OPTIONS[_KINDS.get(scheme, scheme)]
     store: dict[str, str] = {}

@@ -16,7 +16,7 @@ _SAME_STORE = {"s3a": "s3", "s3n": "s3", "abfs": "az", "abfss": "az"}
 
 
 class Location(NamedTuple):
-    """The parts of an absolute path: `scheme://authority/path`, the path without outer slashes."""
+    """The parts of a URL `scheme://authority/path`; the path has no outer slashes."""
 
     scheme: str
     authority: str
@@ -27,7 +27,7 @@ def check_path(path: str) -> str:
     r"""Return `path`, or raise InvalidError if it is not a path of an object below a root.
 
     A backslash is a character like any other. Names of our own temporary and lock files are
-    rejected in every store, so that a table can move from one to another.
+    rejected in every store, so that a table can be moved from one store to another.
 
     >>> check_path("dt=2024-01-01/a b.parquet")
     'dt=2024-01-01/a b.parquet'
@@ -63,7 +63,7 @@ def _segment_fault(segment: str) -> str | None:
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether `name` is reserved for storage itself; no listing shows it."""
+    """Return whether `name` is reserved for files of the storage itself, which no listing shows."""
     return name.startswith(TEMPORARY_PREFIX) or name == LOCK_NAME
 
 
@@ -73,7 +73,7 @@ def join(folder: str, name: str) -> str:
 
 
 def parse_location(url: str) -> Location:
-    """Split an absolute path or URL into its parts; without a scheme it is a local path.
+    """Split a URL or an absolute local path, which has no scheme, into its parts.
 
     Nothing is percent-decoded: Hadoop writes paths into metadata as they are.
     """
@@ -88,11 +88,11 @@ def parse_location(url: str) -> Location:
 
 
 def relative_path(root_url: str, text: str) -> str:
-    """Return the path below `root_url` of `text`, a path found in metadata.
+    """Return `text`, a path found in metadata, relative to `root_url`.
 
-    A relative path is checked and returned. An absolute path (`/base/p/f`, `file:/base/p/f`,
-    `s3a://bucket/base/p/f`) must be below the root, otherwise InvalidError: this is checked before
-    anything is read or deleted. s3, s3a and s3n are the same store, and so are az, abfs and abfss.
+    A relative path is checked and returned. Raises InvalidError if an absolute path (`/base/p/f`,
+    `file:/base/p/f`, `s3a://bucket/base/p/f`) is not below the root, before anything is read or
+    deleted. s3, s3a and s3n are the same store, and so are az, abfs and abfss.
 
     >>> relative_path("s3://bucket/base", "s3a://bucket/base/p/f.parquet")
     'p/f.parquet'

@@ -11,10 +11,10 @@ _CHUNK_BYTES = 1024 * 1024
 
 
 class Spool(NewObject):
-    """A write stream into memory, and beyond `memory_bytes` into a temporary file.
+    """A write stream into memory or, beyond `memory_bytes`, into a temporary file.
 
-    After `close` its bytes can be read, until `release`. The file has no name, so that nothing is
-    left of it if the process dies.
+    The bytes can be read after `close` and until `release`. The file has no name, so that nothing
+    is left of it if the process dies.
     """
 
     def __init__(self, name: str, memory_bytes: int = MEMORY_BYTES) -> None:

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One object: its path below the root, its size, its tag (content version) and its age.
+    """One object: path below the root, size, tag (content version) and modification time.
 
-    A listing leaves tag and time empty, because on some stores they cost a read of the object.
+    A listing leaves tag and time empty, because some stores would have to read the object for them.
     """
 
     path: str
@@ -21,16 +21,16 @@ class Entry:
     modified_ms: int = 0
 
 
-# Not in the class, where `list` is the method.
+# Not in the class, because `list` is a method there.
 Names: TypeAlias = tuple[list[str], list[Entry]]
 
 
 class WriteStream(Protocol):
     """A new object that becomes visible on `close`; `abort` leaves nothing of it.
 
-    As a context manager it closes on success and aborts on an exception; one that is
-    garbage-collected aborts too. It is a binary file for pyarrow (`write`, `tell`, `closed`,
-    `flush`). A `close` or `write` that fails has aborted.
+    As a context manager the stream closes on success and aborts on an exception; a stream that is
+    garbage-collected aborts too. pyarrow can use it as a binary file (`write`, `tell`, `closed`,
+    `flush`). If `close` or `write` fails, the stream is aborted.
     """
 
     @property
@@ -51,7 +51,7 @@ class WriteStream(Protocol):
         ...
 
     def close(self) -> None:
-        """Make the object visible, whole and durable. Closing twice does nothing."""
+        """Make the complete object visible and durable. Closing twice does nothing."""
         ...
 
     def abort(self) -> None:
@@ -71,13 +71,13 @@ class WriteStream(Protocol):
 class Storage(Protocol):
     """Objects below one root. A path is relative, uses `/`, and never leaves the root.
 
-    Every method rejects a path that leaves the root (`InvalidError`) before it touches anything. A
-    missing object is `NotFoundError`, an outage `UnavailableError`, a missing permission
-    `InvalidError`. A write that returned is durable.
+    Every method rejects a path that leaves the root (`InvalidError`) before it accesses anything.
+    Methods raise `NotFoundError` for a missing object, `UnavailableError` for an outage and
+    `InvalidError` for a missing permission. A write is durable when its call returns.
 
     A tag identifies the current content of an object: `put` and `head` return the same tag for the
-    same object. Stores that derive the tag from the content (S3) have equal tags for equal bytes:
-    put a nonce into an object whose versions must all differ.
+    same object. Stores that derive the tag from the content (S3) have equal tags for equal bytes,
+    so put a nonce into an object whose versions must all have different tags.
     """
 
     @property
@@ -86,7 +86,7 @@ class Storage(Protocol):
         ...
 
     def read(self, path: str) -> bytes:
-        """Read a whole object."""
+        """Read all bytes of an object."""
         ...
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
@@ -94,7 +94,7 @@ class Storage(Protocol):
         ...
 
     def head(self, path: str) -> Entry:
-        """Return the entry of one object."""
+        """Return the entry of one object, with tag and time."""
         ...
 
     def list(self, prefix: str = "") -> Iterator[Entry]:
@@ -115,25 +115,25 @@ class Storage(Protocol):
     def names(self, prefix: str = "") -> Sequence[str]:
         """Return the names of the objects directly in the folder `prefix`, in any order.
 
-        The cheapest listing: it opens a timeline of thousands of instants.
+        This is the cheapest listing; it is used to load a timeline of thousands of instants.
         """
         ...
 
     def put(self, path: str, data: bytes) -> str:
-        """Write a whole object atomically, replacing any existing one; return its tag."""
+        """Write an object atomically, replacing any existing one; return its tag."""
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> str:
-        """Write a whole object unless it exists (`ExistsError`).
+        """Write an object atomically and return its tag; raise ExistsError if it already exists.
 
-        One of several concurrent calls wins.
+        Exactly one of several concurrent calls succeeds.
         """
         ...
 
     def put_if_unchanged(self, path: str, data: bytes, etag: str) -> str:
-        """Replace an object if its tag is still `etag`.
+        """Replace an object if its tag is still `etag`; return the new tag.
 
-        Otherwise, or if it is gone, raise ChangedError.
+        Raises ChangedError if the object has another tag or no longer exists.
         """
         ...
 
@@ -146,9 +146,9 @@ class Storage(Protocol):
         ...
 
     def open_write(self, path: str, *, durable: bool = True) -> WriteStream:
-        """Start a new object; on close it replaces any existing one.
+        """Start a new object, which replaces any existing one when it is closed.
 
-        One that is not `durable` may be lost in a power failure: for temporary files.
+        If it is not `durable`, a power failure may lose it: this is for temporary files.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""What the write streams of all stores share."""
+"""The base class of the write streams of all stores."""
 
 from abc import ABC, abstractmethod
 from types import TracebackType
@@ -12,8 +12,8 @@ from lakebed.errors import InvalidError, LakebedError
 class NewObject(ABC):
     """A write stream that is published or dropped exactly once.
 
-    Subclasses implement both. A failure to append drops the object; after a failure to publish the
-    subclass cleans up.
+    Subclasses implement publishing and dropping. If appending fails, the object is dropped; if
+    publishing fails, the subclass cleans up.
     """
 
     def __init__(self, name: str) -> None:
@@ -56,7 +56,7 @@ class NewObject(ABC):
         """Do nothing: bytes become durable and visible on `close` only."""
 
     def close(self) -> None:
-        """Make the object visible, whole and durable. Closing twice does nothing."""
+        """Make the complete object visible and durable. Closing twice does nothing."""
         if self._open:
             self._open = False
             self._publish()

@@ -1,7 +1,7 @@
 """Options of one read or one write of `format("lakebed")`, by Hudi's names.
 
-A job that moves over passes everything that it passed to Hudi, and often the same to reads and
-writes: so each accepts the other's options, and ignores them.
+A job that is migrated from Hudi passes all options that it passed to Hudi, often the same ones to
+reads and writes. Therefore reads accept and ignore the options of writes, and vice versa.
 """
 
 from typing import Final

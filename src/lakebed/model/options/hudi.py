@@ -1,8 +1,8 @@
-"""Hudi's options that have no effect here: accepted, or rejected by name.
+"""Hudi's options that have no effect here: each is either ignored or rejected.
 
-Most only tune Hudi (how many tasks, how much memory, where it looks first). Those that would change
-rows or guarantees, or call another service, are rejected, so that a job which relies on them fails
-at its first write.
+Most of them only tune Hudi (how many tasks, how much memory, where it looks first). Options that
+would change rows or guarantees, or call another service, are rejected, so that a job which relies
+on them fails at its first write.
 """
 
 from typing import Final

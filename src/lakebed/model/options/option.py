@@ -41,7 +41,7 @@ class Scope(Flag):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A group of options, and where these may be given."""
+    """A group of options, and where they may be given."""
 
     title: str
     scope: Scope
@@ -49,9 +49,9 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """A kind of value: `parse` returns None for an invalid string; `wanted` describes the valid ones.
+    """A kind of value: `parse` returns None for an invalid string; `wanted` describes valid strings.
 
-    `words` are the values of an option that takes one of several words.
+    `words` are the valid values of an option that takes one of several words.
     """
 
     default: T
@@ -60,7 +60,7 @@ class Kind(Generic[T]):
     words: tuple[str, ...] = ()
 
     def spell(self, given: str) -> str:
-        """Return a word in Hudi's spelling; any other string stays as it is."""
+        """Return a word in Hudi's spelling; return any other string unchanged."""
         if not self.words:
             return given
         found = self.parse(given.strip())
@@ -69,10 +69,10 @@ class Kind(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Option(Generic[T]):
-    """One option. Its effect is a sentence for users; if it is not supported, the reason.
+    """One option. `effect` is a sentence for users: its effect, or why it is not supported.
 
-    `aliases` are older names. `write_names` are those under which writes of `format("lakebed")`
-    accept what a table stores. `keyword` is the equivalent argument of `create_table`.
+    `aliases` are older names. `write_names` are the names under which writes of `format("lakebed")`
+    accept a table property. `keyword` is the equivalent argument of `create_table`.
     """
 
     name: str
@@ -98,12 +98,12 @@ class Option(Generic[T]):
 
     @property
     def stored_name(self) -> str:
-        """Return the table property that the option becomes."""
+        """Return the name of the table property that stores the option."""
         return self.prefix + self.name
 
     @property
     def is_stored(self) -> bool:
-        """Return whether the option becomes a property of the table."""
+        """Return whether the option is stored as a table property."""
         return Scope.CREATE in self.subject.scope and self.fate in (Fate.HONOURED, Fate.FIXED)
 
     @property
@@ -112,7 +112,7 @@ class Option(Generic[T]):
         return Scope.LATER in self.subject.scope
 
     def value(self, properties: Mapping[str, str]) -> T:
-        """Return the value under the first of its names that has one, otherwise the default.
+        """Return the value under the first of the option's names that has one, otherwise the default.
 
         Raises OptionError for an invalid value.
         """
@@ -123,7 +123,7 @@ class Option(Generic[T]):
         return self.kind.default
 
     def check(self, name: str, text: object) -> str:
-        """Return the value given under `name` as it is stored; raise OptionError if it is invalid."""
+        """Return the value given under `name` in the form to store; raise OptionError if invalid."""
         if self.fate is Fate.REFUSED:
             raise OptionError(f"option {name} cannot be given: {self.effect}")
         if not isinstance(text, str):
@@ -145,9 +145,9 @@ class Option(Generic[T]):
 def listed(
     subject: Subject, fate: Fate, kind: Kind[T], names: Mapping[str, str]
 ) -> tuple[Option[T], ...]:
-    """Return options that are treated alike; `names` lists them by the reason.
+    """Return options with the same subject, fate and kind; `names` maps an effect to a list of names.
 
-    In a list, `hoodie.parquet:` precedes names that start with `hoodie.parquet.`
+    In a list, `hoodie.parquet:` adds the prefix `hoodie.parquet.` to the names after it.
     """
     found = []
     for effect, ends in names.items():
@@ -198,7 +198,7 @@ def names() -> Kind[tuple[str, ...]]:
 
 
 def word(*words: str, default: str = "", same: Mapping[str, str] | None = None) -> Kind[str]:
-    """Return the kind of a few words, in any case; those of `same` are stored as another one."""
+    """Return the kind of a few words, in any case; `same` maps some words to the word to store."""
     return _one_of(default, {one: (same or {}).get(one, one) for one in words})
 
 
@@ -251,7 +251,7 @@ def parse_names(given: str) -> tuple[str, ...]:
 
 def parse_whole_number(given: str, least: int = 0, most: int = _MOST) -> int | None:
     """Parse a whole number between two bounds; return None for any other string."""
-    # The length first: Python raises its own error for very long numbers.
+    # Check the length first: Python raises its own error for very long numbers.
     if not (given.isascii() and given.isdigit() and len(given) <= len(str(most))):
         return None
     return int(given) if least <= int(given) <= most else None

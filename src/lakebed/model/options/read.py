@@ -15,7 +15,7 @@ _EARLIEST: Final = re.compile(r"0+|earliest", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What one read requests: the mode is snapshot, read_optimized, incremental or cdc."""
+    """The options of one read; the mode is snapshot, read_optimized, incremental or cdc."""
 
     path: str
     mode: str = "snapshot"
@@ -29,7 +29,7 @@ class ReadOptions:
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> tuple[Self, tuple[str, ...]]:
-        """Check the options of one read; return them, and a line for each that has no effect."""
+        """Parse the options of one read; also return a line for each option that has no effect."""
         options = {str(name).lower(): value for name, value in given.items()}
         path = path_of(options)
         checked = check_given(options, Scope.READ)
@@ -58,7 +58,7 @@ def path_of(options: Mapping[str, str]) -> str:
     if "paths" in options:
         raise InvalidError("a lakebed table is one folder: use load(path) with one path")
     path = options.get(of.PATH.name)
-    # Spark puts the owner there when a catalog table is created, whose options get lost later.
+    # Spark adds the owner when it creates a catalog table, whose options are lost later.
     if not path or "owner" in options:
         raise InvalidError(
             "format lakebed: expected the path of a table with each read and write: load(path), save(path) or "

@@ -31,7 +31,7 @@ _FAMILIES: Final = tuple(option for option in OPTIONS.values() if option.family)
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a caller gave: values as they are stored, and the names that were used, by option.
+    """The options that a caller gave: the values to store and the names used, by option.
 
     `lines` has a line for each option that has no effect.
     """
@@ -42,11 +42,11 @@ class Given:
 
     @property
     def stored(self) -> dict[str, str]:
-        """Return the values of those options that a table stores."""
+        """Return the values of the options that a table stores."""
         return {name: value for name, value in self.values.items() if get_option(name).is_stored}
 
     def of_family(self, option: AnyOption) -> dict[str, str]:
-        """Return the values of a family of options, by the end of their names."""
+        """Return the values of a family of options, by their names without the family's prefix."""
         found = {
             name: value for name, value in self.values.items() if name.startswith(option.family)
         }
@@ -54,9 +54,9 @@ class Given:
 
 
 def find_option(name: str) -> AnyOption | None:
-    """Return the option with this name, which may be an alias; None for an unknown one.
+    """Return the option with this name, which may be an alias; None if the name is unknown.
 
-    A member of a family is an option like its family, under its own name.
+    A member of a family is the family's option under the member's own name.
     """
     found = _BY_ANY_NAME.get(name)
     if found is not None:
@@ -66,7 +66,7 @@ def find_option(name: str) -> AnyOption | None:
 
 
 def get_option(name: str) -> AnyOption:
-    """Return the option with this name, which is known."""
+    """Return the option with this name, which must be known."""
     option = find_option(name)
     assert option is not None, name
     return option
@@ -101,9 +101,9 @@ def check_given(given: Mapping[str, str], place: Scope) -> Given:
 
 
 def _taken(name: str, place: Scope) -> AnyOption | None:
-    """Return the option of a name.
+    """Return the option with this name; raise OptionError if it is not accepted at `place`.
 
-    None for an option of a read in a write, and vice versa.
+    None for an option of reads in a write, and vice versa, which is ignored.
     """
     option = find_option(name)
     if option is None:

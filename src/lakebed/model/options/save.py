@@ -15,11 +15,11 @@ from lakebed.model.options.table import INDEX_TYPE, UPDATE_PARTITION
 
 @dataclass(frozen=True, slots=True)
 class SaveOptions:
-    """What one write requests.
+    """The options of one write.
 
-    `properties` are those that a table stores, under the names of the options: the caller creates
-    the table with them, or compares them with the table's. `given` has the name under which the
-    user gave each.
+    `properties` are the options that a table stores, by name: the caller creates the table with
+    them, or compares them with the table's properties. `given` has the name under which the user
+    gave each property.
     """
 
     path: str
@@ -33,7 +33,7 @@ class SaveOptions:
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> tuple[Self, tuple[str, ...]]:
-        """Check the options of one write; return them, and a line for each that has no effect."""
+        """Parse the options of one write; also return a line for each option that has no effect."""
         options = {str(name).lower(): value for name, value in given.items()}
         path = path_of(options)
         if of.AS_OF.name in options:

@@ -1,4 +1,4 @@
-"""Options of table services. They may change later; given to a call, they apply to that call."""
+"""Options of table services. They may change later; those passed to a call apply to that call."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -34,7 +34,7 @@ _PLAN: Final = "hoodie.clustering.plan.strategy."
 
 
 class CompactionMode(StrEnum):
-    """What a compaction does: rewrite base files, merge logs only, or choose per file group."""
+    """The kind of compaction: rewrite base files, merge logs only, or choose per file group."""
 
     FULL = "full"
     LOG = "log"
@@ -60,7 +60,7 @@ class Trigger(StrEnum):
 
 
 class CleanPolicy(StrEnum):
-    """How retention is measured. The values are on disk: do not change."""
+    """How retention is measured. The values are stored on disk: do not change them."""
 
     KEEP_LATEST_COMMITS = "KEEP_LATEST_COMMITS"
     KEEP_LATEST_BY_HOURS = "KEEP_LATEST_BY_HOURS"
@@ -69,7 +69,7 @@ class CleanPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UpkeepOptions(Settings):
-    """What a table does by itself after a write.
+    """The table services that run automatically after a write.
 
     As in Hudi, cleaning and archiving are on and compaction is off by default. Cleaning is
     considered only every few commits, because it costs a listing.
@@ -106,7 +106,7 @@ class UpkeepOptions(Settings):
 
 @dataclass(frozen=True, slots=True)
 class CompactionOptions(Settings):
-    """When a compaction is due, and what it includes."""
+    """When a compaction is due, and which file groups it includes."""
 
     subject: ClassVar = COMPACTION
     trigger: Trigger = setting(
@@ -161,10 +161,10 @@ TOMBSTONE_RETENTION: Final = Option(
 class CleanOptions(Settings):
     """How much history stays readable.
 
-    Whatever the policy, no file is deleted that was the newest of its file group within the last
-    `min_age_seconds`: a query that started no longer ago than that never loses a file, however fast
+    Whatever the policy, a file is not deleted if it was the newest of its file group within the
+    last `min_age_seconds`: a query that started within that time never loses a file, however fast
     commits follow one another. A longer query is safe as long as the commit that it reads is
-    retained. With None, no query is considered, and this machine's clock does not matter.
+    retained. With None, running queries are not protected, and this machine's clock does not matter.
     """
 
     subject: ClassVar = CLEANING
@@ -208,8 +208,8 @@ class ArchiveOptions(Settings):
 
     Archiving starts when there are more than `max_commits` and leaves `min_commits`, or as many as
     `clean` retains if that is more. On a merge-on-read table the last `delta_commits` since a
-    compaction stay, because their number triggers the next one. `merge_files` archived files of one
-    level are merged into one of the next.
+    compaction stay, because their number triggers the next compaction. `merge_files` archived files
+    of one level are merged into one file of the next level.
     """
 
     subject: ClassVar = ARCHIVING
@@ -246,10 +246,10 @@ class ArchiveOptions(Settings):
 
 @dataclass(frozen=True, slots=True)
 class ClusteringOptions(Settings):
-    """Which file groups are clustered, and into what.
+    """Which file groups are clustered, and the size of the resulting files.
 
     File groups with a base file below `small_limit` bytes are merged into files of `target_bytes`.
-    One task takes up to `group_bytes` of them, and one plan holds up to `max_groups` tasks.
+    One task rewrites up to `group_bytes` of base files, and one plan has up to `max_groups` tasks.
     """
 
     subject: ClassVar = CLUSTERING

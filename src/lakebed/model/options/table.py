@@ -1,4 +1,4 @@
-"""Options that define a table: fixed when it is created."""
+"""Options that define a table and are fixed when it is created."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Options of writers: how they share a table, its lock, its files. They may change later."""
+"""Options of writers: concurrency, the table's lock, file sizes. They may change later."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -68,7 +68,7 @@ DRIVER_MAX_BYTES: Final = Option(
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatOptions(Settings):
-    """The heartbeat interval, and how many may be missed before a writer is considered dead."""
+    """The heartbeat interval, and the missed heartbeats after which a writer is considered dead."""
 
     subject: ClassVar = CONCURRENCY
     interval_ms: int = setting(
@@ -118,7 +118,7 @@ class LockOptions(Settings):
 
 @dataclass(frozen=True, slots=True)
 class FileSizes(Settings):
-    """The size above which a base file is not filled up, and the maximum size, in bytes."""
+    """The size from which a base file takes no new keys, and the maximum size, in bytes."""
 
     subject: ClassVar = FILES
     small_limit: int = setting(
