@@ -1,4 +1,4 @@
-"""The definition of a secondary index: its name, its columns, and since when commits write to it."""
+"""The definition of a secondary index: its name, its columns, and when it came into use."""
 
 import json
 import re

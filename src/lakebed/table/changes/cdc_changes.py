@@ -1,9 +1,9 @@
 """The changes between the rows of an old base file and those of its replacement.
 
-Both come in ascending key order, each key once, so one window of each is compared at a time. An
-untouched row has the same commit time and sequence number as before: those decide. So an update
-that changes no value is a change, as in Hudi. Columns are compared only if a losing row can supply
-values to the winner.
+Both come in ascending key order, each key once, so one window of each is compared at a time. A row
+is untouched if it has the same commit time and sequence number as before. So an update that changes
+no value is a change, as in Hudi. Columns are compared only if a losing row can supply values to the
+winner.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,9 +24,9 @@ _STAMP = (COMMIT_TIME, COMMIT_SEQNO)
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Some changes in key order: the operation on each key, its row before and after.
+    """A batch of changes in key order: the operation on each key, and its rows before and after.
 
-    Rows are structs, null if there is none; None if they are not requested.
+    Rows are structs, null where there is no row; a column of rows is None if it is not requested.
     """
 
     keys: pa.StringArray
@@ -36,12 +36,12 @@ class Changes:
 
 
 class ChangeFinder:
-    """Compares new rows with old ones, which it reads as far as necessary.
+    """Compares new rows with old rows, which it reads only as far as necessary.
 
-    Both hold key, commit time and sequence number. `before` are the columns requested of old rows,
-    `after` those of new ones; without columns, no rows are returned. A new row without a commit
-    time is being written. The columns `compared`, which both hold, may differ although the commit
-    is the same.
+    Both have key, commit time and sequence number. `before` are the requested columns of old rows,
+    `after` the requested columns of new rows; without columns, no rows are returned. A new row
+    without a commit time is being written. The columns `compared`, which both have, may differ
+    although the commit is the same.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class ChangeFinder:
         self._after = after
 
     def put(self, new: pa.RecordBatch) -> Iterator[Changes]:
-        """Yield the changes up to the last key of `new`, whose keys are above those before."""
+        """Yield the changes up to the last key of `new`, whose keys are above all previous keys."""
         while new.num_rows:
             last = self._old.last_key()
             if last is None:
@@ -89,7 +89,7 @@ class ChangeFinder:
             yield parts[0] if len(parts) == 1 else _in_key_order(parts)
 
     def _written(self, new: pa.RecordBatch, old: pa.RecordBatch | None) -> Changes:
-        """Return the operation for new rows, whose previous versions are `old`, null if there is none."""
+        """Return the operation for each new row; `old` are the previous versions, null if none."""
         if old is None:
             old = _nulls(new.num_rows, [RECORD_KEY, *(self._before or ())])
         there = pc.is_valid(old.column(RECORD_KEY))
@@ -111,7 +111,7 @@ class ChangeFinder:
 
 
 def each_once(batches: Iterable[pa.RecordBatch], what: str) -> Iterator[pa.RecordBatch]:
-    """Pass on batches in key order; raise an error for a key that occurs twice, which is ambiguous."""
+    """Yield the batches unchanged; raise an error if a key occurs twice, which is ambiguous."""
     last: str | None = None
     for batch in batches:
         keys = batch.column(RECORD_KEY)
@@ -134,7 +134,7 @@ def _twice(what: str, key: str) -> UnsupportedError:
 def _is_same(
     old: pa.RecordBatch, new: pa.RecordBatch, at: pa.Int32Array, compared: Sequence[str]
 ) -> pa.BooleanArray:
-    """Return for each new row whether the old row `at` that position is the same, untouched."""
+    """Return for each new row whether the old row at the position in `at` is the same row."""
     equal = [pc.equal(new.column(name), old.column(name).take(at)) for name in _STAMP]
     same = pc.fill_null(pc.and_(*equal), False)
     for name in compared:

@@ -1,7 +1,7 @@
-"""Reads the change data that a writer left beside a base file: a `.cdc` log, or Parquet.
+"""Reads the change data that a writer stored beside a base file: a `.cdc` log, or a Parquet file.
 
-The content of its records follows from their schema, not from the table's properties, which may
-have changed since.
+The schema of the records determines their content, not the table's properties, which may have
+changed since.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from lakebed.table.read.run_source import RunKind, RunSource
 
 @dataclass(frozen=True, slots=True)
 class CdcRecords:
-    """Some records of change data: the columns that their mode has, None for the others."""
+    """A batch of change data records; a column that their logging mode lacks is None."""
 
     ops: pa.StringArray
     keys: pa.StringArray | None
@@ -41,7 +41,7 @@ class CdcFile:
     parts: tuple[RunSource, ...]
 
     def read(self, storage: Storage, row: pa.Schema, buffer_bytes: int) -> Iterator[CdcRecords]:
-        """Yield the records; rows have the columns `row`, null if they did not exist then."""
+        """Yield the records; rows have the columns `row`, null if a column did not exist then."""
         for part in self.parts:
             with open_data(storage, part) as file:
                 for batch in file.read(
@@ -52,11 +52,11 @@ class CdcFile:
 
 
 def open_cdc_file(storage: Storage, named: NamedFile) -> CdcFile:
-    """Read the headers of a file of change data; raise NotFoundError if it is gone."""
+    """Read the headers of a change data file; raise NotFoundError if it no longer exists."""
     path = named.path
     what = f"change data {path!r}"
     found = storage.head(path).size
-    # A log that lost whole blocks at its end looks whole.
+    # A log that lost complete blocks at its end looks intact.
     if found < named.size_bytes:
         raise CorruptError(
             f"{what}: its commit wrote {named.size_bytes} bytes, found {found}; it was truncated"
@@ -122,7 +122,7 @@ def _records(batch: pa.RecordBatch, row: pa.Schema) -> CdcRecords:
 
 
 def _image(column: pa.StructArray, row: pa.Schema) -> pa.StructArray:
-    """Fit logged rows to the table's current columns."""
+    """Convert logged rows to the table's current columns."""
     names = [field.name for field in column.type]
     flat = pa.RecordBatch.from_arrays(column.flatten(), names=names)
     fitted = shape(flat, row)

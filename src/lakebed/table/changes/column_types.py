@@ -1,4 +1,4 @@
-"""Whether the rows of a range can be represented in the table's current columns.
+"""Checks whether the rows of a range can be represented in the table's current columns.
 
 A write that replaces all rows may change the type of a column (`mode("overwrite")` of the data
 source). Older files are intact, but their values do not fit the new column.
@@ -24,9 +24,9 @@ def check_column_types(
     written_by: Iterable[Instant],
     columns: Sequence[str],
 ) -> None:
-    """Raise UnsupportedError if files of `written_by` hold a column with a type that was replaced.
+    """Raise UnsupportedError if files of `written_by` have a column whose type was replaced.
 
-    `commits` are those of the range. The error names the commit that changed the type.
+    `commits` are the commits of the range. The error names the commit that changed the type.
     """
     schemas = _schemas(snapshot, commits)
     target = pa.schema([snapshot.schema.field(n) for n in columns if n not in META_COLUMNS])
@@ -56,7 +56,7 @@ def check_column_types(
 def _schemas(
     snapshot: Snapshot, commits: Sequence[RangeCommit]
 ) -> dict[Instant, tuple[Instant, str]]:
-    """Return completion time and schema of the known commits, including archived ones of the range."""
+    """Return completion time and schema of known commits, including archived ones of the range."""
     told: list[tuple[Instant, Instant, CommitMetadata]] = [
         (commit.requested, commit.completion or "", snapshot.commits.read(commit))
         for commit in snapshot.timeline.commits
@@ -69,12 +69,12 @@ def _schemas(
 
 
 def _of(text: str, target: pa.Schema) -> pa.Schema:
-    """Return the columns of `target` as a schema has them."""
+    """Return those columns of the schema that `target` has too."""
     return pa.schema([field for field in avro_to_arrow(text) if field.name in target.names])
 
 
 def _misfit(text: str, target: pa.Schema) -> str | None:
-    """Return a column of a schema that cannot be read as that of `target`."""
+    """Return a message about a column that cannot be read with its type in `target`, or None."""
     try:
         shape(pa.RecordBatch.from_pylist([], avro_to_arrow(text)), target)
     except SchemaError as error:

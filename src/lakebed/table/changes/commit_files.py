@@ -16,8 +16,9 @@ def named_data_files(
 ) -> Iterator[DataFile]:
     """Yield the files that a commit lists, with their recorded sizes (0 if not recorded).
 
-    Unless its changes are read (`is_read`), it may have written while buckets were resized: those
-    logs count from the end of the resizing on, whose instant they have.
+    A commit may have written logs while buckets were resized: such logs have the instant of the
+    resizing and are visible only once it has completed. If the commit's changes are read
+    (`is_read`), such a log raises UnsupportedError.
     """
     for stat in metadata.write_stats():
         if not stat.path:
@@ -42,7 +43,10 @@ def named_data_files(
 
 
 def lost_file(slice_: FileSlice, sizes: dict[str, int]) -> str | None:
-    """Return a file of the slice that no longer exists; raise CorruptError for a truncated one."""
+    """Return a file of the slice that no longer exists, or None.
+
+    Raises CorruptError if a file is truncated.
+    """
     for file in slice_.files:
         found = sizes.get(file.path)
         if found is None:
@@ -56,7 +60,7 @@ def lost_file(slice_: FileSlice, sizes: dict[str, int]) -> str | None:
 
 
 def check_there(slices: Iterable[FileSlice], sizes: dict[str, int], what: str) -> None:
-    """Raise an error for a read that needs a file that is gone."""
+    """Raise an error if a read needs a file that no longer exists."""
     for slice_ in slices:
         lost = lost_file(slice_, sizes)
         if lost is not None:

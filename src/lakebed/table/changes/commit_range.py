@@ -1,8 +1,8 @@
-"""Which commits a read of a time range covers: those that completed in it.
+"""Selects the commits that a read of a time range covers: the commits that completed in it.
 
-As in Hudi 1.x (IncrementalQueryAnalyzer) a commit counts by its completion time, which is greater
-than `since` and not greater than `until`. A reader that continues from the completion time of the
-last commit it saw misses none, even if writers overlap.
+As in Hudi 1.x (IncrementalQueryAnalyzer) a commit belongs to the range if its completion time is
+greater than `since` and not greater than `until`. A reader that continues from the completion time
+of the last commit it saw misses none, even if writers overlap.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from lakebed.timeline.archived import read_archived
 from lakebed.timeline.timeline import COMMIT_ACTIONS, TimelineInstant
 
 _META_FIELDS = "hoodie.populate.meta.fields"
-# From table version 10 on: all meta columns, or some of them.
+# From table version 10 on, it selects all meta columns or some of them.
 _META_MODE = "hoodie.meta.fields.mode"
 _SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
 # The first version whose timeline stores completion times.
@@ -28,7 +28,7 @@ _COMPLETION_TIMES = 8
 
 @dataclass(frozen=True, slots=True)
 class RangeCommit:
-    """A completed commit in the range. A table service (`is_service`) changes no row."""
+    """A completed commit in the range; a table service (`is_service`) changes no rows."""
 
     requested: Instant
     completion: Instant
@@ -37,7 +37,7 @@ class RangeCommit:
 
 
 def check_range(config: TableConfig, since: Instant | None, until: Instant | None) -> None:
-    """Raise an error for an empty range, and for a table whose rows do not store their commit."""
+    """Raise an error if the range is empty, or if the table's rows do not store their commit."""
     if since is not None and until is not None and since > until:
         raise InvalidError(f"since={since} is after until={until}: expected a range of time")
     if not config.has_meta_columns:
@@ -92,7 +92,7 @@ def _archived_between(
     snapshot: Snapshot, since: Instant | None, until: Instant | None
 ) -> list[RangeCommit]:
     folder = snapshot.config.history_path
-    # A few bytes per instant; their content is read only for those that count.
+    # This takes a few bytes per instant; content is read only for the instants in the range.
     wanted = {
         row.requested
         for row in read_archived(snapshot.storage, folder, columns=())

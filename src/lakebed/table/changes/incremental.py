@@ -1,12 +1,14 @@
-"""Which slices hold the rows that commits wrote.
+"""Finds the slices that hold the rows written by some commits.
 
-For an `lsm_tree` table: the rows that survive when the last commit of the range has completed, in
-the file groups that its commits wrote to. So it does not matter when a compaction ran.
+An incremental read of an `lsm_tree` table returns the rows that are current when the last commit of
+the range has completed, in the file groups that commits of the range wrote to. So it does not
+matter when a compaction ran.
 
-For other tables as in Hudi 1.x (MergeOnReadIncrementalRelationV2): of the files in the commits of
-the range, table services included, the newest slice of each file group that none of them replaced.
-Logs are merged only with each other and with a base file of the range. So an update that lost
-against an older row is returned, unless a compaction of the range has resolved it.
+Other tables are read as in Hudi 1.x (MergeOnReadIncrementalRelationV2): from the files in the
+commits of the range, table services included, the newest slice is read of each file group that none
+of these commits replaced. Logs are merged only with each other and with a base file of the range.
+So an update that was superseded by an older row is returned, unless a compaction in the range has
+merged the two.
 """
 
 from collections import defaultdict
@@ -28,10 +30,10 @@ from lakebed.table.files.file_group import (
 def incremental_slices(
     storage: Storage, commits: Sequence[RangeCommit], ignored: Set[str] = frozenset()
 ) -> tuple[FileSlice, ...]:
-    """Return the slices to read; rows of other commits in them do not count.
+    """Return the slices to read; the caller must drop rows of other commits in them.
 
-    Files in `ignored` are not read (`log_compactions`). Raises InvalidError if a file of one is
-    gone.
+    Files in `ignored` are not read (see `log_compactions`). Raises InvalidError if a file of a
+    slice no longer exists.
     """
     completions = {commit.requested: commit.completion for commit in commits}
     replaced = replaced_at(commits)
@@ -56,7 +58,7 @@ def incremental_slices(
 
 
 def written_groups(commits: Sequence[RangeCommit]) -> frozenset[FileGroupId]:
-    """Return the file groups that the commits wrote files of, and that none of them replaced."""
+    """Return the file groups that the commits wrote to and that none of the commits replaced."""
     replaced = replaced_at(commits)
     files = (f for c in commits for f in named_data_files(c.requested, c.metadata))
     groups = {f.group for f in files}
@@ -74,7 +76,7 @@ def replaced_at(commits: Iterable[RangeCommit]) -> Mapping[tuple[str, str], str]
 
 
 def present_sizes(storage: Storage, files: Iterable[DataFile]) -> dict[str, int]:
-    """Look for the files in their folders; return the sizes of those that exist."""
+    """List the folders of the files; return the sizes of the files that exist."""
     folders: dict[str, set[str]] = defaultdict(set)
     for file in files:
         folders[file.partition].add(file.path)

@@ -1,9 +1,9 @@
 """Change rows as in Hudi's CDC query: the rows before and after as JSON strings.
 
-Formatted like rows that Hudi 1.2.0 reads from data files: no spaces, no entry for a null, a date as
-its day number, a timestamp in microseconds since 1970, bytes in base64. Unlike in Hudi, the meta
-columns are left out, and a decimal is a number: Hudi loses its value. A time of day, which Spark's
-Hudi tables do not have, is in microseconds too.
+The format is that of rows that Hudi 1.2.0 reads from data files: no spaces, no entry for a null, a
+date as its day number, a timestamp in microseconds since 1970, bytes in base64. Unlike in Hudi, the
+meta columns are left out, and a decimal is a number: Hudi loses its value. A time of day, which
+Spark's Hudi tables do not have, is in microseconds too.
 """
 
 import base64
@@ -26,7 +26,7 @@ JSON_SCHEMA: Final = pa.schema(
 )
 
 _CONTROLS: Final = [chr(code) for code in range(0x20)]
-# JSON has finite numbers only; Java writes these as strings.
+# JSON has only finite numbers; Java writes infinities and NaN as strings.
 _ODD_FLOATS: Final = {"nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}
 
 
@@ -77,7 +77,7 @@ def _objects(rows: pa.StructArray) -> pa.StringArray:
     for field, column in zip(rows.type, rows.flatten(), strict=True):
         entry = _concat(f",{json.dumps(field.name, ensure_ascii=False)}:", _spelled(column))
         inner = _concat(inner, pc.fill_null(entry, ""))
-    # Arrow's join that skips nulls loses rows that hold nothing else.
+    # Arrow's join that skips nulls loses rows that contain only nulls.
     return _wrapped("{", pc.replace_substring_regex(inner, "^,", ""), "}", rows)
 
 

@@ -1,11 +1,11 @@
-"""What an incremental read leaves out because one of Hudi's log compactions rewrote it.
+"""Finds files that an incremental read leaves out because Hudi's log compaction rewrote rows.
 
 Hudi's log compaction stamps the rows that it rewrites with its own instant. (Ours keeps the stamps,
 and its commit records that.) If all logs that it merged are in the range, so are the rows with that
-stamp. Otherwise the stamp does not show which of them are, and rows would be returned once when
-they were written and once more with the log compaction. Then the original logs are read in its
-place, and in place of the base file of a later compaction, which keeps the stamps. They exist as
-long as the file slice does.
+stamp. Otherwise the stamp does not show which rows are in the range, and rows would be returned
+once for the commit that wrote them and once more for the log compaction. In that case the original
+logs are read instead of the compacted log, and instead of the base file of a later compaction,
+which keeps the stamps. The original logs exist as long as the file slice does.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,10 +28,10 @@ _LOG_COMPACT = "LOG_COMPACT"
 
 
 def superseded_files(snapshot: Snapshot, commits: Sequence[RangeCommit]) -> frozenset[str]:
-    """Return the paths of files of the range in whose place others are read.
+    """Return the paths of files of the range that are not read because other files replace them.
 
-    `commits` are those of the range by completion time. Raises UnsupportedError if clustering moved
-    rows whose commit is unknown.
+    `commits` are the commits of the range by completion time. Raises UnsupportedError if a
+    clustering moved rows whose commit is unknown.
     """
     inside = {commit.requested for commit in commits}
     ignored: set[str] = set()
@@ -94,7 +94,7 @@ def _plan(snapshot: Snapshot, requested: Instant) -> bytes | None:
         try:
             return snapshot.commits.active.read(found, State.REQUESTED)
         except NotFoundError:
-            pass  # archived since the timeline was listed
+            pass  # it was archived since the timeline was listed
     folder = snapshot.config.history_path
     for row in read_archived(snapshot.storage, folder, columns=("plan",), since=requested):
         if row.requested == requested:

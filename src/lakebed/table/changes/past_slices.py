@@ -26,7 +26,7 @@ from lakebed.timeline.archived import find_archived, read_completions
 
 @dataclass(frozen=True, slots=True)
 class PastSlice:
-    """A slice of the past, None if the group held nothing, and a file of it that is gone."""
+    """A past slice, None if the group was empty, and a file of it that no longer exists, if any."""
 
     slice_: FileSlice | None
     lost: str | None = None
@@ -34,10 +34,10 @@ class PastSlice:
 
 @dataclass(frozen=True)
 class GroupHistory:
-    """All files that the `groups` ever had, as far as commits and storage show.
+    """All files that the `groups` ever had, as far as commits and storage show them.
 
     A file that a commit lists and cleaning has deleted stays in its slice, so that the slice is
-    known to be incomplete. `commits` are those of the range, archived ones included. Files in
+    known to be incomplete. `commits` are the commits of the range, archived ones included. Files in
     `ignored` are left out.
     """
 
@@ -73,14 +73,15 @@ class GroupHistory:
 
     def _is_then(self, file: DataFile, completion: Instant, inclusive: bool) -> bool:
         if file.name.instant in self._compactions:
-            # From its plan on, it holds what readers see below later logs, and separates them.
+            # From the instant of its plan on, the base file holds the rows below later logs, and
+            # divides the logs into slices.
             return file.name.instant < completion
         done = self._completion_of(file.name.instant)
         return done < completion or (inclusive and done == completion)
 
     @cached_property
     def _pending(self) -> Mapping[FileGroupId, tuple[PendingCompaction, ...]]:
-        """Return the pending compactions, which separate logs from their plan on."""
+        """Return the pending compactions: logs completed after a plan belong to a new slice."""
         return self.snapshot.pending if self.snapshot.config.is_lsm_tree else {}
 
     @cached_property
@@ -116,10 +117,10 @@ class GroupHistory:
                     yield instant
 
     def _is_doubtful(self, found: FileSlice | None) -> bool:
-        """Return whether files known only to the archive may belong to a slice.
+        """Return whether files that only the archive lists may belong to a slice.
 
-        Cleaning deletes the oldest slices of a group first, so what exists is the newest of its
-        time, unless a savepoint kept it while later ones were deleted.
+        Cleaning deletes the oldest slices of a group first, so an existing slice is the newest
+        slice of its time, unless a savepoint kept it while later slices were deleted.
         """
         if self.snapshot.timeline.first_active is None or not self._completions:
             return False
@@ -129,9 +130,9 @@ class GroupHistory:
         return archived and bool(self.snapshot.timeline.select(Action.SAVEPOINT))
 
     def _logs_of(self, found: FileSlice | None) -> dict[FileGroupId, dict[str, DataFile]]:
-        """Return the files that archived commits may have added to a slice that they started.
+        """Return the files that archived commits may have added to a slice started by one of them.
 
-        An interrupted or running clean has deleted some of them.
+        An interrupted or running clean may have deleted some of these files.
         """
         on_read = self.snapshot.config.table_type is TableType.MERGE_ON_READ
         if found is None or found.base_file is None or not on_read or not self._completions:
@@ -155,7 +156,7 @@ class GroupHistory:
         return {} if first is None else self._read_archive(first)
 
     def _completion_of(self, instant: Instant) -> Instant:
-        """Return when a commit completed; an unknown one completed before all others."""
+        """Return when a commit completed; an unknown commit is taken to precede all others."""
         active = self.snapshot.timeline.completion_of(instant)
         return active or self._completions.get(instant, "")
 

@@ -1,8 +1,8 @@
-"""What each commit of a range did to each file group: the slice before it and the one after.
+"""The effect of each commit of a range on each file group: the slices before and after the commit.
 
-A commit's changes are the difference of the two, whatever it wrote: a new base file, logs, or
-nothing because it replaced the group. Commits are ordered by completion time, as readers saw them.
-A `.cdc` file of the commit makes the comparison unnecessary.
+A commit's changes are the difference between the two slices, whatever the commit wrote: a new base
+file, logs, or nothing because it replaced the group. Commits are ordered by completion time, as
+readers saw them. A `.cdc` file of the commit makes the comparison unnecessary.
 """
 
 from collections import defaultdict
@@ -21,9 +21,9 @@ from lakebed.table.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class ChangeStep:
-    """What one commit did to one file group.
+    """The effect of one commit on one file group.
 
-    `cdc_files` is its change data; without it, no file of the slices is lost.
+    `cdc_files` is the commit's change data; if there is none, no file of the slices is lost.
     """
 
     instant: Instant
@@ -33,7 +33,10 @@ class ChangeStep:
 
     @property
     def lost(self) -> str | None:
-        """Return a file of its slices that is gone: then only change data shows what happened."""
+        """Return a lost file of the slices, or None.
+
+        If a file is lost, the changes can only be read from change data.
+        """
         return self.before.lost or self.after.lost
 
 
@@ -46,17 +49,17 @@ class GroupChanges:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of reading them."""
+        """Estimate the work of reading the changes."""
         return sum(slice_.cost_bytes for slice_ in self._slices)
 
     @property
     def needs_merge(self) -> bool:
-        """Return whether a slice of it is more than a base file."""
+        """Return whether one of the slices is more than a base file."""
         return any(slice_.needs_merge for slice_ in self._slices)
 
     @property
     def written_by(self) -> set[Instant]:
-        """Return the commits that wrote what is read."""
+        """Return the commits that wrote the files to read."""
         files = (file for slice_ in self._slices for file in slice_.files)
         return {step.instant for step in self.steps} | {file.name.instant for file in files}
 
@@ -69,9 +72,9 @@ class GroupChanges:
 def plan_group_changes(
     snapshot: Snapshot, commits: Sequence[RangeCommit]
 ) -> tuple[GroupChanges, ...]:
-    """Return what the commits of a range did, by file group.
+    """Return the effects of the commits of a range, by file group.
 
-    Raises InvalidError if files are gone that are needed for this.
+    Raises InvalidError if needed files no longer exist.
     """
     touched: dict[FileGroupId, list[RangeCommit]] = defaultdict(list)
     for commit in commits:
@@ -104,7 +107,7 @@ def _step(
     history: GroupHistory, group: FileGroupId, commit: RangeCommit, ended: Instant | None
 ) -> ChangeStep:
     nothing = PastSlice(None)
-    # A replaced group holds nothing from then on, whatever is written to it.
+    # A replaced group is empty from then on, whatever is written to it.
     over = ended is not None and ended < commit.completion
     before = nothing if over else history.slice_at(group, commit.completion, inclusive=False)
     ends_here = ended is not None and ended <= commit.completion

@@ -1,8 +1,8 @@
 """The changes of one file group as rows: operation, time, the row before and after.
 
-From change data if it holds both rows; otherwise by comparing the slice before a commit with the
-one after, both in key order. If the slice before is gone, change data that holds the row before is
-completed from the slice after.
+They are read from change data if it holds both rows; otherwise the slices before and after a commit
+are compared, both in key order. If the slice before the commit no longer exists, change data that
+holds the row before is completed from the slice after.
 """
 
 from collections.abc import Iterator, Sequence
@@ -94,7 +94,7 @@ class ChangeReader:
             raise gone(f"changes of {step.instant}", step.lost)
 
     def _logged(self, step: ChangeStep) -> list[CdcFile] | None:
-        """Open the change data of a commit; return None if there is none any more."""
+        """Open the change data of a commit; return None if it no longer exists."""
         try:
             return [open_cdc_file(self.view.storage, file) for file in step.cdc_files] or None
         except NotFoundError:
@@ -124,7 +124,7 @@ class ChangeReader:
     def _completed(
         self, step: ChangeStep, file: CdcFile
     ) -> Iterator[tuple[pa.Array, pa.Array | None, pa.Array | None]]:
-        """Yield logged rows before a change with their rows after it, one batch of keys at a time."""
+        """Yield logged rows before a change with the rows after it, one batch of keys at a time."""
         for records in file.read(self.view.storage, self._images, self.view.buffer_bytes):
             assert records.keys is not None, "this mode logs keys"
             keys = KeyFilter.of(keys=records.keys.to_pylist())

@@ -1,4 +1,4 @@
-"""What one read of changes touches: the file groups, and what each commit did to them."""
+"""The plan of one read of changes: the file groups, and the effect of each commit on them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class ChangeScan:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of reading it."""
+        """Estimate the work of the scan."""
         return sum(group.cost_bytes for group in self.groups)
 
     def read(self, group: GroupChanges) -> Iterator[pa.RecordBatch]:
@@ -41,10 +41,10 @@ def plan_changes(
     columns: Sequence[str],
     merger: Merger | None = None,
 ) -> ChangeScan:
-    """Determine what a read of the changes of `commits` touches.
+    """Determine which file groups a read of the changes of `commits` touches.
 
-    `columns` are those of the rows before and after. Raises InvalidError if files are gone that are
-    needed, UnsupportedError if a column had a type that cannot be represented.
+    `columns` are the columns of the rows before and after. Raises InvalidError if needed files no
+    longer exist, UnsupportedError if a column had a type that cannot be represented.
     """
     groups = plan_group_changes(snapshot, commits)
     written_by = {instant for group in groups for instant in group.written_by}

@@ -1,4 +1,4 @@
-"""The keys that a commit's logs touched: everything else in their slice is unchanged.
+"""Finds the keys that a commit's logs touched: all other rows of the slice are unchanged.
 
 For a large slice with a small log on top, only these keys are read, once before and once after the
 log.
@@ -21,9 +21,9 @@ MAX_TOUCHED_KEYS = 100_000
 
 
 def touched_keys(view: TableView, before: FileSlice, after: FileSlice) -> KeyFilter | None:
-    """Return the keys in which two slices can differ; None if they are unknown, or too many.
+    """Return the keys in which two slices can differ; None if unknown or too many.
 
-    They are known if one slice is the other plus some logs.
+    The keys are known if one slice is the other plus some logs.
     """
     if before.base_file != after.base_file or not set(before.log_files) < set(after.log_files):
         return None
@@ -32,7 +32,7 @@ def touched_keys(view: TableView, before: FileSlice, after: FileSlice) -> KeyFil
 
 
 def logged_keys(view: TableView, slice_: FileSlice, logs: tuple[LogFile, ...]) -> KeyFilter | None:
-    """Return the keys in some `logs` of a slice; None if they are too many."""
+    """Return the keys in `logs`, which belong to a slice; None if there are too many keys."""
     alone = replace(slice_, base_file=None, tombstones=(), log_files=logs, boundary=None)
     needs = Needs((), delete_marker=view.config.delete_marker, buffer_bytes=view.buffer_bytes)
     found = pa.array([], pa.string())

@@ -47,7 +47,7 @@ _DEFAULT_DECIMAL: Final = (10, 0)
 
 
 def parse_ddl(text: str) -> pa.Schema:
-    """Return the columns of a DDL string; raise SchemaError with the position of a mistake.
+    """Return the columns of a DDL string; raise SchemaError, with its position, for a mistake.
 
     >>> parse_ddl("id BIGINT NOT NULL, price DECIMAL(12,2)").names
     ['id', 'price']

@@ -1,4 +1,4 @@
-"""The columns that a caller passes as a schema, as rows that have it, or as a DDL string."""
+"""The columns that a caller passes as a schema, as rows, or as a DDL string."""
 
 import json
 import re
@@ -48,7 +48,7 @@ def without_pandas_index(schema: pa.Schema) -> pa.Schema:
 
 
 def pandas_index(schema: pa.Schema) -> frozenset[str]:
-    """Return the columns for an index without a name, as pandas records it."""
+    """Return the columns of an index without a name, as pandas records them in the metadata."""
     noted = (schema.metadata or {}).get(b"pandas")
     if noted is None:
         return frozenset()

@@ -33,7 +33,7 @@ _PARTIAL_SINCE = 9
 
 
 class MergeMode(StrEnum):
-    """Which version of a key survives. Hudi's values on disk: do not change."""
+    """Which version of a key survives. The values are stored on disk: do not change them."""
 
     COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
     EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
@@ -52,8 +52,8 @@ _STRATEGIES = {
 class MergeSettings:
     """The merge settings in a table's properties.
 
-    `delete_marker` is the column and the value that mark a row as a delete. The rest is as in a
-    MergeRule.
+    `delete_marker` is the column and the value that mark a row as a delete. The other fields are
+    those of a MergeRule.
     """
 
     mode: MergeMode
@@ -108,7 +108,7 @@ _OLD_PAYLOADS = {
 def parse_merge(
     properties: Mapping[str, str], version: int, ordering: tuple[str, ...], where: str
 ) -> MergeSettings:
-    """Return the settings; the mode is CUSTOM for what is not known here."""
+    """Return the merge settings; the mode is CUSTOM for settings that are not supported here."""
     found = _by_mode(properties, version, where)
     if version >= _PARTIAL_SINCE:
         found = _with_partial_updates(found, properties)
@@ -123,7 +123,7 @@ def parse_merge(
 
 
 def payload_properties(payload: str, ordering: tuple[str, ...], version: int) -> dict[str, str]:
-    """Return the properties that Hudi gives a new table for one of its payload classes."""
+    """Return the properties that Hudi stores in a new table for one of its payload classes."""
     known = _payloads(version)
     if payload not in known:
         raise OptionError(
@@ -155,7 +155,7 @@ def payload_properties(payload: str, ordering: tuple[str, ...], version: int) ->
 
 
 def check_partial_updates(options: Mapping[str, str], version: int) -> None:
-    """Raise an error for partial updates that a new table of `version` cannot have with `options`."""
+    """Raise an error if a new table of `version` cannot have the partial updates in `options`."""
     text = options.get(PARTIAL_UPDATE_MODE)
     if text is None:
         return
@@ -203,7 +203,7 @@ def _with_partial_updates(found: MergeSettings, properties: Mapping[str, str]) -
         return replace(found, fill=Fill())
     if text == "FILL_UNAVAILABLE":
         marker = properties.get(_UNAVAILABLE)
-        # Without a marker nothing equals it.
+        # Without a marker, no value means that a column is unavailable.
         return replace(found, fill=None if marker is None else Fill(marker))
     return _CUSTOM
 

@@ -19,10 +19,10 @@ def merge_rule(
 ) -> MergeRule:
     """Return the rule for the table's merge mode.
 
-    A custom `merger` is for tables of the mode CUSTOM, which raise UnsupportedError without one.
-    Rows that need no merge need no rule. `schema_text` is the Avro schema of the table, if there is
-    one: where nulls yield, so would defaults that are not null, for which Hudi's behaviour is
-    unknown.
+    A custom `merger` is for tables of the mode CUSTOM. Raises UnsupportedError if such a table is
+    read without one; rows that need no merge need no rule. `schema_text` is the Avro schema of the
+    table, if there is one: where nulls yield, so would defaults that are not null, for which Hudi's
+    behaviour is unknown.
     """
     if merger is not None:
         ordered = config.merge_mode is not MergeMode.COMMIT_TIME_ORDERING

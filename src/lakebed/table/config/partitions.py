@@ -1,4 +1,4 @@
-"""The partition of a row, by the table's key generator."""
+"""Computes the partition of a row, as the table's key generator does."""
 
 import pyarrow as pa
 
@@ -12,8 +12,8 @@ def partition_column(
 ) -> pa.StringArray:
     """Return the partition path of each row.
 
-    Raises KeyValueError for a value that cannot be a folder; unless `strict` that is null, or a
-    path that only Hudi would write.
+    Raises KeyValueError for a value that cannot be a folder; unless `strict`, the result for such a
+    value is null, or a path that only Hudi would write.
     """
     fields, style = config.partition_fields, config.partition_style
     timed = config.timestamp_fields

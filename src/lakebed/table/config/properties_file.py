@@ -47,13 +47,13 @@ def load_config(storage: Storage) -> TableConfig:
 
 
 def update_properties(storage: Storage, changes: Mapping[str, str]) -> TableConfig:
-    """Change properties of an existing table; raise ChangedError if another process just did."""
+    """Change properties of an existing table; raise ChangedError if another process did so."""
     etag = storage.head(PROPERTIES_PATH).etag
     merged = {**_read(storage, PROPERTIES_PATH).properties, **changes}
     updated = TableConfig.parse(merged, f"{storage.url}: changed properties")
     storage.put(BACKUP_PATH, storage.read(PROPERTIES_PATH))
-    # The checksum that Hadoop's local file system keeps beside a file of Hudi's: with a stale one
-    # Hudi could not open the table, without one it does not check.
+    # The checksum that Hadoop's local file system keeps beside a file of Hudi's: with a stale
+    # checksum Hudi could not open the table, without one it does not check the file.
     storage.delete(_SIDECAR_PATH)
     storage.put_if_unchanged(PROPERTIES_PATH, encode_properties(merged, _COMMENT), etag)
     storage.delete(BACKUP_PATH)
@@ -66,7 +66,7 @@ _COMMENT = ("Properties of a Hudi table, written by Lakebed",)
 def _read(storage: Storage, path: str) -> TableConfig:
     where = f"{storage.url}: {path}"
     data = storage.read(path)
-    # Every writer terminates every line; half of the last value could name another timeline.
+    # Every writer terminates every line; a truncated last value could name another timeline.
     if not data.endswith((b"\n", b"\r")):
         raise CorruptError(
             f"{where}: expected a line end at the end, found none: the file was truncated"

@@ -1,4 +1,4 @@
-"""A table's columns: which types are legal, and how they may change.
+"""A table's columns: which types are allowed, and how they may change.
 
 A table has a logical schema (the user's types: bool, int8 to int64, float, double, decimal128,
 string, binary, date32, timestamp[us] with UTC or without a zone, and lists, string-keyed maps and
@@ -31,8 +31,8 @@ def normalise(schema: pa.Schema) -> pa.Schema:
 
     The variants of one type (large and view strings, dictionaries, seconds, milliseconds and
     nanoseconds, large lists) become one, and metadata is dropped. `conform` rejects values that
-    need nanoseconds. Raises SchemaError naming the column for a type or a name that no table can
-    hold.
+    need nanoseconds. Raises SchemaError, naming the column, if a table cannot have a type or a
+    name.
     """
     if not len(schema):
         raise SchemaError("a table needs at least one column")
@@ -144,10 +144,11 @@ def evolve(current: pa.Schema, incoming: pa.Schema) -> pa.Schema:
     """Return the table's schema after a write of `incoming` columns.
 
     New columns are appended, nullable, also in structs; a wider type replaces a narrower one; a
-    narrower one has no effect, since its values are cast up; a column without any value (type null)
-    has no effect. Columns missing from `incoming` stay and must be nullable. Columns that are not
-    nullable stay so: a nullable incoming column may hold no null, which `conform` checks. Raises
-    SchemaError naming the column and both types.
+    narrower type has no effect, since its values are cast to the table's type; a column without any
+    value (type null) has no effect. Columns missing from `incoming` stay and must be nullable.
+    Columns that are not nullable stay so: an incoming column that is nullable must still contain no
+    nulls, which `conform` checks. Raises SchemaError, naming the column and both types, if they are
+    incompatible.
     """
     typed = [_without_nulls(field, list(current)) for field in incoming]
     return pa.schema(_evolve_fields(list(current), list(normalise(pa.schema(typed))), ""))
@@ -192,7 +193,7 @@ def _type_changes(before: pa.DataType, after: pa.DataType, path: str) -> list[st
 
 
 def _without_nulls(field: pa.Field, current: list[pa.Field]) -> pa.Field:
-    """Return the table's type for a field without values (an empty list has no type either)."""
+    """Return a type in which the table's types replace null types (as of empty lists)."""
     position = find_field(current, field.name)
     if position is None:
         return field

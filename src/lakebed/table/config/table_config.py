@@ -31,16 +31,16 @@ from lakebed.table.config.writer_index import WriterIndex, parse_index
 from lakebed.timeline.layout import layout_of
 
 TABLE_VERSIONS = (8, 9, 10)
-"""The versions that are written."""
+"""The table versions that Lakebed writes."""
 READ_ONLY_VERSION = 6
-"""The version that is read but not written: Hudi 0.14 and 0.15, timeline layout 1."""
+"""The table version that Lakebed reads but never writes: Hudi 0.14 and 0.15, timeline layout 1."""
 EXPECTED_ROWS = "lakebed.expected.rows"
 DROPPED_COLUMNS = "lakebed.dropped.columns"
 _PARTITION_FIELDS = "hoodie.table.partition.fields"
 
 
 class TableType(StrEnum):
-    """How a file group takes new rows. Hudi's values on disk: do not change."""
+    """How a file group takes new rows. The values are stored on disk: do not change them."""
 
     COPY_ON_WRITE = "COPY_ON_WRITE"
     MERGE_ON_READ = "MERGE_ON_READ"
@@ -54,11 +54,11 @@ class Layout(StrEnum):
 
 
 class ConcurrencyMode(StrEnum):
-    """How writers share a table. Hudi's values: do not change."""
+    """How writers share a table. The values are Hudi's: do not change them."""
 
     # One at a time: a writer holds the lock from start to end, and the others wait.
     SINGLE_WRITER = "SINGLE_WRITER"
-    # Concurrent: of two that touch the same file group, the later one to complete is rejected.
+    # Concurrent: of two writes that touch the same file group, the later to complete is rejected.
     OPTIMISTIC = "OPTIMISTIC_CONCURRENCY_CONTROL"
     # Concurrent, and appended rows never conflict.
     NON_BLOCKING = "NON_BLOCKING_CONCURRENCY_CONTROL"
@@ -95,7 +95,7 @@ class TableConfig:
 
     @property
     def dropped_columns(self) -> tuple[str, ...]:
-        """Return the columns that `drop_column` removed, whose values older files still hold."""
+        """Return the columns that `drop_column` removed; older files still hold their values."""
         text = self.properties.get(DROPPED_COLUMNS)
         if text is None:
             return ()
@@ -109,7 +109,7 @@ class TableConfig:
 
     @property
     def expected_rows(self) -> int | None:
-        """Return the number of rows that its creator expected; None if not given."""
+        """Return the number of rows that the table's creator expected; None if not given."""
         found = whole_number(self.properties, EXPECTED_ROWS, 0, self.name)
         return found or None
 
@@ -126,12 +126,12 @@ class TableConfig:
 
     @property
     def has_meta_columns(self) -> bool:
-        """Return whether files hold record keys and commit times; otherwise keys follow from columns."""
+        """Return whether files store keys and commit times; if not, columns determine the keys."""
         return self.properties.get("hoodie.populate.meta.fields", "true").strip().lower() != "false"
 
     @property
     def is_lsm_tree(self) -> bool:
-        """Return whether versions of a key are resolved in sequence, base file first."""
+        """Return whether versions of a key are merged in sequence, starting with the base file."""
         return self.layout is Layout.LSM_TREE
 
     @property
@@ -150,7 +150,7 @@ class TableConfig:
 
     @classmethod
     def parse(cls, properties: Mapping[str, str], where: str) -> Self:
-        """Check `properties` as found at `where`; raise an error for unsupported ones."""
+        """Parse `properties`, which were read at `where`; raise an error for unsupported ones."""
         name = required(properties, "hoodie.table.name", where)
         database = properties.get("hoodie.database.name", "")
         _check_sum(properties, database, name, where)
@@ -252,7 +252,7 @@ def _member(
     where: str,
     error: type[LakebedError] = UnsupportedError,
 ) -> Member:
-    """Return the word that a property holds, as a member of the enumeration of `default`."""
+    """Return the value of a property as a member of the enumeration that `default` belongs to."""
     text = properties.get(option.name, "").strip()
     words = {word.lower(): word for word in type(default)}
     if text and text.lower() not in words:
@@ -264,7 +264,7 @@ def _member(
 def _key_generator(
     properties: Mapping[str, str], keys: tuple[str, ...], partitions: tuple[str, ...]
 ) -> KeyGenerator | None:
-    """Return the key generator; None for one that only its own writer needs to know."""
+    """Return the key generator; None for a generator that only its own writer needs to know."""
     text = properties.get("hoodie.table.keygenerator.type") or properties.get(
         "hoodie.table.keygenerator.class"
     )
@@ -294,7 +294,7 @@ def _timestamp_keygen(
 ) -> TimestampKeygen | None:
     """Return the settings of a timestamp key generator.
 
-    None for those that cannot be written with.
+    Returns None for settings with which Lakebed cannot write.
     """
     single = generator is KeyGenerator.TIMESTAMP and len(partitions) == 1
     if not single and generator is not KeyGenerator.CUSTOM:

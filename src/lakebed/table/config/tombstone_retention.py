@@ -1,11 +1,12 @@
 """How long ordered deletes are kept once they are merged into a base file.
 
 A delete that carries an ordering value must still win over a late row that arrives after a full
-compaction or a clustering. So these keep it as a tombstone, beside the new base file, unless its
-commit is older than the retention (`lakebed.tombstone.retention`) at the instant of the plan. The
-plan of a compaction records that cutoff: readers that meet the plan while it is pending apply the
-same one, whatever the table's current setting. Tombstones are written by `services/rewrite.py` and
-`write/file_groups.py`, as logs of version 0 (`format/names/data_names.py`).
+compaction or a clustering. So compaction and clustering keep it as a tombstone, beside the new base
+file, unless its commit is older than the retention (`lakebed.tombstone.retention`) at the instant
+of the plan. The plan of a compaction records that cutoff: readers that meet the plan while it is
+pending apply the same cutoff, whatever the table's current setting. Tombstones are written by
+`services/rewrite.py` and `write/file_groups.py`, as logs of version 0
+(`format/names/data_names.py`).
 """
 
 import pyarrow as pa
@@ -25,8 +26,8 @@ PLAN_CUTOFF = "lakebed.tombstone.cutoff"
 def tombstone_cutoff(config: TableConfig, instant: Instant, recorded: str | None = None) -> str:
     """Return the instant before which the compaction planned at `instant` drops deletes.
 
-    `recorded` is the value in its plan. It is empty if deletes have no ordering values, or for
-    Hudi's own layout, which drops them all.
+    `recorded` is the value in its plan. The result is empty if deletes have no ordering values, or
+    for Hudi's own layout, which drops all deletes.
     """
     if not config.keeps_tombstones:
         return ""
@@ -39,9 +40,9 @@ def tombstone_cutoff(config: TableConfig, instant: Instant, recorded: str | None
 
 
 def forgotten_deletes(batch: pa.RecordBatch, cutoff: str) -> pa.BooleanArray:
-    """Mark the deletes that a compaction drops: those without an ordering value, and old ones.
+    """Return a mask of the deletes that a compaction drops: without ordering value, or too old.
 
-    `batch` has flags, and commit times also for deletes.
+    `batch` has a flags column, and commit times for deletes too.
     """
     flags = batch.column(FLAGS).to_numpy()
     expired = to_bools(pc.fill_null(pc.less(batch.column(COMMIT_TIME), cutoff), False))

@@ -1,4 +1,4 @@
-"""Whether Lakebed may write a table without breaking it for other engines."""
+"""Checks whether Lakebed may write a table without breaking it for other engines."""
 
 from lakebed.errors import UnsupportedError
 from lakebed.format.logs.cdc import logging_mode
@@ -17,10 +17,10 @@ _OLD_INDEXES = "hoodie.table.secondary.indexes.metadata"
 
 
 def check_writable(config: TableConfig, *, gives_up_indexes: bool = False) -> None:
-    """Raise an error if a commit by Lakebed would leave the table wrong for other engines.
+    """Raise an error if a commit by Lakebed would make other engines read wrong rows.
 
-    Hudi's metadata table is retired by the first change; indexes in it that a user requested only
-    if the caller `gives_up_indexes`.
+    The first change retires Hudi's metadata table; if it contains indexes that a user requested,
+    the caller must allow that with `gives_up_indexes`.
     """
     properties = config.properties
     indexes = ", ".join(asked_indexes(config))
@@ -67,5 +67,5 @@ def check_writable(config: TableConfig, *, gives_up_indexes: bool = False) -> No
     for reason, refused in refusals.items():
         if refused:
             raise UnsupportedError(f"table {config.name!r} can be read but not written: {reason}")
-    # It raises an error for an unknown mode.
+    # This call raises an error for an unknown mode.
     logging_mode(properties)

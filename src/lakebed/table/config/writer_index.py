@@ -11,17 +11,17 @@ from lakebed.table.config.property_values import whole_number
 _TYPE: Final = "hoodie.index.type"
 BUCKET_ENGINE: Final = "hoodie.index.bucket.engine"
 DEFAULT_BUCKETS: Final = 4
-"""As in Hudi."""
+"""The default number of buckets, as in Hudi."""
 NUM_BUCKETS: Final = "hoodie.bucket.index.num.buckets"
 AUTO_BUCKETS: Final = "lakebed.buckets"
 """The property, with the value `auto`, of a table that was created without a number of buckets."""
 
 
 class _Index:
-    """What most kinds have in common."""
+    """The common part of most kinds of index."""
 
     __slots__ = ()
-    # Whether the file group of a key follows from its hash; otherwise keys are looked up.
+    # Whether the hash of a key determines its file group; otherwise keys are looked up.
     hashes_keys: ClassVar[bool] = False
     # Whether the number of buckets is determined, if the index has buckets.
     is_settled: ClassVar[bool] = True
@@ -31,7 +31,7 @@ class _Index:
     allows_deferred: ClassVar[bool] = True
 
     def agrees(self, stored: "WriterIndex") -> bool:
-        """Return whether rows staged for this index, which a caller named, suit the stored one."""
+        """Return whether rows staged for this index, named by a caller, suit the stored index."""
         return self == stored
 
     def key_range(self, file_id: str) -> str:
@@ -40,7 +40,7 @@ class _Index:
 
 
 class _HashIndex(_Index):
-    """What the indexes that hash key fields to buckets have in common."""
+    """The common part of the indexes that hash key fields to buckets."""
 
     __slots__ = ()
     hashes_keys: ClassVar[bool] = True
@@ -69,7 +69,7 @@ class BucketIndex(_HashIndex):
 
 @dataclass(frozen=True, slots=True)
 class AutoBuckets(_HashIndex):
-    """Buckets as above, whose number the first write determines."""
+    """A bucket index whose number of buckets the first write determines."""
 
     hash_fields: tuple[str, ...]
     is_settled: ClassVar[bool] = False
@@ -79,7 +79,7 @@ class AutoBuckets(_HashIndex):
         return "buckets, as many as fit the first write"
 
     def agrees(self, stored: "WriterIndex") -> bool:
-        """Return whether the stored index hashes like this one; its number may be determined by now."""
+        """Return whether the stored index hashes the same fields, with or without a number."""
         hashed = isinstance(stored, BucketIndex) and stored.hash_fields == self.hash_fields
         return hashed or self == stored
 
@@ -90,9 +90,10 @@ class AutoBuckets(_HashIndex):
 
 @dataclass(frozen=True, slots=True)
 class ConsistentHashingIndex(_HashIndex):
-    """Buckets on a ring of hashes, which each partition keeps for itself.
+    """Buckets on a ring of hashes; each partition has its own ring.
 
-    `buckets` is the number that a new partition starts with; None means as many as the others have.
+    `buckets` is the number that a new partition starts with; None means as many as the other
+    partitions have.
     """
 
     buckets: int | None
@@ -103,7 +104,7 @@ class ConsistentHashingIndex(_HashIndex):
         return f"consistent hashing from {_count(self.buckets or 0)}"
 
     def agrees(self, stored: "WriterIndex") -> bool:
-        """Return whether the stored index is this one; without a number, any number matches."""
+        """Return whether the stored index equals this index; None as number matches any number."""
         return self == stored or (self.buckets is None and type(stored) is type(self))
 
     def properties(self, keys: Sequence[str]) -> dict[str, str]:
@@ -114,7 +115,7 @@ class ConsistentHashingIndex(_HashIndex):
 
 @dataclass(frozen=True, slots=True)
 class SimpleIndex(_Index):
-    """Keys are looked up in the base files, of all partitions if global."""
+    """Keys are looked up in the base files; a global index searches all partitions."""
 
     is_global: bool = False
     hash_fields: ClassVar[tuple[str, ...]] = ()
@@ -138,7 +139,7 @@ INDEXES: Mapping[str, Callable[[int | None, tuple[str, ...]], WriterIndex]] = {
     "simple": lambda _buckets, _keys: SimpleIndex(),
     "global_simple": lambda _buckets, _keys: SimpleIndex(is_global=True),
 }
-"""By the names that callers use: creates an index from a number of buckets, if given, and key fields."""
+"""Index constructors by the names that callers use; arguments: number of buckets, key fields."""
 
 
 def hashes_keys(word: str) -> bool:
@@ -156,7 +157,7 @@ _SIMPLE_INDEXES = {"SIMPLE": SimpleIndex(), "GLOBAL_SIMPLE": SimpleIndex(is_glob
 def parse_index(
     properties: Mapping[str, str], keys: tuple[str, ...], where: str
 ) -> WriterIndex | None:
-    """Return the index in the properties; None if there is none that can be written with."""
+    """Return the index in the properties; None if there is none with which Lakebed can write."""
     kind = properties.get(_TYPE, "").strip().upper()
     if kind in _SIMPLE_INDEXES:
         return _SIMPLE_INDEXES[kind]
@@ -178,7 +179,7 @@ def _bucket_properties(
 ) -> dict[str, str]:
     """Return the properties of a bucket index; Hudi's writers use them as their defaults.
 
-    Its services also need the key fields, under the writer's name.
+    Hudi's table services also need the key fields, under the name of the writer's option.
     """
     return {
         _TYPE: "BUCKET",
