@@ -1,6 +1,7 @@
-"""Rewrites the rows of file slices: a base file, and beside it the deletes that outlast it.
+"""Rewrites file slices: their rows as a base file, and beside it the deletes that are kept.
 
-Compaction, clustering and repair share this. Rows and deletes keep the commit that wrote them.
+Compaction, clustering and repair share this module. Rows and deletes keep the commit that wrote
+them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,10 +35,10 @@ TakeDeletes = Callable[[pa.RecordBatch], None]
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """What the tasks of a service need to read slices and write files.
+    """The settings with which the tasks of a service read slices and write files.
 
-    Ordered deletes of commits before `cutoff` are dropped; with an empty one, all of them. Logs
-    beside base files are written as `log_config` requires.
+    Ordered deletes of commits before `cutoff` are dropped; with an empty cutoff, all of them are.
+    Logs beside base files are written as `log_config` requires.
     """
 
     view: TableView
@@ -61,7 +62,7 @@ class Rewrite:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a slice in key order; `deletes` is called as in `read_slice`.
 
-        It is not called if all deletes are dropped.
+        `deletes` is not called if all deletes are dropped.
         """
         return read_slice(
             replace(self.view, own_buffer_bytes=buffer_bytes),
@@ -73,7 +74,7 @@ class Rewrite:
         )
 
     def kept(self, deletes: pa.RecordBatch) -> pa.RecordBatch:
-        """Return those of `deletes` that have an ordering value and are recent enough."""
+        """Return the rows of `deletes` to keep: recent ones that have an ordering value."""
         return deletes.filter(pc.invert(forgotten_deletes(deletes, self.cutoff)))
 
 
@@ -88,8 +89,8 @@ class Rewritten:
 class RewrittenFile:
     """A base file of a file group in progress; nothing is visible before `close`.
 
-    A `number` must be unique within an instant: sequence numbers contain it. A base file that
-    replaces another writer's `may_repeat` keys, as that one did.
+    A `number` must be unique within an instant: sequence numbers contain it. With `may_repeat` a
+    key may occur more than once, as in another writer's base file that is rewritten.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class RewrittenFile:
         self._base.put(rows)
 
     def put_deletes(self, deletes: pa.RecordBatch) -> None:
-        """Keep, in key order, those of `deletes` that are not dropped."""
+        """Keep, in key order, the rows of `deletes` that are not dropped."""
         kept = self._rewrite.kept(deletes)
         if not kept.num_rows:
             return
@@ -137,7 +138,10 @@ class RewrittenFile:
         self._log.put(kept.set_column(at, kept.schema.field(at), flags))
 
     def close(self) -> Rewritten:
-        """Make the files visible; raise ConflictError, and leave no file, if the write is over."""
+        """Make the files visible.
+
+        Raises ConflictError, and leaves no file, if the attempt is no longer in progress.
+        """
         base, logs = self._base.close(self._close_log)
         return Rewritten(base, tuple(self._tombstone_stat(base, log) for log in logs.values()))
 

@@ -9,8 +9,8 @@ from lakebed.write.pipeline import WriteTarget
 def finish_unfinished(target: WriteTarget) -> None:
     """Complete interrupted restores and rollbacks.
 
-    A process that executes one holds the lock throughout, so one that is pending under the lock was
-    interrupted.
+    A process holds the lock while it executes a restore or rollback, so any that is pending under
+    the lock was interrupted.
     """
     with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
         finish_restore(hold)

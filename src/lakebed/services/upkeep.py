@@ -30,10 +30,10 @@ class Done(Protocol):
 
 
 def run_inline(target: WriteTarget) -> tuple[Done, ...]:
-    """Run what a table's properties request after a write, if it is due; failures are logged.
+    """Run the services that the table's properties request after a write, if due; log failures.
 
-    All failures, even of reading properties and listings: the write has happened, and an error
-    would suggest that it has not.
+    This includes failures to read properties and listings: the write is committed, and an error
+    would suggest that it is not.
     """
     try:
         return _run(target, UpkeepOptions.of(target.config.properties), _logged)
@@ -94,7 +94,7 @@ def _logged(what: str, act: Callable[[], Done | None]) -> Done | None:
     try:
         return act()
     except Exception:
-        # Any error, as above; the service is still due at the next write.
+        # Errors of any kind are logged, as above; the service is still due at the next write.
         log.warning("%s failed and stays due; the write before it counts", what, exc_info=True)
         return None
 
@@ -113,7 +113,7 @@ def _is_clean_due(timeline: Timeline, properties: Mapping[str, str], every: int)
     since = sum(commit.requested > last for commit in timeline.commits)
     options = CleanOptions.of(properties)
     enough = len(timeline.commits) > min(options.commits_retained, options.file_versions_retained)
-    # Also if the last attempt found nothing to delete.
+    # This holds even if the last attempt found nothing to delete.
     return enough and since > 0 and since % every == 0
 
 

@@ -1,4 +1,4 @@
-"""Records which files archived commits leave behind, before they leave the active timeline."""
+"""Records the files that archived commits leave behind, before the commits leave the timeline."""
 
 from collections.abc import Iterator, Sequence
 
@@ -19,7 +19,7 @@ from lakebed.timeline.timeline import COMMIT_ACTIONS, TimelineInstant
 
 
 def record_archived_files(hold: TableHold, gone: Sequence[TimelineInstant]) -> None:
-    """Record what the archived commits leave behind once `gone` are archived too."""
+    """Record the files that all archived commits leave behind once `gone` are archived too."""
     archive = read_manifest(hold.storage, hold.config.history_path)
     left = [commit for commit in hold.timeline.commits if commit not in gone]
     if not archive or not left:
@@ -40,7 +40,7 @@ def record_archived_files(hold: TableHold, gone: Sequence[TimelineInstant]) -> N
 
 
 def _known(hold: TableHold) -> Iterator[NamedFile]:
-    """Yield what earlier archiving recorded, or the actual files where that no longer holds."""
+    """Yield the files that earlier archiving recorded; if the record is stale, the actual files."""
     storage, history = hold.storage, hold.config.history_path
     try:
         before = read_archived_files(storage)
@@ -58,8 +58,8 @@ def _known(hold: TableHold) -> Iterator[NamedFile]:
         instant = file.name.instant
         if hold.timeline.is_archived(instant):
             completion = snapshot.completion_of(instant)
-            # For a log whose completion time the archive has dropped, it is unknown what supersedes
-            # it.
+            # If the archive has dropped the completion time of a log, it is unknown which base file
+            # supersedes the log.
             if isinstance(file, BaseFile) or completion != LATEST:
                 yield NamedFile(file.path, file.size_bytes, instant, completion)
 

@@ -1,6 +1,6 @@
-"""Archive a table's timeline, all of it under the table's lock.
+"""Archive a table's timeline, entirely under the table's lock.
 
-First, files are deleted that would count as data once their instant is archived. Then the instants
+First, files that would become visible once their instant is archived are deleted. Then the instants
 are added to the archive, and only then removed from the active timeline, in Hudi's order: pending
 files before completed ones (a pending file alone is a write to roll back), oldest first (the
 timeline must have no gap). A crash in between leaves instants in both places, which is harmless;
@@ -50,7 +50,7 @@ _PLANNED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """What archiving did; `finished` are instants that were already archived but still active."""
+    """The result of archiving; `finished` counts instants archived earlier but still active."""
 
     archived: int
     first: Instant
@@ -124,13 +124,13 @@ def _finish(hold: TableHold) -> int:
 
 def _plan(hold: TableHold, options: ArchiveOptions) -> tuple[TimelineInstant, ...]:
     kind, zone = hold.config.table_type, hold.config.zone
-    # Cleaning spares files that were recently the newest, which it only knows for active commits.
+    # Cleaning spares files that were the newest until recently, which only active commits show.
     young = safe_limit(hold.timeline, options.clean, hold.clock.now_ms(), zone)
     if not plan_archive(hold.timeline, options, kind, zone, young):
         return ()
     replaced = read_replaced(hold.snapshot)
     there = {(file.partition, file.name.file_id) for file in _files(hold)} if replaced else set()
-    # Without the commit that replaced them, remaining files would count as data again.
+    # Without the commit that replaced them, remaining files would become visible again.
     uncleaned = (replaced[group] for group in there & replaced.keys())
     return plan_archive(hold.timeline, options, kind, zone, min((young, *uncleaned)))
 
@@ -140,13 +140,13 @@ def _files(hold: TableHold) -> Iterator[DataFile]:
 
 
 def _without(timeline: Timeline, chosen: tuple[TimelineInstant, ...]) -> Timeline:
-    """Return the timeline as it will be."""
+    """Return the timeline without the `chosen` instants."""
     gone = frozenset(chosen)
     return Timeline(tuple(i for i in timeline.instants if i not in gone))
 
 
 def _delete_leftovers(hold: TableHold, later: Timeline) -> int:
-    """Delete files that do not count now but would count as archived data on the timeline `later`."""
+    """Delete files that are not visible now but would be on the timeline `later`."""
     visibility = hold.snapshot.visibility
     found = (
         file
@@ -179,7 +179,8 @@ def _read_plan(hold: TableHold, instant: TimelineInstant) -> bytes | None:
 def _take_from_active(hold: TableHold, instants: tuple[TimelineInstant, ...]) -> None:
     """Delete the files of archived instants: pending files first, then oldest first.
 
-    Before that, the files that they leave behind are recorded: no commit refers to them any more.
+    Before that, the files that they leave behind are recorded: no active commit lists them
+    afterwards.
     """
     hold.lock.check()
     record_archived_files(hold, instants)

@@ -28,7 +28,7 @@ def plan_archive(
 ) -> tuple[TimelineInstant, ...]:
     """Return the instants to archive, oldest first.
 
-    `keep_from` is the first commit that others still need on the timeline.
+    `keep_from` is the first commit that other services still need on the timeline.
     """
     commits = timeline.commits
     least, most = _bounds(timeline, options, zone)
@@ -55,8 +55,8 @@ def plan_archive(
 def _bounds(timeline: Timeline, options: ArchiveOptions, zone: str) -> tuple[int, int]:
     """Return how many commits to leave, and how many there must be before archiving starts.
 
-    What cleaning retains stays on the active timeline, plus two commits as in Hudi: a read as of an
-    instant needs its commits to be there.
+    The commits that cleaning retains stay on the active timeline, plus two as in Hudi: a read as of
+    an instant needs its commits there.
     """
     commits = timeline.commits
     least, most = options.min_commits, options.max_commits
@@ -71,10 +71,10 @@ def _bounds(timeline: Timeline, options: ArchiveOptions, zone: str) -> tuple[int
 
 
 def _before_pending(timeline: Timeline) -> Instant:
-    """Return the last commit before the first pending write, whose files must not count.
+    """Return the last commit before the first pending write, whose files must stay invisible.
 
-    Everything that completed since it started stays too: when the pending write completes it checks
-    for conflicts with those commits, and the archive cannot tell.
+    Commits that completed since that write started stay too: when it completes, it checks for
+    conflicts with them, which the archive does not show.
     """
     pending = next((i.requested for i in timeline.pending(*WRITE_ACTIONS)), None)
     if pending is None:

@@ -1,4 +1,4 @@
-"""The input of cleaning and archiving: all files of a table, and what needs them."""
+"""The input of cleaning and archiving: all files of a table, and the instants that need them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -34,8 +34,8 @@ class CleanInput:
     `groups` are all file groups with their slices, oldest first, replaced ones included; `replaced`
     has the instant at which each was replaced, by partition and file id. Slices with a file of
     `kept_names` stay, and so does everything that was readable at each of `savepoints`. `leftovers`
-    are paths of files that are not data. `retained` is what earlier cleans promised to keep.
-    `change_data` are the `.cdc` logs beside base files.
+    are paths of files that are not data. `retained` is the first instant that earlier cleans
+    promised to keep. `change_data` are the `.cdc` logs beside base files.
     """
 
     timeline: Timeline
@@ -49,7 +49,7 @@ class CleanInput:
 
 
 def read_clean_input(snapshot: Snapshot) -> CleanInput:
-    """List the table and read what its timeline records of the files; requires the table's lock."""
+    """List the table's files and read its timeline; requires the table's lock."""
     timeline = snapshot.timeline
     visible: list[DataFile] = []
     change_data: list[LogFile] = []
@@ -87,7 +87,7 @@ def read_clean_input(snapshot: Snapshot) -> CleanInput:
 
 
 def data_files(storage: Storage) -> Iterator[DataFile]:
-    """List the base and log files of a table; change data does not count."""
+    """List the base and log files of a table, without its change data."""
     for file in _all_files(storage):
         if not (isinstance(file, LogFile) and file.is_cdc):
             yield file

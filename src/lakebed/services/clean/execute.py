@@ -30,7 +30,7 @@ from lakebed.write.pipeline import WriteTarget
 log = logging.getLogger(__name__)
 
 CHUNK_FILES = 256
-# From this many chunks on, distributed tasks are worth it.
+# From this many chunks on, distributed tasks are worthwhile.
 _MANY_CHUNKS = 8
 # No writer takes a day between two writes to the same file.
 _ABANDONED_MS = 86_400_000
@@ -38,7 +38,7 @@ _ABANDONED_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class Clean:
-    """What a clean did; `resumed` are interrupted cleans that it completed."""
+    """The result of a clean; `resumed` are interrupted cleans that it completed."""
 
     instant: Instant
     completion_time: Instant
@@ -89,7 +89,7 @@ def clean(
 
 
 def _begin(target: WriteTarget, options: CleanOptions | None) -> tuple[_Work | None, list[str]]:
-    """Resume a pending clean, or plan one; return also the leftovers of writes that have ended."""
+    """Resume a pending clean, or plan one; also return the leftovers of writes that have ended."""
     with hold_table(target.storage, target.clock, target.commits) as hold:
         stale = find_stale(hold.storage, hold.timeline)
         stale += find_abandoned(hold.storage, hold.clock.now_ms())
@@ -119,7 +119,7 @@ def _may_be_under_way(hold: TableHold, pending: TimelineInstant) -> bool:
         data = hold.active.read(pending, State.REQUESTED)
         return not parse_clean_plan(data, f"plan of {pending.file_name}").ours
     except (CorruptError, NotFoundError):
-        return True  # it is being written: ours appear whole
+        return True  # it is being written; Lakebed's plans appear atomically
 
 
 def _resume(hold: TableHold, pending: TimelineInstant) -> _Work | None:
@@ -187,7 +187,7 @@ def _complete(target: WriteTarget, work: _Work) -> Clean:
 def _drop_empty(hold: TableHold, plan: CleanPlan) -> list[str]:
     """Remove the partition metadata of folders without data files; return their paths.
 
-    Only while there is no writer: a task that has seen the partition's metadata relies on it.
+    Nothing is removed while a writer is active: a task that has seen the metadata relies on it.
     """
     if hold.timeline.pending(*WRITE_ACTIONS):
         return []

@@ -1,4 +1,4 @@
-"""Decides what a clean deletes, on values alone.
+"""Decides which files a clean deletes, on values alone.
 
 The history of a file group is a sequence of versions, each a base file and the logs on top of it,
 and each superseded by the base file of the next. A read as of an instant uses one version of each
@@ -21,7 +21,7 @@ _NEVER = "9" * 20
 
 @dataclass(frozen=True, slots=True)
 class CleanPlan:
-    """What a clean deletes: file names by partition.
+    """The files that a clean deletes: names by partition.
 
     Reads as of `earliest` or later stay possible; it is empty if no commit is retained. A plan that
     is not `ours` was made by another engine.
@@ -59,7 +59,7 @@ def plan_clean(
         earliest, keep = limit, options.file_versions_retained
     else:
         earliest = _earliest(timeline, by_policy(timeline, options, now_ms, zone), limit)
-        # What earlier cleans gave up can never be read again, so it need not be kept.
+        # Versions that earlier cleans gave up can never be read again, so they need not be kept.
         earliest, keep = max(earliest, inventory.retained), 1
     gone = list(_replaced_versions(inventory, earliest))
     gone += _old_versions(inventory, earliest, keep)
@@ -128,8 +128,8 @@ def versions_of(slices: tuple[FileSlice, ...]) -> tuple[Version, ...]:
 def safe_limit(timeline: Timeline, options: CleanOptions, now_ms: int, zone: str) -> Instant:
     """Return the instant before which a version must have been superseded to be deleted.
 
-    Queries of the last `min_age_seconds` and running writes may read what was the newest version
-    when they started, so nothing counts as superseded by what completed since then.
+    Queries of the last `min_age_seconds` and running writes may read versions that were the newest
+    when they started. So a version that was superseded since then is kept.
     """
     first_pending = next((i.requested for i in timeline.pending(*WRITE_ACTIONS)), _NEVER)
     age_seconds = options.min_age_seconds
@@ -170,7 +170,7 @@ def _replaced_versions(inventory: CleanInput, earliest: Instant) -> Iterator[Ver
 def _change_data(inventory: CleanInput, gone: Iterable[str], earliest: Instant) -> Iterator[str]:
     """Yield the change data that belongs to the base files among `gone`.
 
-    Also old change data whose base file was deleted without it.
+    Old change data whose base file was deleted without it is included.
     """
     if not inventory.change_data:
         return

@@ -43,7 +43,7 @@ def encode_clean_plan(plan: CleanPlan, root_url: str) -> bytes:
         "filesToBeDeletedPerPartition": {},
         "version": _VERSION,
         "filePathsToBeDeletedPerPartition": paths,
-        # Hudi would delete these folders with everything in them at that time.
+        # Hudi would delete these folders with everything that they contain by then.
         "partitionsToBeDeleted": [],
         "extraMetadata": dict([_OURS] if plan.ours else []) | _extra(plan),
     }
@@ -51,9 +51,9 @@ def encode_clean_plan(plan: CleanPlan, root_url: str) -> bytes:
 
 
 def parse_clean_plan(data: bytes, what: str) -> CleanPlan:
-    """Parse a plan of ours or Hudi's.
+    """Parse a plan of Lakebed's or Hudi's.
 
-    Raise CorruptError if it lists something other than data files.
+    Raises CorruptError if the plan lists something other than data files.
 
     Folders that Hudi would delete are kept: only files are deleted, one by one.
     """

@@ -11,7 +11,7 @@ from lakebed.table.snapshot import Snapshot
 
 
 def nothing_to_clean(snapshot: Snapshot, options: CleanOptions, now_ms: int) -> str:
-    """Return a sentence on why these options let no file of the table be deleted."""
+    """Return a sentence on why no file of the table can be deleted with these options."""
     return f"nothing to clean: {_reason(snapshot, options, now_ms)}"
 
 

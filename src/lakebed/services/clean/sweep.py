@@ -1,4 +1,4 @@
-"""Heartbeats and temporary files of writes that have ended."""
+"""Finds heartbeats and temporary files of writes that are no longer in progress."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _INSTANT: Final = re.compile(r"[0-9]{14,20}")
 
 
 def find_stale(storage: Storage, timeline: Timeline) -> list[str]:
-    """List heartbeats, markers and temporary runs whose instant is gone or completed.
+    """List heartbeats, markers and temporary runs whose instant is completed or rolled back.
 
     The caller holds the table's lock and has read `timeline` under it. An instant newer than the
     timeline may belong to a writer that has just started.

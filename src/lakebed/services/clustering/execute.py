@@ -1,6 +1,6 @@
 """Plan and execute a clustering: exclusively on its file groups, concurrently with other writers.
 
-One process plans and executes it. If that fails or dies, the whole plan is rolled back, because no
+One process plans and executes it. If it fails or dies, the whole plan is rolled back, because no
 writer may touch its file groups while it is pending.
 """
 
@@ -51,7 +51,7 @@ _LOOKERS = 16
 
 @dataclass(frozen=True, slots=True)
 class Clustering:
-    """What a clustering did: the file groups before and after, and what the new ones hold."""
+    """The result of a clustering: counts of file groups before and after, and their sizes."""
 
     instant: Instant
     completion_time: Instant
@@ -77,7 +77,7 @@ def cluster(
     options: ClusteringOptions | None = None,
     partitions: Collection[str] | None = None,
 ) -> Clustering | None:
-    """Merge small file groups in key order into larger ones; return None if nothing is worth it.
+    """Merge small file groups in key order into larger ones; return None if none are worth it.
 
     Without `options` the table's properties apply. `partitions` are paths; a missing one is not an
     error. File groups in the plan of another service are left out.
@@ -109,7 +109,7 @@ def _check_table(config: TableConfig) -> None:
 
 
 class _Look:
-    """Finds what to cluster; file facts are cached between looks."""
+    """Finds the file groups to cluster; facts of files are cached between calls."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class _Look:
         return self._options or ClusteringOptions.of(config.properties)
 
     def at(self, snapshot: Snapshot) -> tuple[InputGroup, ...]:
-        """Return what is worth clustering in `snapshot`."""
+        """Return the groups of file slices that are worth clustering in `snapshot`."""
         options = self.settled(snapshot.config)
         candidates = find_candidates(
             snapshot.slices, busy_groups(snapshot), self._partitions, options
@@ -202,7 +202,7 @@ def _carry_out(
 
 
 def _cluster(work: ClusteringTask, task: TaskId) -> tuple[int, Sequence[WriteStat], str]:
-    """Cluster an input group; a damaged one is left as it is, without stopping the others."""
+    """Cluster an input group; a damaged one is left unchanged, without stopping the others."""
     try:
         return work.number, cluster_input_group(work, task), ""
     except DAMAGE_ERRORS as error:

@@ -29,7 +29,7 @@ from lakebed.table.read.spill import Spills
 from lakebed.table.store.data_writer import DataFileStats
 from lakebed.write.spec.status import NOTHING_COMPACTED
 
-# The slice that a row comes from; negative for a key that two of them hold.
+# The slice that a row comes from; negative for a key that two slices hold.
 _SLICE = "_lakebed_slice"
 # The flags of a delete that is kept; 0 for a row.
 _GONE = "_lakebed_gone"
@@ -42,7 +42,7 @@ _MIN_MERGE_ROWS = 1_024
 
 @dataclass(frozen=True, slots=True)
 class ClusteringTask:
-    """One input group and all that a worker needs to cluster it.
+    """One input group, with everything that a worker needs to cluster it.
 
     The ids of the new file groups are derived from `seed`, which differs for each task.
     """
@@ -55,7 +55,7 @@ class ClusteringTask:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work."""
+        """Estimate the work of this task, in bytes."""
         slices = self.group.slices
         return file_cost(WRITE_FACTOR * self.group.size_bytes, sum(len(s.files) for s in slices))
 
@@ -74,7 +74,7 @@ def cluster_input_group(work: ClusteringTask, task: TaskId) -> tuple[WriteStat, 
 
 
 def rows_of_next_file(target_bytes: int, rows_left: int, row_bytes: float) -> int:
-    """Return how many rows the next file takes: files of equal size rather than full ones and a rest.
+    """Return how many rows the next file takes, so that all files are of about equal size.
 
     The number of remaining rows is an estimate; the last file takes more, up to the target.
     """
@@ -137,7 +137,7 @@ class _Outputs:
         return tuple(self._done)
 
     def _rows_of_next(self, batch: pa.RecordBatch) -> int:
-        """Estimate from the row size in the files so far, in the old files, or in these rows."""
+        """Estimate the rows of the next file from the row size in new or old files, or `batch`."""
         group = self._work.group
         here = max(1.0, batch.nbytes / batch.num_rows)
         guess = min(here, group.row_bytes or here)
@@ -197,7 +197,7 @@ def _merged(work: ClusteringTask, spills: Spills) -> Iterator[pa.RecordBatch]:
     for number, (slice_, sources) in enumerate(zip(slices, found, strict=True)):
         run = _run(work, slice_, sources, number, buffer_bytes)
         if not all(source.ordered for source in sources):
-            # It is sorted in memory, and there is room for one only.
+            # An unsorted base file is sorted in memory, and there is room for only one.
             run = replace(spills.spill(iter(run.batches)), name=run.name)
         runs.append(run)
     rule = MergeRule(merger=_mark_twice(len(slices)))
@@ -244,7 +244,7 @@ def _with_deletes(
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows and, among them in key order, the deletes that are kept.
 
-    `held` are those that came since the last batch of rows: they belong before its last key.
+    `held` are the deletes that came since the last batch of rows: they belong before its last key.
     """
     schema = _merged_schema(work.rewrite)
 
@@ -267,7 +267,7 @@ def _with_deletes(
 def _numbered(
     batch: pa.RecordBatch, schema: pa.Schema, number: int, gone: pa.Array | None
 ) -> pa.RecordBatch:
-    """Return rows of the slice `number`, or deletes with the flags `gone`, in the form of the merge."""
+    """Return rows of slice `number`, or deletes with flags `gone`, in the columns of the merge."""
     places = pa.repeat(pa.scalar(number, pa.int64()), batch.num_rows)
     if gone is None:
         gone = pa.repeat(pa.scalar(0, pa.uint8()), batch.num_rows)
@@ -278,7 +278,7 @@ def _numbered(
 def _mark_twice(count: int) -> Merger:
     """Return a merge of two rows of one key that records which slices, of `count`, they are from.
 
-    A delete yields to a row: it was in the other slice, where readers do not see it.
+    A delete yields to a row: the delete is from the other slice, where readers do not see it.
     """
 
     def mark(older: pa.RecordBatch, newer: pa.RecordBatch) -> pa.RecordBatch:

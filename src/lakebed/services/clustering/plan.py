@@ -50,12 +50,12 @@ class InputGroup:
 
     @property
     def partition(self) -> str:
-        """Return the partition of all of them."""
+        """Return the partition of all slices."""
         return self.slices[0].group.partition
 
     @property
     def size_bytes(self) -> int:
-        """Add up the sizes of their files."""
+        """Add up the sizes of all files of the slices."""
         return sum(map(slice_bytes, self.slices))
 
 
@@ -65,7 +65,7 @@ def find_candidates(
     partitions: Collection[str] | None,
     options: ClusteringOptions,
 ) -> list[FileSlice]:
-    """Return the slices of `partitions` (None: of all) that are small, whole and in no pending plan."""
+    """Return the small intact slices of `partitions` (None: of all) that are in no pending plan."""
     return [slice_ for slice_ in find_small(slices, busy, partitions, options) if not slice_.damage]
 
 
@@ -75,7 +75,7 @@ def find_small(
     partitions: Collection[str] | None,
     options: ClusteringOptions,
 ) -> list[FileSlice]:
-    """Return the slices of `partitions` that are small and in no pending plan, damaged or whole."""
+    """Return the small slices of `partitions`, damaged or intact, that are in no pending plan."""
     return [
         slice_
         for slice_ in slices
@@ -90,7 +90,7 @@ def plan_groups(
 ) -> tuple[InputGroup, ...]:
     """Group candidates that are worth clustering, those that save the most files first.
 
-    `facts` are those of their base files, by path.
+    `facts` are the facts of their base files, by path.
     """
     by_partition: dict[str, list[FileSlice]] = defaultdict(list)
     for slice_ in candidates:
@@ -111,7 +111,7 @@ def slice_bytes(slice_: FileSlice) -> int:
 
 
 def encode_clustering(groups: Iterable[InputGroup], key: Sequence[str], spell: Spell) -> bytes:
-    """Encode Hudi's HoodieRequestedReplaceMetadata with the plan, marked as ours."""
+    """Encode Hudi's HoodieRequestedReplaceMetadata with the plan, marked as Lakebed's."""
     plan = {
         "inputGroups": [_encode_group(group, spell) for group in groups],
         "strategy": {

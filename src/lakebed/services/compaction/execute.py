@@ -1,4 +1,4 @@
-"""Executes a compaction plan, ours or Hudi's."""
+"""Executes a compaction plan, of Lakebed or of Hudi."""
 
 import logging
 from collections import defaultdict
@@ -37,7 +37,7 @@ _COMPACTIONS = (Action.COMPACTION, Action.LOGCOMPACTION)
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """What a compaction did.
+    """The result of a compaction.
 
     `full` file groups got a new base file, in `log` file groups logs were merged into one;
     `skipped` ones no longer exist. `damaged` has the problem of each file group that was left out
@@ -74,9 +74,9 @@ def execute_compaction(
     """Merge the file groups in the plan of `instant` and commit the result.
 
     Tombstones and change data beside the new base files are written as in a table of version
-    `log_version`, by default the table's own: a downgrade must not leave native logs. If it fails,
-    the plan stays and can be executed again. Raises LockedError if another process is executing it,
-    ConflictError if there is nothing left to do.
+    `log_version`, by default the table's own: a downgrade must not leave native logs. If the
+    compaction fails, the plan stays and can be executed again. Raises LockedError if another
+    process is executing it, ConflictError if there is nothing left to do.
     """
     planned = _find(target, instant)
     with claim(target.storage, target.clock, target.commits, planned) as taken:
@@ -126,9 +126,10 @@ def _left_out(snapshot: Snapshot, plan: CompactionPlan) -> Iterator[str]:
 
 
 def _compact(work: CompactionTask, task: TaskId) -> WriteStatus | _Damaged:
-    """Compact a file group; a damaged one is left as it is, without stopping the others.
+    """Compact a file group; a damaged one is left unchanged, without stopping the others.
 
-    The plan completes without it: while it is pending, nothing else may replace the damaged slice.
+    The plan completes without it: nothing else may replace the damaged slice while a plan is
+    pending.
     """
     try:
         return compact_file_group(work, task)
@@ -184,9 +185,9 @@ def _tasks(
 
 
 def _with_tombstones_apart(operation: CompactionOperation) -> CompactionOperation:
-    """Return the operation with the tombstones of its slice where they replay: before all logs.
+    """Return the operation with the tombstones of its slice before all logs, where they replay.
 
-    A plan lists them among the logs.
+    A plan lists tombstones among the logs.
     """
     if operation.kind is not Kind.FULL:
         return operation

@@ -14,7 +14,7 @@ _NATIVE_VERSION = 10
 
 
 def run_columns(storage: Storage, source: RunSource) -> frozenset[str] | None:
-    """Return the columns of a partial run; None for whole rows, and for deletes."""
+    """Return the columns of a partial run; None for complete rows, and for deletes."""
     if not source.partial or source.kind is not RunKind.DATA:
         return None
     with open_data(storage, source) as file:

@@ -30,7 +30,7 @@ from lakebed.table.store.log_target import LogFileStats
 from lakebed.table.store.log_writer import LogRunWriter, NewLog
 from lakebed.write.spec.status import NOTHING_COMPACTED, WriteStatus
 
-# Kept by every row: rewriting does not change when a row was written.
+# Every row keeps these columns: rewriting does not change when a row was written.
 _CARRIED = (COMMIT_TIME, COMMIT_SEQNO)
 
 
@@ -44,7 +44,7 @@ class LogCounts:
 
 @dataclass(frozen=True, slots=True)
 class CompactionTask:
-    """One operation and all that a worker needs to execute it."""
+    """One operation, with everything that a worker needs to execute it."""
 
     rewrite: Rewrite
     number: int
@@ -53,7 +53,7 @@ class CompactionTask:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work from what the planner saw; sizes in a parsed plan are 0."""
+        """Estimate the work, in bytes, from the sizes in the plan; they are 0 in a parsed plan."""
         operation = self.operation
         read_bytes = int(operation.metrics.get("TOTAL_IO_MB", 0) * (1 << 20)) + operation.log_bytes
         return file_cost(WRITE_FACTOR * read_bytes, len(operation.logs) + 2)
@@ -61,8 +61,8 @@ class CompactionTask:
 
 def compact_file_group(work: CompactionTask, task: TaskId) -> WriteStatus:
     """Merge the planned files of a file group; files that came after the plan are ignored."""
-    # Within one slice the order follows from the names; another engine's plan may have another
-    # order.
+    # The order within a slice is derived from the names; another engine's plan may list the files
+    # in another order.
     logs = sorted(work.operation.logs, key=lambda log: replay_key(log.name))
     slice_ = replace(work.operation.slice_, log_files=tuple(logs))
     if work.operation.kind is Kind.LOG:
@@ -79,8 +79,8 @@ def compact_file_group(work: CompactionTask, task: TaskId) -> WriteStatus:
 def _write_token(work: CompactionTask, task: TaskId) -> str:
     """Return a write token that is unique among processes that execute the same plan.
 
-    A process that was considered dead may close its files late and then delete them: they must be
-    its own.
+    A process that was considered dead may close its files late and then delete them: they must not
+    be those of another process.
     """
     claim = zlib.crc32(work.rewrite.fence.owner.encode()) & 0x7FFF_FFFF
     return TaskId(task.partition, claim, task.attempt).write_token
@@ -133,7 +133,7 @@ def _cdc_target(work: CompactionTask, task: TaskId) -> CdcTarget:
 
 
 def _base_stat(work: CompactionTask, stats: DataFileStats) -> WriteStat:
-    """Count from files and commits; which rows were updates is not looked up."""
+    """Return the stat, counted from files and commits; which rows were updates is not looked up."""
     base = work.operation.slice_.base_file
     before = 0 if base is None else read_footer(work.rewrite.view.storage, base.path).num_rows
     inserts = max(0, stats.rows - before)
@@ -155,7 +155,7 @@ def _base_stat(work: CompactionTask, stats: DataFileStats) -> WriteStat:
 def _join_logs(
     work: CompactionTask, task: TaskId, sources: list[RunSource]
 ) -> tuple[WriteStat, ...]:
-    """Write one run for all logs, deletes included: what they delete may be in the base file."""
+    """Write one run for all logs, deletes included: the deleted rows may be in the base file."""
     operation = work.operation
     columns = _joined_columns(work, sources)
     log = NewLog(
@@ -181,7 +181,7 @@ def _joined_columns(work: CompactionTask, sources: list[RunSource]) -> pa.Schema
     runs = [log_run(work.rewrite.view.storage, source) for source in sources]
     end = count_joinable(runs, logs_first=folds_logs_first(work.rewrite.view.config))
     if end < len(runs):
-        # Our own plans have no such logs, another engine's may.
+        # Lakebed's plans have no such logs, but another engine's may.
         raise UnsupportedError(
             f"file group {work.operation.group.file_id}: the plan merges {runs[end].path!r} with logs "
             "of other columns, or with deletes that would not be read back; roll the plan back, "
@@ -205,7 +205,7 @@ def _joined(
         delete_marker=work.rewrite.view.config.delete_marker,
         buffer_bytes=work.rewrite.view.buffer_bytes,
     )
-    # All of them have the same columns, so none lacks any.
+    # All runs have the same columns, so no run lacks any.
     runs = [
         replace(open_run(work.rewrite.view.storage, source, needs), partial=False)
         for source in sources
@@ -237,7 +237,7 @@ def _log_stat(work: CompactionTask, stats: LogFileStats) -> WriteStat:
 
 
 def _compacted(work: CompactionTask) -> WriteStat:
-    """Return the statistics of the input logs, for either kind."""
+    """Return the statistics of the input logs, for both kinds of compaction."""
     group = work.operation.group
     records = work.counts.rows + work.counts.deletes
     return replace(

@@ -31,7 +31,8 @@ _NEW_BASE_BYTES = 120 * _MB
 class LogRun:
     """The facts of a log run that log compaction needs.
 
-    `columns` are those of a partial run, None for whole rows. Deletes can be merged with either.
+    `columns` are the columns of a partial run, None for complete rows. Deletes can be merged with
+    either.
     """
 
     instant: Instant
@@ -43,7 +44,7 @@ class LogRun:
 def choose_slices(
     slices: Iterable[FileSlice], busy: Collection[FileGroupId], options: CompactionOptions
 ) -> list[FileSlice]:
-    """Return the slices that have enough logs, are whole and in no pending plan."""
+    """Return the slices that have enough logs, are intact and in no pending plan."""
     return [
         slice_
         for slice_ in slices
@@ -56,7 +57,7 @@ def choose_slices(
 
 
 def damaged_slices(slices: Iterable[FileSlice], busy: Collection[FileGroupId]) -> list[FileSlice]:
-    """Return the slices with logs that no plan may include because files are lost."""
+    """Return the slices that have logs but cannot be planned because files are lost."""
     return [
         slice_
         for slice_ in slices
@@ -70,9 +71,9 @@ def _lost_log(slice_: FileSlice) -> bool:
 
 
 def choose_kind(slice_: FileSlice, mode: CompactionMode, options: CompactionOptions) -> Kind | None:
-    """Return by names and sizes alone what to do with a slice; None for nothing.
+    """Return the kind of compaction of a slice by names and sizes alone; None if it needs none.
 
-    Logs that an earlier compaction merged are still counted here: LOG is a candidate,
+    Logs that an earlier compaction merged are still counted here: LOG is a candidate, and
     `log_operation` decides.
     """
     if mode is CompactionMode.FULL:
@@ -103,11 +104,11 @@ def log_operation(
     all_of_them: bool = False,
     logs_first: bool = False,
 ) -> CompactionOperation | None:
-    """Return the operation that merges the oldest logs of a slice; None if those are too few.
+    """Return the operation that merges the oldest logs of a slice; None if there are too few.
 
-    `runs` are the runs of its logs that still count, in replay order. Only runs with an instant
-    below `before` are taken. With `all_of_them` the new log will replay after all others, so all or
-    none are taken. `logs_first` is as in `count_joinable`.
+    `runs` are the runs of its logs that are not superseded, in replay order. Only runs with an
+    instant below `before` are taken. With `all_of_them` the new log will replay after all others,
+    so all or none are taken. `logs_first` is as in `count_joinable`.
     """
     end = count_joinable(runs, before, logs_first=logs_first)
     if all_of_them and end < len(runs):
@@ -131,12 +132,12 @@ def log_operation(
 def count_joinable(
     runs: Sequence[LogRun], before: Instant | None = None, *, logs_first: bool = False
 ) -> int:
-    """Count the leading runs that can be merged: whole instants of the same columns below `before`.
+    """Count the leading runs to merge: all runs of instants below `before`, with equal columns.
 
-    Runs are kept apart if the result would read differently. A partial row after a delete of its
-    key is more than the row: merged, it would take columns from before the delete. And where logs
-    are read as Hudi reads them (`logs_first`), a delete without an ordering value hides the
-    ordering value of a delete that follows it, unless there is a row between the two.
+    Runs are not merged if the result would read differently. A partial row that follows a delete of
+    its key would, if merged, take columns from before the delete. And where logs are read as Hudi
+    reads them (`logs_first`), a delete without an ordering value hides the ordering value of a
+    delete that follows it, unless there is a row between the two.
     """
     shape: frozenset[str] | None = None
     seen = deletes = came_back = False
@@ -159,7 +160,7 @@ def count_joinable(
 def bound_io(
     operations: Iterable[CompactionOperation], options: CompactionOptions
 ) -> tuple[CompactionOperation, ...]:
-    """Order by the most logs, and stop once `target_io_mb` is used up, as Hudi does."""
+    """Order by bytes of logs, the most first; stop once `target_io_mb` is used up, as Hudi does."""
     kept = []
     left = float(options.target_io_mb)
     for operation in sorted(operations, key=lambda o: (-o.log_bytes, o.group)):

@@ -1,4 +1,4 @@
-"""A compaction plan and its bytes: HoodieCompactionPlan on the timeline.
+"""A compaction plan and its encoding: HoodieCompactionPlan on the timeline.
 
 version 2   Hudi's. A plan of kind `compaction` holds FULL operations, one of kind
             `logcompaction` LOG operations over the logs that it lists.
@@ -32,7 +32,10 @@ LOG_BYTES: Final = "TOTAL_LOG_FILES_SIZE"
 
 
 class Kind(StrEnum):
-    """What is done to a file group. The values are on disk: do not change."""
+    """The kind of compaction: FULL merges everything into a base file, LOG merges logs into one.
+
+    The values are stored on disk: do not change them.
+    """
 
     FULL = "FULL"
     LOG = "LOG"
@@ -40,10 +43,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CompactionOperation:
-    """What to merge in one file group: a slice as it was when the plan was made.
+    """The files to merge in one file group: a slice as it was when the plan was made.
 
-    The first `taken` logs are merged, all of them if it is FULL; a LOG operation lists these first,
-    whatever their replay order. Sizes of a parsed plan are 0.
+    The first `taken` logs are merged, or all logs by a FULL operation; a LOG operation lists the
+    logs to merge first, whatever their replay order. Sizes of a parsed plan are 0.
     """
 
     kind: Kind
@@ -71,8 +74,8 @@ class CompactionOperation:
 class CompactionPlan:
     """The operations of one compaction; `action` is the one in the name of its timeline file.
 
-    Deletes of commits before `cutoff` are dropped; None if the plan does not have it, as Hudi's
-    plans do not.
+    Deletes of commits before `cutoff` are dropped; None if the plan does not have a cutoff, like
+    Hudi's plans.
     """
 
     action: Action
@@ -82,7 +85,7 @@ class CompactionPlan:
 
     @classmethod
     def parse(cls, data: bytes, action: Action, what: str) -> Self:
-        """Parse a plan, ours or Hudi's; CorruptError or UnsupportedError name `what`."""
+        """Parse a plan of Lakebed's or Hudi's; CorruptError and UnsupportedError name `what`."""
         values = decode_record(data, what, {_NAME: _HYBRID_SCHEMA})[1]
         version = values["version"] or 1
         if version not in (1, HUDI_VERSION, HYBRID_VERSION):
@@ -98,7 +101,7 @@ class CompactionPlan:
         )
 
     def encode(self) -> bytes:
-        """Encode the plan; version 2 in Hudi's own schema."""
+        """Encode the plan; a plan of version 2 has Hudi's own schema."""
         is_hybrid = self.version == HYBRID_VERSION
         is_log = self.action is Action.LOGCOMPACTION
         strategy = {"compactorClassName": LOG_COMPACTOR, "strategyParams": {}, "version": 1}

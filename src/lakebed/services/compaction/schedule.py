@@ -53,9 +53,9 @@ _LOOKERS = 16
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """A planned compaction: its instant, and what it will do.
+    """A planned compaction: its instant and its operations.
 
-    `damaged` has the problem of each file group that is left out as damaged.
+    `damaged` has the problem of each file group that is left out because it is damaged.
     """
 
     instant: TimelineInstant
@@ -90,8 +90,8 @@ def schedule_compaction(
 ) -> Scheduled | None:
     """Plan a compaction; return None if it is not due or there is nothing to do.
 
-    Without `options` the table's properties apply. `force` plans one that is not due, and merges
-    logs (`log`) from two on. `groups` are file groups that get a new base file, whatever their
+    Without `options` the table's properties apply. `force` plans a compaction that is not due, and
+    merges (`log`) even two logs. `groups` are file groups that get a new base file, whatever their
     logs. File groups in a pending plan are left out.
     """
     mode = CompactionMode.parse(mode)
@@ -122,7 +122,7 @@ def schedule_compaction(
             Action.LOGCOMPACTION if mode is CompactionMode.LOG else Action.COMPACTION,
             operations,
             HYBRID_VERSION if mode is CompactionMode.HYBRID else HUDI_VERSION,
-            # Not later than the plan's own instant, and later than what it merges.
+            # Not later than the plan's own instant, and later than everything that it merges.
             tombstone_cutoff(config, hold.next_instant()),
         )
         return Scheduled(hold.request(plan.action, plan.encode()), plan, damaged)
@@ -137,7 +137,7 @@ def busy_groups(snapshot: Snapshot) -> frozenset[FileGroupId]:
 def _operations(
     hold: TableHold, mode: CompactionMode, options: CompactionOptions, *, joins: bool
 ) -> list[CompactionOperation]:
-    """Choose per file group. A custom merger cannot be assumed to merge logs alone."""
+    """Choose an operation per file group; a custom merger may not be able to merge logs alone."""
     slices = choose_slices(hold.snapshot.slices, busy_groups(hold.snapshot), options)
     view = hold.snapshot.view()
     found: list[CompactionOperation] = []
@@ -157,7 +157,7 @@ def _operations(
 def _damaged(hold: TableHold, groups: Collection[FileGroupId] | None) -> tuple[str, ...]:
     """Return the problem of each file group that is not planned because it is damaged.
 
-    Log a warning.
+    Logs a warning for them.
     """
     found = damaged_slices(hold.snapshot.slices, busy_groups(hold.snapshot))
     told = tuple(describe_slice(s) for s in found if groups is None or s.group in groups)

@@ -1,7 +1,8 @@
 """Restores a savepoint.
 
 Instants are rolled back one by one, the newest first, so concurrent readers see the table as it was
-after one of its commits. From the first deletion on, no writer may start until all is done.
+after one of its commits. From the first deletion on, no writer may start until the restore is
+completed.
 """
 
 import logging
@@ -37,7 +38,7 @@ _WAY_OUT = (
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """What a restore did: its own instant, the savepoint, and what it rolled back, newest first."""
+    """The result of a restore; `rolled_back` are the instants it rolled back, newest first."""
 
     instant: Instant
     completion_time: Instant
@@ -53,7 +54,7 @@ class Restore:
 
 
 def restore(target: WriteTarget, savepoint: Instant) -> Restore:
-    """Restore the table to what a reader as of `savepoint` sees; complete an interrupted one.
+    """Restore the table to what a reader as of `savepoint` sees; complete an interrupted restore.
 
     The savepoint stays. Raises an error while a writer is alive, and if later instants are
     archived, which cannot be rolled back.
@@ -69,7 +70,7 @@ def restore(target: WriteTarget, savepoint: Instant) -> Restore:
 
 
 def _check(hold: TableHold, savepoint: Instant) -> tuple[TimelineInstant, ...]:
-    """Return what to roll back; raise an error before anything is touched."""
+    """Return the instants to roll back; raise an error if the restore is impossible."""
     snapshot = hold.snapshot
     kept = find_savepoint(snapshot, savepoint)
     if snapshot.timeline.completed(savepoint) is None:
@@ -122,8 +123,8 @@ def _grown(snapshot: Snapshot) -> Iterator[tuple[NamedFile, int]]:
         return  # a later commit may have appended to the log of another
     sizes = {file.path: file.size_bytes for file in snapshot.files}
     commits = ((commit, snapshot.commits.read(commit)) for commit in snapshot.timeline.commits)
-    # In a table that Hudi upgraded, several commits may list one log, each with its size at that
-    # time.
+    # In a table that Hudi upgraded, several commits may list the same log, each with its size at
+    # that time.
     named = sorted(chain(*needed_files(commits).values()), key=lambda file: file.size_bytes)
     for path, file in {file.path: file for file in named}.items():
         if 0 < file.size_bytes < (found := sizes.get(path, 0)):
@@ -181,7 +182,7 @@ def _carry_out(hold: TableHold, own: TimelineInstant, plan: RestorePlan) -> Rest
 
 
 def _sweep(hold: TableHold, plan: RestorePlan) -> None:
-    """List files once more: a task that was about to close one saw its instant alive."""
+    """Delete files that appeared meanwhile: a task closing one may have seen its instant alive."""
     left = files_by_instant(hold.storage, {instant for instant, _ in plan.instants})
     for paths in left.values():
         for path in paths:

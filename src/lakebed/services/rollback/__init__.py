@@ -1,5 +1,5 @@
-"""Rollback of an instant: a pending one, or the newest that completed.
+"""Rollback of an instant: a pending one, or the newest completed one.
 
-Owns the order of deletions in which every intermediate state reads as before or as after. Must not
-decide when to roll back.
+Owns the order of deletions: every intermediate state reads as before the rollback or as after it.
+Must not decide when to roll back.
 """

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """What a rollback did: its own instant, and the one that it rolled back."""
+    """The result of a rollback: its own instant, and the instant that it rolled back."""
 
     instant: Instant
     completion_time: Instant
@@ -46,10 +46,11 @@ class Rollback:
 def rollback(target: WriteTarget, instant: Instant, *, delete_plan: bool = False) -> Rollback:
     """Roll back a pending instant, or the newest completed one.
 
-    For a pending compaction, log compaction or clustering only the attempt is removed, and the plan
-    stays to be executed again, unless `delete_plan`. A completed instant is rejected if later ones
-    may have read its files, if a savepoint keeps it, if it is archived, or if the state before it
-    was cleaned. A compaction is rejected if writes that depend on it have completed on top of it.
+    For a pending compaction, log compaction or clustering only the attempt is removed; the plan
+    stays, to be executed again, unless `delete_plan` is set. A completed instant is rejected if
+    later ones may have read its files, if a savepoint keeps it, if it is archived, or if the state
+    before it was cleaned. A compaction is rejected if writes that depend on it have completed on
+    top of it.
     """
     settle(target)
     completed = find_write(target.commits.active.load(), instant).is_completed
@@ -74,8 +75,8 @@ def settle(target: WriteTarget) -> None:
 def finish_pending(hold: TableHold) -> tuple[Rollback, ...]:
     """Complete every interrupted rollback, of any engine.
 
-    One that has not started deleting and would now be rejected is dropped. Raises UnsupportedError
-    if a restore is pending: only `restore` may continue it.
+    A rollback that has not started deleting and would be rejected now is dropped. Raises
+    UnsupportedError if a restore is pending: only `restore` may continue it.
     """
     refuse_pending_restore(hold)
     return tuple(
@@ -122,7 +123,7 @@ def _carry_out(
     *,
     keep_plan: bool,
 ) -> Rollback:
-    """Execute `plan` on the instant as it was `found`: None if nothing is left of it."""
+    """Execute `plan` on the instant that was `found`; None if nothing is left of the instant."""
     began_ms = hold.clock.now_ms()
     paths = set(plan.paths)
     if found is not None:
@@ -142,13 +143,15 @@ def _finish(hold: TableHold, own: TimelineInstant) -> Rollback | None:
     name = own.name_of(State.REQUESTED).encode()
     plan = RollbackPlan.parse(hold.active.read(own, State.REQUESTED), f"instant {name}")
     log.warning("finishing rollback %s of %s", own.requested, plan.instant)
-    found = write_at(hold.timeline, plan.instant)  # None: only its own completion was missing
+    found = write_at(
+        hold.timeline, plan.instant
+    )  # None: only the completion of the rollback is missing
     if found is not None and found.is_completed:
         try:
             check_newest(hold.timeline, found)
             check_predecessor(hold.snapshot, found)
         except InvalidError as error:
-            # Nothing was deleted yet, and others have written since.
+            # Nothing was deleted yet, and other writers have committed since.
             log.warning("dropping rollback %s: %s", own.requested, error)
             hold.active.delete_pending(Action.ROLLBACK, own.requested)
             hold.refresh()

@@ -1,4 +1,4 @@
-"""What a rollback removes, whether it may, and its files on the timeline.
+"""The files that a rollback removes, whether it may, and its own files on the timeline.
 
 Pure functions: nothing here touches storage. A plan lists the files that were found when it was
 made; its executor lists them again, so a plan is never too short.
@@ -49,7 +49,7 @@ class RollbackPlan:
 
     @classmethod
     def parse(cls, data: bytes, what: str) -> Self:
-        """Parse a plan of ours or of Hudi's, or raise CorruptError that names `what`."""
+        """Parse a plan of Lakebed's or Hudi's; raise CorruptError, naming `what`, if that fails."""
         values = parse_plan(PlanKind.ROLLBACK_PLAN, data, what)
         info = cast("dict[str, str] | None", values["instantToRollback"])
         if info is None:
@@ -102,7 +102,7 @@ def by_partition(paths: Iterable[str]) -> Mapping[str, list[str]]:
 
 
 def write_at(timeline: Timeline, instant: Instant) -> TimelineInstant | None:
-    """Return the write of `instant` on the active timeline, in any state."""
+    """Return the write of `instant` on the active timeline, in any state; None if there is none."""
     for found in timeline.instants:
         if found.requested == instant and found.action in WRITE_ACTIONS:
             return found
@@ -129,7 +129,7 @@ def find_write(timeline: Timeline, instant: Instant) -> TimelineInstant:
 
 
 def check_newest(timeline: Timeline, target: TimelineInstant) -> None:
-    """Raise an error for a completed instant that a savepoint keeps or that others build on."""
+    """Raise an error if a savepoint keeps the completed instant, or later writes build on it."""
     what = f"{target.action} {target.requested}"
     if any(i.requested == target.requested for i in timeline.select(Action.SAVEPOINT)):
         raise InvalidError(f"{what}: a savepoint keeps it; delete the savepoint first")

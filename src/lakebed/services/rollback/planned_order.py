@@ -1,7 +1,7 @@
 """Whether a compaction can be removed from the timeline without moving the logs on top of it.
 
-A log that completed after the plan is on top of what the plan merges, whatever instant it started
-at. Without the plan it would replay by that instant, and meet deletes that the plan drops.
+A log that completed after the plan is on top of the files that the plan merges, whatever its
+instant. Without the plan the log would replay by its instant, and meet deletes that the plan drops.
 """
 
 from lakebed.errors import CorruptError, InvalidError
@@ -24,7 +24,7 @@ def check_order_is_kept(snapshot: Snapshot, instant: TimelineInstant) -> None:
     try:
         plan = parse_plan(PlanKind.COMPACTION_PLAN, data, f"instant {name}")
     except CorruptError:
-        return  # nothing can be read on top of it; dropping it is the way out
+        return  # nothing on top of it can be read; dropping it is the way out
     for planned in groups_of_plan(instant, plan):
         if not planned.is_full:
             continue

@@ -1,7 +1,7 @@
 """Whether the state of a table before some of its commits can still be read.
 
-Cleaning deletes what newer commits superseded. Once those are rolled back it is needed again, so a
-rollback first checks that all of it exists and will stay.
+Cleaning deletes files that newer commits superseded. Once these commits are rolled back, the files
+are needed again, so a rollback first checks that all of them exist and will stay.
 """
 
 from collections import defaultdict
@@ -27,8 +27,8 @@ _COMPACTIONS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
 def before(snapshot: Snapshot, gone: Iterable[TimelineInstant]) -> Snapshot:
     """Return the table as it was before the completed instants `gone`.
 
-    InvalidError if a file that the active timeline names is not there any more or is about to
-    be cleaned, or if the timeline would no longer say which archived instants count.
+    Raises InvalidError if a file that the active timeline lists no longer exists or is about to be
+    cleaned, or if the timeline would no longer show which archived instants are committed.
     """
     names = [i.requested for i in gone]
     found = Snapshot(
@@ -36,7 +36,7 @@ def before(snapshot: Snapshot, gone: Iterable[TimelineInstant]) -> Snapshot:
     )
     check_archive(snapshot, found.timeline)
     what = f"what it was before {min(names, default='now')}"
-    # What is already lost is not lost by the rollback.
+    # Files that are already lost are not lost by the rollback.
     known = _lost_now(snapshot)
     lost = [file for of in found.damage.values() for file in of if file.path not in known]
     if lost:
@@ -56,8 +56,8 @@ def _lost_now(snapshot: Snapshot) -> frozenset[str]:
 def check_predecessor(snapshot: Snapshot, instant: TimelineInstant) -> None:
     """Raise an error if the state before the newest completed `instant` was cleaned.
 
-    No commit on the timeline lists what archived commits wrote, so its plan, the cleans since and
-    the file groups themselves are checked too.
+    No commit on the timeline lists the files of archived commits, so the plan of `instant`, the
+    cleans since then and the file groups themselves are checked too.
     """
     older = before(snapshot, [instant])
     cleaned = _cleaned_since(older, instant.requested)
@@ -67,10 +67,10 @@ def check_predecessor(snapshot: Snapshot, instant: TimelineInstant) -> None:
 
 
 def check_archive(snapshot: Snapshot, after: Timeline) -> None:
-    """Raise an error if archived commits would no longer count on the timeline `after`.
+    """Raise an error if archived commits would no longer be visible on the timeline `after`.
 
-    Readers treat an instant as archived, and so committed, if it is before the first write of the
-    active timeline: if that moves back or is removed, so do the rows.
+    Readers treat an instant as archived, and so as committed, if it is before the first write of
+    the active timeline. If that write moves back or is removed, archived rows become invisible.
     """
     if after.first_active == snapshot.timeline.first_active:
         return
@@ -86,7 +86,7 @@ def check_archive(snapshot: Snapshot, after: Timeline) -> None:
 
 
 def check_pending_cleans(snapshot: Snapshot, needed: Set[str], what: str) -> None:
-    """Raise an error if a pending clean would delete one of `needed`."""
+    """Raise an error if a pending clean would delete a file of `needed`."""
     for instant in snapshot.timeline.pending(Action.CLEAN):
         if not snapshot.commits.active.read(instant, State.REQUESTED):
             continue  # its plan was never written, so it cannot be executed
@@ -124,7 +124,7 @@ def _written_groups(
 ) -> Iterator[FileGroupId]:
     """Yield the file groups that an unreadable commit rewrote, as far as names show.
 
-    If it replaced file groups, it is unknown which.
+    If the commit replaced file groups, it is unknown which.
     """
     if instant.action is Action.REPLACECOMMIT:
         raise error
@@ -178,7 +178,7 @@ def _check_inputs(snapshot: Snapshot, instant: TimelineInstant) -> None:
 def _cleaned_since(
     older: Snapshot, instant: Instant
 ) -> Mapping[FileGroupId, list[tuple[Instant, str]]]:
-    """Return the files that count in `older` and were cleaned after `instant`."""
+    """Return the files that are visible in `older` and were cleaned after `instant`."""
     found: dict[FileGroupId, list[tuple[Instant, str]]] = defaultdict(list)
     for clean in older.timeline.select(Action.CLEAN):
         if not clean.is_completed or clean.requested < instant:
@@ -197,7 +197,7 @@ def _cleaned_since(
 
 
 def _planned_files(snapshot: Snapshot, instant: TimelineInstant) -> Iterator[str]:
-    """Yield what a compaction, log compaction or clustering read."""
+    """Yield the files that a compaction, log compaction or clustering has read."""
     if instant.plan_action in _COMPACTIONS:
         values = _plan(snapshot, instant, PlanKind.COMPACTION_PLAN)
         for operation in cast("list[dict[str, object]]", values["operations"] or []):

@@ -1,8 +1,8 @@
 """Removes one instant from the table, in an order in which no reader sees a part of it.
 
-The completed file is deleted first: from then on the instant does not count, whatever is left of
-it. Then its data files, and last its pending files, which show after a crash that files of it may
-be left.
+The completed file is deleted first: from then on the instant is not committed, whatever is left of
+it. Then its data files are deleted, and last its pending files, which show after a crash that some
+of its files may be left.
 """
 
 from collections.abc import Iterable
@@ -30,8 +30,8 @@ def undo(
 ) -> None:
     """Delete the timeline files of `instant` and its data files, which are `paths`.
 
-    With `keep_plan` its requested file stays. Missing files are not an error, so it can be repeated
-    after a crash.
+    With `keep_plan` its requested file stays. Missing files are not an error, so this can be
+    repeated after a crash.
     """
     hold.lock.check()
     if instant.is_completed:

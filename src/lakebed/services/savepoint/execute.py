@@ -1,7 +1,7 @@
 """Create savepoints, list them, and delete them.
 
-A savepoint has the instant of the commit that it keeps. Cleaning keeps the files that it lists, and
-archiving keeps its commit.
+The instant of a savepoint is that of the commit that it keeps. Cleaning keeps the files that the
+savepoint lists, and archiving keeps its commit.
 """
 
 from dataclasses import dataclass
@@ -42,8 +42,8 @@ def savepoint(
 ) -> Savepoint:
     """Keep the commit `instant`, by default the newest, from cleaning and archiving.
 
-    Raises ExistsError if there is such a savepoint, and InvalidError for a commit that is archived,
-    or whose files cleaning may have deleted.
+    Raises ExistsError if the commit has a savepoint, and InvalidError for a commit that is
+    archived, or whose files cleaning may have deleted.
     """
     settle(target)
     with hold_table(target.storage, target.clock, target.commits) as hold:
@@ -55,7 +55,7 @@ def savepoint(
             )
         paths = _needed_paths(hold, commit.requested)
         metadata = SavepointMetadata(user, hold.clock.now_ms(), comment, paths)
-        # One that was started and never completed is started again.
+        # A savepoint that was started and never completed is started again.
         own = hold.start(_pending(commit.requested))
         completion = hold.complete(own, metadata.encode())
         return _describe(commit.requested, completion, metadata)
@@ -65,7 +65,7 @@ def delete_savepoint(target: WriteTarget, instant: Instant) -> None:
     """Delete a savepoint; raise NotFoundError if there is none for the commit.
 
     Raises an error if commits after it are archived, as Hudi does optionally: the active timeline
-    would start at the released commit, and what was archived after it would no longer count.
+    would start at the released commit, and commits archived after it would no longer be visible.
     """
     settle(target)
     with hold_table(target.storage, target.clock, target.commits) as hold:
@@ -74,7 +74,8 @@ def delete_savepoint(target: WriteTarget, instant: Instant) -> None:
             raise NotFoundError(f"savepoint {instant}: {_known(hold.snapshot)}")
         _check_archive(hold, found)
         hold.lock.check()
-        # The reverse of its creation: a crash in between leaves one that was never completed.
+        # The reverse of its creation: a crash in between leaves a savepoint that was never
+        # completed.
         if found.is_completed:
             name = found.name_of(State.COMPLETED).encode()
             hold.storage.delete(f"{hold.active.folder}/{name}")
@@ -102,7 +103,7 @@ def savepoints(snapshot: Snapshot) -> tuple[Savepoint, ...]:
 
 
 def find_savepoint(snapshot: Snapshot, instant: Instant) -> Savepoint:
-    """Return the savepoint of a commit; raise NotFoundError listing the existing ones."""
+    """Return the savepoint of a commit; raise NotFoundError, listing the others, if it has none."""
     found = snapshot.timeline.find(instant, Action.SAVEPOINT)
     if found is None or not found.is_completed:
         raise NotFoundError(f"savepoint {instant}: {_known(snapshot)}")
@@ -117,7 +118,7 @@ def read_savepoint(snapshot: Snapshot, instant: TimelineInstant) -> Savepoint:
 
 
 def _needed_paths(hold: TableHold, instant: Instant) -> tuple[str, ...]:
-    """Return the files that a reader as of `instant` opens; raise an error if they may not stay."""
+    """Return the files that a read as of `instant` opens; raise an error if any may be deleted."""
     check_retained(instant, _retained(hold.snapshot))
     seen = load_snapshot(hold.storage, hold.config, instant, hold.snapshot.commits)
     check_whole(seen.slices)
@@ -127,7 +128,7 @@ def _needed_paths(hold: TableHold, instant: Instant) -> tuple[str, ...]:
 
 
 def _retained(snapshot: Snapshot) -> Instant:
-    """Return the instant before which a clean, done or planned, may delete."""
+    """Return the instant before which a completed or planned clean may delete files."""
     retained = ""
     for clean in snapshot.timeline.select(Action.CLEAN):
         earliest = ""

@@ -1,4 +1,4 @@
-"""What a savepoint keeps, and which commits can still be kept. Pure functions."""
+"""The files that a savepoint keeps, and the commits that can still be kept: pure functions."""
 
 from dataclasses import dataclass
 from typing import Self, cast
@@ -39,7 +39,7 @@ class SavepointMetadata:
 
     @classmethod
     def parse(cls, data: bytes, what: str) -> Self:
-        """Parse the file of a completed savepoint, or raise CorruptError that names `what`."""
+        """Parse a completed savepoint; raise CorruptError, naming `what`, if that fails."""
         values = parse_plan(PlanKind.SAVEPOINT, data, what)
         return cls(
             cast("str", values["savepointedBy"]),
@@ -50,7 +50,7 @@ class SavepointMetadata:
 
 
 def choose_commit(timeline: Timeline, instant: Instant | None) -> TimelineInstant:
-    """Return the completed commit to keep, by default the newest; raise an error for any other."""
+    """Return the completed commit to keep, by default the newest; raise an error if none exists."""
     if instant is None:
         if not timeline.commits:
             raise InvalidError("savepoint: expected a completed commit to keep, found none")
@@ -69,7 +69,7 @@ def choose_commit(timeline: Timeline, instant: Instant | None) -> TimelineInstan
 
 
 def check_retained(instant: Instant, retained: Instant) -> None:
-    """Raise InvalidError for a commit before `retained`, up to which cleaning may delete."""
+    """Raise InvalidError for a commit before `retained`, whose files cleaning may delete."""
     if instant < retained:
         raise InvalidError(
             f"savepoint {instant}: cleaning has passed it and keeps the instants from {retained} on"

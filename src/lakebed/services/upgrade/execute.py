@@ -36,7 +36,7 @@ _INDEX_DEFINITIONS = ".hoodie/.index_defs"
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """What a move between versions or layouts did, or with `dry_run` would do."""
+    """The result of a move between versions or layouts; with `dry_run`, what would be done."""
 
     from_version: int
     to_version: int
@@ -111,7 +111,7 @@ def _convert(
     _check_savepoints(snapshot, plan)
     _check_change_data(snapshot, plan)
     if dry_run:
-        # Compaction supersedes more files: all logs that are native now.
+        # Compaction supersedes more files, so all logs that are native now are counted.
         native = native_logs(target.storage) if plan.drops_native_logs else []
         return _describe(plan, len(plan.compact), len(native), dry_run=True)
     settle(target)
@@ -174,7 +174,7 @@ def _clean(target: WriteTarget) -> int:
 
 
 def _check_savepoints(snapshot: Snapshot, plan: Conversion) -> None:
-    """Raise an error for native logs that cleaning would keep: a savepoint keeps whole slices.
+    """Raise an error for native logs that cleaning would keep for a savepoint of their slice.
 
     Logs that were added later to a kept base file stay as well.
     """
@@ -208,7 +208,7 @@ def _check_change_data(snapshot: Snapshot, plan: Conversion) -> None:
 
 
 def _check_ready(hold: TableHold, to_version: int | None, layout: str | None) -> Conversion:
-    """Check once more, under the lock, that nothing prevents the new properties."""
+    """Check again, under the lock, that nothing prevents the new properties."""
     where = hold.storage.url
     for instant in hold.timeline.pending():
         raise ConflictError(

@@ -1,4 +1,4 @@
-"""What must change, and what must be rewritten, to move a table to another version or layout.
+"""The properties to change and the files to rewrite to move a table to a version or layout.
 
     8 -> 9    properties: the ordering fields under their new name. Old names may stay
     9 -> 10   properties: which meta columns there are. Inline logs stay readable; new logs are
@@ -24,7 +24,7 @@ from lakebed.table.config.table_config import TABLE_VERSIONS, Layout, TableConfi
 from lakebed.table.files.file_group import FileGroupId
 
 NATIVE_VERSION: Final = 10
-"""From here on logs are native."""
+"""The first table version in which logs are native."""
 
 _PAYLOAD: Final = "hoodie.compaction.payload.class"
 # The other classes do more than keep one of two rows, and become properties of their own.
@@ -53,7 +53,7 @@ class SliceFacts:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """The present and the new version and layout, the new properties, and what is compacted first."""
+    """The present and the new version and layout, the new properties, and the groups to compact."""
 
     from_version: int
     to_version: int
@@ -118,7 +118,7 @@ def choose_groups(conversion: Conversion, facts: Iterable[SliceFacts]) -> tuple[
         if conversion.drops_native_logs and fact.native_logs:
             found.append(fact.group)
         elif conversion.changes_layout and fact.logs:
-            # They are resolved by the rule under which they were written: the other may pick
+            # Logs are resolved by the rule under which they were written: the new rule may pick
             # another row.
             found.append(fact.group)
         elif conversion.promises_order and fact.unsorted:

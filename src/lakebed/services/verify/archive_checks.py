@@ -1,7 +1,7 @@
 """Checks files of archived commits against the archive: lost files, and files that no commit lists.
 
-A reader treats every file of an archived instant as data, and the record that archiving kept of it
-may be missing or stale. Here the archive itself is read, commit by commit.
+A reader treats every file of an archived instant as data, and the record that archiving keeps of
+the files may be missing or stale. Here the archive itself is read, commit by commit.
 """
 
 from collections.abc import Iterator
@@ -67,7 +67,7 @@ def _check(inventory: Inventory) -> Iterator[Finding]:
 
 
 class _Archive:
-    """What archived commits leave behind, accumulated commit by commit."""
+    """The files that archived commits leave behind, accumulated commit by commit."""
 
     def __init__(self, inventory: Inventory) -> None:
         self._inventory = inventory
@@ -83,7 +83,7 @@ class _Archive:
                 self._there.setdefault(file.name.instant, []).append(file.path)
 
     def add(self, row: ArchivedInstant, metadata: CommitMetadata) -> None:
-        """Add what a commit wrote and replaced; superseded files are dropped from time to time."""
+        """Add what a commit wrote and replaced; drop superseded files from time to time."""
         instant = TimelineInstant(
             row.requested,
             Action(row.action),
@@ -126,7 +126,7 @@ class _Archive:
             )
 
     def lost(self) -> list[LostFile]:
-        """Return the lost files of archived commits for which there is no explanation."""
+        """Return the missing files of archived commits that no service is known to have deleted."""
         inventory = self._inventory
         commits = (
             (commit, inventory.metadata[commit.requested])
@@ -167,7 +167,7 @@ def _commits(inventory: Inventory) -> Iterator[tuple[ArchivedInstant, CommitMeta
 
 
 def _deleted(inventory: Inventory) -> frozenset[str]:
-    """Return what cleans, rollbacks and restores deleted, active or archived."""
+    """Return the files that active or archived cleans, rollbacks and restores deleted."""
     found = set(read_deleted(inventory.commits.active, inventory.timeline))
     for row in read_archived(inventory.storage, inventory.config.history_path):
         if row.action in DELETING and row.metadata:

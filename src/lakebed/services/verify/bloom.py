@@ -9,7 +9,7 @@
     hoodie_bloom_filter_type_code     DYNAMIC_V0 for the second, otherwise the first
 
 Agrees with Hudi's SimpleBloomFilter, InternalDynamicBloomFilter and Hadoop's MurmurHash. Hudi's
-Bloom index trusts these: a key that is missing from one is written a second time.
+Bloom index trusts these filters: a key that is missing from its filter is written twice.
 """
 
 import base64
@@ -68,7 +68,7 @@ class BloomFilter:
 
 
 def parse_bloom(text: str, kind: str, what: str) -> BloomFilter:
-    """Parse the filter of a footer, or raise CorruptError that names `what`."""
+    """Parse the filter of a footer; raise CorruptError, naming `what`, if it is invalid."""
     try:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
@@ -82,7 +82,7 @@ def parse_bloom(text: str, kind: str, what: str) -> BloomFilter:
     _, _, count = _DYNAMIC_TAIL.unpack_from(data, at)
     at += _DYNAMIC_TAIL.size
     rows = []
-    # Each row takes bytes, so their number is bounded by the data.
+    # Each row takes some bytes, so the data bounds the number of rows.
     for _ in range(count):
         bits, _, at = _parse_simple(data, at, what)
         rows.append(bits)
@@ -106,7 +106,7 @@ def murmur(data: npt.NDArray[np.int8], seed: Words) -> Words:
     if length > whole:
         # Bytes are signed in Java, and are sign-extended here.
         tail = data[:, whole:].astype(np.int32).view(np.uint32)
-        # The last byte is the lowest, unlike in the words before.
+        # Among the remaining bytes the last is the lowest, unlike in the words before.
         for at in range(length - whole):
             hashed ^= tail[:, -1 - at] << np.uint32(8 * at)
         hashed *= _M

@@ -1,6 +1,6 @@
 """Checks change data against commits: `.cdc` logs that are missing, truncated, or in no commit.
 
-No row depends on them, but readers of a table's changes do.
+No row depends on change data, but readers of a table's changes do.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _ADVICE = "restore the file from a backup; queries of the changes of this instan
 def check_change_data(inventory: Inventory) -> Iterator[Finding]:
     """Find change data of commits that is missing or truncated, and change data in no commit.
 
-    It is cleaned together with its base file.
+    Change data is cleaned together with its base file.
     """
     for instant, metadata in inventory.metadata.items():
         for stat in metadata.write_stats():

@@ -52,7 +52,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class DropResult:
-    """What was replaced, and why other file groups were left as they are, by path."""
+    """The replaced slices, and why other file groups were left unchanged, by path."""
 
     dropped: tuple[Dropped, ...] = ()
     left: tuple[tuple[str, str], ...] = ()
@@ -71,7 +71,7 @@ class _Task:
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """The result for a slice: without stats it was left as it is, for a `reason`."""
+    """The result for a slice; without stats, the slice was left unchanged for a `reason`."""
 
     number: int
     problems: tuple[str, ...]
@@ -82,7 +82,7 @@ class _Ended:
 def drop_lost(
     target: WriteTarget, groups: Collection[FileGroupId], *, keep_readable: bool
 ) -> DropResult:
-    """Replace the newest slices of `groups` that are damaged; the others are left as they are."""
+    """Replace the newest slices of `groups` that are damaged; intact ones are left unchanged."""
     with begin(target.storage, target.clock, target.commits) as transaction:
         tasks, left = _tasks(target, transaction, groups, keep_readable=keep_readable)
         ended = list(target.executor.run(_end, tasks, "end damaged slices"))
@@ -175,7 +175,7 @@ def _why_planned(plan: TimelineInstant) -> str:
 
 
 def _end(task: _Task, attempt: TaskId) -> _Ended:
-    """Write the base file that replaces a slice; none if the slice is whole."""
+    """Write the base file that replaces a slice; write none if the slice is intact."""
     readable, problems = _readable(task)
     if not problems:
         return _Ended(task.number, (), ())
@@ -234,7 +234,7 @@ def _count_problem(task: _Task, file: BaseFile) -> str:
 
 
 def _decode(task: _Task, file: BaseFile | LogFile) -> None:
-    """Read every page of a file."""
+    """Read every page of a file, to find damage."""
     part = _nothing(task.slice_)
     if isinstance(file, BaseFile):
         part = replace(part, base_file=file)

@@ -1,6 +1,6 @@
 """Checks files against commits: missing files, unknown files, and inconsistent slices.
 
-From names, sizes and commits alone; only partition metadata files are opened.
+The checks use names, sizes and commits alone; only partition metadata files are opened.
 """
 
 from collections import Counter
@@ -73,7 +73,7 @@ def check_named(inventory: Inventory) -> Iterator[Finding]:
 
 
 def check_leftovers(inventory: Inventory) -> Iterator[Finding]:
-    """Find data files of ended instants that no commit lists.
+    """Find data files of completed or rolled back instants that no commit lists.
 
     Files that a pending instant has written so far are not checked.
     """

@@ -1,4 +1,4 @@
-"""The result of a verification: findings, and what was checked."""
+"""The result of a verification: its findings, and counts of the checked items."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,9 +22,9 @@ class Severity(StrEnum):
     ERROR = "error"
     """Rows are wrong, lost or cannot be read, by Lakebed or by Apache Hudi."""
     WARNING = "warning"
-    """No reader is affected yet, but it needs attention."""
+    """No reader is affected yet, but the problem needs attention."""
     NOTE = "note"
-    """For information."""
+    """The finding is for information only."""
 
 
 class Code(StrEnum):
@@ -65,7 +65,7 @@ class Code(StrEnum):
 
 
 class Mend(StrEnum):
-    """What `repair` can do about a finding."""
+    """The action with which `repair` can resolve a finding."""
 
     WRITE_CHECKSUM = "write-checksum"
     RESTORE_PROPERTIES = "restore-properties"
@@ -99,7 +99,7 @@ DAMAGE = frozenset(
 class Finding:
     """One problem of a table, described in a sentence.
 
-    `mend` is what `repair` would do about it; `advice` is what else helps.
+    `mend` is the action that `repair` would take; `advice` says what else helps.
     """
 
     severity: Severity
@@ -117,15 +117,15 @@ class Finding:
 
 @dataclass(slots=True)
 class Coverage:
-    """Counts of what was checked, by its name in the singular.
+    """Counts of the checked items, by their name in the singular.
 
-    They show what a report without findings covered.
+    The counts show what a report without findings covered.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
 
     def add(self, what: str, number: int = 1) -> None:
-        """Count `number` more of `what`."""
+        """Add `number` to the count of `what`."""
         self.counts[what] += number
 
 

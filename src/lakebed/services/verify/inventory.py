@@ -1,4 +1,4 @@
-"""Everything that names and listings show of a table, read once and kept even where it is wrong.
+"""Everything that names and listings show of a table, read once and kept even if it is wrong.
 
 A snapshot rejects a table at the first problem; here the rest is still checked.
 """
@@ -47,8 +47,8 @@ class Inventory:
     """A table as found: properties, timeline, commits, and every object.
 
     `metadata` are the commits that could be read, by instant; `marks` the partition metadata files
-    by partition; `hidden` what writers keep in `.hoodie` beside timeline and metadata table;
-    `archived` maps archived instants to their completion time.
+    by partition; `hidden` other files that writers keep in `.hoodie`, beside timeline and metadata
+    table; `archived` maps archived instants to their completion time.
     """
 
     storage: Storage
@@ -103,7 +103,7 @@ class Inventory:
 
     @cached_property
     def visibility(self) -> VisibilityRules:
-        """Return which files count; all files of a commit that cannot be read do."""
+        """Return the rules for which files are visible; all files of an unreadable commit are."""
         layout = self.config.timeline_layout
         return VisibilityRules(
             self.timeline, layout, lambda commit: self.named.get(commit.requested)
@@ -128,9 +128,9 @@ class Inventory:
     def slices(
         self, pending: Mapping[FileGroupId, tuple[PendingCompaction, ...]]
     ) -> tuple[dict[FileGroupId, tuple[FileSlice, ...]], list[Finding]]:
-        """Return the slices of each file group that counts, and the groups that have none.
+        """Return the slices of each visible file group, and findings for groups that have none.
 
-        `pending` are the compactions planned on each group.
+        `pending` has the compactions that are planned on each group.
         """
         counted = (file for file in self.files if self.counts(file))
         visible = without_copies(counted, self._archived_names).files
@@ -168,12 +168,13 @@ class Inventory:
 def read_inventory(storage: Storage, config: TableConfig, coverage: Coverage) -> Inventory | None:
     """Read names, listings and commits.
 
-    Returns None if the timeline is contradictory: `read_timeline` reports how.
+    Returns None if the timeline contradicts itself: `read_timeline` reports how.
     """
     timeline, findings = read_timeline(storage, config.timeline_path)
     files, marks = _list_files(storage)
     for _ in range(_ATTEMPTS):
-        # A commit or a clean between the two would make files look lost or left over.
+        # A commit or a clean between reading the timeline and listing the files would make files
+        # look lost or left over.
         again, findings = read_timeline(storage, config.timeline_path)
         if again == timeline:
             break
@@ -223,7 +224,7 @@ def _list_files(
 def read_timeline(storage: Storage, folder: str) -> tuple[Timeline | None, list[Finding]]:
     """Return the valid instants and findings for the others.
 
-    None if instants contradict each other.
+    The timeline is None if instants contradict each other.
     """
     good, findings = [], []
     for name in storage.names(folder):

@@ -26,7 +26,7 @@ from lakebed.table.read.run_source import RunKind, RunSource
 
 @dataclass(slots=True)
 class _Offence:
-    """The number of violations in a run, and the first key that has it."""
+    """The number of violations of one kind in a run, and the first key affected."""
 
     times: int = 0
     key: str | None = None
@@ -42,7 +42,8 @@ class _Offence:
 class KeyStream:
     """Checks the batches of one run, in file order, and collects the problems.
 
-    `file_name` is the expected meta column of the rows, `bloom` the filter of the footer.
+    `file_name` is the file name expected in the meta column of the rows, `bloom` the filter of the
+    footer.
     """
 
     source: RunSource
@@ -162,7 +163,7 @@ class KeyStream:
 
     def _take_meta(self, batch: pa.RecordBatch, column: str, wanted: str) -> None:
         found = batch.column(column)
-        # Tables without meta columns have nulls there.
+        # Tables without meta columns have nulls in this column.
         wrong = pc.fill_null(pc.not_equal(found, wanted), False)
         if wrong.true_count:
             at = pc.index(wrong, pa.scalar(True)).as_py()
@@ -176,7 +177,7 @@ def check_footer_keys(
 ) -> Iterator[Finding]:
     """Check the key range in a footer against the actual keys.
 
-    Readers skip files and row groups by these: a range that is too narrow hides rows.
+    Readers skip files and row groups by these ranges: a range that is too narrow hides rows.
     """
     values = footer.key_values
     low, high = values.get(FOOTER_MIN_KEY), values.get(FOOTER_MAX_KEY)

@@ -1,6 +1,6 @@
 """Finds keys in more than one file group, by merging the keys of many slices.
 
-With buckets a key's file group follows from the key, so checking each slice is enough. Otherwise
+With buckets the file group is computed from the key, so checking each slice is enough. Otherwise
 the keys of a partition, or of the whole table under a global index, are merged as sorted streams.
 """
 
@@ -36,12 +36,12 @@ class HoldersCheck:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work."""
+        """Estimate the work of this task, in bytes."""
         return sum(slice_.cost_bytes for slice_ in self.slices)
 
 
 def check_holders(check: HoldersCheck, task: TaskId) -> Checked:
-    """Find keys in more than one of the slices, ignoring deleted ones."""
+    """Find keys that are live in more than one of the slices."""
     del task
     try:
         return _check(check)
@@ -102,7 +102,7 @@ def _sorted_keys(check: HoldersCheck, slice_: FileSlice) -> Iterator[pa.StringAr
     view = check.view
     sources = slice_sources(view, slice_)
     if all(source.is_base for source in sources):
-        # Another writer's base file may be unsorted; opened as a run it is sorted.
+        # Another writer's base file may be unsorted; if it is opened as a run, it is sorted.
         for source in sources:
             needs = Needs((), buffer_bytes=view.buffer_bytes)
             for batch in open_run(view.storage, source, needs).batches:

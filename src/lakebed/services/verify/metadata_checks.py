@@ -1,4 +1,4 @@
-"""Checks what writers leave beside the data: locks, heartbeats, temporary files, a metadata table."""
+"""Checks the files beside the data: locks, heartbeats, temporary files, a metadata table."""
 
 import re
 from collections.abc import Iterator

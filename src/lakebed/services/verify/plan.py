@@ -8,8 +8,8 @@ from lakebed.format.names.data_names import parse_data_name
 from lakebed.services.verify.findings import DAMAGE, Finding, Mend, Report, Severity, plural
 from lakebed.table.files.file_group import join_path
 
-# In this order: a table that cannot be opened or locked comes first; what a rolled-back instant
-# left is removed with it.
+# Steps run in this order: first those without which the table cannot be opened or locked. The
+# leftovers of a rolled-back instant are removed with it.
 _ORDER: Final = {mend: at for at, mend in enumerate(Mend)}
 _SENTENCES: Final = {
     Mend.WRITE_CHECKSUM: "rewrite the checksum of {path}",
@@ -90,7 +90,7 @@ def _steps(findings: Iterable[Finding], drop: Mend | None) -> Iterable[Step]:
 
 
 def _damaged_group(finding: Finding) -> str | None:
-    """Return the path of the file group whose newest slice is damaged according to `finding`."""
+    """Return the path of the file group that `finding` shows to be damaged, if any."""
     if finding.code not in DAMAGE or finding.severity is not Severity.ERROR or not finding.path:
         return None
     partition, _, text = finding.path.rpartition("/")

@@ -13,8 +13,7 @@ CHECKSUM = "hoodie.table.checksum"
 def check_properties(storage: Storage) -> tuple[TableConfig | None, list[Finding]]:
     """Return the table's config as far as it can be determined, and the problems of the file.
 
-    Raises NotFoundError if there is no table, UnsupportedError for one that this release cannot
-    read.
+    Raises NotFoundError if there is no table, and UnsupportedError if this release cannot read it.
     """
     backup = _find(storage, BACKUP_PATH)
     main = _find(storage, PROPERTIES_PATH)

@@ -1,6 +1,6 @@
 """Executes a repair: each step under the table's lock, after checking it again.
 
-A file that a commit lists is never deleted, nor anything of a pending instant that is alive.
+Files that a commit lists, and files of a pending instant that is alive, are never deleted.
 Damaged slices are replaced in a commit of their own, if requested.
 """
 
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 # Hadoop's checksum of the properties: a stale one would keep Hudi from opening the table.
 _SIDECAR_PATH: Final = ".hoodie/.hoodie.properties.crc"
 _TEMP_FOLDER: Final = ".hoodie/.temp"
-# The table can only be opened and locked once these are done.
+# The table can only be opened and locked after these steps.
 _DROPS: Final = frozenset({Mend.DROP_LOST, Mend.KEEP_READABLE})
 _FIRST: Final = frozenset({Mend.WRITE_CHECKSUM, Mend.RESTORE_PROPERTIES, Mend.DELETE_LOCK})
 
@@ -59,7 +59,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """What a repair did, and what it left alone."""
+    """The steps that a repair executed and skipped, and the slices that it replaced."""
 
     url: str
     done: tuple[Step, ...]
@@ -126,7 +126,7 @@ def repair(
 def _drop(
     target: WriteTarget, steps: list[Step], note: Callable[[Step, str | None], None]
 ) -> tuple[Dropped, ...]:
-    """Replace damaged file slices, those of one kind of step in one commit."""
+    """Replace damaged file slices, in one commit for each kind of step."""
     found: tuple[Dropped, ...] = ()
     for mend in _DROPS:
         chosen = {step.path: step for step in steps if step.mend is mend}

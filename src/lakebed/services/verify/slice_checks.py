@@ -1,7 +1,7 @@
 """Checks one file slice: footers always, every page in a full check.
 
-Keys are read as a stream, run by run, and compared as columns: memory is one batch. The other
-columns are decoded, so that a page with a wrong checksum is found.
+Keys are read as a stream, run by run, and compared as columns, so only one batch is in memory. The
+other columns are decoded, so that a page with a wrong checksum is found.
 """
 
 from collections import Counter
@@ -87,7 +87,7 @@ class Checked:
 
 
 def check_slice(check: SliceCheck, task: TaskId) -> Checked:
-    """Look at the files of one slice."""
+    """Check the files of one slice."""
     del task
     checked = _check_slice(check)
     if not check.superseded:
@@ -96,7 +96,7 @@ def check_slice(check: SliceCheck, task: TaskId) -> Checked:
 
 
 def _of_older_version(finding: Finding) -> Finding:
-    """Return a finding about a file that a read of the current table does not open."""
+    """Return the finding as a warning: only reads as of an earlier instant open the file."""
     if finding.severity is not Severity.ERROR:
         return finding
     return replace(
@@ -158,7 +158,7 @@ def _rows_without_key(check: SliceCheck, source: RunSource) -> int:
                 return sum(batch.num_rows for batch in file.read(file.schema.names[:1]))
             return sum(batch.column(0).null_count for batch in file.read([RECORD_KEY]))
     except LakebedError:
-        return 0  # it cannot be read at all, which is already reported
+        return 0  # an unreadable file is already reported
 
 
 def _no_key(source: RunSource, rows: int) -> Finding:
@@ -173,7 +173,7 @@ def _no_key(source: RunSource, rows: int) -> Finding:
 
 
 def unreadable(error: LakebedError, path: str) -> Finding:
-    """Return the finding that a file cannot be read, or not by this release."""
+    """Return the finding for a file that is unreadable, or unsupported by this release."""
     if isinstance(error, UnknownFormatError):
         return Finding(
             Severity.ERROR, Code.FILE_UNREADABLE, str(error), path=path, advice=ADVICE_UNKNOWN
@@ -204,7 +204,7 @@ def _check_run(check: SliceCheck, source: RunSource, counts: dict[str, int]) -> 
     batches = (
         read_run(check.view.storage, source, needs)
         if source.ordered
-        # Sorted first, so that equal keys are adjacent.
+        # The keys are sorted first, so that equal keys are adjacent.
         else open_run(check.view.storage, source, needs).batches
     )
     for batch in batches:

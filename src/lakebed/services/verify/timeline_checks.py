@@ -34,7 +34,7 @@ _NEXT_STEP: Final = {
 
 
 def check_states(timeline: Timeline, names: frozenset[str]) -> Iterator[Finding]:
-    """Check that each instant went through requested, in flight and completed, in this order.
+    """Check that each instant went through requested, in-flight and completed, in this order.
 
     `names` are the files of the timeline.
     """
@@ -66,7 +66,7 @@ def check_states(timeline: Timeline, names: frozenset[str]) -> Iterator[Finding]
 def check_plans(
     inventory: Inventory,
 ) -> tuple[Mapping[FileGroupId, tuple[PendingCompaction, ...]], list[Finding]]:
-    """Read the plans of pending instants; return the compactions planned on each file group."""
+    """Read the plans of pending instants; return compactions by file group, and findings."""
     planned: list[PlannedGroup] = []
     findings = []
     for instant in inventory.timeline.pending():
@@ -101,7 +101,7 @@ def check_pending(
     is_alive: Callable[[TimelineInstant], bool],
     files: Mapping[str, int],
 ) -> Iterator[Finding]:
-    """Check pending instants: in progress, waiting, or dead.
+    """Check whether pending instants are in progress, waiting, or dead.
 
     `files` counts the data files that each instant has written so far.
     """

@@ -1,4 +1,4 @@
-"""Verifies a table: everything that can be checked without changing anything."""
+"""Verifies a table: runs all checks that change nothing."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -43,10 +43,10 @@ from lakebed.storage.storage import Storage
 from lakebed.table.files.file_group import FileGroupId, FileSlice, latest_slice
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being checked, how much is done, and the total."""
+"""Called with a name for the items being checked, the number of items done, and the total."""
 
 
-# The buffer of a run of keys: there may be many.
+# The buffer size of a run of keys: there may be many runs.
 _KEY_BUFFER_BYTES = 1 << 20
 
 
@@ -61,9 +61,9 @@ def verify(
 ) -> Report:
     """Check the table on `storage`: names, sizes and footers; every page too unless `quick`.
 
-    It continues where a reader would stop, so that one bad file does not hide another. A table that
-    is being written may be reported in a slightly older state. Columns other than keys and meta
-    columns are only decoded and compared with their checksums.
+    The check continues where a reader would stop, so that one bad file does not hide another. A
+    table that is being written may be reported in a slightly older state. Columns other than keys
+    and meta columns are only decoded and compared with their checksums.
     """
     level = "quick" if quick else "full"
     coverage = Coverage()
@@ -163,7 +163,7 @@ def _places(
     groups: Mapping[FileGroupId, tuple[FileSlice, ...]],
     merger: Merger | None,
 ) -> tuple[list[HoldersCheck], list[Checked]]:
-    """Return the groups of slices that may not share a key; none if buckets guarantee it."""
+    """Return the groups of slices that must not share a key; none if buckets already ensure it."""
     index = inventory.config.index
     settled = index is not None and strategy_of(index).one_group_per_key
     if settled or inventory.schema is None:
