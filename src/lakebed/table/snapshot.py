@@ -143,16 +143,25 @@ class Snapshot:
         return bool(self.__dict__.get("damage"))
 
     @cached_property
-    def slices(self) -> tuple[FileSlice, ...]:
-        """Return the slice of every file group that a snapshot reads; damaged ones are marked."""
-        found = []
+    def logical_slices(self) -> Mapping[FileGroupId, Mapping[str, FileSlice]]:
+        """Return what a snapshot reads of each file group: a file slice for each column group.
+
+        File groups are named without a column group; the default column group is "". Damaged
+        slices are included, with `damage` set.
+        """
+        found: dict[FileGroupId, dict[str, FileSlice]] = {}
         for group, slices in self.groups.items():
             latest, lost = latest_slice(slices), self.damage.get(group, ())
             if lost:
                 latest = replace(latest or FileSlice(group, lost[0].commit, None), damage=lost)
             if latest is not None:
-                found.append(latest)
-        return tuple(found)
+                found.setdefault(group.whole, {})[group.column_group] = latest
+        return found
+
+    @cached_property
+    def slices(self) -> tuple[FileSlice, ...]:
+        """Return the file slices that a snapshot reads, all column groups of a file group together."""
+        return tuple(slice_ for of in self.logical_slices.values() for slice_ in of.values())
 
     @cached_property
     def schema(self) -> pa.Schema:

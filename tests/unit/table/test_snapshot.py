@@ -1,5 +1,7 @@
 """Which files a snapshot reads, and what becomes of damaged ones."""
 
+from dataclasses import replace
+
 import pytest
 
 from lakebed.errors import CorruptError, LakebedError, NotFoundError
@@ -209,3 +211,14 @@ def test_a_plan_that_is_missing_for_good_is_named():
     table._storage.put(f"{folder}/{plan}.compaction.inflight", b"")
     with pytest.raises(NotFoundError, match=f"{plan}.compaction.requested"):
         reopen(table._storage).read()
+
+
+def test_slices_are_handed_out_by_file_group_and_column_group():
+    table = make()
+    table.insert(batch(("a", 1, 1, "p"), ("b", 1, 1, "q")))
+    snapshot = load_snapshot(table._storage, table.config)
+    assert len(snapshot.logical_slices) == len(snapshot.slices) == 2
+    for group, by_column_group in snapshot.logical_slices.items():
+        assert [(name, s.group) for name, s in by_column_group.items()] == [("", group)]
+    risk = replace(group, column_group="risk")
+    assert risk.whole == group

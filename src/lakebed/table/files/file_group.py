@@ -84,6 +84,11 @@ class FileGroupId:
     file_id: str
     column_group: str = ""
 
+    @property
+    def whole(self) -> "FileGroupId":
+        """Return the file group without its column group: all column groups share the file id."""
+        return replace(self, column_group="") if self.column_group else self
+
 
 @dataclass(frozen=True, slots=True)
 class PendingCompaction:
