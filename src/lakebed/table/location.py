@@ -1,4 +1,4 @@
-"""Finds the table of a path: the one at the path, or the one that contains it.
+"""Finds the table of a path: the table at the path, or the table that contains it.
 
 Hudi reads a partition by its folder's path, and searches upwards for the table. Globs, which its
 old releases needed, are rejected since 1.0, and here too.
@@ -46,7 +46,7 @@ class TableFolder:
 
     @property
     def advice(self) -> str:
-        """Return how to read some partitions of the table."""
+        """Return a hint on how to read some partitions of the table."""
         names = self.config.partition_fields
         column = names[0].partition(":")[0] if names else ""
         return f'use load("{self.root.url}")' + (
@@ -55,7 +55,7 @@ class TableFolder:
 
 
 def find_table(url: str, options: Mapping[str, str] | None = None) -> TableFolder:
-    """Find the table at `url`, or the one that contains `url`."""
+    """Find the table at `url`, or the table that contains `url`."""
     storage = open_storage(url, options)
     try:
         return TableFolder(storage, load_config(storage))
@@ -96,7 +96,7 @@ def _parents(url: str) -> Iterator[tuple[str, str]]:
 
 
 def _near(storage: Storage, options: Mapping[str, str] | None) -> str:
-    """Return a table beside a path on local disk whose name is similar."""
+    """Return a hint that names a similar table beside a path on local disk; '' if there is none."""
     parent, _, name = storage.url.rpartition("/")
     if not parent.startswith("file:///"):
         return ""

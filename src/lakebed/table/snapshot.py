@@ -1,9 +1,10 @@
 """The state of a table at one point in time: its file slices and its schema.
 
 Hudi's readers use every listed file whose name has a completed instant. Lakebed is stricter: a file
-of an instant on the active timeline counts only if its commit lists it, so the leftover of a task
-that ran twice is never data. On a timeline of layout 1 that applies to base files: the instant in
-the name of a log is that of its slice, and only its blocks show what counts of a log.
+of an instant on the active timeline is visible only if its commit lists it, so the leftover of a
+task that ran twice is never data. On a timeline of layout 1 that applies to base files only: the
+instant in the name of a log is the instant of its slice, and the log's blocks show which of them
+are committed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -45,9 +46,9 @@ from lakebed.timeline.layout import METADATA_FOLDER
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 
 LATEST = "9" * 17
-"""The completion time of an instant that the archive has dropped: after all others."""
+"""The completion time given to an instant that the archive has dropped: later than all others."""
 
-# From this many folders on, one listing of everything is cheaper than one of each.
+# From this many folders on, one listing of everything is cheaper than a listing of each folder.
 _MANY_FOLDERS = 8
 _MAX_LOADS = 100
 
@@ -87,9 +88,9 @@ class Snapshot:
 
     @cached_property
     def groups(self) -> Mapping[FileGroupId, tuple[FileSlice, ...]]:
-        """Return all visible slices of every file group that still counts, oldest first.
+        """Return all visible slices, oldest first, of every file group that was not replaced.
 
-        Damaged file groups are included, with the slices that can be seen of them.
+        Damaged file groups are included, with their visible slices.
         """
         pending = self.pending
         apart = self.config.is_lsm_tree
@@ -113,7 +114,7 @@ class Snapshot:
 
     @cached_property
     def damage(self) -> Mapping[FileGroupId, tuple[LostFile, ...]]:
-        """Return what the newest slice of each damaged file group lacks."""
+        """Return the lost files of the newest slice of each damaged file group."""
         if self.kept is not None:
             there = {file.path for file in self.files}
             return lost_kept_files(self.kept, there, self.timeline.until)
@@ -139,7 +140,7 @@ class Snapshot:
 
     @property
     def was_damaged(self) -> bool:
-        """Return whether damage was found; False also if it was not looked for yet."""
+        """Return whether damage was found; False also if `damage` has not been computed yet."""
         return bool(self.__dict__.get("damage"))
 
     @cached_property
@@ -165,7 +166,7 @@ class Snapshot:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Return the table's schema: the newest commit's, else the one at creation, else a file's."""
+        """Return the schema of the newest commit, else of the table's creation, else of a file."""
         text = self.schema_text
         if text is not None:
             return avro_to_arrow(text)
@@ -185,11 +186,11 @@ class Snapshot:
             if text and metadata.operation_type not in REWRITES:
                 return text
             rewritten = rewritten or text
-        # If all writes are archived, later rewrites of their rows have their schema.
+        # If all writes are archived, later rewrites of their rows record the same schema.
         return rewritten or self.config.create_schema
 
     def view(self, merger: Merger | None = None) -> TableView:
-        """Return the view for reading the slices; `merger` is the caller's custom one."""
+        """Return the view for reading the slices; `merger` is the caller's custom merger."""
         return TableView(
             self.storage, self.config, self.timeline, self.schema, self.schema_text, merger
         )
@@ -202,7 +203,7 @@ class Snapshot:
 
     @cached_property
     def visibility(self) -> VisibilityRules:
-        """Return which files count."""
+        """Return the rules that decide which files are visible."""
         return VisibilityRules(self.timeline, self.config.timeline_layout, self._named)
 
     def _counts(self, file: BaseFile | LogFile) -> bool:
@@ -214,7 +215,8 @@ class Snapshot:
         """Return the completion time of a visible instant, from the archive if needed.
 
         An instant that the archive has dropped belongs to the newest slice, as in Hudi. In layout 1
-        only logs need it, and the instant in their name is that of their slice.
+        only logs need a completion time, and the instant in their name is the instant of their
+        slice.
         """
         if self.config.timeline_layout == LAYOUT_1:
             return instant
@@ -222,7 +224,7 @@ class Snapshot:
 
     @cached_property
     def files(self) -> list[BaseFile | LogFile]:
-        """Return every file whose instant counts, including replaced file groups."""
+        """Return every file whose instant is visible, including files of replaced file groups."""
         return self._resolved.files
 
     @cached_property
@@ -237,7 +239,10 @@ class Snapshot:
 
     @cached_property
     def _archived(self) -> Mapping[str, str]:
-        """Return the completion times of archived instants that still have logs: mostly the last few."""
+        """Return the completion times of the archived instants that still have logs.
+
+        These are mostly the last few.
+        """
         logs = (file.name.instant for file in self.files if isinstance(file, LogFile))
         first = min((i for i in logs if self.timeline.is_archived(i)), default=None)
         return read_completions(self.storage, self.config.history_path, since=first)
@@ -288,7 +293,7 @@ def load_snapshot(
 def _readable_plans(commits: CommitCache, timeline: Timeline) -> tuple[PlannedGroup, ...] | None:
     """Return the pending plans.
 
-    None if one is damaged, which only matters to a read of rows.
+    Returns None if a plan is damaged, which only matters to a read of rows.
     """
     try:
         return commits.pending_compactions(timeline)
@@ -305,7 +310,7 @@ def table_files(storage: Storage) -> Iterator[Entry]:
     yield from entries
     for folder in folders:
         if folder != METADATA_FOLDER:
-            # A table nested below this one keeps its files to itself.
+            # The files of a table nested below this one are not part of this table.
             for entry in storage.list(folder):
                 if METADATA_FOLDER not in entry.path.split("/"):
                     yield entry

@@ -1,7 +1,7 @@
-"""One view of a table: what is needed to read and write its files, as a value.
+"""One view of a table: the values that are needed to read and write its files.
 
-It is created on the driver and pickled to workers. Which files count is up to the snapshot
-(`snapshot.py`), which provides the view together with the file slices.
+It is created on the driver and pickled to workers. The snapshot (`snapshot.py`) decides which files
+are visible, and provides the view together with the file slices.
 """
 
 from dataclasses import dataclass
@@ -42,8 +42,8 @@ class TableView:
     def rule(self) -> MergeRule:
         """Return how versions of a key are merged.
 
-        Raises UnsupportedError for a merge mode that needs a custom merger: so call it only if rows
-        must be merged, and before the work is distributed.
+        Raises UnsupportedError for a merge mode that needs a custom merger; so this is called only
+        if rows must be merged, and before the work is distributed.
         """
         return merge_rule(self.config, self.merger, schema_text=self.schema_text)
 
@@ -53,5 +53,5 @@ class TableView:
         return self.schema_text or arrow_to_avro(self.schema, self.config.name)
 
     def is_visible(self, instant: str) -> bool:
-        """Return whether what `instant` wrote counts."""
+        """Return whether rows written by `instant` are visible."""
         return self.timeline.is_committed(instant)

@@ -47,7 +47,7 @@ class TableType(StrEnum):
 
 
 class Layout(StrEnum):
-    """How the runs of a file group are ordered: in any order, or sorted. Do not change."""
+    """Whether the runs of a file group are sorted. The values are stored: do not change them."""
 
     DEFAULT = "default"
     LSM_TREE = "lsm_tree"

@@ -1,1 +1,1 @@
-"""The files of a table: groups and slices, which of them count, which are lost."""
+"""The files of a table: groups and slices, which files are visible, which are lost."""

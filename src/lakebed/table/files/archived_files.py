@@ -2,16 +2,17 @@
 
 A commit on the active timeline lists its files, so a lost one is noticed. Once it is archived, only
 a listing shows what exists, and the archive is too long to be read at every open. So archiving
-records what the archived commits leave behind:
+records the files that the archived commits leave behind:
 
     .hoodie/lakebed/archived_files.parquet
         path, size_bytes, rows, instant, completion    a row for each file, by path
         lakebed.archived.through    the newest instant in the archive
         lakebed.archived.next       the oldest commit that stayed on the active timeline
 
-It can only add an error, and only if nothing else explains that a file is missing: a newer base
-file, a replacecommit, a clean, a rollback or a restore. Another engine archives without writing it;
-from then on it is stale and not used, and the next archiving by Lakebed starts over.
+This record can only add an error to a read, and only if nothing else explains that a file is
+missing: a newer base file, a replacecommit, a clean, a rollback or a restore. Another engine
+archives without writing it; from then on the record is stale and not used, and the next archiving
+by Lakebed starts a new one.
 """
 
 import io
@@ -45,27 +46,30 @@ _SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class ArchivedFiles:
-    """What archived commits left behind when the instants up to `through` were archived."""
+    """The files left by archived commits when the instants up to `through` were archived."""
 
     through: Instant
     next_commit: Instant
     files: tuple[NamedFile, ...]
 
     def fits(self, timeline: Timeline) -> bool:
-        """Return whether nothing seems to have been archived since, judging by the names alone."""
+        """Return whether nothing seems to have been archived since, by the timeline's names."""
         return any(instant.requested == self.next_commit for instant in timeline.instants)
 
     def is_current(self, storage: Storage, timeline: Timeline, history: str) -> bool:
-        """Return whether nothing was archived since: what else is in the archive is still active."""
+        """Return whether nothing was archived since then, by reading the archive.
+
+        Newer instants in the archive are ignored if they are still on the active timeline.
+        """
         active = {instant.requested for instant in timeline.instants}
         rows = read_archived(storage, history, columns=(), since=self.through)
         return all(row.requested == self.through or row.requested in active for row in rows)
 
 
 def read_archived_files(storage: Storage) -> ArchivedFiles | None:
-    """Read what the last archiving recorded; return None if there is none.
+    """Read the record of the last archiving; return None if there is none.
 
-    Raises CorruptError for bytes that it did not write.
+    Raises CorruptError if the file is damaged.
     """
     try:
         data = storage.read(ARCHIVED_FILES_PATH)
@@ -88,7 +92,7 @@ def read_archived_files(storage: Storage) -> ArchivedFiles | None:
 
 
 def _read_whole(data: bytes) -> pa.Table:
-    """Read a Parquet file; pyarrow skips pages of a type that it does not know."""
+    """Read a Parquet file and check its rows: pyarrow skips pages of an unknown type."""
     file = pq.ParquetFile(io.BytesIO(data), page_checksum_verification=True)
     table = file.read()
     if table.num_rows != file.metadata.num_rows:
@@ -97,7 +101,7 @@ def _read_whole(data: bytes) -> pa.Table:
 
 
 def write_archived_files(storage: Storage, found: ArchivedFiles) -> None:
-    """Record what archived commits leave behind; requires the table's lock."""
+    """Record the files that archived commits leave behind; the caller holds the table's lock."""
     files = sorted(found.files, key=lambda file: file.path)
     values: Mapping[str, Iterable[object]] = {
         "path": [file.path for file in files],

@@ -16,7 +16,7 @@ _HELD_AT_LEAST = 100
 
 @dataclass(slots=True)
 class CommitCache:
-    """Commit metadata by completed instant, read once: a completed instant never changes."""
+    """Commit metadata by completed instant; each is read once, since it never changes."""
 
     active: ActiveTimeline
     history_path: str = HISTORY_FOLDER
@@ -25,7 +25,7 @@ class CommitCache:
     _archived: tuple[str | None, ArchivedFiles | None] | None = field(default=None, init=False)
 
     def read(self, instant: TimelineInstant) -> CommitMetadata:
-        """Return what the completed `instant` wrote."""
+        """Return the metadata of the completed `instant`."""
         found = self._held.get(instant.requested)
         if found is None:
             name = instant.name_of(State.COMPLETED).encode()
@@ -42,9 +42,9 @@ class CommitCache:
         return found
 
     def archived_files(self, timeline: Timeline) -> ArchivedFiles | None:
-        """Return what archived commits left behind, if that is known.
+        """Return the files that archived commits left behind; None if they are unknown.
 
-        Read again after archiving.
+        The record is read again after archiving.
         """
         first = timeline.commits[0].requested if timeline.commits else None
         if self._archived is None or self._archived[0] != first:
@@ -68,7 +68,7 @@ class CommitCache:
         return tuple(group for plan in pending for group in self._plans[plan.requested])
 
     def forget_others(self, timeline: Timeline) -> None:
-        """Drop commits that have left the timeline: a job may run for months."""
+        """Drop commits that are no longer on the timeline: a job may run for months."""
         pending = {plan.requested for plan in timeline.pending(Action.COMPACTION)}
         self._plans = {name: plan for name, plan in self._plans.items() if name in pending}
         if len(self._held) > 2 * len(timeline.instants) + _HELD_AT_LEAST:

@@ -1,8 +1,8 @@
-"""Copies of base files: two of one file group and instant, of which a commit lists one.
+"""Copies of base files: two files of one file group and instant, of which a commit lists one.
 
-The commits of the active timeline show which files count. All files of an archived instant count,
-so a copy left by a task, or made by hand, would be read beside the original. The archive still
-lists the original.
+The commits of the active timeline show which files are visible. All files of an archived instant
+are visible, so a copy left by a task, or made by hand, would be read beside the original. The
+archive still lists the original.
 """
 
 from collections import defaultdict
@@ -23,7 +23,7 @@ NamesOf = Callable[[Instant], Set[str] | None]
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Files without `copies`; `unresolved` are file groups for which it is unknown which file counts."""
+    """Files without `copies`; in `unresolved` groups it is unknown which file is the original."""
 
     files: list[BaseFile | LogFile]
     copies: tuple[BaseFile, ...] = ()
@@ -31,7 +31,7 @@ class Resolved:
 
 
 def without_copies(files: Iterable[BaseFile | LogFile], names_of: NamesOf) -> Resolved:
-    """Leave out base files if another one of the same file group and instant is listed."""
+    """Leave out a base file if a commit lists another one of the same file group and instant."""
     every = list(files)
     bases: dict[tuple[FileGroupId, Instant], list[BaseFile]] = defaultdict(list)
     for file in every:

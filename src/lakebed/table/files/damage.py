@@ -1,7 +1,7 @@
-"""What a damaged file slice means for a reader of its rows: an error that names each lost file.
+"""The error for reading a damaged file slice, which names each lost file.
 
 Logs without their base file, or a base file without one of its logs, are not the rows that were
-written. So a slice is read whole or not at all; other slices are not affected.
+written. So a slice is read completely or not at all; other slices are not affected.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ def check_whole(slices: Iterable[FileSlice]) -> None:
 
 
 def damage_error(lost: list[LostFile]) -> LakebedError:
-    """Return the error for files that are needed and lost."""
+    """Return the error for needed files that are lost."""
     past = next((file for file in lost if file.until is not None), None)
     if past is not None:
         return InvalidError(
@@ -36,7 +36,7 @@ def damage_error(lost: list[LostFile]) -> LakebedError:
 
 
 def describe(file: LostFile) -> str:
-    """Return a clause on what is wrong with a file, and what was in it."""
+    """Return a clause about the problem of a file and its recorded content."""
     commit = f", of commit {file.commit}" if file.commit else ""
     rows = "" if file.rows is None else f" ({file.rows:,} were written to it)"
     return f"{file.path}{commit}: {file.problem}, and rows are missing{rows}"

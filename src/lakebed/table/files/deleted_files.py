@@ -1,4 +1,4 @@
-"""Which data files cleans, rollbacks and restores deleted, according to their instants."""
+"""Finds the data files that cleans, rollbacks and restores deleted, from their instants."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final, cast
@@ -30,7 +30,7 @@ def read_deleted(active: ActiveTimeline, timeline: Timeline) -> frozenset[str]:
             elif instant.action is Action.CLEAN and (data := active.read(instant, State.REQUESTED)):
                 found.update(planned_deletes(parse_plan(PlanKind.CLEANER_PLAN, data, what)))
         except NotFoundError:
-            continue  # it was archived or dropped since the timeline was listed
+            continue  # archived or dropped since the timeline was listed
     return frozenset(found)
 
 

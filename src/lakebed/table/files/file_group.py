@@ -1,7 +1,7 @@
 """File groups and their slices, from names and a timeline alone.
 
 A file group is all files of one id in one partition (and, later, one column group). Its slices are
-what a reader may see: a base file and the logs on top of it. The rules are Hudi's
+its versions: a base file and the logs on top of it. The rules are Hudi's
 (HoodieFileGroup.getBaseInstantTime and the completion-time query view):
 
 1. base files key the slices by their requested instant; a pending compaction keys a
@@ -34,7 +34,7 @@ from lakebed.model.packing import file_cost
 
 
 class _DataFile:
-    """What base files and logs have in common."""
+    """The common part of base files and logs."""
 
     __slots__ = ()
     partition: str
@@ -42,12 +42,12 @@ class _DataFile:
 
     @property
     def path(self) -> str:
-        """Return its path below the table."""
+        """Return the path of the file, relative to the table."""
         return join_path(self.partition, self.name.encode())
 
     @property
     def group(self) -> "FileGroupId":
-        """Return the file group that it belongs to."""
+        """Return the file group that the file belongs to."""
         return FileGroupId(self.partition, self.name.file_id, self.name.column_group)
 
 
@@ -70,7 +70,7 @@ class LogFile(_DataFile):
 
     @property
     def is_cdc(self) -> bool:
-        """Return whether it holds change data, which no snapshot reads."""
+        """Return whether the log holds change data, which no snapshot reads."""
         if isinstance(self.name, InlineLogName):
             return self.name.cdc
         return self.name.kind is LogKind.CDC
@@ -94,7 +94,7 @@ class FileGroupId:
 class PendingCompaction:
     """A compaction that is planned on a file group and not completed.
 
-    It drops the ordered deletes of commits before `cutoff`; an empty one drops none.
+    It drops the ordered deletes of commits before `cutoff`; an empty cutoff drops none.
     """
 
     instant: str
@@ -105,8 +105,8 @@ class PendingCompaction:
 class Boundary:
     """Where a pending compaction divides the logs of a slice.
 
-    It merges the first `merged` of them with the base file, and drops the ordered deletes of
-    commits before `cutoff`: later logs do not meet these deletes.
+    The compaction merges the first `merged` logs with the base file, and drops the ordered deletes
+    of commits before `cutoff`: later logs are not merged with these deletes.
     """
 
     merged: int
@@ -117,8 +117,8 @@ class Boundary:
 class LostFile:
     """A file that a slice needs and that is lost or damaged, with the commit that wrote it.
 
-    `rows` is None if the commit does not record how many it wrote. With `until` the slice is that
-    of an earlier instant, whose files cleaning may have deleted.
+    `rows` is None if the commit does not record how many rows it wrote. `until` is set if the slice
+    is read as of an earlier instant, whose files cleaning may have deleted.
     """
 
     path: str
@@ -133,10 +133,10 @@ class FileSlice:
     """One version of a file group: L1 is the base file, L0 the logs on top, oldest first.
 
     `tombstones` are logs of deletes that were written together with the base file. Their keys are
-    not in it, so they only matter to the logs on top. `boundary` is set while a compaction of the
-    slice is pending and logs have arrived since it was planned. `key_logs` are the logs that may
-    hold keys which the base file lacks, if an index requested them. With `damage`, files are
-    missing, and the others alone would return wrong rows.
+    not in the base file, so they only matter to the logs on top. `boundary` is set while a
+    compaction of the slice is pending and logs have arrived since it was planned. `key_logs` are
+    the logs that may hold keys that the base file lacks, if an index requested them. With `damage`,
+    files are missing, and the others alone would return wrong rows.
     """
 
     group: FileGroupId
@@ -155,14 +155,14 @@ class FileSlice:
 
     @property
     def files(self) -> tuple[BaseFile | LogFile, ...]:
-        """Return its files, oldest first."""
+        """Return the files of the slice, oldest first."""
         base = () if self.base_file is None else (self.base_file,)
         return (*base, *self.tombstones, *self.log_files)
 
     def with_tombstones_apart(self) -> "FileSlice":
         """Return the slice of an `lsm_tree` table with its tombstone logs separated.
 
-        Those of a lost base file are on top of an older one, as logs.
+        Tombstone logs of a lost base file stay among the logs, on top of an older base file.
         """
         if self.base_file is None:
             return self
@@ -177,7 +177,7 @@ class FileSlice:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of reading it."""
+        """Estimate the work of reading the slice."""
         return file_cost(sum(file.size_bytes for file in self.files), len(self.files))
 
 
@@ -193,7 +193,7 @@ def data_file(path: str, size_bytes: int) -> BaseFile | LogFile | None:
 
 
 def join_path(partition: str, name: str) -> str:
-    """Return the path of a file in a partition; the empty partition is the table itself."""
+    """Return the path of a file in a partition; partition '' is the table's base path."""
     return f"{partition}/{name}" if partition else name
 
 
@@ -215,9 +215,9 @@ def build_slices(
 ) -> tuple[FileSlice, ...]:
     """Return the slices of one file group, oldest first.
 
-    `files` are those of visible instants only; `completion_of` returns the completion time of a
-    visible instant. `pending` are the compactions planned on this group: they have no base file
-    yet, but later logs belong to them. With `tombstones`, logs of version 0 hold these.
+    `files` are the files of visible instants only; `completion_of` returns the completion time of a
+    visible instant. `pending` are the compactions planned on this group: their slices have no base
+    file yet, but later logs belong to them. With `tombstones`, logs of version 0 hold tombstones.
     """
     bases: dict[str, BaseFile] = {}
     logs: list[LogFile] = []
@@ -258,7 +258,7 @@ def _logs_by_slice(
 
 
 def latest_slice(slices: tuple[FileSlice, ...]) -> FileSlice | None:
-    """Return what a snapshot reads of one file group.
+    """Return the slice of a file group that a snapshot reads; None if there is none.
 
     While a compaction is pending its slice has no base file: the previous slice and the logs of the
     pending one are read together, so nothing is lost.
@@ -278,5 +278,5 @@ def latest_slice(slices: tuple[FileSlice, ...]) -> FileSlice | None:
 
 
 def _boundary(pending: Boundary | None, logs: tuple[LogFile, ...], late: int) -> Boundary | None:
-    """Return the boundary before the last `late` logs, if a pending plan has created one."""
+    """Return the boundary before the last `late` logs; None unless a pending plan creates one."""
     return None if pending is None else replace(pending, merged=len(logs) - late)

@@ -1,4 +1,4 @@
-"""Which files of the newest slices are lost: listed by a commit, but missing or truncated."""
+"""Finds lost files of the newest slices: listed by a commit, but missing or truncated."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 
@@ -12,7 +12,7 @@ from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 
 Damage = Mapping[FileGroupId, tuple[LostFile, ...]]
-"""What the newest slice of each damaged file group lacks."""
+"""The lost files of the newest slice of each damaged file group."""
 
 
 def find_damage(
@@ -29,8 +29,8 @@ def find_damage(
     sizes = {file.path: file.size_bytes for file in there}
     doubtful: set[str] = set()
     if archived is not None:
-        # Usually nothing, or only superseded or replaced files that were cleaned: then nothing else
-        # needs checking.
+        # Usually no files are missing, or only superseded or replaced files that were cleaned: then
+        # nothing else needs checking.
         missing = [file for file in archived.files if _is_lost(file, sizes)]
         missing = [file for file in missing if not _is_replaced(file, replaced)]
         superseded = superseded_files(missing, there) if missing else frozenset()
@@ -63,7 +63,7 @@ def superseded_files(
         partition, _, text = file.path.rpartition("/")
         name = parse_data_name(text)
         if name is None:
-            return True  # not a name that a commit has
+            return True  # not a name that a commit lists
         own = name.instant if isinstance(name, BaseFileName) else file.completion
         return newest.get(FileGroupId(partition, name.file_id, name.column_group), "") > own
 
@@ -78,7 +78,7 @@ def find_lost(
 ) -> dict[FileGroupId, tuple[LostFile, ...]]:
     """Find files that a commit lists and that are missing, or shorter than they were.
 
-    A log that lost whole blocks at its end looks whole: only its commit shows the loss.
+    A log that lost complete blocks at its end looks intact: only its commit shows the loss.
     """
     found: dict[FileGroupId, tuple[LostFile, ...]] = {}
     for group, files in needed.items():

@@ -1,4 +1,4 @@
-"""Which files the newest slices of a table need, according to the commits.
+"""Finds the files that the newest slices of a table need, according to the commits.
 
 A file that the newest commit lists may be lost. A reader that only lists files would silently
 return too few rows.
@@ -20,7 +20,7 @@ from lakebed.timeline.timeline import TimelineInstant
 class NamedFile:
     """A data file as listed by its commit; the size is 0 if the commit does not record it.
 
-    `instant` is that of the commit, `completion` its completion time.
+    `instant` is the instant of the commit, `completion` its completion time.
     """
 
     path: str
@@ -47,7 +47,7 @@ def needed_files(
 def written_files(
     instant: TimelineInstant, metadata: CommitMetadata, counted: Set[str]
 ) -> Iterator[NamedFile]:
-    """Yield the data files that a commit wrote; `counted` are the instants whose logs count.
+    """Yield the data files that a commit wrote; `counted` are the instants with visible logs.
 
     In layout 1 the name of a log shows which base file it belongs to, and its commit lists that
     file again.
@@ -68,7 +68,8 @@ def written_files(
                 if isinstance(base, BaseFileName):
                     yield NamedFile(join_path(partition, base.encode()), 0, base.instant)
             elif name.instant not in counted:
-                # While buckets are resized, a log is named after the clustering and hidden with it.
+                # While buckets are resized, a log is named after the clustering and hidden until it
+                # completes.
                 continue
         size_bytes = stat.file_size_in_bytes or 0
         yield NamedFile(path, size_bytes, instant.requested, completion, stat.num_writes)
@@ -86,7 +87,7 @@ def newest_slices(files: Iterable[NamedFile]) -> dict[FileGroupId, list[NamedFil
         group = FileGroupId(partition, name.file_id, name.column_group)
         if not isinstance(name, BaseFileName):
             logs[group].append(file)
-        # If a file is listed twice, the commit that wrote it records more.
+        # If a file is listed twice, the entry of the commit that wrote it is more complete.
         elif group not in bases or name.instant > bases[group][0] or not bases[group][1].size_bytes:
             bases[group] = (name.instant, file)
     needed = {group: [file] for group, (_, file) in bases.items()}

@@ -15,7 +15,7 @@ from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 
 LOG_FILES_TAKEN = "LOG_FILES_TAKEN"
-"""The metric of a hybrid plan with which an operation records that it only merges logs, and how many."""
+"""The metric of an operation that only merges logs, in a hybrid plan: the number of logs."""
 
 # A clustering of an older Hudi is planned as a replacecommit; the plan of a write is empty.
 _KINDS = {
@@ -28,14 +28,15 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class PlannedGroup:
-    """One file group of a pending plan, and the names of the files that the plan reads of it."""
+    """One file group of a pending plan, and the names of its files that the plan reads."""
 
     instant: TimelineInstant
     group: FileGroupId
     files: tuple[str, ...]
-    # Whether it gets a new base file: a hybrid compaction only merges the logs of some groups.
+    # Whether the group gets a new base file: a hybrid compaction only merges the logs of some
+    # groups.
     is_full: bool = True
-    # The instant before which deletes are dropped, if the plan has it.
+    # The instant before which deletes are dropped, if the plan records it.
     cutoff: str | None = None
 
 
@@ -75,8 +76,8 @@ def slice_boundaries(
 ) -> Mapping[FileGroupId, tuple[PendingCompaction, ...]]:
     """Return the pending compactions that will put a new base file under later logs, by group.
 
-    `groups` are those of the pending plans. As of an instant, plans made after it do not count:
-    otherwise the result would change when they are executed.
+    `groups` are the file groups of the pending plans. In a read as of an instant, plans made later
+    are ignored: otherwise the result would change when they are executed.
     """
     found: dict[FileGroupId, tuple[PendingCompaction, ...]] = {}
     for planned in groups:

@@ -1,7 +1,7 @@
-"""Whether a past state of a table can still be read completely.
+"""Checks whether a past state of a table can still be read completely.
 
-Cleaning deletes old file versions and archiving removes old instants, so a past state may be gone
-for good. A reader that only lists files would silently return too few rows.
+Cleaning deletes old file versions and archiving removes old instants, so a past state may be lost
+permanently. A reader that only lists files would silently return too few rows.
 """
 
 from collections.abc import Iterable, Mapping, Set
@@ -19,7 +19,7 @@ from lakebed.timeline.archived import read_archived
 from lakebed.timeline.layout import has_archive
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline, TimelineInstant
 
-# Operations that rewrite rows unchanged: their schema may be older than the table's.
+# Operations that rewrite rows unchanged; the schema in their commits may be older than the table's.
 REWRITES = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX", "BUCKET_RESCALE"})
 
 
@@ -40,7 +40,7 @@ def named_files(metadata: CommitMetadata) -> Iterable[str]:
 def kept_as_of(
     storage: Storage, active: ActiveTimeline, history_path: str, timeline: Timeline
 ) -> frozenset[str] | None:
-    """Return the files that hold the instant of `timeline`; None if no clean has passed it.
+    """Return the files of a savepoint that keeps the instant; None if no clean has passed it.
 
     An instant that was cleaned or archived exists only if a savepoint keeps it, and then in the
     files of that savepoint. Raises InvalidError for any other.
@@ -65,7 +65,7 @@ def kept_as_of(
 
 
 def savepoint_paths(data: bytes, what: str) -> tuple[str, ...]:
-    """Return the paths that a completed savepoint keeps, or raise CorruptError naming `what`."""
+    """Return the paths that a completed savepoint keeps, or raise CorruptError, naming `what`."""
     values = parse_plan(PlanKind.SAVEPOINT, data, what)
     partitions = cast("Mapping[str, Mapping[str, list[str]]]", values["partitionMetadata"])
     return tuple(
@@ -117,7 +117,7 @@ def _completed_after(
     timeline: Timeline,
     savepoint: TimelineInstant,
 ) -> str | None:
-    """Return a write that had started by the savepoint's instant and is not among its files."""
+    """Return a write that started before the savepoint's instant and completed too late for it."""
     made = savepoint.completion or ""
     for commit in timeline.commits:
         if (commit.completion or "") > made:
@@ -137,7 +137,7 @@ def _completed_after(
 
 
 def _earliest_retained(active: ActiveTimeline, timeline: Timeline) -> str:
-    """Return the instant that cleans retain from, including one that is still deleting."""
+    """Return the earliest instant that cleans retain, including cleans that are still running."""
     retained = ""
     for instant in timeline.select(Action.CLEAN):
         what = f"instant {instant.file_name}"

@@ -1,4 +1,4 @@
-"""Whether a data file counts, judging by the instant in its name and the timeline."""
+"""Decides whether a data file is visible, by the instant in its name and the timeline."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ class Visibility(Enum):
     """The status of a file for a reader of one timeline."""
 
     DATA = "data"
-    # Of an instant that is pending, after the requested time, or not known yet.
+    # A file of an instant that is pending, after the requested time, or not known yet.
     UNSETTLED = "unsettled"
-    # Of a task that ran twice or closed late, or of an instant that was rolled back.
+    # A file of a task that ran twice or closed late, or of an instant that was rolled back.
     LEFTOVER = "leftover"
 
 
 @dataclass(frozen=True, slots=True)
 class VisibilityRules:
-    """Decides which files count for one timeline.
+    """Decides which files are visible on one timeline.
 
-    `named` returns the paths that a completed commit lists, or None if it cannot be read: then all
-    files of its instant count.
+    `named` returns the paths that a completed commit lists, or None if the commit cannot be read:
+    then all files of its instant are visible.
     """
 
     timeline: Timeline
@@ -36,12 +36,13 @@ class VisibilityRules:
     def of(self, file: BaseFile | LogFile) -> Visibility:
         """Return the status of a file.
 
-        One that is newer than the whole timeline, or than a pending instant, may belong to a writer
-        that has just started.
+        A file that is newer than the whole timeline, or than a pending instant, may belong to a
+        writer that has just started.
         """
         timeline, instant = self.timeline, file.name.instant
         if isinstance(file, LogFile) and self.layout == LAYOUT_1:
-            # No block is older than the slice. A rollback adds blocks to it that are in no commit.
+            # No block is older than the slice. A rollback appends blocks to the log, and no commit
+            # lists these blocks.
             seen = timeline.until is None or instant <= timeline.until
             return Visibility.DATA if seen else Visibility.UNSETTLED
         commit = timeline.completed(instant)

@@ -18,7 +18,7 @@ from lakebed.table.read.projection import find_columns, project, shape
 
 @dataclass(frozen=True, slots=True)
 class BaseFileFooter:
-    """The facts in the footer of a base file; the keys are None if it does not have them."""
+    """The content of a base file's footer; the keys are None if the footer lacks them."""
 
     num_rows: int
     min_key: str | None
@@ -31,7 +31,7 @@ class BaseFileFooter:
 def read_footer(storage: Storage, path: str) -> BaseFileFooter:
     """Read the footer of a base file, without reading rows.
 
-    Raises CorruptError naming the file if it is not a Parquet file.
+    Raises CorruptError, naming the file, if it is not a Parquet file.
     """
     with open_parquet(storage, path, f"base file {path!r}") as file:
         metadata = file.key_values
@@ -57,9 +57,9 @@ def read_base_file(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a base file, ours or Hudi's, as `columns` of the table's schema.
 
-    `columns` may include meta columns; None means all of `schema` without them. A column that the
-    file does not have is null; older, narrower types are cast up. Memory is bounded by a row group
-    and a batch. Raises CorruptError naming the file, at the latest at the first row that cannot be
+    `columns` may include meta columns; None means all of `schema` without meta columns. A column
+    that the file does not have is null; older, narrower types are cast up. Memory is bounded by a
+    row group and a batch. Raises CorruptError, naming the file, at the latest when a row cannot be
     read.
     """
     fields = project(schema, columns)

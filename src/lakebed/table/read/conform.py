@@ -1,4 +1,4 @@
-"""Fits batches to a schema: by name, with casts that keep every value, nested types too."""
+"""Converts batches to a schema by column name; casts keep every value, in nested types too."""
 
 from collections.abc import Callable
 
@@ -13,9 +13,9 @@ Cast = Callable[[pa.Array, pa.DataType], pa.Array | None]
 
 
 def castable(source: pa.DataType, target: pa.DataType) -> bool:
-    """Return whether values may be cast to a column, each checked to keep its value.
+    """Return whether a cast between two types is allowed; each value is checked when it is cast.
 
-    Widening, variants of one type, whole numbers and decimals that fit.
+    Allowed are widening, variants of one type, and whole numbers and decimals that fit.
     """
     if widens(source, target):
         return True
@@ -33,7 +33,7 @@ def castable(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def cast_exactly(array: pa.Array, target: pa.DataType) -> pa.Array | None:
-    """Return the values in a type that can hold them, None for any other type.
+    """Return the values cast to a type that can hold them; None for any other type.
 
     Raises ArrowInvalid for a value that would change. A float becomes the double of its decimal
     string, as in Hudi.
@@ -49,8 +49,8 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return `batch` with exactly the columns of `schema`, in its order and types.
 
     Columns are matched by name, or ignoring case if that is unique; missing ones are null. Raises
-    SchemaError naming the column for one that the schema does not have, a type that does not match,
-    a value that would change, or a null in a column that is not nullable.
+    SchemaError, naming the column, for a column that the schema does not have, a type that does not
+    match, a value that would change, or a null in a column that is not nullable.
     """
     fields = list(batch.schema)
     positions = [find_field(fields, name) for name in schema.names]
@@ -71,9 +71,9 @@ def conform_array(
 ) -> pa.Array:
     """Cast one column to the type of `field`, structs by the names of their fields.
 
-    `cast` returns the values of a scalar column in another type, None if it may not. Struct fields
-    that `field` does not have are rejected if `strict`, otherwise dropped. Nulls are left to
-    `check_nulls`.
+    `cast` returns the values of a scalar column in another type, or None if that cast is not
+    allowed. Struct fields that `field` does not have are rejected if `strict`, otherwise dropped.
+    Nulls are left to `check_nulls`.
     """
     if array.type == field.type:
         return array
@@ -104,7 +104,7 @@ def _cast(array: pa.Array, target: pa.DataType, path: str, cast: Cast) -> pa.Arr
 
 
 def _remedy(source: pa.DataType, path: str) -> str:
-    """Return how to drop digits that no table keeps: only the caller may decide that."""
+    """Return a hint on dropping digits that no table keeps: only the caller may decide that."""
     if not pa.types.is_timestamp(source) or source.unit != "ns":
         return ""
     cut = "datetime64[us]" if source.tz is None else f"datetime64[us, {source.tz}]"
@@ -132,7 +132,7 @@ def _conform_struct(
 
 
 def _window(array: pa.Array) -> tuple[pa.Array, int, int]:
-    """Return a list's or map's offsets relative to its first value, and the position of that."""
+    """Return a list's or map's offsets relative to its first value, and that value's position."""
     offsets = array.offsets
     start, stop = offsets[0].as_py(), offsets[-1].as_py()
     # Always a copy: Arrow accepts no null mask with sliced offsets.
@@ -183,7 +183,7 @@ def check_nulls(array: pa.Array, field: pa.Field, path: str) -> None:
     if not _has_required(field.type):
         return
     if pa.types.is_struct(field.type):
-        # If the struct itself is null, its fields hold nothing.
+        # If the struct itself is null, its fields have no values.
         present = array.filter(array.is_valid()) if array.null_count else array
         for i, child in enumerate(field.type):
             check_nulls(present.field(i), child, join_path(path, child.name))

@@ -1,7 +1,7 @@
-"""Reads only some keys: which row groups can hold them, and which rows do.
+"""Reads only some keys: finds the row groups that can hold them, and the rows that do.
 
-Applied to every run of a slice alike, so that all versions of a key stay together and the merge
-decides between them as usual.
+The filter is applied to every run of a slice alike, so that all versions of a key stay together and
+the merge decides between them as usual.
 """
 
 from bisect import bisect_left, bisect_right
@@ -27,7 +27,7 @@ from lakebed.format.files.parquet_statistics import ChunkStatistics
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.table.read.parquet_source import ParquetSource
 
-# With fewer, reading the keys first and then the rest saves nothing.
+# With fewer columns, reading the keys first and the other columns later saves nothing.
 _MIN_COLUMNS_TO_LOOK = 8
 _MAX_FEW = 32
 
@@ -37,10 +37,10 @@ Range = tuple[bytes, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class KeyFilter:
-    """The keys to read: these `keys`, and all within one of `ranges`.
+    """The keys to read: these `keys`, and all keys within one of `ranges`.
 
-    A range includes its first key and excludes its second, or is open-ended if that is None. Both
-    are sorted bytes: for a string its UTF-8. `column` is the one that holds the keys.
+    A range includes its first key and excludes its second, or is open-ended if that is None. Keys
+    and ranges are sorted bytes, UTF-8 for strings. `column` is the column that holds the keys.
     """
 
     keys: tuple[bytes, ...] | None = None
@@ -55,7 +55,7 @@ class KeyFilter:
         ranges: Iterable[tuple[Key, Key | None]] = (),
         column: str = RECORD_KEY,
     ) -> Self:
-        """Return a filter for `keys`, all keys with one of `prefixes`, and all within `ranges`."""
+        """Return a filter for `keys`, all keys with one of `prefixes`, and all keys in `ranges`."""
         spans = {_prefix_range(_to_bytes(prefix)) for prefix in prefixes}
         spans |= {(_to_bytes(low), None if end is None else _to_bytes(end)) for low, end in ranges}
         filled = [(low, end) for low, end in spans if end is None or low < end]
@@ -67,11 +67,11 @@ class KeyFilter:
 
     @property
     def is_few(self) -> bool:
-        """Return whether it requests a few keys, and no range."""
+        """Return whether the filter requests only a few keys and no range."""
         return not self.ranges and len(self.keys or ()) <= _MAX_FEW
 
     def is_behind(self, key: pa.Scalar) -> bool:
-        """Return whether no requested key comes after `key`; only without ranges."""
+        """Return whether no requested key comes after `key`; for filters without ranges."""
         return key.is_valid and (not self.keys or _as_bytes(key).as_py() > self.keys[-1])
 
     def mask(self, keys: pa.Array) -> pa.Array:
@@ -93,11 +93,11 @@ class KeyFilter:
         return reduce(pc.or_, masks)
 
     def row_groups(self, file: ParquetSource, what: str) -> list[int] | None:
-        """Return the row groups of `file` that can hold a key; None if nothing is known of them.
+        """Return the row groups of `file` that can hold a key; None if this is unknown.
 
         Our sorted files record where their row groups start; for others the statistics of the key
         column are used. Candidates are then searched in that column alone: most runs of a slice
-        hold few of its keys, and the other columns are the larger part of them.
+        hold few of its keys, and the other columns make up most of their bytes.
         """
         if self.column not in file.schema.names:
             return None
@@ -113,8 +113,8 @@ class KeyFilter:
         return bool(pc.any(pc.is_in(_as_bytes(keys), value_set=wanted), min_count=0).as_py())
 
     def _is_found(self, what: str, keys: pa.ChunkedArray) -> bool:
-        """Search for the keys in an ascending column; hashing all of it would take longer."""
-        # If it does not ascend, although marked so, a search would silently miss keys.
+        """Search for the keys in an ascending column; hashing the column would take longer."""
+        # If the column does not ascend, although it is marked as sorted, a search would miss keys.
         check_ascending(keys, what)
         held = _as_bytes(keys)
         for key in self.keys or ():
@@ -131,11 +131,12 @@ class KeyFilter:
 
     def _groups_between(self, firsts: list[bytes], last: bytes | None) -> list[int]:
         found: set[int] = set()
-        # A range that ends where it starts is that key alone.
+        # A range that ends where it starts means that key alone.
         for low, end in [*((key, key) for key in self.keys or ()), *self.ranges]:
             if last is not None and low > last:
                 continue
-            # A key may end one row group and start the next, so the one before counts too.
+            # A key may end one row group and start the next, so the previous row group is included
+            # too.
             start = max(0, bisect_left(firsts, low) - 1)
             if end is None:
                 stop = len(firsts)
@@ -161,7 +162,7 @@ class KeyFilter:
 
 
 def check_ascending(keys: pa.Array | pa.ChunkedArray, what: str) -> None:
-    """Raise CorruptError if keys descend somewhere."""
+    """Raise CorruptError if keys are not in ascending order."""
     if len(keys) < 2:
         return
     rises = pc.less_equal(keys.slice(0, len(keys) - 1), keys.slice(1))
@@ -200,7 +201,8 @@ def _first_keys(
 ) -> tuple[list[bytes], bytes | None] | None:
     """Return where row groups start, and the last key, of a file sorted by `column`.
 
-    None if it is not sorted, or does not record them; the last key is None if it is not recorded.
+    Returns None if the file is not sorted or does not record the keys; the last key is None if it
+    is not recorded.
     """
     if sorted_by(file.key_values) != column:
         return None

@@ -1,9 +1,9 @@
 """The runs of a file slice, oldest first, from headers and footers alone.
 
 Hudi's rules (BaseHoodieLogRecordReader): log files replay by requested instant, version and token;
-a block counts if its own instant is visible; a rollback command removes what its target wrote
-before it; a log-compacted block replaces the instants that it lists, at the position of the newest
-of them.
+a block is visible if its own instant is; a rollback command removes what its target wrote before
+it; a log-compacted block replaces the instants that it lists, at the position of the newest of
+them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +29,7 @@ from lakebed.table.view import TableView
 _PARQUET_MAGIC = b"PAR1"
 _READ = frozenset({BlockType.AVRO_DATA, BlockType.PARQUET_DATA, BlockType.DELETE})
 _NATIVE_SORTED = 10
-"""The table version from which `lsm_tree` promises that native files are sorted."""
+"""The table version from which on `lsm_tree` guarantees that native files are sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ def slice_sources(view: TableView, slice_: FileSlice) -> list[RunSource]:
     tables are read like that.
 
     Change data is left out. A torn block is skipped, as in Hudi, if its writer was rolled back or
-    wrote all of its rows again after it; otherwise it raises CorruptError. Blocks and files that
-    this release does not read raise UnsupportedError, if they count.
+    wrote all of its rows again after it; otherwise it raises CorruptError. Visible blocks and files
+    that this release does not support raise UnsupportedError.
     """
     check_whole([slice_])
     storage, config = view.storage, view.config
@@ -62,7 +62,7 @@ def slice_sources(view: TableView, slice_: FileSlice) -> list[RunSource]:
         logs = sorted(logs, key=lambda log: replay_key(log.name))
     found: list[_Found] = []
     for log in logs:
-        # Under an inline name there may be a rollback, which counts whatever its instant.
+        # An inline log may contain a rollback command, which is applied whatever its instant.
         unseen = isinstance(log.name, NativeLogName) and not view.is_visible(log.name.instant)
         if not log.is_cdc and not unseen:
             found.extend(_read_log(storage, log, config))
@@ -101,7 +101,7 @@ def _read_log(storage: Storage, log: LogFile, config: TableConfig) -> Iterator[_
     with storage.open_read(log.path) as file:
         size = file.size()
         if size < log.size_bytes:
-            # Truncated at the end of a block, it would read as a whole file.
+            # A file truncated at the end of a block would look intact.
             raise CorruptError(
                 f"{what}: found {size} bytes, expected {log.size_bytes} as listed before: it was truncated; "
                 "restore it from a backup, or see repair(drop_lost=True)"
@@ -179,7 +179,7 @@ def _block_source(log: LogFile, place: BlockSpan, instant: str, where: str) -> R
         log.path,
         RunKind.DELETES if deletes else RunKind.DATA,
         instant,
-        # A Parquet block has it in its own footer.
+        # A Parquet block has the marker in its own footer.
         ordered=(deletes or avro) and schema is not None and is_marked_ordered(schema, where),
         partial=place.headers.get(HeaderKey.IS_PARTIAL, "").lower() == "true",
         offset=place.content_offset,
@@ -198,7 +198,7 @@ def _command(instant: str, command: str, target: str, what: str) -> _Found:
 
 
 def _settle_order(storage: Storage, source: RunSource) -> RunSource:
-    """Look for the sort marker of a Parquet block in its own footer; the others are known already."""
+    """Look for the sort marker of a Parquet block in its own footer; other runs are unchanged."""
     if source.length is None or not source.is_parquet:
         return source
     return _look_for_mark(storage, source)
@@ -223,7 +223,7 @@ def _instants(text: str) -> tuple[str, ...]:
 def _without_rolled_back(
     found: Sequence[_Found], is_visible: Callable[[str], bool]
 ) -> list[_Found]:
-    """Keep what counts. A command applies to what precedes it, whatever its own instant."""
+    """Keep the visible runs; a rollback command applies to preceding runs, whatever its instant."""
     kept: list[_Found] = []
     for item in found:
         if item.target is not None:
@@ -234,7 +234,7 @@ def _without_rolled_back(
 
 
 def _without_replaced(found: list[_Found], *, at_own_place: bool) -> list[_Found]:
-    """Leave out what a log compaction replaces, and put its blocks where they replay.
+    """Leave out runs that a log compaction replaced, and put its blocks where they replay.
 
     That is the position of the newest original, so that a write between the originals and the
     compaction stays the newer one. Hudi's LSM reader replays native files at their own instant.

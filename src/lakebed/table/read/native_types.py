@@ -1,4 +1,4 @@
-"""Which base files Spark's own Parquet reader reads like Hudi and Lakebed do.
+"""Finds base files that Spark's own Parquet reader reads like Hudi and Lakebed do.
 
 Spark takes a column's type from the table and converts the file's values. It widens a float
 numerically, where Hudi uses its decimal string, and rejects numbers where the table has strings.

@@ -1,4 +1,4 @@
-"""How many rows of a Parquet file may be decompressed at once, whatever its footer states.
+"""Limits how many rows of a Parquet file are decompressed at once, whatever its footer states.
 
 On remote storage reading page headers costs requests: there only those row groups are checked that
 are much larger than the whole file according to the footer itself.
@@ -21,7 +21,7 @@ from lakebed.format.files.parquet_pages import (
 )
 
 MAX_BATCH_BYTES = 64 << 20
-"""How much the long values of a batch may take."""
+"""The most memory that the long values of a batch may take."""
 
 _REMOTE_BYTES = 64 << 20
 _REMOTE_RATIO = 100
@@ -29,7 +29,7 @@ _REMOTE_RATIO = 100
 
 @dataclass(slots=True)
 class KnownPages:
-    """What is known of the pages of a file, which never changes: bytes of a row, by chunk."""
+    """Facts about the pages of a file, which never changes: the bytes per row of each chunk."""
 
     chunks: list[list[ColumnChunk]] | None = None
     row_bytes: dict[tuple[int, str], float] = field(default_factory=dict)

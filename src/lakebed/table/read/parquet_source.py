@@ -1,4 +1,4 @@
-"""Parquet read as a stream within a memory bound: a file, or the bytes of a block inside one.
+"""Reads Parquet as a stream in bounded memory: a file, or the bytes of a block inside a file.
 
 On local disk a block is a memory map of its bytes, whose pages are released after each batch;
 elsewhere it is a window of ranged reads.
@@ -22,7 +22,7 @@ from lakebed.storage.storage import Storage
 from lakebed.table.read.page_limits import KnownPages, PageLimits
 
 BUFFER_BYTES = 10 << 20
-"""How much of one run is held in memory by default."""
+"""How many bytes of one run are held in memory by default."""
 
 MAX_BATCH_ROWS = 65_536
 READ_ROWS = 16_384
@@ -39,7 +39,7 @@ _MAX_READ_BYTES = 1 << 20
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Translate pyarrow's exceptions about bad bytes into our errors, naming `what`."""
+    """Translate pyarrow's exceptions about damaged bytes into our errors, which name `what`."""
     try:
         yield
     except pa.ArrowNotImplementedError as error:
@@ -137,7 +137,7 @@ class ParquetSource:
 
     @property
     def num_rows(self) -> int:
-        """Return the number of rows in the footer."""
+        """Return the number of rows, from the footer."""
         return int(self._footer.num_rows)
 
     @property
@@ -158,7 +158,7 @@ class ParquetSource:
     ) -> list[int]:
         """Return those of `groups` in which `column`, read alone, `holds` a match.
 
-        Large row groups are returned unread, so that memory stays bounded.
+        Large row groups are returned without being read, so that memory stays bounded.
         """
         found = []
         for group in groups:
@@ -191,7 +191,7 @@ class ParquetSource:
         """Yield the rows of `columns`, which the file has, in file order.
 
         A batch holds about `buffer_bytes` and at most `max_rows`, unless `batch_rows` is set.
-        Without columns, batches of one unnamed column of nulls have the number of rows.
+        Without columns, batches have one unnamed column of nulls, which shows the number of rows.
         """
         groups = list(range(self.num_row_groups) if row_groups is None else row_groups)
         if not groups:
@@ -287,7 +287,7 @@ class ParquetSource:
         return self._files[how]
 
     def _share(self, columns: list[str]) -> float:
-        """Estimate which share of a row group `columns` are, by their number.
+        """Estimate the share of `columns` in the size of a row group, by their number.
 
         pyarrow has the true sizes, but reading them can abort the process, like its statistics.
         """
@@ -315,8 +315,8 @@ def open_parquet(
 ) -> Iterator[ParquetSource]:
     """Open the Parquet file at `path`, or the one inside it at `offset`; errors name `what`.
 
-    A known `footer` is not read again. Raises CorruptError if there is none, NotFoundError if there
-    is no such object.
+    A known `footer` is not read again. Raises CorruptError if the file has no valid footer,
+    NotFoundError if there is no such object.
     """
     remote = storage.local_path(path) is None
     with storage.open_read(path) as source:
@@ -364,7 +364,7 @@ def _windows(
 
 
 def _map(descriptor: int, offset: int, length: int) -> tuple[mmap.mmap, int]:
-    """Map the pages around a block, and return where in them it starts."""
+    """Map the pages around a block; return the map and the block's position in it."""
     skip = offset % mmap.ALLOCATIONGRANULARITY
     mapped = mmap.mmap(descriptor, skip + length, access=mmap.ACCESS_READ, offset=offset - skip)
     return mapped, skip

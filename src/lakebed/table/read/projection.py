@@ -1,4 +1,4 @@
-"""From the columns of a file to those of the table's schema."""
+"""Converts the columns of a file to the columns of the table's schema."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from lakebed.table.read.conform import cast_exactly, check_nulls, conform_array
 def project(schema: pa.Schema, columns: Sequence[str] | None) -> list[pa.Field]:
     """Return the fields of `columns`, which may be meta columns; None means all of `schema`.
 
-    Raises SchemaError naming a column that the table does not have.
+    Raises SchemaError, naming the column, if the table does not have it.
     """
     if columns is None:
         return list(schema)
@@ -26,14 +26,14 @@ def project(schema: pa.Schema, columns: Sequence[str] | None) -> list[pa.Field]:
 
 
 def find_columns(present: pa.Schema, fields: Sequence[pa.Field]) -> list[str]:
-    """Return the names of `fields` in a file, leaving out those that it lacks."""
+    """Return the names of `fields` in a file, leaving out fields that the file lacks."""
     there = list(present)
     positions = [find_field(there, field.name) for field in fields]
     return [there[position].name for position in positions if position is not None]
 
 
 def shape(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
-    """Fit a batch of a file to `target`: values as Hudi reads them, null for missing columns."""
+    """Convert a batch of a file to `target` as Hudi reads it; missing columns become null."""
     present = list(batch.schema)
     arrays = []
     for field in target:
@@ -58,10 +58,10 @@ def with_columns(
 
 
 def cast_stored(array: pa.Array, target: pa.DataType) -> pa.Array | None:
-    """Return the values of a file in a column's type as Hudi reads them; None if it cannot.
+    """Return a file's values in a column's type as Hudi reads them; None if Hudi cannot.
 
-    Beyond what may be written: Avro's enum, fixed and times, numbers as strings in Java's format,
-    and whole numbers as floats, which are rounded.
+    More types are read than are written: Avro's enum, fixed and times, numbers as strings in Java's
+    format, and whole numbers as floats, which are rounded.
     """
     source = array.type
     if pa.types.is_integer(source) and pa.types.is_floating(target):

@@ -1,9 +1,9 @@
-"""Which row groups of one file can hold a row for which a predicate is true, by their statistics.
+"""Finds row groups of a file that can hold a row satisfying a predicate, by their statistics.
 
-Only for rows that no other run can change: if a key has several versions, skipping one would show
-an older one. Statistics are bounds, possibly wider than the values; they do not cover NaN, which is
-greater than all numbers. What is not understood excludes nothing, so the predicate itself must
-still be evaluated.
+This is only for rows that no other run can change: if a key has several versions, skipping one
+would reveal an older version. Statistics are bounds, possibly wider than the values; they do not
+cover NaN, which is greater than all numbers. Expressions that are not understood exclude nothing,
+so the predicate itself must still be evaluated.
 """
 
 import decimal
@@ -41,7 +41,7 @@ class RowGroupFilter:
     schema: pa.Schema
 
     def row_groups(self, file: ParquetSource) -> list[int] | None:
-        """Return the row groups of `file` that can hold a matching row; None if any may."""
+        """Return the row groups of `file` that can hold a matching row; None if all of them can."""
         names = {name.lower() for name in column_names(self.bound)}
         stored = [name for name in file.schema.names if name.lower() in names]
         if not names:
@@ -124,7 +124,7 @@ class _StatisticsTest:
         return chunk.null_count != (0 if truth else chunk.num_values)
 
     def _test(self, column: pa.Field, sign: str, value: _Bound) -> bool:
-        """Return whether a value of the column can compare so with `value`."""
+        """Return whether the comparison with `value` can be true for a value of the column."""
         stored = self._stored(column)
         if stored is None:
             return False  # all null
@@ -162,7 +162,7 @@ class _StatisticsTest:
         return field if alone else None
 
     def _stored(self, column: pa.Field) -> pa.Field | None:
-        """Return the file's column for this one; None if it lacks it."""
+        """Return the file's column for a column of the table; None if the file lacks it."""
         fields = list(self._present)
         position = find_field(fields, column.name)
         return None if position is None else fields[position]
@@ -215,7 +215,7 @@ def _whole(raw: bytes, physical: Physical, *, signed: bool) -> int | None:
 
 
 def _value(constant: pa.Scalar, kind: pa.DataType) -> _Bound | None:
-    """Return the value with which a column of type `kind` is compared; None if it has no such form."""
+    """Return a constant in the form in which bounds of type `kind` are compared, or None."""
     if not constant.is_valid or _family(constant.type) != _family(kind):
         return None
     if pa.types.is_floating(constant.type) != pa.types.is_floating(kind):
@@ -248,7 +248,7 @@ def _keeps_values(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def _fit(value: pa.Scalar, kind: pa.DataType) -> pa.Scalar | None:
-    """Return `value` in the type `kind`, None if it has no equal there."""
+    """Return `value` in the type `kind`; None if that type has no equal value."""
     made = value.cast(kind)
     return made if made.cast(value.type).equals(value) else None
 

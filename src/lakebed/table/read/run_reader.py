@@ -1,4 +1,4 @@
-"""The rows of one run, as batches for the merge: key, ordering, flags and columns.
+"""Reads the rows of one run as batches for the merge: key, ordering, flags and columns.
 
 Rows of a log that are marked as deleted become deletes here. A run that is not sorted is sorted,
 within a memory budget.
@@ -35,7 +35,7 @@ from lakebed.table.read.run_source import RunKind, RunSource
 from lakebed.table.read.sort_run import SORT_BYTES, sort_batches
 
 MAX_DELETE_BYTES = 512 << 20
-"""The largest delete block: it is decoded as a whole."""
+"""The size of the largest delete block that is read: such a block is decoded in one piece."""
 
 _FEW_ROWS = 2_048
 _OPERATION = "_hoodie_operation"
@@ -46,13 +46,13 @@ _COMMIT_TIME_FIELD = pa.field(COMMIT_TIME, pa.string())
 
 @dataclass(frozen=True, slots=True)
 class VirtualKey:
-    """How the record key follows from columns, if files do not hold it."""
+    """How the record key is computed from columns, if files do not store it."""
 
     fields: tuple[str, ...]
     composite: bool
 
     def put(self, rows: pa.RecordBatch, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return `rows` with the keys that follow from the columns of `batch`."""
+        """Return `rows` with the keys that are computed from the columns of `batch`."""
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         keys = record_keys(columns, self.fields, self.composite)
         return rows.set_column(rows.schema.get_field_index(RECORD_KEY), KEY_FIELD, keys)
@@ -60,12 +60,12 @@ class VirtualKey:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a merge needs of each run of a slice.
+    """The columns and settings that a merge needs of each run of a slice.
 
-    `fields` are the requested columns, `ordering` those that decide (none in commit-time mode);
+    `fields` are the requested columns, `ordering` the ordering columns (none in commit-time mode);
     `delete_marker` is the column and the string that mark a row of a log as deleted. `virtual_key`
-    is set for a table without meta columns, whose keys follow from its rows. `key` is the column by
-    which the runs are sorted, of strings or bytes.
+    is set for a table without meta columns, whose keys are computed from its rows. `key` is the
+    column by which the runs are sorted, of strings or bytes.
     """
 
     fields: tuple[pa.Field, ...]
@@ -80,7 +80,7 @@ class Needs:
 
     @property
     def commit_times(self) -> bool:
-        """Return whether commit times are needed, of deletes too."""
+        """Return whether commit times are needed, including those of deletes."""
         return any(field.name == COMMIT_TIME for field in self.fields)
 
     @property
@@ -179,7 +179,7 @@ def _read_data(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa
         fields = needs.all_fields
         if source.partial:
             present = list(file.schema)
-            # A file without keys is rejected below, whatever else it lacks.
+            # A file without a key column is rejected below, whatever else it lacks.
             fields = [
                 field
                 for field in fields
@@ -267,7 +267,7 @@ def _read_delete_file(
                 if needs.commit_times and COMMIT_TIME not in target.names:
                     rows = rows.append_column(_COMMIT_TIME_FIELD, _repeated(source, rows))
                 nulls = [pc.is_null(rows.column(field.name)) for field in needs.ordering]
-                # Without an ordering value a delete wins over whatever is older.
+                # Without an ordering value a delete wins over every older version.
                 flags = (
                     pc.if_else(reduce(pc.and_, nulls), _flag(COMMIT_TIME_DELETE), _flag(DELETED))
                     if nulls

@@ -1,4 +1,4 @@
-"""One run of a file slice: what it holds and where its bytes are.
+"""One run of a file slice: the kind of its content and the location of its bytes.
 
 A base file, a native log file and a block of an inline log, Parquet or Avro, are forms of the same
 thing; no caller distinguishes them.
@@ -13,7 +13,7 @@ from lakebed.table.read.parquet_source import ParquetFooter
 
 
 class RunKind(StrEnum):
-    """What a run holds: rows, or the keys of deleted rows."""
+    """The content of a run: rows, or the keys of deleted rows."""
 
     DATA = "data"
     DELETES = "deletes"
@@ -21,13 +21,14 @@ class RunKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunSource:
-    """The location of one run: `length` bytes from `offset`, or the whole file without them.
+    """The location of one run: `length` bytes from `offset`, or the whole file if not set.
 
-    Deletes in a whole file are Parquet, those inside one are the content of a delete block. Rows
-    are Parquet, or Avro of the schema `avro_schema`. An `ordered` run is marked as ascending by
-    record key; reading it checks that. A `partial` one holds the changed columns only. `instant`
-    wrote it; deletes that a compaction gathered have their own `delete_instants`, or a column of
-    them. The `footer` is set if it had to be read.
+    Deletes in a file of their own are Parquet; deletes inside a log are the content of a delete
+    block. Rows are Parquet, or Avro of the schema `avro_schema`. An `ordered` run is marked as
+    ascending by record key; reading it checks that. A `partial` run holds only the changed columns.
+    `instant` is the commit that wrote the run; deletes that a compaction merged from several
+    commits have their own `delete_instants`, or a column of them. `footer` is set if it had to be
+    read.
     """
 
     path: str
@@ -44,7 +45,7 @@ class RunSource:
 
     @property
     def is_parquet(self) -> bool:
-        """Return whether its bytes are a Parquet file, with a footer."""
+        """Return whether the bytes of the run are a Parquet file, with a footer."""
         if self.kind is RunKind.DELETES:
             return self.length is None
         return self.avro_schema is None
@@ -55,7 +56,7 @@ class RunSource:
         if self.delete_instants is not None:
             return self.delete_instants.oldest
         if self.kind is RunKind.DELETES and self.footer is not None:
-            # A native file with commit times of its own was gathered from several commits.
+            # A native file with a column of commit times was merged from several commits.
             return "" if COMMIT_TIME in self.footer.schema.names else self.instant
         return self.instant
 

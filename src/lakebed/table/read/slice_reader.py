@@ -37,9 +37,9 @@ from lakebed.table.read.spill import Spills
 from lakebed.table.view import TableView
 
 # The batches of all runs of a merge together have about this many rows. In addition each run holds
-# a page of every column.
+# a page of every column in memory.
 _MERGE_ROWS = 147_456
-# Returning memory to the system costs time, so not after every batch.
+# Returning memory to the system costs time, so it is not done after every batch.
 _RELEASE_ROWS = 131_072
 _MIN_MERGE_ROWS = 1_024
 
@@ -73,7 +73,7 @@ def read_slice(
         footer = sources[0].footer if sources else None
         batches = gather(_read_base(view, slice_.base_file, footer, target, key_filter, row_groups))
     else:
-        # A base file alone needs no rule, which may not be known here.
+        # A base file alone needs no merge rule; the rule may even be unsupported.
         rule = MergeRule() if all(source.is_base for source in sources) else view.rule
         needs = Needs(
             fields=_merged_fields(view.schema, target, rule),
@@ -138,7 +138,7 @@ def _read_base(
     """Yield the rows of a base file that no log changes, in file order."""
     if base is None:
         return
-    # Some releases of Hudi put columns there that others must not see.
+    # Some releases of Hudi stored meta columns even in such tables; they must not be returned.
     hidden = () if view.config.has_meta_columns else META_COLUMNS
     what = f"base file {base.path!r}"
     fields = list(target)
@@ -239,7 +239,7 @@ def _merged_runs(
 def _meets_expired(
     boundary: Boundary, slice_: FileSlice, sources: Sequence[RunSource], rule: MergeRule
 ) -> bool:
-    """Return whether logs on top of a pending plan might meet deletes that the plan drops."""
+    """Return whether logs on top of a pending plan may be merged with deletes that it drops."""
     late = {log.path for log in slice_.log_files[boundary.merged :]}
     return bool(rule.ordering_fields) and any(
         source.oldest_instant < boundary.cutoff
@@ -256,10 +256,10 @@ def _run_at_plan(
     spills: Spills,
     cutoff: str,
 ) -> Run:
-    """Merge the runs below a pending plan into what its compaction will leave of them.
+    """Merge the runs below a pending plan into the rows that its compaction will keep.
 
-    The logs on top of the plan meet that, so the slice reads the same before and after the
-    compaction.
+    The logs on top of the plan are merged with the result, so the slice reads the same before and
+    after the compaction.
     """
     commit_time = pa.field(COMMIT_TIME, pa.string())
     needs = replace(needs, fields=(commit_time, *needs.fields))

@@ -19,7 +19,7 @@ from lakebed.table.read.parquet_source import READ_ROWS
 from lakebed.table.read.spill import Spills
 
 SORT_BYTES = 128 << 20
-"""How much of an unsorted run is held in memory at once."""
+"""How many bytes of an unsorted run are held in memory at once."""
 
 
 def sort_batches(
@@ -34,8 +34,8 @@ def sort_batches(
     """Yield the rows of `batches` by ascending `key`; equal keys stay in their order.
 
     A batch may lack columns of `schema`, which are then null, and may have flags. Without a schema
-    all batches have the columns of the first. Up to about three times `sort_bytes` is in memory,
-    the rest in temporary files, which are deleted at the end.
+    all batches have the columns of the first. Up to about three times `sort_bytes` is held in
+    memory, the rest in temporary files, which are deleted at the end.
     """
     batches = iter(batches)
     first = next(batches, None)

@@ -10,7 +10,7 @@ from lakebed.table.read.parquet_source import HeldColumns
 from lakebed.table.read.run_source import RunSource
 
 MAX_BYTES = 64 << 20
-"""The memory for footers, and as much again for keys."""
+"""The memory bound for footers, and another of the same size for keys."""
 
 # The approximate memory of a parsed footer per byte.
 _PARSED_RATIO = 4
@@ -30,7 +30,7 @@ class SourceCache:
     def get(
         self, slice_: FileSlice, find: Callable[[], Sequence[RunSource]]
     ) -> Sequence[RunSource]:
-        """Return the runs of `slice_`, calling `find` if they are not held."""
+        """Return the runs of `slice_`, calling `find` if they are not in the cache."""
         with self._lock:
             held = self._held.get(slice_)
             if held is not None:

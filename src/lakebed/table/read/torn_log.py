@@ -1,9 +1,9 @@
-"""Decides whether rows were lost with bytes of a log that are not a whole block.
+"""Decides whether rows were lost if bytes of a log do not form a complete block.
 
 A writer that dies or fails in the middle of a block leaves such bytes, and on a file system with
 appends the next attempt continues after them. Hudi's readers skip them. So do we, but only if the
-commits show that the whole blocks hold everything that was written: a file that was damaged later
-looks the same, and its rows would be silently lost.
+commits show that the complete blocks hold everything that was written: a file that was damaged
+later looks the same, and its rows would be silently lost.
 """
 
 import logging
@@ -41,7 +41,7 @@ class TornLog:
 
     @classmethod
     def of(cls, file: LogFile, places: Iterable[BlockSpan | CorruptSpan]) -> Self | None:
-        """Return the log as torn; None if it is whole."""
+        """Return the torn log; None if the log is intact."""
         places = list(places)
         spans = tuple(place for place in places if isinstance(place, CorruptSpan))
         blocks = tuple(place for place in places if isinstance(place, BlockSpan))
@@ -49,7 +49,7 @@ class TornLog:
 
 
 def check_torn(storage: Storage, config: TableConfig, torn: TornLog) -> None:
-    """Log a warning if the whole blocks hold everything that the commits wrote; otherwise raise an error."""
+    """Log a warning if the complete blocks hold all committed rows; otherwise raise an error."""
     span = torn.spans[0]
     where = (
         f"log file {torn.file.path!r}, block at byte {span.offset}: {span.size_bytes} bytes are no "
@@ -59,7 +59,7 @@ def check_torn(storage: Storage, config: TableConfig, torn: TornLog) -> None:
         f"restore the file from a backup, or roll back the instant {torn.file.name.instant} that "
         "wrote it"
     )
-    # The current timeline, whatever time is read: a later rollback explains a torn block.
+    # The current timeline is used, whatever time is read: a later rollback explains a torn block.
     commits = CommitCache(ActiveTimeline(storage, config.timeline_path), config.history_path)
     timeline = commits.active.load()
     first = timeline.first_active if config.timeline_layout == LAYOUT_1 else None
@@ -84,9 +84,9 @@ def check_torn(storage: Storage, config: TableConfig, torn: TornLog) -> None:
 
 
 def _was_never_committed(file: LogFile, first: str | None) -> bool:
-    """Return whether a file that no commit on the timeline lists was never committed to.
+    """Return whether a file that no commit on the timeline lists was never part of a commit.
 
-    Up to table version 6 a log is named after its slice, so its name counts although its writer
+    Up to table version 6 a log is named after its slice, so its name is visible even if its writer
     died. Everything that was ever written to a slice of the active timeline, which starts at
     `first`, is on the timeline too.
     """
@@ -94,7 +94,7 @@ def _was_never_committed(file: LogFile, first: str | None) -> bool:
 
 
 def _is_older_than_timeline(file: LogFile, first: str | None) -> bool:
-    """Return whether a log of many commits, as in version 6, may include archived ones."""
+    """Return whether a log of many commits, as in version 6, may include archived commits."""
     return first is not None and file.name.instant < first
 
 
@@ -109,7 +109,7 @@ def _written(commits: CommitCache, timeline: Timeline, file: LogFile) -> Mapping
 
 
 def _whole(storage: Storage, torn: TornLog) -> Counter[str]:
-    """Count the rows and deletes of the whole blocks, by the instant that wrote them."""
+    """Count the rows and deletes of the complete blocks, by the instant of their commit."""
     found: Counter[str] = Counter()
     for block in torn.blocks:
         instant = block.headers.get(HeaderKey.INSTANT_TIME)

@@ -6,7 +6,7 @@ from lakebed.format.avro.avro_rows.encode import encode_records
 from lakebed.storage.storage import WriteStream
 from lakebed.table.store.new_run import NewRun
 
-# How much is encoded at once: the kernel works on whole columns, the stream takes the bytes.
+# How many rows are encoded at once: the kernel encodes whole columns.
 _ENCODE_ROWS = 16_384
 
 
@@ -28,7 +28,7 @@ class AvroRunWriter(NewRun):
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return dictionary columns decoded."""
+    """Return the batch with its dictionary columns decoded."""
     columns = [
         column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
         for column in batch.columns

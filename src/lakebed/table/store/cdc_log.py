@@ -1,8 +1,8 @@
 """Writes the change data of one rewritten base file: a `.cdc` log beside it.
 
-Up to table version 9 an inline log of CDC blocks with Avro records, from 10 on a native Parquet
-file. A rewrite that changed nothing has a log too, without records: Hudi's readers reject a
-rewritten base file that has none.
+Up to table version 9 it is an inline log of CDC blocks with Avro records, from version 10 on a
+native Parquet file. A rewrite that changed nothing has a log without records: Hudi's readers reject
+a rewritten base file that has none.
 """
 
 from abc import ABC, abstractmethod
@@ -45,7 +45,7 @@ from lakebed.table.store.new_run import NewFile
 from lakebed.table.store.run_writer import ParquetSink
 
 BLOCK_BYTES = 16 << 20
-"""How much of the changes is in memory at a time; each such part is a block, or a row group."""
+"""How many bytes of changes are buffered before they are written as a block or a row group."""
 
 _NATIVE_VERSION = 10
 _VERSION = 1
@@ -53,7 +53,7 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CdcTarget:
-    """Where change data goes: its file group, instant and task.
+    """The target of change data: its file group, instant and task.
 
     `schema` are the columns of the table, `schema_text` the same as Avro, both without meta
     columns.
@@ -77,7 +77,7 @@ class _Log(NewFile, ABC):
 
 
 class ChangeLog:
-    """Compares what is written with the old base file, and logs the changes.
+    """Compares the rows that are written with the old base file, and logs the changes.
 
     As a context manager it aborts unless it was closed.
     """
@@ -114,7 +114,7 @@ class ChangeLog:
         self._take(self._finder.put(rows))
 
     def close(self) -> dict[str, int]:
-        """Write the rest and make the log visible; return its path and size."""
+        """Write the remaining changes and make the log visible; return its path and size."""
         self._take(self._finder.finish())
         if self._pending or not self._started:
             self._flush()
@@ -158,7 +158,7 @@ class ChangeLog:
 def open_change_log(target: CdcTarget, old: BaseFile | None, rule: MergeRule) -> ChangeLog | None:
     """Start the change data of a base file that replaces `old`; return None if none is logged.
 
-    Without an old one all rows are new.
+    Without an old base file all rows are new.
     """
     mode = logging_mode(target.config.properties)
     if mode is None:
@@ -172,7 +172,7 @@ def _old_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the old base file in key order, each key once.
 
-    Another writer's file may be unsorted; one that holds a key twice is rejected.
+    Another writer's file may be unsorted; a file that holds a key twice is rejected.
     """
     footer = read_footer(target.storage, old.path)
     stamps = [pa.field(name, pa.string()) for name in (COMMIT_TIME, COMMIT_SEQNO)]

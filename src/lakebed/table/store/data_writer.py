@@ -39,7 +39,7 @@ _WRITTEN_META_FIELDS = [
 
 @dataclass(frozen=True, slots=True)
 class DataFileStats:
-    """What a written file holds; the keys are None if it has no row."""
+    """Statistics of a written file; the keys are None if the file has no rows."""
 
     path: str
     size_bytes: int
@@ -57,8 +57,8 @@ class NewDataFile:
     given), the bare file id in a log. `metadata` is added to the footer, overriding the writer's
     own entries. A `task` number must be unique within an instant: sequence numbers contain it. With
     `avro_schema`, which includes the meta fields, the rows become the records of an Avro block
-    instead of a Parquet file. A base file that replaces another writer's `may_repeat` keys, as that
-    one did.
+    instead of a Parquet file. `may_repeat` is for a base file that replaces another writer's file,
+    in which a key may occur twice.
     """
 
     path: str
@@ -113,8 +113,8 @@ class DataFileWriter:
         """Append rows of the writer's logical schema, sorted by `record_keys`.
 
         New rows of this instant get its commit time and a new sequence number; rows carried over
-        from older files keep theirs (a null there is a new row). Raises InvalidError naming the key
-        that is not above the one before it, also across calls.
+        from older files keep theirs (a null there is a new row). Raises InvalidError, naming the
+        key, if a key is not above the previous key, also across calls.
         """
         batch = conform(batch, self._schema)
         keys = record_keys.cast(pa.string())
@@ -150,7 +150,7 @@ class DataFileWriter:
         return self._run.rows
 
     def close(self) -> DataFileStats:
-        """Write the footer and make the file visible. Closing twice returns the same."""
+        """Write the footer and make the file visible. Closing twice returns the same result."""
         size_bytes = self._run.close()
         return DataFileStats(
             self._path, size_bytes, self._run.rows, self._run.min_key, self._run.max_key

@@ -17,13 +17,16 @@ from lakebed.table.store.data_writer import DataFileWriter, NewDataFile
 from lakebed.table.store.log_target import Deletes, LogFileStats, LogTarget, Rows
 
 LOG_ROW_GROUP_ROWS = 8_192
-"""Half of a base file's: a lookup reads one row group of every log, which is worth 3.5 % more bytes."""
+"""Half the row group size of base files: a lookup reads one row group of every log.
+
+This makes logs 3.5 % larger.
+"""
 
 
 def file_number(path: str) -> int:
     """Return the number of a log in sequence numbers, which hold no path.
 
-    One task writes logs of many file groups, so its own number would occur several times.
+    One task writes logs of many file groups, so the task's number would not be unique.
     """
     return zlib.crc32(path.encode())
 
@@ -187,13 +190,13 @@ class _PendingDeletes:
         self._bytes = 0
 
     def add(self, deletes: Deletes) -> bool:
-        """Add deletes above those before, and return whether they fill a block."""
+        """Add deletes with keys above all previous keys; return whether they fill a block."""
         self._parts.append(deletes)
         self._bytes += deletes.size_bytes
         return self._bytes >= self._block_bytes
 
     def take(self) -> Deletes | None:
-        """Return them all as one, and start over; None if there are none."""
+        """Return all pending deletes as one batch and clear them; None if there are none."""
         parts, self._parts, self._bytes = self._parts, [], 0
         if not parts:
             return None

@@ -12,9 +12,10 @@ from lakebed.table.files.file_group import FileGroupId, join_path
 
 @dataclass(frozen=True, slots=True)
 class LogFileStats:
-    """What a written log file holds: rows, deletes, and the key range of both.
+    """Statistics of a written log file: rows, deletes, and the key range of both.
 
-    `version` is the one in its name. A delete that only makes the row after it win is not counted.
+    `version` is the version in its name. A delete that only makes the row after it win is not
+    counted.
     """
 
     path: str
@@ -28,13 +29,13 @@ class LogFileStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogTarget:
-    """Where a run goes, in which form, under which instant.
+    """The target of a run: its location, its form and its instant.
 
     `schema` are the columns of its rows, `row_schema` the same as Avro with meta fields, and
-    `table_schema` the whole table's. `ordering` are the ordering columns as deletes hold them; none
-    if the commit time decides. `compacted` are the instants that a log compaction replaces: readers
-    skip what these wrote before. `avro` selects Avro blocks instead of Parquet ones; `inline`
-    distinguishes blocks in one file from native files.
+    `table_schema` the schema of the whole table. `ordering` are the ordering columns as deletes
+    hold them; none if the commit time decides. `compacted` are the instants that a log compaction
+    replaces: readers skip earlier runs of these instants. `avro` selects Avro blocks instead of
+    Parquet ones; `inline` distinguishes blocks in one file from native files.
     """
 
     storage: Storage
@@ -73,7 +74,7 @@ class LogTarget:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Changed rows in ascending key order; the last two columns are of rows carried over."""
+    """Changed rows in ascending key order; the last two columns are set for rows carried over."""
 
     keys: pa.StringArray
     columns: pa.RecordBatch
@@ -85,8 +86,8 @@ class Rows:
 class Deletes:
     """Deleted keys in ascending order, and a column per ordering field.
 
-    A delete whose ordering values are null always wins over what is older. `instants` are those of
-    the commits that deleted the keys, if this write only gathers them.
+    A delete whose ordering values are null always wins over older versions. `instants` are the
+    commits that deleted the keys, if this write merges deletes of several commits.
     """
 
     keys: pa.StringArray
@@ -94,7 +95,7 @@ class Deletes:
     instants: pa.StringArray | None = None
 
     def split(self) -> tuple["Deletes | None", "Deletes | None"]:
-        """Return those with an ordering value, and those that always win; None for no delete."""
+        """Return the deletes with an ordering value, and those that always win; None if empty."""
         always = self.ordering[0].is_null() if self.ordering else None
         if always is None or always.true_count == len(always):
             return None, self
@@ -111,5 +112,5 @@ class Deletes:
 
     @property
     def size_bytes(self) -> int:
-        """Return the memory that they take."""
+        """Return the memory that the deletes take."""
         return int(self.keys.nbytes + sum(column.nbytes for column in self.ordering))

@@ -1,7 +1,7 @@
 """Writes one sorted run of a file group as log files: changed rows and deletes.
 
-Up to table version 9 an inline log of a Parquet block and a delete block, from 10 on native files;
-`docs/format/log-files.md` describes both.
+Up to table version 9 this is an inline log of a Parquet block and a delete block, from version 10
+on native files; `docs/format/log-files.md` describes both.
 """
 
 import json
@@ -56,7 +56,7 @@ class _Log(Protocol):
         ...
 
     def close(self) -> list[LogFileStats]:
-        """Make what was written visible and return its stats."""
+        """Make the written files visible and return their statistics."""
         ...
 
     def abort(self) -> None:
@@ -70,8 +70,8 @@ class NewLog:
 
     `schema` are the columns of its rows: all of the table's or, in a `partial` log, those that
     change and the ordering columns. `next_version`, above `version` and free, is for rows that must
-    win over all before them. `compacted` are the instants that a log compaction replaces with this
-    log.
+    win over all earlier versions. `compacted` are the instants that a log compaction replaces with
+    this log.
     """
 
     storage: Storage
@@ -87,9 +87,9 @@ class NewLog:
     compacted: tuple[str, ...] = ()
 
     def target(self) -> LogTarget:
-        """Return what the writers of both kinds of log need.
+        """Return the target that the writers of both kinds of log need.
 
-        Raises SchemaError if it does not match the table.
+        Raises SchemaError if the log does not match the table.
         """
         table_schema = with_meta_fields(self.table_schema_text)
         ordering = _ordering_fields(self.config, table_schema)
@@ -125,9 +125,9 @@ class LogRunWriter:
     `_lakebed_flags` marks deletes, of which only key and ordering values count. Commit times and
     sequence numbers in the batches are kept.
 
-    A row that must win over all before it (BARRIER) follows a delete of its key that does. In
-    native logs this takes a second version; without one such a row is rejected. Nothing is visible
-    before `close`, and nothing is left after a failure.
+    A row that must win over all earlier versions (BARRIER) follows a delete of its key that does
+    so. In native logs this takes a second version; without one such a row is rejected. Nothing is
+    visible before `close`, and nothing is left after a failure.
     """
 
     def __init__(self, log: NewLog, memory_bytes: int = MEMORY_BYTES) -> None:
@@ -145,13 +145,13 @@ class LogRunWriter:
             return self.close()
 
     def put(self, batch: pa.RecordBatch) -> None:
-        """Add rows and deletes above those before."""
+        """Add rows and deletes with keys above all previous keys."""
         if batch.num_rows:
             self._order.check(batch.column(RECORD_KEY))
             _put(self._log, batch, self._target)
 
     def close(self) -> list[LogFileStats]:
-        """Make what was written visible and return its stats."""
+        """Make the written files visible and return their statistics."""
         written = self._log.close()
         self._closed = True
         return written
@@ -187,7 +187,7 @@ def _ordering_fields(config: TableConfig, table_schema: str) -> tuple[pa.Field, 
 
 
 def _with_columns(table_schema: str, schema: pa.Schema) -> str:
-    """Leave out of an Avro schema with meta fields what a partial run does not hold."""
+    """Return an Avro schema with meta fields without the columns that a partial run lacks."""
     record = json.loads(table_schema)
     meta = json.loads(with_meta_fields('{"type":"record","fields":[]}'))["fields"]
     kept = {*schema.names, *(field["name"] for field in meta)}
@@ -262,7 +262,7 @@ def _check_not_zero(
 
 
 def _instants(batch: pa.RecordBatch, target: LogTarget) -> pa.StringArray | None:
-    """Return the commits that deleted the keys, if deletes of several are gathered."""
+    """Return the commits that deleted the keys; None unless deletes are from several commits."""
     if not target.ordering or COMMIT_TIME not in batch.schema.names:
         return None
     return pc.fill_null(batch.column(COMMIT_TIME), target.instant)

@@ -151,7 +151,8 @@ class NativeLog:
             LogFooter(
                 FOOTER_KINDS[kind],
                 target.instant,
-                # For deletes too this is the table's: a reader derives theirs from it.
+                # For deletes too this is the table's schema: a reader derives the schema of deletes
+                # from it.
                 target.row_schema if is_rows else target.table_schema,
                 target.row_headers if is_rows else target.headers,
                 is_ordered=True,

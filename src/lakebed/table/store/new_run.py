@@ -1,4 +1,4 @@
-"""What the writers of a table's files and sorted runs share."""
+"""The common part of the writers of a table's files and sorted runs."""
 
 from abc import ABC, abstractmethod
 from typing import Self
@@ -31,7 +31,7 @@ class NewFile:
         """Release what is held besides the stream: nothing by default."""
 
     def close(self) -> int:
-        """Make the file visible, whole, and return its size. Closing twice returns the same."""
+        """Make the complete file visible and return its size; a second call returns it again."""
         if self._size_bytes is None:
             if self._aborted:
                 raise InvalidError(f"{self.path}: close after abort")
@@ -66,10 +66,10 @@ class NewFile:
 
 
 class KeyOrder:
-    """The keys of a run so far; each must be above the one before it.
+    """The order of the keys of a run: each key must be above the previous key.
 
-    With `may_repeat` it may also be equal. `min_key` and `max_key` are the first and the last one,
-    None before there is one.
+    With `may_repeat` it may also be equal. `min_key` and `max_key` are the first and the last key,
+    None before there is a key.
     """
 
     def __init__(self, name: str, *, may_repeat: bool = False) -> None:
@@ -79,7 +79,7 @@ class KeyOrder:
         self.max_key: pa.Scalar | None = None
 
     def check(self, keys: pa.Array) -> None:
-        """Add the next keys, one or more; raise InvalidError naming the first that is out of order.
+        """Add the next keys, one or more; raise InvalidError, naming the first out of order.
 
         Arrow compares strings by their bytes, which is the order that the file promises.
         """
@@ -123,19 +123,19 @@ class NewRun(NewFile, ABC):
 
     @property
     def min_key(self) -> str | None:
-        """Return the first record key; None before there is one, and in a run with another key."""
+        """Return the first record key; None without rows, and in a run with another key."""
         return self._text(self._order.min_key)
 
     @property
     def max_key(self) -> str | None:
-        """Return the last record key so far; None as above."""
+        """Return the last record key so far; None in the same cases as `min_key`."""
         return self._text(self._order.max_key)
 
     def _text(self, key: pa.Scalar | None) -> str | None:
         return None if key is None or self._key != RECORD_KEY else str(key.as_py())
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows of exactly the run's schema, with keys above those before."""
+        """Append rows of exactly the run's schema, with keys above all previous keys."""
         if batch.num_rows:
             self._order.check(batch.column(self._key))
             self._rows += batch.num_rows

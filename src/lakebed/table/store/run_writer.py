@@ -100,7 +100,7 @@ class RunWriter(NewRun):
         self._encoding: deque[Future[None]] = deque()
 
     def _append(self, batch: pa.RecordBatch) -> None:
-        # pyarrow creates a row group for every call, so rows are gathered here.
+        # pyarrow creates a row group for every call, so rows are buffered here.
         row_bytes = max(1, batch.nbytes // batch.num_rows)
         start = 0
         while start < batch.num_rows:
