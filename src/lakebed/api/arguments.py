@@ -10,7 +10,7 @@ from lakebed.format.names.meta_columns import META_COLUMNS
 
 
 def checked_columns(columns: Sequence[str] | None, schema: pa.Schema) -> list[str]:
-    """Return the columns to read: the given ones, or all of the table."""
+    """Return the names of the columns to read: the given columns, or all columns of the table."""
     if columns is None:
         return list(schema.names)
     if isinstance(columns, str) or not isinstance(columns, Sequence):
@@ -26,7 +26,7 @@ def checked_columns(columns: Sequence[str] | None, schema: pa.Schema) -> list[st
 def key_batches(
     keys: Sequence[object], schema: pa.Schema, names: Sequence[str]
 ) -> list[pa.RecordBatch]:
-    """Return keys as a batch of the columns `names`; none if there are no keys."""
+    """Return the keys as a batch with the columns `names`; an empty list if there are no keys."""
     wanted = key_schema(schema, names)
     batches: list[pa.RecordBatch] = keys_to_table(keys, wanted).combine_chunks().to_batches()
     return batches

@@ -61,8 +61,9 @@ def table_properties(
 ) -> dict[str, str]:
     """Check the arguments against each other and return them as hoodie.properties.
 
-    A table that `makes_keys` has no key columns; only a simple index finds such keys. `spelled` has
-    the option with which a caller without keywords gave the columns of each.
+    With `makes_keys` the table has no key columns, and generates its keys; only a simple index
+    finds such keys. `spelled` maps arguments to the options with which a caller without keywords
+    gave them.
     """
     if not key and not makes_keys:
         raise InvalidError("key: expected at least one column")
@@ -135,7 +136,7 @@ def table_properties(
 
 
 def default_name(url: str) -> str:
-    """Return a table name from the last part of its URL."""
+    """Return the default name of a table: the last part of its URL."""
     last = url.rstrip("/").rpartition("/")[2]
     return re.sub(r"[^A-Za-z0-9_]", "_", last) or "lakebed_table"
 
@@ -150,7 +151,7 @@ def _word(kind: type[TableType | Layout], text: str, keyword: str) -> str:
 def _merge_properties(
     ordering: Sequence[str], version: int, properties: Mapping[str, str], custom: bool
 ) -> dict[str, str]:
-    """Return the merge mode as properties of the table's version (8 also has classes)."""
+    """Return the properties for the merge mode in this table version (8 also has classes)."""
     mode = MergeMode.EVENT_TIME_ORDERING if ordering else MergeMode.COMMIT_TIME_ORDERING
     asked = properties.get(_MERGE_MODE)
     if asked is not None:
@@ -226,12 +227,12 @@ def _overlay(settled: dict[str, str], given: Given) -> None:
     for name, value in given.stored.items():
         option = get_option(name)
         if name == NUM_BUCKETS:
-            settled.setdefault(name, value)  # a number after all
+            settled.setdefault(name, value)  # a number, although the default is auto
         if option.keyword and settled.get(name) != value:
             raise OptionError(
                 f"option {given.names[name]}={value} contradicts the keyword {option.keyword}, which "
                 f"implies {settled.get(name)!r}"
             )
-        # A payload class is expressed by other properties, those of the table's version.
+        # A payload class is expressed by other properties, which depend on the table's version.
         if not option.keyword and name != PAYLOAD_CLASS:
             settled[option.stored_name] = value

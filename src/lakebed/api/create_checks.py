@@ -1,4 +1,4 @@
-"""Whether the arguments of a new table are consistent."""
+"""Checks that the arguments of a new table are consistent."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,16 +15,16 @@ from lakebed.table.config.table_config import ConcurrencyMode, TableConfig
 from lakebed.table.config.writer_index import BUCKET_ENGINE, DEFAULT_BUCKETS, INDEXES, hashes_keys
 
 AUTO = "auto"
-"""A number of buckets that the first write determines."""
+"""The value of `buckets` if the first write determines the number."""
 GENERATOR = table.GENERATOR.name
 """The option that names the key generator."""
 
 
 def check_used(index: str, buckets: int | str | None, options: Mapping[str, str]) -> None:
-    """Raise an error for options without effect, given this index and the other options.
+    """Raise an error for options that have no effect with this index and the other options.
 
-    For `create_table` only: a job that moves over passes what it passed to Hudi, which ignores
-    these.
+    Only `create_table` checks this: a job that moves from Hudi passes the options that it passed to
+    Hudi, which ignores options without effect.
     """
     word = index.lower()
     if buckets not in (None, AUTO) and word in INDEXES and not hashes_keys(word):
@@ -55,9 +55,9 @@ def check_used(index: str, buckets: int | str | None, options: Mapping[str, str]
 def checked_buckets(
     buckets: int | str | None, index: str, options: Mapping[str, str]
 ) -> int | None:
-    """Return the number of buckets of a partition; None if the first write determines it.
+    """Return the number of buckets per partition; None if the first write determines it.
 
-    Buckets on a ring, and those of non-blocking writers, have Hudi's default number.
+    With consistent hashing or non-blocking writers, the default is Hudi's number.
     """
     if buckets in (None, AUTO):
         mode = options.get("hoodie.write.concurrency.mode", "").upper()
@@ -71,7 +71,7 @@ def checked_buckets(
 
 
 def checked_expected_rows(rows: int | None, buckets: int | str | None) -> int | None:
-    """Return how many rows a caller expects; it only affects the number of buckets."""
+    """Return the number of rows that a caller expects, which affects only the number of buckets."""
     if rows is None:
         return None
     if type(rows) is not int or rows < 1:
@@ -100,7 +100,7 @@ def partition_columns(
 
 
 def check_names(schema: pa.Schema, columns: Mapping[str, Sequence[str]]) -> None:
-    """Raise an error for invalid key, partition or ordering columns; `columns` are by argument."""
+    """Raise an error for invalid key, partition or ordering columns, in `columns` by argument."""
     for what, names in columns.items():
         for name in names:
             if name not in schema.names:
@@ -133,7 +133,7 @@ def check_ordering(schema: pa.Schema, ordering: Sequence[str]) -> None:
 def check_settled(
     settled: Mapping[str, str], key: Sequence[str], partition_by: Sequence[str], word: str
 ) -> None:
-    """Raise an error for options that are valid one by one and wrong together."""
+    """Raise an error for options that are valid individually but contradict each other."""
     hashed = settled.get("hoodie.bucket.index.hash.field", "")
     for name in hashed.split(",") if hashed else ():
         if name not in key:

@@ -13,7 +13,7 @@ from lakebed.terminal.text import size_text
 class Description:
     """The settings and size of a table; `print` it to read it.
 
-    `columns` are pairs of a name and a type, in Spark's syntax.
+    `columns` are pairs of a name and a type in Spark's syntax.
     """
 
     name: str

@@ -20,17 +20,17 @@ from lakebed.table.snapshot import Snapshot
 from lakebed.write.pipeline import Source
 from lakebed.write.spec.write_spec import DEFAULT_MEMORY_BYTES
 
-# Rows that this process has read reach Spark more slowly than those of its tasks, so only this
-# share of the bytes may be held.
+# Rows that this process has read reach Spark more slowly than rows that Spark's tasks read, so this
+# process reads at most one part in this many of the bytes itself.
 _HELD = 32
-# Roughly the memory of the rows of a file.
+# The memory of the rows of a file, roughly, relative to the file's size.
 _UNPACKED = 4
 
 ScanPlan = Callable[[Snapshot], Scan]
 
 
 class Engine(Protocol):
-    """What the public API needs of an engine."""
+    """The methods that the public API needs from an engine."""
 
     executor: Executor
 
@@ -114,11 +114,11 @@ class Engines:
         return self._spark.changes(scan) if held is None else self._spark.changes_held(scan, held)
 
     def scanned(self, schema: pa.Schema, plan: ScanPlan, scan: Scan) -> Source:
-        """Return what stages the rows that `plan` finds when the write begins.
+        """Return a source that stages the rows that `plan` finds when the write begins.
 
-        `scan` is its present result.
+        `scan` is the present result of `plan`.
 
-        Spark stages them if there are many, or if only Spark can evaluate the predicate.
+        Spark stages the rows if there are many, or if only Spark can evaluate the predicate.
         """
         is_small = self._spark is not None and scan.cost_bytes <= self._max_bytes(scan.view.config)
         if self._spark is not None and is_small and self._spark.evaluates_alike(scan):
@@ -143,7 +143,7 @@ class Engines:
 
 
 def _is_small(scan: Scan, limit: int) -> bool:
-    """Return whether this process reads a scan faster than Spark; a predicate leaves few rows."""
+    """Return whether this process reads a scan faster than Spark; few rows match a predicate."""
     if scan.predicate is not None:
         return scan.cost_bytes <= limit
     size = sum(file.size_bytes for slice_ in scan.slices for file in slice_.files)

@@ -28,7 +28,7 @@ Moment = str | date | datetime
 
 
 class TableHandle(TableServices):
-    """What the reads, writes and services of a table share."""
+    """The state that the reads, writes and services of a table share."""
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ def keys_to_table(keys: Sequence[object], schema: pa.Schema) -> pa.Table:
 
 
 def _as_date(value: object, field: pa.Field) -> object:
-    """Return the date of an ISO string if the column holds dates; any other value as it is."""
+    """Return the date of an ISO string if the column holds dates; any other value unchanged."""
     if not pa.types.is_date(field.type) or not isinstance(value, str):
         return value
     with contextlib.suppress(ValueError):
@@ -51,7 +51,7 @@ def _as_date(value: object, field: pa.Field) -> object:
 
 
 def _check_whole(value: object, field: pa.Field) -> None:
-    """Raise an error for a value that Arrow would truncate: it could be the key of another row."""
+    """Raise an error for a value that Arrow would truncate, perhaps to the key of another row."""
     cut = pa.types.is_date(field.type) and isinstance(value, datetime)
     if pa.types.is_integer(field.type) and isinstance(value, (float, Decimal)):
         cut = not math.isfinite(value) or value != int(value)

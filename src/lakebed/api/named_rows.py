@@ -21,7 +21,7 @@ _BATCH_ROWS = 65_536
 def split_routed(
     keys: Sequence[object], fields: Iterable[str]
 ) -> tuple[list[object], list[object]]:
-    """Split keys into those that have all `fields` and those that lack some."""
+    """Split keys into those that have values for all `fields`, and those that lack some."""
     wanted = set(fields)
     placed: list[object] = []
     bare: list[object] = []
@@ -37,10 +37,10 @@ def named_rows(
     merger: Merger | None,
     source_of: Callable[[pa.Table], Source],
 ) -> Source:
-    """Return the keys to delete, those without a partition in each partition that holds them.
+    """Return the keys to delete; a key without a partition is deleted in each that holds it.
 
-    These are looked up when the write starts, in the table as it is then. `source_of` returns the
-    source of rows in memory.
+    Keys without a partition are looked up when the write starts, in the table as it is then.
+    `source_of` returns the source of rows in memory.
     """
     config, schema = snapshot.config, snapshot.schema
     wanted = key_schema(schema, dict.fromkeys(delete_fields(config)))

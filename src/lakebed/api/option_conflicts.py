@@ -1,4 +1,4 @@
-"""Whether the options of a table are consistent, and those of a write with its table."""
+"""Checks that a table's options are consistent, and that a write's options agree with its table."""
 
 from dataclasses import fields
 from typing import Final
@@ -20,14 +20,14 @@ _GENERATORS: Final = (table.GENERATOR.name, table.GENERATOR_CLASS.name)
 
 
 def check_settings(storage: Storage, config: TableConfig) -> None:
-    """Raise an error for settings that are valid one by one, but with which no write could start."""
+    """Raise an error for settings that are valid individually, but let no write start."""
     check_writable(config)
     table_lock(storage, config.properties)
     ArchiveOptions.of(config.properties)
 
 
 def check_stored(config: TableConfig, options: SaveOptions) -> dict[str, str]:
-    """Raise an error for options that contradict the table; return those that it can store."""
+    """Raise an error for options that contradict the table; return the ones that it can store."""
     changes = {}
     for name, value in options.properties.items():
         option = get_option(name)
@@ -67,7 +67,7 @@ def _agrees(config: TableConfig, name: str, value: str) -> bool:
     if name == table.PAYLOAD_CLASS.name:
         before.pop(table.MERGE_MODE.name, None)
     if name == table.INDEX_TYPE.name and config.index is None:
-        return True  # the first write names it
+        return True  # the first write determines the index
     if name == NUM_BUCKETS and config.index is not None and not config.index.is_settled:
         return True  # the same
     after = TableConfig.parse(

@@ -11,10 +11,10 @@ from lakebed.write.pipeline import WriteTarget
 
 
 class Listener(Protocol):
-    """Notified when work starts, how many items it has, how many are done, and when it ends."""
+    """Receives the start and end of work, its number of items, and the number of items done."""
 
     def show(self, what: str, total: int | None = None) -> AbstractContextManager[Report | None]:
-        """Start `what`; call what the context yields with the number of items that are done."""
+        """Start `what`; the context yields None, or a function to call with the count done."""
         ...
 
 
@@ -33,7 +33,7 @@ class WatchedExecutor:
         report: Report | None = None,
     ) -> Iterator[Result]:
         """Yield the result of each item as it becomes ready."""
-        del report  # what is reported here is not reported again
+        del report  # reported here, so not by the caller's function
         with self.listener.show(label, len(items)) as show:
             if show is None:
                 yield from self.inner.run(task, items, label)

@@ -1,7 +1,7 @@
-"""One write of `format("lakebed")`: opens or creates the table, then writes what tasks staged.
+"""One write of `format("lakebed")`: opens or creates the table, then writes the staged rows.
 
-Planning happens in one process, staging in others, and the commit in a third; what is pickled
-between them is a `Saving`.
+Planning happens in one process, staging in others, and the commit in another one; a `Saving` is
+pickled between them.
 """
 
 import logging
@@ -76,7 +76,7 @@ _OPERATIONS: Final = {
 class StagedRows:
     """The result of one task: the runs that it wrote, or the partitions of its rows.
 
-    `was_read` is set if a row has a commit time, so it was read from a table.
+    `was_read` is set if a row has a commit time, which shows that it was read from a table.
     """
 
     segments: tuple[Segment, ...]
@@ -86,16 +86,17 @@ class StagedRows:
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """A planned write; it is pickled to the tasks and to the commit."""
+    """A planned write; pickled to the tasks and to the process that commits."""
 
     options: SaveOptions
     operation: Operation
     config: TableConfig
-    # None if only partitions are given, to be deleted.
+    # None if the write only deletes partitions.
     deferred: DeferredWrite | None = None
-    # How to create the table, once it is dropped and the rows are staged.
+    # The properties to create the table with, once the rows are staged and the old table is
+    # dropped.
     remake: Mapping[str, str] | None = None
-    # Whether the rows have columns of the table, all meta columns first, as a view of it has.
+    # Whether the rows have the table's columns after all meta columns, like a view of the table.
     fits_view: bool = False
 
     def stage(self, batches: Iterable[pa.RecordBatch], task: TaskId) -> StagedRows:
@@ -116,7 +117,7 @@ class Saving:
         return StagedRows(segments, frozenset(), was_read)
 
     def finish(self, staged: Iterable[StagedRows]) -> Commit | None:
-        """Write what the tasks staged in one commit; return None if there was nothing to delete."""
+        """Write the staged rows in one commit; return None if there was nothing to delete."""
         parts = list(staged)
         if self.fits_view and any(p.segments for p in parts) and not any(p.was_read for p in parts):
             raise _written_through_view(self.options.path)
@@ -134,7 +135,7 @@ class Saving:
         return commit
 
     def give_up(self) -> None:
-        """Delete what the tasks staged."""
+        """Delete the rows that the tasks staged."""
         if self.deferred is not None:
             self.deferred.delete()
 
@@ -161,7 +162,7 @@ class _StagedTable(Table):
         return defer_write(self._target(), self._snapshot(None), operation, incoming, intake, named)
 
     def delete_there(self, partitions: Sequence[str]) -> Commit | None:
-        """Delete those of the partitions that exist, as Hudi does; return None if there are none."""
+        """Delete the given partitions that exist, as Hudi does; return None if none exists."""
         paths = self._partition_paths(partitions)
         return self._delete_partitions(lambda there: [path for path in there if path in paths])
 
@@ -177,8 +178,8 @@ def begin_saving(
 ) -> Saving:
     """Plan a write: create the table if there is none, and determine how tasks stage rows.
 
-    In mode overwrite, a table that contradicts the options is dropped and created again, but only
-    once all rows are staged.
+    In mode overwrite, a table that contradicts the options is dropped and created again, after all
+    rows are staged.
     """
     options, lines = SaveOptions.parse(given)
     for line in lines:
@@ -217,7 +218,7 @@ def begin_saving(
 
 
 def _written_through_view(path: str) -> UnsupportedError:
-    """Return the error for INSERT INTO a view: only there all meta columns are present and null."""
+    """Return the error for INSERT INTO a view: its rows have all meta columns, with nulls."""
     return UnsupportedError(
         f"cannot insert into a view of {path}: Spark keeps the view as it was at its first query, so "
         'the rows would not be seen in it. Write with df.write.format("lakebed").mode("append").save('
@@ -230,7 +231,7 @@ def _remade(storage: Storage, options: SaveOptions, rows: pa.Schema, brings_keys
     """Plan a write to a table that replaces another one."""
     properties = _settled(storage, options, rows)
     config = TableConfig.parse(properties, "the options of this write")
-    # Raises an error for a delete, which would have nothing to delete from.
+    # Raises an error for a delete: the new table has no rows.
     _operation(options, config, brings_keys, replaces=True)
     operation = _operation(options, config, brings_keys, replaces=False)
     commits = CommitCache(ActiveTimeline(storage, config.timeline_path), config.history_path)
@@ -267,7 +268,7 @@ def _operation(
 
 
 def _create(storage: Storage, options: SaveOptions, rows: pa.Schema) -> bool:
-    """Create the table; return False if another write has created one meanwhile."""
+    """Create the table; return False if another write has created it meanwhile."""
     if options.operation in ("delete", "delete_partition"):
         raise NotFoundError(f"{storage.url}: there is no table here to delete from")
     settled = _settled(storage, options, rows)
@@ -309,7 +310,7 @@ def _settled(storage: Storage, options: SaveOptions, rows: pa.Schema) -> dict[st
 
 
 def _without_meta(batch: pa.RecordBatch, config: TableConfig) -> pa.RecordBatch:
-    """Drop the meta columns of rows from a read; a table without key columns needs one."""
+    """Drop meta columns; the rows of a table without key columns keep their record key."""
     kept = {RECORD_KEY} if not config.record_key_fields else set()
     gone = [n for n in batch.schema.names if n in META_COLUMNS and n not in kept]
     return batch.drop_columns(gone) if gone else batch

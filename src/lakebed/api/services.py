@@ -58,20 +58,20 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """The repairs that were planned, and what was done; `done` is None if nothing was."""
+    """The planned repairs, and the result; `done` is None if nothing was executed."""
 
     plan: RepairPlan
     done: Repaired | None
 
     def __str__(self) -> str:
-        """Return what was done, or else the plan."""
+        """Return the result as a string, or the plan if nothing was executed."""
         return str(self.plan) if self.done is None else str(self.done)
 
 
 class TableServices(ABC):
     """The table services; subclasses supply the table that they work on.
 
-    `options` of a call are Hudi options that override the table's own for that call.
+    The `options` of a call are Hudi options that override the table's options for that call.
     """
 
     @abstractmethod

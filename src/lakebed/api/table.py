@@ -183,7 +183,7 @@ class Table(TableWrites):
         return pa.concat_tables(found) if found else scan.empty()
 
     def history(self) -> pa.Table:
-        """Return every instant of the timeline, newest first, and what it wrote.
+        """Return every instant of the timeline, newest first, with counts of what it wrote.
 
         The columns are those of `table/history.py`: instant, completion_time, action, state,
         operation, counts of files, rows and bytes, and whether it is archived.
@@ -218,7 +218,7 @@ class Table(TableWrites):
         until: Moment | None,
         mode: str,
     ) -> Any:
-        """Return the rows that a range of commits wrote, or with mode="cdc" what they changed."""
+        """Return the rows that a range of commits wrote or, with mode="cdc", their changes."""
         if mode == "read_optimized":
             raise InvalidError(
                 "mode='read_optimized' cannot be combined with since or until: base files alone do not hold "

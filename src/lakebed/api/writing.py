@@ -48,7 +48,7 @@ _SHOWN = 5
 
 
 class TableWrites(TableHandle):
-    """The writes of a table, each one commit."""
+    """The writes of a table; each call is one commit."""
 
     def bulk_insert(
         self,
@@ -307,7 +307,7 @@ class TableWrites(TableHandle):
                 return commit
 
     def _matching(self, where: str) -> Source:
-        """Return the keys of the rows that match `where` when the write starts, under its lock."""
+        """Return a source of the keys that match `where` when the write starts, under its lock."""
         snapshot = self._snapshot(None)
         names = dict.fromkeys((*self._config.record_key_fields, *self._config.partition_fields))
         schema = key_schema(snapshot.schema, names)

@@ -1,4 +1,5 @@
 """The command `lakebed`: parses arguments, calls the API, shows results.
 
-Owns what operators see: tables, drawings, JSON and exit codes. No other package depends on it.
+Owns the output for operators: tables, drawings, JSON and exit codes. No other package depends on
+it.
 """

@@ -27,10 +27,10 @@ Result = TypeVar("Result")
 
 
 class Draws(Protocol):
-    """Prints a result for people."""
+    """A function that prints a result for people."""
 
     def __call__(self, console: Console) -> None:
-        """Print it."""
+        """Print the result to `console`."""
         ...
 
 
@@ -44,9 +44,9 @@ class Answer:
         self.err = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
 
     def give(self, result: object, draw: Draws | None = None, *, nothing: str = "") -> None:
-        """Print a result: as JSON, with `draw`, or by its own sentence.
+        """Print a result: as JSON, with `draw`, or as the string of the result.
 
-        `nothing` is printed for None.
+        `nothing` is printed if the result is None.
         """
         if self.as_json:
             typer.echo(to_json(result))
@@ -88,7 +88,7 @@ def answering(*, as_json: bool, debug: bool) -> Iterator[Answer]:
         except (typer.Exit, typer.Abort, BrokenPipeError):
             raise
         except Exception as error:
-            # An operator gets a sentence in any case; --debug shows the trace.
+            # An operator always gets a sentence; --debug shows the stack trace.
             raise answer.fail(error, PROBLEM) from error
 
 

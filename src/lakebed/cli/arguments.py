@@ -41,7 +41,7 @@ def opened(path: str, settings: Sequence[str] | None, *, spark: bool = False) ->
 
 
 def opened_storage(path: str, settings: Sequence[str] | None) -> Storage:
-    """Open the storage at `path`, even if the table there cannot be opened."""
+    """Open the storage at `path`, even if its table cannot be opened."""
     return open_storage(path, pairs(settings))
 
 
@@ -51,7 +51,7 @@ def executor(*, spark: bool) -> Executor:
 
 
 def pairs(settings: Sequence[str] | None) -> Mapping[str, str] | None:
-    """Split `KEY=VALUE` strings; return None for none."""
+    """Split `KEY=VALUE` strings into a mapping; return None if there are none."""
     found = {}
     for text in settings or ():
         key, equals, value = text.partition("=")

@@ -41,11 +41,11 @@ COMMANDS: Final = {
     ),
     "savepoint": ("savepoints", "Create, list and delete savepoints."),
 }
-"""By name: the module that defines the command, and its help, equal to the command's own."""
+"""The module that defines each command, and its help, which equals the command's docstring."""
 
 
 class LazyGroup(TyperGroup):
-    """Lists `COMMANDS` with their help, and loads the one that is called."""
+    """Lists `COMMANDS` with their help, and loads only the command that is called."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -53,7 +53,7 @@ class LazyGroup(TyperGroup):
             self.add_command(TyperCommand(name=name, help=help_))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that `args` start with, loaded, and its remaining arguments."""
+        """Load the command that `args` start with; return its name, itself and its arguments."""
         name, listed, rest = super().resolve_command(ctx, args)
         return name, listed and load(str(name)), rest
 

@@ -20,7 +20,7 @@ _LEAST_WIDTH = 60
 
 @dataclass(frozen=True, slots=True)
 class DrawnRun:
-    """One run: `L1` the base file, `L0` a log or a block of one; keys if a footer has them."""
+    """One run: `L1` is the base file, `L0` a log or a block of one; keys if a footer has them."""
 
     level: str
     kind: str
@@ -35,7 +35,7 @@ class DrawnRun:
 
 @dataclass(frozen=True, slots=True)
 class DrawnGroup:
-    """A file group with its runs, newest on top; `problem` is why they could not be read."""
+    """A file group with its runs, newest on top; `problem` says why they could not be read."""
 
     partition: str
     file_id: str
@@ -97,7 +97,7 @@ def align(
 
 
 def age_text(age_ms: int | None) -> str:
-    """Format an age.
+    """Format an age in one unit; None is unknown.
 
     >>> age_text(90_000), age_text(7_200_000), age_text(5 * 86_400_000), age_text(None)
     ('1 min', '2 h', '5 d', '?')
@@ -112,7 +112,7 @@ def age_text(age_ms: int | None) -> str:
 
 
 def age_of(instant: str, zone: str, now_ms: int) -> int | None:
-    """Return the age of an instant; None for digits that are not a time."""
+    """Return the age of an instant; None if its digits are not a valid time."""
     try:
         return now_ms - parse_instant(instant, zone)
     except InvalidError:

@@ -20,7 +20,7 @@ from lakebed.model.clock import Clock, SystemClock
 _MAX_BACKOFF_MS: Final = 3_600_000
 
 Work = Callable[[Table], Sequence[object]]
-"""One step for one table; reports each thing that it did in a line."""
+"""One turn for one table; returns a result for each service that ran, printed as a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Happened:
 
 @dataclass(slots=True)
 class _Served:
-    """One table: its consecutive failures, and when its next turn is."""
+    """One served table: its consecutive failures, and the time of its next turn."""
 
     path: str
     failures: int = 0
@@ -49,9 +49,9 @@ class _Served:
 
 @dataclass(slots=True)
 class Server:
-    """Gives each table its turn.
+    """Runs the work on each table in turn.
 
-    An error of one is reported and retried later, without stopping the others.
+    An error of one table is reported, and the table is retried later, without stopping the others.
     """
 
     paths: Sequence[str]
@@ -136,7 +136,7 @@ def _steps(*, cluster: bool) -> list[tuple[str, Work]]:
 
 def _clustered(table: Table) -> Sequence[object]:
     if table.config.index is not None and table.config.index.hashes_keys:
-        return ()  # its file groups follow from their buckets
+        return ()  # its file groups are determined by buckets
     done = table.cluster()
     return () if done is None else (done,)
 

@@ -22,7 +22,7 @@ from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import LogPolicy, Staged, stage_runs
 
 _BATCH_ROWS = 65_536
-# Less than this is read before threads have started.
+# Smaller scans are read before threads would have started.
 PARALLEL_BYTES = 8 << 20
 
 
@@ -88,8 +88,8 @@ def read_stream(
 ) -> pa.RecordBatchReader:
     """Return the rows of `scan` as a stream; files are opened as it is read.
 
-    Large scans are read by several threads: slices come as they become ready, the rows of each
-    together and in order.
+    Large scans are read by several threads: slices arrive as they become ready, the rows of each
+    slice together and in order.
     """
     scan.check_readable()
     full = scan.full_schema
@@ -106,7 +106,7 @@ def read_stream(
 
 
 def read_changes(scan: ChangeScan, threads: int = 1) -> pa.RecordBatchReader:
-    """Return the change rows of `scan` as a stream; those of a file group come together."""
+    """Return the change rows of `scan` as a stream; the changes of a file group arrive together."""
 
     def read(group: GroupChanges) -> Iterator[pa.RecordBatch]:
         return scan.read(group)
@@ -159,7 +159,7 @@ def _stream(data: object) -> pa.RecordBatchReader:
 def stage_stream(stream: pa.RecordBatchReader, spec: WriteSpec) -> list[Staged]:
     """Write the rows of `stream` as sorted runs.
 
-    One task writes all of them, so their order is that of arrival, also for logs. With a custom
+    One task writes all rows, so their order is the order of arrival, for logs too. With a custom
     merger a key may occur several times in a run, which a log does not allow: runs are merged
     first.
     """
@@ -170,7 +170,7 @@ def stage_stream(stream: pa.RecordBatchReader, spec: WriteSpec) -> list[Staged]:
 
 
 def _bounded(stream: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """Split large batches: a caller's single batch of a whole table must not be one flush."""
+    """Split large batches: a whole table passed as one batch must not become one flush."""
     for batch in stream:
         for start in range(0, batch.num_rows, _BATCH_ROWS):
             yield batch.slice(start, _BATCH_ROWS)

@@ -1,4 +1,4 @@
-"""Reads several streams at once with threads of this process, with a bound on what they buffer."""
+"""Reads several streams at once with threads of this process, with a bound on buffered items."""
 
 import threading
 from collections import deque
@@ -7,12 +7,12 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-# How much each thread may have read ahead of the caller.
+# The number of items that each thread may read ahead of the caller.
 _HELD_PER_THREAD = 2
 
 
 def read_parallel(opens: Sequence[Callable[[], Iterator[T]]], threads: int) -> Iterator[T]:
-    """Yield the items of all streams as they become ready; those of one stream stay in order.
+    """Yield the items of all streams as they become ready; the items of one stream stay in order.
 
     Each of `opens` opens a stream. One thread reads a stream from start to end, in the order given;
     no thread is ahead of the caller by more than a few items. Threads end when the caller has read

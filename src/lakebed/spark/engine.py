@@ -38,7 +38,7 @@ class SparkEngine:
         self.executor: Executor = SparkExecutor(spark)
 
     def accepts(self, data: object) -> bool:
-        """Return whether data is a DataFrame; the in-process engine takes Arrow data."""
+        """Return whether `data` is a DataFrame; the in-process engine accepts Arrow data."""
         return isinstance(data, DataFrame)
 
     def schema(self, schema: object) -> pa.Schema:
@@ -94,12 +94,12 @@ class SparkEngine:
     def read(self, plan: FramePlan, held: pa.Table | None = None) -> DataFrame:
         """Return the rows of a plan as a DataFrame.
 
-        `held` are those of `plan.merged`, if already read.
+        `held` are the rows of `plan.merged`, if already read.
         """
         return read_frame(self._spark, plan, held)
 
     def evaluates_alike(self, scan: Scan) -> bool:
-        """Return whether the predicate selects the same rows in this session as in process."""
+        """Return whether Spark evaluates the predicate of `scan` as the in-process engine does."""
         if scan.predicate is None:
             return True
         return evaluates_alike(self._spark)
@@ -121,10 +121,10 @@ class SparkEngine:
         return changes_frame(self._spark, scan)
 
     def changes_held(self, scan: ChangeScan, held: pa.Table) -> DataFrame:
-        """Return change rows that this process has already read as a DataFrame."""
+        """Return, as a DataFrame, change rows that this process has already read."""
         return held_frame(self._spark, held, arrow_to_spark(scan.schema))
 
     def setting(self, name: str) -> str | None:
-        """Return the session's setting `name`."""
+        """Return the session's setting `name`; None if it is not set."""
         value = self._spark.conf.get(name, None)
         return None if value is None else str(value)

@@ -11,8 +11,8 @@ from pyspark.errors import PySparkException
 
 from lakebed.errors import ChecksumError, InvalidError, LakebedError, UnavailableError
 
-# A message of Spark, and what to do about it; the first match counts. A group of the pattern goes
-# into the sentence.
+# A pattern for a message of Spark, and what to do about it; the first match is used. The sentence
+# contains the group of the pattern.
 _CAUSES = {
     r"No module named 'lakebed\b": (
         "Spark's Python workers cannot import lakebed: install the package in the environment "
@@ -44,7 +44,7 @@ _UNAVAILABLE = re.compile(r"^lakebed\.errors\.UnavailableError: (.*)$", re.MULTI
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Translate the failures of a session that is not set up for Lakebed into a sentence."""
+    """Translate failures of a session that is not set up for Lakebed into a Lakebed error."""
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
@@ -69,10 +69,10 @@ def translated() -> Iterator[None]:
 
 @contextmanager
 def plainly() -> Iterator[None]:
-    """Have Spark show an error of ours by its message, without the stack of its Python worker.
+    """Make Spark show a Lakebed error by its message, without the stack of its Python worker.
 
-    For the code of a data source, which Spark runs in a worker. The worker reads from its
-    environment how to format an error, and exits after that: no other error is affected.
+    This is for the code of a data source, which Spark runs in a worker. The worker reads from its
+    environment how to format an error, and then exits: no other error is affected.
     """
     try:
         yield
@@ -83,7 +83,7 @@ def plainly() -> Iterator[None]:
 
 
 def pack_error(error: LakebedError) -> bytes:
-    """Pickle an error of ours in a worker, so that it arrives unchanged and is not retried."""
+    """Pickle a Lakebed error in a worker, so that it arrives unchanged and is not retried."""
     return pickle.dumps(error)
 
 

@@ -1,7 +1,7 @@
-"""Runs tasks on Spark's workers: a number in, one pickled row out.
+"""Runs tasks on Spark's workers: each takes the number of an item and returns one pickled row.
 
-Exactly one `collect` per run, directly on the writing DataFrame: any operator above it could run
-tasks again or skip some.
+There is exactly one `collect` per run, directly on the writing DataFrame: any operator above it
+could run tasks again or skip some.
 """
 
 import pickle
@@ -40,15 +40,15 @@ class SparkExecutor:
         label: str,
         report: Report | None = None,
     ) -> Iterator[Result]:
-        """Run `task` on every item; yield the results when all are there.
+        """Run `task` on every item; yield the results when all items are done.
 
-        Spark reports how many tasks are done, not which: `report` gets their share of the items.
+        Spark reports how many tasks are done, not which: `report` gets that share of the items.
         """
         if not items:
             return
         check_session(self._spark)
-        # Pickled here, an item that cannot be pickled fails with its own message. A user's merger
-        # may be a lambda, which plain pickle rejects.
+        # Items are pickled here, so that one that cannot be pickled fails with its own message. A
+        # user's merger may be a lambda, which plain pickle rejects.
         packed = cloudpickle.dumps(list(items))
 
         def work(numbers: Iterator[int]) -> Iterator[pa.RecordBatch]:
@@ -65,7 +65,7 @@ class SparkExecutor:
         with translated(), reporting(self._spark, share if report else None):
             frame = spread(self._spark, [cost_of(item) for item in items], work, RESULT_DDL)
             results = collect_results(self._spark, frame, label)
-        # A missing result would be a file in no commit: rows lost silently.
+        # A missing result would mean a file in no commit, whose rows would be lost silently.
         if len(results) != len(items):
             raise UnavailableError(
                 f"{label}: expected {len(items)} results of Spark, found {len(results)}; retry"
@@ -94,17 +94,17 @@ def spread(
 
 
 def task_id() -> TaskId:
-    """Return the id of this task attempt; only inside a task."""
+    """Return the id of this task attempt; only valid inside a task."""
     context = TaskContext.get()
     assert context is not None, "only inside a Spark task"
     return TaskId(context.partitionId(), context.stageId(), context.taskAttemptId())
 
 
 def run_packed(work: Callable[[], Any]) -> pa.RecordBatch:
-    """Run `work` in a worker; return its result, or our own error, as one pickled row.
+    """Run `work` in a worker; return its result, or a Lakebed error, as one pickled row.
 
-    An error of ours is a fact about the data, so it is returned as a value: Spark would retry a
-    failing task four times and get the same error. A storage outage is not: there another attempt
+    A Lakebed error is a fact about the data, so it is returned as a value: Spark would retry a
+    failing task four times and get the same error. A storage outage is raised, as another attempt
     may help.
     """
     result = failure = None
@@ -119,7 +119,7 @@ def run_packed(work: Callable[[], Any]) -> pa.RecordBatch:
 
 
 def collect_results(spark: SparkSession, frame: DataFrame, label: str) -> list[Any]:
-    """Run `frame` once and return the unpickled results; raise the first error of ours."""
+    """Run `frame` once and return the unpickled results; raise the first Lakebed error."""
     tag = f"lakebed-{label}".replace(",", " ")
     spark.addTag(tag)
     try:

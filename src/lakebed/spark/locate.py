@@ -43,9 +43,9 @@ _PARTITION = "_lakebed_partition"
 _ARRIVAL = "_lakebed_arrival"
 _BEFORE = "_lakebed_before"
 _ADDED = (_KEY, _PARTITION, _ARRIVAL)
-# No path on storage and no file id contains these.
+# No path on storage and no file id contains these separators.
 _IN_PLACE, _BETWEEN_PLACES = "\x1f", "\x1e"
-# A task has fewer rows than this, and the number of a task fits above it.
+# A task has fewer rows than this; the higher bits hold the number of the task.
 _TASK_ROWS = 1 << 40
 _KEY_SCHEMA = pa.schema(
     [(name, pa.string()) for name in (RECORD_KEY, PARTITION_PATH, LOCATED_FILE)]
@@ -91,8 +91,8 @@ def _keyed(frame: DataFrame, spec: WriteSpec) -> DataFrame:
                 placed = route_rows(batch, spec)
                 keys, partitions = placed.rows.column(RECORD_KEY), placed.partitions
             except LakebedError:
-                # Staging meets the same rows, and returns the error as a value: a failing task is
-                # retried.
+                # Staging will process the same rows, and return the error as a value; a task that
+                # fails here would be retried.
                 keys = partitions = pa.nulls(count, pa.string())
             numbers = pa.array(np.arange(arrival, arrival + count, dtype=np.int64))
             arrival += count
@@ -149,7 +149,7 @@ def _keys_through_python(
 
 
 def _joined_everywhere(keyed: DataFrame, keys: DataFrame) -> DataFrame:
-    """Join by key alone; each row comes once, with all locations of its key as one string."""
+    """Join by key alone; each row occurs once, with all locations of its key as one string."""
     place = F.concat(F.col(_PARTITION), F.lit(_IN_PLACE), F.col(LOCATED_FILE))
     joined = (
         keyed.drop(_PARTITION)

@@ -17,7 +17,7 @@ POLL_SECONDS: Final = 0.5
 _END_SECONDS: Final = 5.0
 
 TaskReport = Callable[[int, int], None]
-"""Called with the number of completed tasks, and of all tasks."""
+"""Called with the number of completed tasks and the number of all tasks."""
 
 _numbers = count()
 
@@ -29,7 +29,7 @@ def reporting(spark: SparkSession, report: TaskReport | None) -> Iterator[None]:
     if report is None or context is None:
         yield
         return
-    # A tag, not a job group: the group belongs to the caller, who may cancel by it.
+    # A tag rather than a job group: the group belongs to the caller, which may cancel jobs by it.
     tag = f"lakebed-progress-{next(_numbers)}"
     ended = threading.Event()
     poll = threading.Thread(target=_poll, args=(context, tag, report, ended), daemon=True)

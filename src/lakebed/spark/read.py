@@ -36,10 +36,10 @@ _ESCAPED = r"\\\g<0>"
 _HELD_TASK_BYTES = 512 << 10
 
 _NATIVE_OPTIONS = {
-    # Whatever the session's settings, a missing or broken file must not go unnoticed.
+    # A missing or broken file must not go unnoticed, whatever the session's settings.
     "ignoreMissingFiles": "false",
     "ignoreCorruptFiles": "false",
-    # Without it Spark does not verify page checksums: a flipped bit is another value.
+    # Without this option Spark does not verify page checksums: a flipped bit would change a value.
     "parquet.page.verify-checksum.enabled": "true",
     # Files hold days and microseconds of the calendar that Spark uses now, however old they are.
     "datetimeRebaseMode": "CORRECTED",
@@ -49,10 +49,11 @@ _NATIVE_OPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class FramePlan:
-    """How the rows of `scan` become a DataFrame.
+    """The plan for reading the rows of `scan` as a DataFrame.
 
-    Spark itself reads the base files of the slices `plain`. The `merged` rest goes through Python:
-    the columns that Spark selects and filters by, and the predicate if it means the same there.
+    Spark itself reads the base files of the slices `plain`. The other slices, `merged`, are read in
+    Python, with the columns that Spark selects and filters by, and with the predicate if Python
+    evaluates it as Spark does.
     """
 
     scan: Scan
@@ -63,7 +64,8 @@ class FramePlan:
     def schema(self) -> StructType:
         """Return the columns before Spark selects and filters.
 
-        All are nullable, however they are read: those of Spark's own reader always are.
+        All columns are nullable, however they are read, because those of Spark's own reader always
+        are.
         """
         full = self.merged.full_schema
         fields = [full.field(name) for name in self.merged.columns]
@@ -123,7 +125,7 @@ def read_frame(spark: SparkSession, plan: FramePlan, held: pa.Table | None = Non
 
 
 def held_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
-    """Return rows that this process holds as a DataFrame."""
+    """Return, as a DataFrame, rows that this process holds in memory."""
     if not rows.num_rows:
         return spark.createDataFrame([], schema)
     check_arrow(spark)
@@ -134,7 +136,7 @@ def held_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataF
 
 
 def changes_frame(spark: SparkSession, scan: ChangeScan) -> DataFrame:
-    """Return the change rows of `scan`; those of a file group come from one task."""
+    """Return the change rows of `scan`; the changes of a file group come from one task."""
     schema = arrow_to_spark(scan.schema)
     if not scan.groups:
         return spark.createDataFrame([], schema)
@@ -154,7 +156,7 @@ def _quoted(names: Sequence[str]) -> list[str]:
 
 
 def evaluates_alike(spark: SparkSession) -> bool:
-    """Return whether this session evaluates predicates as we do: in ANSI mode and in UTC."""
+    """Return whether this session evaluates predicates as Lakebed does: in ANSI mode and in UTC."""
     ansi = spark.conf.get("spark.sql.ansi.enabled", "true")
     zone = spark.conf.get("spark.sql.session.timeZone")
     return str(ansi).lower() == "true" and str(zone) in ("UTC", "Etc/UTC", "GMT", "Z", "+00:00")
@@ -175,7 +177,7 @@ def is_native(storage: Storage, file: BaseFile | None) -> bool:
     """Return whether Spark itself can open a base file.
 
     Hadoop's patterns fail on a colon in a folder's name (HADOOP-14217), so a path that needs
-    escaping must not have one.
+    escaping must not contain one.
     """
     path = None if file is None else storage.local_path(file.path)
     return path is not None and not (":" in path and _GLOB.search(path))
@@ -190,8 +192,8 @@ def _local(storage: Storage, file: BaseFile) -> str:
 def native_frame(
     spark: SparkSession, storage: Storage, files: Sequence[BaseFile], schema: StructType
 ) -> DataFrame:
-    """Return these base files, which Spark can open itself, as columns of `schema`."""
-    # With the scheme, because a session may have another default file system.
+    """Return the rows of base files that Spark itself can open, with the columns of `schema`."""
+    # The paths have a scheme, because a session may have another default file system.
     paths = [f"file://{_GLOB.sub(_ESCAPED, _local(storage, file))}" for file in files]
     return spark.read.schema(schema).options(**_NATIVE_OPTIONS).parquet(*paths)
 

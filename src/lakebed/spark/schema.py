@@ -50,7 +50,7 @@ _SCALARS = (
 
 
 def spark_to_arrow(schema: StructType) -> pa.Schema:
-    """Return the Arrow form of a Spark schema; raise an error naming an unsupported column.
+    """Convert a Spark schema to Arrow; raise an error, naming the column, if one is unsupported.
 
     char(n), varchar(n) and collated strings become plain strings in a table.
     """
@@ -58,12 +58,12 @@ def spark_to_arrow(schema: StructType) -> pa.Schema:
 
 
 def arrow_to_spark(schema: pa.Schema) -> StructType:
-    """Return the Spark form of a table's schema."""
+    """Convert a table's schema to Spark."""
     return from_arrow_schema(schema)
 
 
 def as_nullable(kind: DataT) -> DataT:
-    """Make every column and every part of one nullable, as Spark's own Parquet reader does."""
+    """Make every column and nested field nullable, as Spark's own Parquet reader does."""
     if isinstance(kind, StructType):
         fields = [StructField(f.name, as_nullable(f.dataType)) for f in kind.fields]
         return cast("DataT", StructType(fields))

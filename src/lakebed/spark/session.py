@@ -1,8 +1,8 @@
 """Sets up a SparkSession for Lakebed, and checks other sessions.
 
 Four things commonly go wrong: the workers' Python, the size of Arrow batches, filter push-down
-being off, and the seconds that a cold Python worker takes. `local_session` handles them; another
-session works too, or gets a message on what to change.
+being off, and the seconds that a cold Python worker takes. `local_session` handles them; any other
+session works too, or raises an error that says what to change.
 """
 
 import os
@@ -19,7 +19,7 @@ from lakebed.storage.storage import Storage
 _DAEMON = "spark.python.daemon.module"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _SQL_DEFAULTS = {
-    # Larger batches: fewer calls per row in our tasks. The transfer itself takes as long.
+    # Larger batches need fewer calls per row in Lakebed's tasks; the transfer itself is not faster.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
@@ -48,12 +48,12 @@ def local_session(
 ) -> SparkSession:
     """Start a Spark session on this machine, configured for Lakebed, or return the active one.
 
-    `conf` adds to or overrides the defaults (Java options are appended to ours); an active session
-    keeps its own. `warm_up=False` returns before the Python workers are started, for a session that
-    only reads tables without logs. `PYSPARK_PYTHON` is set to this interpreter unless the
-    environment sets it: the workers need this package. If the environment names a Spark Connect
-    server (`SPARK_REMOTE=sc://...`), the session is one of that server, and only session settings
-    are set.
+    `conf` adds to or overrides the defaults (Java options are appended to the defaults); an active
+    session keeps its own settings. `warm_up=False` returns before the Python workers are started,
+    for a session that only reads tables without logs. `PYSPARK_PYTHON` is set to this interpreter
+    unless the environment sets it: the workers need this package. If the environment names a Spark
+    Connect server (`SPARK_REMOTE=sc://...`), the session belongs to that server, and only session
+    settings are set.
     """
     settings = {} if SparkSession.getActiveSession() else _defaults(cores, app)
     # If this process starts the JVM, it also warms up what the first write needs.
@@ -66,7 +66,8 @@ def local_session(
     for name, value in {**settings, **given}.items():
         builder = builder.config(name, value)
     with warnings.catch_warnings():
-        # A local Connect server accepts them at its start; its client then tries to set them again.
+        # A local Connect server accepts these settings at its start; its client then tries to set
+        # them again.
         warnings.filterwarnings("ignore", "Failed to set spark", UserWarning)
         session = builder.getOrCreate()
     if warms:
@@ -87,7 +88,7 @@ def _defaults(cores: int | str, app: str) -> dict[str, str]:
 
 
 def check_session(spark: SparkSession) -> None:
-    """Raise an error that says what to set, if writes could go wrong in this session."""
+    """Raise an error, saying what to set, if writes could go wrong in this session."""
     if _conf(spark, "spark.speculation", "false").lower() == "true":
         raise InvalidError(
             "this session has spark.speculation=true: two copies of a task would write the same "
@@ -118,7 +119,7 @@ def check_reachable(storage: Storage) -> None:
 def _settle_environment() -> None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    # Without it Spark looks for a network address, and warns about what it finds.
+    # Without this setting Spark looks for a network address, and warns about the one that it finds.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 

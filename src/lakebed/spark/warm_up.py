@@ -2,7 +2,7 @@
 
 Kernels that were never compiled on this machine are compiled while the JVM starts. Then one small
 task per core makes Spark start the daemon of its Python workers, which loads our code, and fork the
-workers. None of it changes what a session does: if it fails, the first write does it.
+workers. None of this changes how a session behaves: if it fails, the first write does the work.
 """
 
 import subprocess
@@ -23,7 +23,7 @@ _KERNELS = (hash_kernel, avro_kernel, merge_kernel)
 
 
 def compile_kernels() -> subprocess.Popen[bytes] | None:
-    """Start a process that compiles the kernels; return None if they are already on disk."""
+    """Start a process that compiles the kernels; return None if they are compiled already."""
     if all(has_cache(str(kernel.__file__)) for kernel in _KERNELS):
         return None
     return subprocess.Popen(
@@ -35,7 +35,7 @@ def compile_kernels() -> subprocess.Popen[bytes] | None:
 
 
 def warm_workers(spark: SparkSession, compiling: subprocess.Popen[bytes] | None) -> None:
-    """Make Spark start its Python workers, after `compiling`."""
+    """Make Spark start its Python workers, after `compiling` has exited."""
     if compiling is not None:
         compiling.wait()
     # Problems with the workers are reported, with advice, when they are needed.

@@ -13,7 +13,7 @@ from lakebed.write.spec.operation import Kind
 from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import LogPolicy, Staged, stage_runs
 
-# The number of rows per file group from which a task's own log is worth a file.
+# The number of rows per file group from which a separate log of each task is worthwhile.
 MIN_LOG_ROWS = 2_048
 
 
@@ -22,7 +22,7 @@ def stage_frame(spark: SparkSession, frame: DataFrame, spec: WriteSpec) -> list[
     policy = _policy(spec)
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # One row per task, which `collect` returns whole or not at all.
+        # There is one row per task, which `collect` returns completely or not at all.
         yield run_packed(lambda: list(stage_runs(batches, spec, task_id(), policy)))
 
     check_reachable(spec.storage)
@@ -34,8 +34,9 @@ def stage_frame(spark: SparkSession, frame: DataFrame, spec: WriteSpec) -> list[
 def _policy(spec: WriteSpec) -> LogPolicy:
     """Let tasks write logs directly if their order does not matter.
 
-    The tasks of one write have no order that a log's name could carry. With ordering fields none is
-    needed, and deletes by key are all alike; otherwise the runs of all tasks are merged by arrival.
+    The tasks of one write have no order that a log's name could carry. With ordering fields no
+    order is needed, and deletes by key are all alike; otherwise the runs of all tasks are merged by
+    arrival.
     """
     mode = DISTRIBUTION.value(spec.config.properties)
     alike = spec.operation.kind is Kind.DELETE or bool(spec.rule.ordering_fields)

@@ -1,5 +1,5 @@
-"""What a person sees: progress bars, and layers and sizes as text.
+"""Output for people: progress bars, and layers and sizes as text.
 
-Owns what is drawn, with rich or in plain text, for scripts, notebooks and the command. Must not
+Owns all drawing, with rich or in plain text, for scripts, notebooks and the command. Must not
 know tables: it gets values and numbers.
 """

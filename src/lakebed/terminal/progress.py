@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 class Display:
     """Shows work while it lasts; several threads may work at once.
 
-    Work without a count is shown only while no counted work is, and only the first of it, which
-    includes the rest. Without `console`, the current standard error is used.
+    Work without a count is shown only while no work with a count is in progress, and only the first
+    such work, which includes the rest. Without `console`, the current standard error is used.
     """
 
     def __init__(self, console: "Console | None" = None, delay_seconds: float = DELAY_SECONDS):
@@ -39,7 +39,7 @@ class Display:
 
     @contextmanager
     def show(self, what: str, total: int | None = None) -> Iterator[Report | None]:
-        """Show `what` until the block ends; call what it yields with how many of `total` are done.
+        """Show `what` until the block ends; yield a function to call with the number of items done.
 
         Yields None if nothing is shown.
         """
@@ -108,7 +108,7 @@ def set_progress(on: bool) -> None:
     """Switch the progress bars of this process on or off; they are on by default.
 
     Args:
-        on: Whether to show them.
+        on: Whether to show progress bars.
     """
     DISPLAY.enabled = on
 

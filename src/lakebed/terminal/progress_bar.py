@@ -13,7 +13,7 @@ from rich.text import Text
 
 
 class _Count(MofNCompleteColumn):
-    """The count, if there is one."""
+    """The column with the count; empty for work without a count."""
 
     def render(self, task: Task) -> Text:
         return Text() if task.total is None else super().render(task)
@@ -24,7 +24,7 @@ def make_progress(console: Console | None) -> Progress | None:
     console = console or Console(stderr=True)
     if not console.is_terminal or console.is_dumb_terminal:
         return None
-    # Standard output belongs to the user: rich would redirect it to standard error meanwhile.
+    # Standard output belongs to the user: by default rich would redirect it to standard error.
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),

@@ -39,7 +39,7 @@ def draw_bar(size: int, widest: int, width: int) -> str:
 
 
 def size_text(size: float) -> str:
-    """Return a number of bytes in words.
+    """Return a number of bytes as a string with a unit.
 
     >>> size_text(1536)
     '1.5 KiB'

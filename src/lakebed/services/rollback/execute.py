@@ -143,9 +143,8 @@ def _finish(hold: TableHold, own: TimelineInstant) -> Rollback | None:
     name = own.name_of(State.REQUESTED).encode()
     plan = RollbackPlan.parse(hold.active.read(own, State.REQUESTED), f"instant {name}")
     log.warning("finishing rollback %s of %s", own.requested, plan.instant)
-    found = write_at(
-        hold.timeline, plan.instant
-    )  # None: only the completion of the rollback is missing
+    # None means that only the completion of the rollback is missing.
+    found = write_at(hold.timeline, plan.instant)
     if found is not None and found.is_completed:
         try:
             check_newest(hold.timeline, found)

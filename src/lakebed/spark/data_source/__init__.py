@@ -2,5 +2,5 @@
 
 Owns the readers and the writer that Spark pickles between its driver and its tasks, and the
 conversion of Spark's filters to a predicate. The code that opens and creates tables is above this
-layer, so a writer gets it passed in (`pyspark_lakebed` connects both).
+layer, so it is passed to the writer (`pyspark_lakebed` connects the two).
 """

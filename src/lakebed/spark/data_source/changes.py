@@ -21,7 +21,7 @@ CHANGES_SCHEMA = StructType(
 
 
 class ChangesReader(DataSourceReader):
-    """Reads what a range of commits changed, one file group per task."""
+    """Reads the changes of a range of commits, one file group per task."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._names = schema.fieldNames()
@@ -55,5 +55,5 @@ class ChangesReader(DataSourceReader):
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def __getstate__(self) -> dict[str, object]:
-        """Drop what tasks do not need."""
+        """Return the state to pickle, without attributes that tasks do not need."""
         return {**self.__dict__, "_groups": (), "_scan": replace(self._scan, groups=())}

@@ -1,7 +1,7 @@
 """Converts Spark's pushed filters to a predicate.
 
-A filter is only a hint here: Spark applies each of them again, so one that is not understood, or
-whose value cannot be written unambiguously, is left out.
+A filter is only a hint here: Spark applies each of them again, so a filter that is not understood,
+or whose value cannot be written unambiguously, is left out.
 """
 
 import datetime as dt

@@ -23,7 +23,7 @@ def parsed(given: Mapping[str, str]) -> ReadOptions:
 def snapshot_of(options: ReadOptions) -> tuple[Snapshot, TableFolder]:
     """Return the snapshot that the options select: the latest, or as of a time.
 
-    A path of one of its partitions selects the rows of that partition, as in Hudi.
+    If the path is that of a partition, the rows of that partition are selected, as in Hudi.
     """
     place = find_table(options.path, options.storage_options)
     config = place.config

@@ -24,12 +24,12 @@ from lakebed.table.files.file_group import FileSlice
 from lakebed.table.read.conform import conform_array
 from lakebed.table.snapshot import Snapshot
 
-# A worker does the planning here, and cannot know the number of cores.
+# Planning runs in a Python worker, which cannot know the number of cores.
 _CORES = 8
 # Spark calls `pushFilters` of a reader only here, and elsewhere rejects a reader that has it while
 # spark.sql.python.filterPushdown.enabled is false. Spark 4.2 keeps the resulting reader with the
 # DataFrame, and a later query without filters, or another branch of the same query, uses it: rows
-# would be missing silently. So it happens only if the user asks for it.
+# would be missing silently. So filters are pushed down only if the user enables it.
 _PUSHDOWN_WORKER = "data_source_pushdown_filters"
 
 
@@ -43,7 +43,7 @@ def table_schema(given: Mapping[str, str]) -> StructType:
 
 
 def make_reader(given: Mapping[str, str], schema: StructType) -> DataSourceReader:
-    """Return the reader for the columns of `schema`; it takes filters only if that is enabled."""
+    """Return the reader for the columns of `schema`; it accepts filters only if that is enabled."""
     options = parsed(given)
     if options.mode == "cdc":
         return ChangesReader(options, schema)
@@ -68,7 +68,7 @@ class Reader(DataSourceReader):
         scan = self._scan
         with plainly():
             scan.check_readable()
-        # The slices are pickled with the partitions, the snapshot with none.
+        # The slices are pickled with the partitions, the snapshot is not pickled at all.
         return [InputPartition(bundle) for bundle in bundles(scan.slices)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -95,7 +95,7 @@ class Reader(DataSourceReader):
         return replace(scan, slices=self._place.within(scan.slices))
 
     def __getstate__(self) -> dict[str, object]:
-        """Drop what tasks do not need."""
+        """Return the state to pickle, without attributes that tasks do not need."""
         return {**self.__dict__, "_snapshot": None, "_scan": replace(self._scan, slices=())}
 
 
@@ -105,7 +105,7 @@ class PushdownReader(Reader):
     def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802 - Spark's name
         """Skip files and rows by the filters that are understood.
 
-        Spark applies all of them again.
+        Spark applies all filters again.
         """
         pushed, own = to_predicate(filters, self._full), self._options.where
         both = [text for text in (own, pushed) if text is not None]
@@ -149,7 +149,7 @@ def _check_columns(asked: pa.Schema, full: pa.Schema) -> None:
 
 
 def _exactly(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Cast to exactly the types that Spark expects: it checks only the first batch."""
+    """Cast a batch to exactly the types that Spark expects, because Spark checks only the first."""
     names = {name.lower(): position for position, name in enumerate(batch.schema.names)}
     columns = []
     for field in schema:
@@ -160,7 +160,7 @@ def _exactly(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _is_offering_filters() -> bool:
-    """Return whether the worker that pushes filters is calling, judging by the stack frames."""
+    """Return whether the caller is the worker that pushes filters, judging by the stack frames."""
     frame: FrameType | None = sys._getframe()  # noqa: SLF001 - nothing else tells who asks
     while frame is not None:
         if _PUSHDOWN_WORKER in frame.f_code.co_filename:

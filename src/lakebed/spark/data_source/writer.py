@@ -16,7 +16,7 @@ from lakebed.spark.executor import task_id
 class Save(Protocol):
     """A planned write, implemented by `lakebed.api.saving`.
 
-    That layer is above, so it is passed in.
+    That layer is above this one, so the implementation is passed in.
     """
 
     def stage(self, batches: Iterable[pa.RecordBatch], task: TaskId) -> Any:
@@ -24,11 +24,11 @@ class Save(Protocol):
         ...
 
     def finish(self, staged: Iterable[Any]) -> object:
-        """Write what the tasks staged, in one commit."""
+        """Write the rows that the tasks staged, in one commit."""
         ...
 
     def give_up(self) -> None:
-        """Delete what the tasks staged."""
+        """Delete the rows that the tasks staged."""
         ...
 
 
@@ -43,8 +43,8 @@ class Staged(WriterCommitMessage):
 class Writer(DataSourceArrowWriter):
     """Stages rows in tasks, and commits the results of the tasks that succeeded.
 
-    An attempt that failed or ran twice has staged rows that no message refers to: they never count,
-    and are deleted with the rest.
+    An attempt that failed or ran twice has staged rows that no message refers to: these rows are
+    never committed, and are deleted with the rest.
     """
 
     def __init__(self, save: Save) -> None:
@@ -53,8 +53,8 @@ class Writer(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """Stage the rows of one task.
 
-        An error of ours is a fact about the rows, so it is returned as a value: Spark would retry
-        the task and get the same error.
+        A Lakebed error is a fact about the rows, so it is returned as a value: if it were raised,
+        Spark would retry the task and get the same error.
         """
         try:
             return Staged(self._save.stage(iterator, task_id()))
@@ -64,7 +64,7 @@ class Writer(DataSourceArrowWriter):
             return Staged(failure=pack_error(error))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Write what was staged; Spark calls `abort` if this fails."""
+        """Write the staged rows; Spark calls `abort` if this fails."""
         with plainly():
             self._commit(messages)
 
@@ -80,6 +80,6 @@ class Writer(DataSourceArrowWriter):
         self._save.finish(message.rows for message in staged)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Delete what was staged."""
+        """Delete the staged rows."""
         del messages
         self._save.give_up()
