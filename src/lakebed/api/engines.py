@@ -143,7 +143,11 @@ class Engines:
 
 
 def _is_small(scan: Scan, limit: int) -> bool:
-    """Return whether this process reads a scan faster than Spark; few rows match a predicate."""
+    """Return whether this process reads a scan faster than Spark.
+
+    Only the cost of reading is limited if there is a predicate, which few rows are expected to
+    match.
+    """
     if scan.predicate is not None:
         return scan.cost_bytes <= limit
     size = sum(file.size_bytes for slice_ in scan.slices for file in slice_.files)

@@ -109,7 +109,7 @@ class Table(TableWrites):
         return self._engines.read(scan)
 
     def count(self, where: str | None = None, as_of: Moment | None = None) -> int:
-        """Return the number of rows, or of those that match `where`.
+        """Return the number of rows, or of rows that match `where`.
 
         Args:
             where: A SQL predicate, as for `read`.

@@ -145,7 +145,7 @@ class TableWrites(TableHandle):
             evolve: Add new columns and widen types of the table to match `rows`.
 
         Raises:
-            UnsupportedError: The table has a custom merger, which merges whole rows only.
+            UnsupportedError: The table has a custom merger, which merges complete rows only.
         """
         if self._merger is not None:
             raise UnsupportedError(

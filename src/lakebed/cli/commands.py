@@ -1,6 +1,6 @@
 """The list of commands, and where each is defined.
 
-A command is loaded when it runs or shows its own help: loading all of them would load the whole
+A command is loaded when it runs or shows its own help: loading all commands would load the whole
 engine, which the list of commands does not need.
 """
 

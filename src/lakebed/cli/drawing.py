@@ -80,7 +80,7 @@ def draw_groups(groups: Iterable[DrawnGroup], width: int) -> list[str]:
 def align(
     names: Sequence[str], rows: Sequence[Sequence[str]], *, right: Set[str] = frozenset()
 ) -> list[str]:
-    """Format rows as columns with headers, those of `right` right-aligned; nothing is truncated.
+    """Format rows as columns with headers; columns in `right` are right-aligned.
 
     >>> align(("a", "n"), [("x", "10"), ("yy", "9")], right={"n"})
     ['a    n', 'x   10', 'yy   9']

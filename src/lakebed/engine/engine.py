@@ -86,7 +86,7 @@ class ArrowEngine:
 def read_stream(
     scan: Scan, threads: int = 1, parallel_bytes: int = PARALLEL_BYTES
 ) -> pa.RecordBatchReader:
-    """Return the rows of `scan` as a stream; files are opened as it is read.
+    """Return the rows of `scan` as a stream; files are opened as the stream is read.
 
     Large scans are read by several threads: slices arrive as they become ready, the rows of each
     slice together and in order.

@@ -1,4 +1,4 @@
-"""Table services: each is planned in `plan.py`, on values alone, and carried out in `execute.py`.
+"""Table services: each is planned in `plan.py`, without storage, and carried out in `execute.py`.
 
-They reach Spark only through the Executor.
+Services reach Spark only through the Executor.
 """

@@ -157,7 +157,7 @@ class RewrittenFile:
             self._log.__exit__(*error)
 
     def _tombstone_stat(self, base: DataFileStats, log: LogFileStats) -> WriteStat:
-        """Return the stat of a log that deletes nothing new."""
+        """Return the stat of the tombstones beside the base file, which delete no further rows."""
         return replace(
             NOTHING_COMPACTED,
             file_id=self._group.file_id,

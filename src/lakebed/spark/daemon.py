@@ -1,9 +1,9 @@
 """The daemon that forks Spark's Python workers, warmed up before the first fork.
 
-Every worker is a fork of this process, so what is loaded here is loaded once: numba and the
-kernels, pyarrow, pandas, and the writing and reading code. `local_session` configures this daemon;
-in a session without it, every worker spends seconds on loading. With the argument `compile` the
-process exits once the kernels are compiled.
+Every worker is a fork of this process, so modules that are loaded here are loaded once: numba and
+the kernels, pyarrow, pandas, and the writing and reading code. `local_session` configures this
+daemon; in a session without it, every worker spends seconds on loading. With the argument `compile`
+the process exits once the kernels are compiled.
 """
 
 import sys

@@ -56,7 +56,7 @@ def local_session(
     settings are set.
     """
     settings = {} if SparkSession.getActiveSession() else _defaults(cores, app)
-    # If this process starts the JVM, it also warms up what the first write needs.
+    # If this process starts the JVM, it also does the work that the first write would wait for.
     warms = warm_up and _DAEMON in settings
     compiling = compile_kernels() if warms else None
     given = dict(conf or {})

@@ -1,8 +1,9 @@
 """Work that the first write of a new session would wait for, done when the session starts.
 
 Kernels that were never compiled on this machine are compiled while the JVM starts. Then one small
-task per core makes Spark start the daemon of its Python workers, which loads our code, and fork the
-workers. None of this changes how a session behaves: if it fails, the first write does the work.
+task per core makes Spark start the daemon of its Python workers, which loads Lakebed's code, and
+fork the workers. None of this changes how a session behaves: if it fails, the first write does the
+work.
 """
 
 import subprocess

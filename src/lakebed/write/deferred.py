@@ -71,7 +71,7 @@ class DeferredWrite:
         return Source(self.incoming, stage, repeatable=True, intake=self.intake)
 
     def delete(self) -> None:
-        """Delete every run of the write, including those of tasks that failed or ran twice."""
+        """Delete every run of the write, including runs of tasks that failed or ran twice."""
         folder, _, prefix = self.spec.instant.rpartition("/")
         for name in self.spec.storage.names(f"{TEMP_FOLDER}/{folder}"):
             if name.startswith(prefix):

@@ -1,10 +1,10 @@
-"""Partial updates as logs: the existing rows decide what is written for each key.
+"""Partial updates as logs: the existing rows decide whether a key gets a partial or a complete row.
 
 Up to table version 9, the versions that Apache Hudi 1.2.0 reads, every row is completed from the
 existing row (with nulls for a new key). Hudi reads the other columns of a partial row from whatever
 their position among all columns points at: its incremental query returns garbage or crashes the
 JVM, its global indexes cannot merge such rows, and in a table with a column `_hoodie_is_deleted` it
-treats them as deletes. Decision 12 lists what was tried.
+treats them as deletes. Decision 12 lists the alternatives.
 
 In version 10 with ordering columns, an existing key gets a partial row, and a new key a complete
 row; commit-time tables and tables with a column `_hoodie_is_deleted` get complete rows in version

@@ -8,7 +8,7 @@ from lakebed.write.spec.write_spec import WriteSpec
 
 
 def ensure_partition(spec: WriteSpec, partition: str) -> None:
-    """Write the partition's metadata file, without which Hudi sees no rows there."""
+    """Write the partition's metadata file, without which Hudi sees no rows in the partition."""
     ensure_metadata(spec.storage, partition, spec.instant)
 
 

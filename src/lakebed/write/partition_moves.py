@@ -1,10 +1,10 @@
 """Where a global index sends each row, and the delete that a moved row leaves behind.
 
 A row whose partition has changed is deleted where it was and inserted where it belongs (Hudi's
-`hoodie.simple.index.update.partition.path`, on by default). If the existing row matters, for its
-ordering value or because a partial update builds on it, it is read first; also if a base file still
-holds a key that a log has deleted: only one of several locations is live. Such rows wait for
-`settle_moves`, grouped by file group, or together if they have several.
+`hoodie.simple.index.update.partition.path`, on by default). The existing row is read first if its
+ordering value matters or a partial update builds on it. It is also read if a base file may still
+hold a key that a log has deleted: only one of several locations is live. Such rows wait for
+`settle_moves`, grouped by file group; rows with several file groups wait together.
 """
 
 from collections import defaultdict

@@ -1,6 +1,6 @@
 """From staged runs to the files to write: new base files, rewritten base files, and logs.
 
-Rows that staging has already written as logs (`LogPolicy`) do not come here.
+Rows that staging has already written as logs (`LogPolicy`) are not planned here.
 """
 
 from collections import defaultdict

@@ -202,7 +202,7 @@ def _flush(
     groups = list(_file_groups(partitions, slots, wait, spec))
     existing = set(spec.locator.existing)
     direct = policy.direct and rows.num_rows >= policy.min_rows * len(groups)
-    # The changes of a log are relative to what was there before it: a second log would be missed.
+    # The changes of a log are relative to the rows below it: a second log would be missed.
     direct = direct and not spec.logs_changes
     done: list[Staged] = []
     temporary = _TemporaryRun(spec, task, flush, label)
@@ -307,7 +307,7 @@ class _Group:
 def _file_groups(
     partitions: pa.DictionaryArray, slots: pa.Array, wait: pa.BooleanArray | None, spec: WriteSpec
 ) -> Iterator[_Group]:
-    """Yield each file group (or slot, before it has one) with its rows."""
+    """Yield the rows of each file group, or of each slot that has no file group yet."""
     looked_up = pa.types.is_string(slots.type)
     names = slots.dictionary_encode(null_encoding="encode") if looked_up else None
     numbers = (slots if names is None else names.indices).to_numpy().astype(np.int64)

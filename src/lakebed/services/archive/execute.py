@@ -61,7 +61,7 @@ class Archive:
     finished: int
 
     def __str__(self) -> str:
-        """Return one sentence."""
+        """Return the result as one sentence."""
         if not self.archived:
             return f"took {self.finished} instants, archived before, from the active timeline"
         return (

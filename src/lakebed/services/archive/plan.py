@@ -1,4 +1,4 @@
-"""Decides which instants leave the active timeline, on values alone.
+"""Decides which instants leave the active timeline, without access to storage.
 
 Agrees with Hudi's TimelineArchiverV2. Readers treat every write that is older than the active
 timeline as committed, so only its beginning can be archived: completed commits without a gap, and

@@ -48,7 +48,7 @@ class Clean:
     resumed: tuple[Instant, ...] = ()
 
     def __str__(self) -> str:
-        """Return one sentence."""
+        """Return the result as one sentence."""
         kept = f"; the instants from {self.earliest_retained} on are kept"
         return (
             f"clean {self.instant} deleted {self.deleted_files} files in {self.partitions} "

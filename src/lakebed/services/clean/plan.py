@@ -1,4 +1,4 @@
-"""Decides which files a clean deletes, on values alone.
+"""Decides which files a clean deletes, without access to storage.
 
 The history of a file group is a sequence of versions, each a base file and the logs on top of it,
 and each superseded by the base file of the next. A read as of an instant uses one version of each
@@ -40,8 +40,8 @@ class CleanPlan:
 class Version:
     """One version of a file group, and the instant of the base file that superseded it.
 
-    It starts with its oldest file, which may be a log that was started before the base file and
-    completed after it.
+    A version starts with its oldest file, which may be a log that was started before the base file
+    and completed after it.
     """
 
     began: Instant

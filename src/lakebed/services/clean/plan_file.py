@@ -19,7 +19,7 @@ from lakebed.table.files.file_group import join_path
 _VERSION: Final = 2
 _SAVEPOINTS: Final = "savepointed_timestamps"
 _OURS: Final = ("lakebed", "1")
-"""Marks a plan as ours, in its extra metadata: only Lakebed completes it under the table's lock."""
+"""Marks a plan as Lakebed's, in its extra metadata: only Lakebed completes it under the lock."""
 
 
 def encode_clean_plan(plan: CleanPlan, root_url: str) -> bytes:
@@ -122,7 +122,7 @@ def encode_clean(plan: CleanPlan, instant: str, taken_ms: int, emptied: Iterable
 
 
 def _extra(plan: CleanPlan) -> dict[str, str]:
-    """Record for later cleans which savepoints kept files, as Hudi does."""
+    """Return the extra metadata: for later cleans, the savepoints that kept files, as in Hudi."""
     return {_SAVEPOINTS: ",".join(plan.savepoints)} if plan.savepoints else {}
 
 

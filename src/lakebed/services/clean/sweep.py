@@ -30,7 +30,7 @@ def find_stale(storage: Storage, timeline: Timeline) -> list[str]:
 
 
 def _signs(storage: Storage) -> Iterator[tuple[str, str]]:
-    """Yield the path of each trace of a write, and the name that starts with its instant."""
+    """Yield the path of each heartbeat, marker and run, and a name that starts with its instant."""
     for name in storage.names(HEARTBEAT_FOLDER):
         yield f"{HEARTBEAT_FOLDER}/{name}", name
     for entry in storage.list(_MARKERS_FOLDER):

@@ -88,7 +88,7 @@ def find_small(
 def plan_groups(
     candidates: Iterable[FileSlice], facts: Mapping[str, FileFacts], options: ClusteringOptions
 ) -> tuple[InputGroup, ...]:
-    """Group candidates that are worth clustering, those that save the most files first.
+    """Group candidates that are worth clustering; groups that save the most files come first.
 
     `facts` are the facts of their base files, by path.
     """

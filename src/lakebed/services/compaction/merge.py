@@ -177,7 +177,7 @@ def _join_logs(
 
 
 def _joined_columns(work: CompactionTask, sources: list[RunSource]) -> pa.Schema:
-    """Return the columns of the merged run: the table's, or those that all the runs change."""
+    """Return the columns of the merged run: the table's, or the columns that all runs change."""
     runs = [log_run(work.rewrite.view.storage, source) for source in sources]
     end = count_joinable(runs, logs_first=folds_logs_first(work.rewrite.view.config))
     if end < len(runs):

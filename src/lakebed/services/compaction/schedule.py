@@ -183,7 +183,7 @@ class _Look:
 
 
 def _settle(look: _Look, task: TaskId) -> CompactionOperation | None:
-    """Decide from the headers of the logs which of them to merge."""
+    """Decide from the headers of the logs which logs to merge; None for none, or if damaged."""
     del task
     try:
         return _settle_whole(look)

@@ -1,4 +1,4 @@
-"""The files that a rollback removes, whether it may, and its own files on the timeline.
+"""Which files a rollback removes, whether it is allowed, and its own files on the timeline.
 
 Pure functions: nothing here touches storage. A plan lists the files that were found when it was
 made; its executor lists them again, so a plan is never too short.

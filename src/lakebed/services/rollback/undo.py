@@ -50,7 +50,7 @@ def undo(
 
 
 def address(storage: Storage, path: str) -> str:
-    """Return a full path, as Hudi writes it in its plans."""
+    """Return the full path of a file below the table, as Hudi writes it in its plans."""
     return storage.local_path(path) or f"{storage.url}/{path}"
 
 

@@ -26,7 +26,7 @@ _MANY = 4_096
 
 
 def check_archived_files(inventory: Inventory) -> Iterator[Finding]:
-    """Find lost files of archived commits, and files that none of those commits lists."""
+    """Find lost files of archived commits, and files that no archived commit lists."""
     if inventory.config.timeline_layout == LAYOUT_1 or not inventory.archived:
         return
     try:

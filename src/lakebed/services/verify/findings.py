@@ -153,7 +153,7 @@ class Report:
 
     @property
     def notes(self) -> int:
-        """Count the findings that are for information."""
+        """Count the findings that are for information only."""
         return self._count(Severity.NOTE)
 
     @property

@@ -30,7 +30,7 @@ _INSTANT: Final = re.compile(r"[0-9]{14,20}")
 
 
 def check_lock(inventory: Inventory, now_ms: int) -> Iterator[Finding]:
-    """Check the lock file of object stores, which Apache Hudi's writers share with ours."""
+    """Check the lock file of object stores, which Apache Hudi's writers share with Lakebed's."""
     if LOCK_FILE_PATH not in inventory.hidden:
         return
     data = inventory.storage.read_range(LOCK_FILE_PATH, 0, LOCK_FILE_MAX_BYTES)

@@ -74,7 +74,7 @@ class SliceCheck:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work; without `full` only footers are read."""
+        """Estimate the work of this task, in bytes; without `full` only footers are read."""
         return self.slice_.cost_bytes if self.full else file_cost(0, len(self.slice_.files))
 
 
@@ -149,7 +149,7 @@ def _check_apart(check: SliceCheck, error: LakebedError) -> Checked:
 
 
 def _rows_without_key(check: SliceCheck, source: RunSource) -> int:
-    """Count rows that no reader can merge or find, in a table whose rows have keys."""
+    """Count the rows without a record key, which no reader can merge or find."""
     if not check.view.config.has_meta_columns or source.kind is not RunKind.DATA:
         return 0
     try:
@@ -217,7 +217,7 @@ def _check_run(check: SliceCheck, source: RunSource, counts: dict[str, int]) -> 
 
 
 def decode_run(storage: Storage, source: RunSource) -> None:
-    """Read all columns of a run, which verifies the checksum of each page and decodes it."""
+    """Read and decode all columns of a run, which verifies the checksum of each page."""
     if source.kind is not RunKind.DATA and not source.is_parquet:
         for _ in read_run(storage, source, Needs(())):
             pass

@@ -1,6 +1,6 @@
 """Converts Spark's pushed filters to a predicate.
 
-A filter is only a hint here: Spark applies each of them again, so a filter that is not understood,
+A filter is only a hint here: Spark applies each filter again, so a filter that is not understood,
 or whose value cannot be written unambiguously, is left out.
 """
 

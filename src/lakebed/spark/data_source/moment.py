@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 def parsed(given: Mapping[str, str]) -> ReadOptions:
-    """Parse the options of a read, and log those that have no effect."""
+    """Parse the options of a read, and log options that have no effect."""
     options, lines = ReadOptions.parse(given)
     for line in lines:
         log.info(line)

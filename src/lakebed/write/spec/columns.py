@@ -1,4 +1,4 @@
-"""The columns of one write, fitted to those of the table."""
+"""The columns of one write, fitted to the columns of the table."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ Marker = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """How a write handles rows whose columns are not those of the table.
+    """How a write handles rows whose columns differ from the table's.
 
     With `evolve`, new columns and wider types are added to the table; with `fill_missing`, a
     missing column is null if it is nullable.
@@ -29,7 +29,7 @@ class Intake:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of one write, checked against those of the table."""
+    """The columns of one write, checked against the columns of the table."""
 
     staged: pa.Schema
     table: pa.Schema
@@ -44,7 +44,7 @@ def settle_columns(
     incoming: pa.Schema,
     intake: Intake,
 ) -> Columns:
-    """Fit the incoming columns to those of the table.
+    """Fit the incoming columns to the columns of the table.
 
     Raises an error, naming the column, if one does not fit.
     """
@@ -123,7 +123,7 @@ def _markers(config: TableConfig, incoming: pa.Schema) -> tuple[Marker, ...]:
 
 
 def _check_no_fill(config: TableConfig) -> None:
-    """Raise an error if values yield to older ones: Hudi does not define partial rows then."""
+    """Raise an error if the table's values yield: Hudi does not define partial updates for them."""
     if config.fill is not None:
         gives_way = "a null" if config.fill.marker is None else repr(config.fill.marker)
         raise UnsupportedError(
