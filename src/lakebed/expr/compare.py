@@ -58,6 +58,6 @@ def is_among(data: Data, constants: pa.Array) -> Data:
 
 
 def _one_spelling(data: Data) -> Data:
-    """Return floats with one bit pattern for zero and one for NaN, because Arrow hashes the bits."""
+    """Return floats with one bit pattern for zero and one for NaN: Arrow hashes the bits."""
     nan = pa.scalar(float("nan"), data.type)
     return pc.if_else(pc.is_nan(data), nan, pc.add(data, pa.scalar(0.0, data.type)))

@@ -126,7 +126,7 @@ def _known(*bounds: Limit | None) -> list[Limit]:
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """The values that a predicate allows, by column; a column without an entry may hold any value."""
+    """The values that a predicate allows, by column; a column without an entry may hold any."""
 
     columns: Mapping[str, Allowed] = field(default_factory=dict)
 

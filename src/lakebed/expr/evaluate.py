@@ -75,7 +75,7 @@ class _Evaluator:
         return found
 
     def among(self, node: Apply) -> Values:
-        """Evaluate IN: if the value is not found, null where it or any constant of the list is null."""
+        """Evaluate IN: if the value is not found, null where it or any constant is null."""
         assert isinstance(node.option, Among)
         value = self.values(node.args[0])
         unknown = null_of(pa.bool_())

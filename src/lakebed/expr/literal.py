@@ -31,7 +31,7 @@ _MOMENT = re.compile(rf"{_DATE}([ T]{_CLOCK}{_ZONE})?)?)?", re.ASCII)
 
 
 def number(text: str) -> pa.Scalar:
-    """Return the value of a number literal: int, bigint, decimal, double, or the type of its suffix.
+    """Return a number literal's value: int, bigint, decimal, double, or the type of its suffix.
 
     >>> number("1.50").type, number("5Y").type
     (Decimal128Type(decimal128(3, 2)), DataType(int8))

@@ -100,7 +100,7 @@ class _Parser:
         operator = self._next().value.upper()
         right = self.expression(level + 1)
         if level in (_OR, _AND):
-            # All operands become one node, however many there are: a deep tree could not be evaluated.
+            # All operands become one node, even if there are many: a deep tree cannot be evaluated.
             parts = [left, right]
             while self.here.is_word(operator):
                 self._next()

@@ -25,7 +25,7 @@ class Predicate:
         """Parse `text` against `schema`; raise an error if it is invalid or not supported."""
         bound = bind_predicate(text, schema)
         predicate = cls(text, column_names(bound), bound)
-        # Evaluate without rows, to detect incompatible types here and not in the middle of a stream.
+        # Evaluate without rows, to detect incompatible types here, not in the middle of a stream.
         predicate.filter(_empty(schema, predicate.columns))
         return predicate
 

@@ -67,12 +67,12 @@ def is_real(kind: pa.DataType) -> bool:
 
 
 def is_negated_exactly(kind: pa.DataType) -> bool:
-    """Return whether Spark negates values of `kind` exactly; it keeps only 34 digits of a decimal."""
+    """Return whether Spark negates values of `kind` exactly: it keeps 34 digits of a decimal."""
     return not pa.types.is_decimal(kind) or kind.precision <= _NEGATED_DIGITS
 
 
 def is_supported(kind: pa.DataType) -> bool:
-    """Return whether values of `kind` can be compared; nested values can only be tested for null."""
+    """Return whether `kind` can be compared; nested values can only be tested for null."""
     return kind in _NAMES or pa.types.is_decimal(kind)
 
 
@@ -97,7 +97,7 @@ def comparison_type(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
 
 
 def common_type(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
-    """Return the result type of a CASE, COALESCE or IF with values of `kinds`; None if none fits."""
+    """Return the result type of a CASE, COALESCE or IF with values of `kinds`, or None."""
     known = list(dict.fromkeys(kind for kind in kinds if not pa.types.is_null(kind)))
     if not known:
         return pa.null()

@@ -23,13 +23,13 @@ _Kernel = TypeVar("_Kernel")
 _COMPILING = threading.Lock()
 
 
-# What `kernels` asks for; None leaves the choice to the amount of work.
+# The choice that `kernels` makes; with None it depends on the amount of work.
 _asked: ContextVar[bool | None] = ContextVar("asked", default=None)
 
 
 @contextlib.contextmanager
 def kernels(use: bool) -> Iterator[None]:
-    """Use the kernels for all work of this thread in the context, or their plain twins."""
+    """Use the kernels, or else their plain twins, for all work of this thread in the context."""
     before = _asked.set(use)
     try:
         yield
@@ -43,19 +43,19 @@ def is_numba_imported() -> bool:
 
 
 def is_worth_kernel(size: int, cold: int, warm: int) -> bool:
-    """Return whether work is worth the kernel: from `cold` on, or `warm` once numba is imported."""
+    """Return whether to use the kernel: from size `cold` on, or `warm` once numba is imported."""
     asked = _asked.get()
     return size >= (warm if is_numba_imported() else cold) if asked is None else asked
 
 
 class PlainFirst:
-    """Keeps the first `most` units of work in plain Python: importing numba costs as much."""
+    """Does the first `most` units of work in plain Python: importing numba takes as long."""
 
     def __init__(self, most: int) -> None:
         self._left = most
 
     def use_kernel(self, amount: int) -> bool:
-        """Return whether this much more work is worth the kernel; count it if not."""
+        """Return whether to use the kernel for this much more work; if not, count the work."""
         asked = _asked.get()
         if asked is not None:
             return asked
@@ -71,7 +71,7 @@ def load_compiled(source: str, compile_: Callable[[bool], _Kernel]) -> _Kernel:
     `source` is the `__file__` of the module whose functions are compiled: the cache is beside it
     and named after it.
     """
-    # numba's cache folder is one setting of the process.
+    # numba's cache folder is a setting of the entire process.
     with _COMPILING, _cache_folder(source) as folder:
         if folder is None:
             return compile_(False)
@@ -105,7 +105,7 @@ def private_folder() -> str | None:
 
 @contextlib.contextmanager
 def _cache_folder(source: str) -> Iterator[str | None]:
-    """Set numba's cache folder while it decorates; return the folder, or None for no cache."""
+    """Set numba's cache folder in the context; yield the folder, or None if there is no cache."""
     import numba as nb  # noqa: PLC0415 - see the module's docstring
 
     given: str = nb.config.CACHE_DIR
@@ -122,7 +122,7 @@ def _cache_folder(source: str) -> Iterator[str | None]:
 
 
 def _is_writable(folder: str) -> bool:
-    """Return whether a file can be created; permission bits do not show a read-only mount."""
+    """Try to create a file: permission bits do not show that a mount is read-only."""
     try:
         os.makedirs(folder, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

@@ -21,7 +21,7 @@ class SortedRows:
         self._key = key
 
     def last_key(self) -> str | None:
-        """Return the last key of the current batch, or of the next if it is used up; None at the end."""
+        """Return the last key of the current batch (the next, if empty); None at the end."""
         while not self._held.num_rows:
             found = next(self._batches, None)
             if found is None:
@@ -31,7 +31,7 @@ class SortedRows:
         return last
 
     def take(self, bound: str | None) -> pa.RecordBatch:
-        """Take the rows of the current batch up to `bound`, or all of its rows if `bound` is None."""
+        """Take the rows of the current batch up to `bound`, or all rows if `bound` is None."""
         held = self._held
         count = held.num_rows if bound is None else rows_upto(held.column(self._key), bound)
         self._held = held.slice(count)

@@ -18,8 +18,9 @@ from lakebed.merge.rule import Fill
 def fill_classes(table: pa.Table, rows: Ints, fill: Fill) -> tuple[list[list[str]], Bytes]:
     """Group the columns by the versions that have them; return the classes and their presence.
 
-    `rows` are the rows of the versions. presence[class, version] is 1 if the version has the columns
-    of the class. Columns that no version lacks form one class, which includes the meta columns.
+    `rows` are the rows of the versions. presence[class, version] is 1 if the version has the
+    columns of the class. Columns that no version lacks form one class, which includes the meta
+    columns.
     """
     grouped: dict[bytes, list[str]] = {}
     places = int64_array(rows)
@@ -34,7 +35,7 @@ def fill_classes(table: pa.Table, rows: Ints, fill: Fill) -> tuple[list[list[str
 
 
 def stand_in(sources: Ints, winners: Ints) -> Ints:
-    """Replace each source that is -1 with the winner: no version had a value that does not yield."""
+    """Replace each source -1 with the winner: no version had a value that does not yield."""
     found: Ints = np.where(sources < 0, winners, sources)
     return found
 

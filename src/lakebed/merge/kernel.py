@@ -75,7 +75,7 @@ def _order_runs(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no
     """
 
     def head(at: int, mask: np.uint64) -> np.uint64:
-        """Return 8 bytes as a number, the first byte most significant; bits outside `mask` are 0."""
+        """Return 8 bytes as a big-endian number; the bits outside `mask` are 0."""
         word: np.uint64 = words[at]
         word = ((word >> np.uint64(8)) & np.uint64(0x00FF00FF00FF00FF)) | (
             (word & np.uint64(0x00FF00FF00FF00FF)) << np.uint64(8)
@@ -109,7 +109,7 @@ def _order_runs(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no
         return -1
     most = np.uint64(0xFFFFFFFFFFFFFFFF)
 
-    # If the runs ascend, the common prefix of the first and last keys of all runs is that of all keys.
+    # If the runs ascend, all keys share the common prefix of the first and last keys of all runs.
     base = offsets[0]
     shared = offsets[1] - base
     for run in range(runs):

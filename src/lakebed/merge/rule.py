@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from lakebed.format.names.meta_columns import RECORD_KEY
 
-# A custom merger: takes older and newer rows, aligned by key and of one schema; returns merged rows.
+# A custom merger: takes older and newer rows, aligned by key and of one schema, and merges them.
 Merger = Callable[[pa.RecordBatch, pa.RecordBatch], pa.RecordBatch]
 
 

@@ -74,7 +74,7 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The result for each key: the winning row, the row or -1 for each class of columns, the flags."""
+    """The result for each key: the winning row, the row (or -1) of each class, and the flags."""
 
     winners: Ints
     sources: Ints

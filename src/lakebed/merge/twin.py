@@ -23,7 +23,7 @@ class LoserTree:
             self._play(run)
 
     def pop(self) -> tuple[int, int]:
-        """Return the run that has the next key, and the row in that run; raise IndexError at the end."""
+        """Return the run with the next key, and the row in it; raise IndexError at the end."""
         run = self.runner
         if run is None or self.heads[run] == len(self.runs[run]):
             raise IndexError("every run is used up")

@@ -148,7 +148,7 @@ def choose(parts: Sequence[Part], order: Order, rule: MergeRule, *, kernel: bool
 
 
 def _stamped(survivors: Survivors, keys: Ints, newest: Ints) -> Survivors:
-    """Give rows that a later version filled that version's commit, so that incremental reads see them.
+    """Assign rows that a later version filled to its commit, so that incremental reads see them.
 
     Rows are numbered in the order of their runs.
     """

@@ -129,7 +129,7 @@ def resolve_as_of(value: str | date | datetime, zone: str) -> Instant:
 
 
 def resolve_since(value: str | date | datetime, zone: str) -> Instant | None:
-    """Return the instant after which a caller's range starts; None if it starts at the first commit.
+    """Return the instant after which a caller's range starts; None for the first commit.
 
     Hudi's values for the first commit are `earliest` and zeros.
 

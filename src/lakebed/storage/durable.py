@@ -23,8 +23,8 @@ def tag_of(status: os.stat_result, content: bytes | None) -> str:
     """Return the tag of a file, derived from its inode, time, size and, if it is small, its bytes.
 
     A replacement always has another inode than the file that it replaces. The hash of the bytes
-    detects a change that the rest may miss: a reused inode and the same size, within one tick of the
-    file system's clock. Files over 4 KiB have no hash, because a listing must not read the data.
+    detects a change that the rest may miss: a reused inode and the same size, within one tick of
+    the file system's clock. Files over 4 KiB have no hash: a listing must not read the data.
     """
     tag = f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
     if content is None or status.st_size > _HASH_LIMIT_BYTES:

@@ -82,7 +82,7 @@ class LocalStorage:
         if offset < 0 or length < 0:
             raise InvalidError(f"{self.url}/{path}: no range of {length} bytes at {offset}")
         with self._reading(path), open(full, "rb", buffering=0) as file:
-            # The caller's length may come from corrupt bytes: allocate no more than the file's size.
+            # The caller's length may come from corrupt bytes: allocate at most the file's size.
             left = os.fstat(file.fileno()).st_size - offset
             return _pread(file.fileno(), offset, min(length, left)) if left > 0 else b""
 

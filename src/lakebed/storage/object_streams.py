@@ -82,7 +82,7 @@ class ObjectReader(io.RawIOBase):
             return self._request(start, length)
         skip = start - self._window_start
         if skip < 0 or skip + length > len(self._window):
-            # Near the end of the object the window extends backwards: footers are read from the end.
+            # Near the end of an object the window extends backwards: footers are read from the end.
             self._window_start = max(0, min(start, self._size - _WINDOW_BYTES))
             window_bytes = min(_WINDOW_BYTES, self._size - self._window_start)
             self._window = self._request(self._window_start, window_bytes)

@@ -1,4 +1,4 @@
-"""Storage over obstore: S3, GCS, Azure, and an in-memory store that lives as long as the process."""
+"""Storage on obstore: S3, GCS, Azure, and an in-memory store that the process keeps."""
 
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
@@ -251,7 +251,7 @@ class ObjectStorage:
 
 
 def memory_storage(name: str = "table") -> ObjectStorage:
-    """Return a new, empty in-memory store for tests; `open_storage` returns shared, named stores."""
+    """Return a new, empty in-memory store for tests; `open_storage` returns shared stores."""
     return ObjectStorage(MemoryStore(), f"memory://{name}")
 
 

@@ -148,7 +148,7 @@ def merge_rows(
 
 
 def _is_repeated(one: ArchivedInstant, other: ArchivedInstant) -> bool:
-    """Return whether both rows are of the same instant; raise CorruptError if their values differ."""
+    """Return whether both rows are of the same instant; raise CorruptError if they differ."""
     if (one.requested, one.action) != (other.requested, other.action):
         return False
     if one.completion != other.completion:

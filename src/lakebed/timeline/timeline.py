@@ -192,7 +192,7 @@ class Timeline:
         return self.until is None or instant <= self.until
 
     def as_of(self, instant: Instant) -> Self:
-        """Return the timeline in which only commits with requested time <= `instant` are visible."""
+        """Return the timeline in which only commits requested up to `instant` are visible."""
         until = instant if self.until is None else min(instant, self.until)
         return replace(self, until=until)
 

@@ -13,7 +13,7 @@ bare type. Arrow types and Avro types pair up as follows (Hudi: `SchemaConverter
     list array       map<string, T> map       struct record, `<path of names>.<column>`
 
 int8 and int16 carry the property `"lakebed.type"` = `byte` or `short`, which Avro's
-readers pass over, so that our own reader gives back the type that the user named.
+readers ignore, so that our own reader returns the type that the user declared.
 """
 
 import json
@@ -71,7 +71,7 @@ _LOGICAL: dict[tuple[str, str], pa.DataType] = {
 
 _NARROW = {"byte": pa.int8(), "short": pa.int16()}
 
-# Reading these as plain numbers or bytes would return different values than were meant.
+# Reading these as plain numbers or bytes would return other values than the writer meant.
 _UNREADABLE = frozenset({"timestamp-nanos", "local-timestamp-nanos", "duration", "big-decimal"})
 
 
@@ -178,7 +178,7 @@ def with_meta_fields(text: str) -> str:
 
 
 def load_record(text: str) -> dict[str, object]:
-    """Parse the JSON of a record schema; only checks that its fields are a list."""
+    """Parse the JSON of a record schema; check only that its fields are a list."""
     if len(text) > MAX_TEXT_CHARS:
         raise CorruptError(
             f"Avro schema: expected at most {MAX_TEXT_CHARS} characters, found {len(text)}"
@@ -201,10 +201,10 @@ def load_record(text: str) -> dict[str, object]:
 def avro_to_arrow(text: str, *, unions: bool = False) -> pa.Schema:
     """Parse any table schema that Hudi writes; the inverse of `arrow_to_avro`.
 
-    Millisecond times become microseconds and an enum becomes a string, as Spark shows them. Raises
-    UnsupportedError naming the field for a type that no column can hold, and CorruptError for text
-    that is not an Avro schema. With `unions`, a union of null and several types becomes a dense
-    union; no table has such a column.
+    Millisecond times become microseconds and an enum becomes a string, as in Spark. With `unions`,
+    a union of null and several types becomes a dense union; no table has such a column. Raises
+    UnsupportedError, naming the field, for a type that no column can hold, and CorruptError if
+    `text` is not an Avro schema.
     """
     record = load_record(text)
     parsed = _Parser(unions=unions).parse(record, "", "", 0)[0]
@@ -212,7 +212,7 @@ def avro_to_arrow(text: str, *, unions: bool = False) -> pa.Schema:
 
 
 class _Parser:
-    """One walk over an Avro schema: the named types so far, and the number of fields."""
+    """One walk over an Avro schema; holds the named types so far and the number of fields."""
 
     def __init__(self, *, unions: bool) -> None:
         self._unions = unions
@@ -329,7 +329,7 @@ def full_name(avro: Mapping[str, object], namespace: str, path: str) -> str:
 
 
 def logical_type(avro: Mapping[str, object]) -> str | None:
-    """Return the logical type; one that is not a string is ignored, like any unknown one."""
+    """Return the name of the logical type; None if it is missing or not a string."""
     logical = avro.get("logicalType")
     return logical if isinstance(logical, str) else None
 

@@ -28,12 +28,12 @@ _SIGNIFICANT = 24
 
 
 def widen_floats(values: npt.NDArray[np.float32]) -> _Doubles:
-    """Return the doubles that Hudi shows for `values`.
+    """Return the doubles that Hudi returns for `values`.
 
     >>> widen_floats(np.array([0.1, -2.5, 1.4e-45], dtype=np.float32)).tolist()
     [0.1, -2.5, 1.4e-45]
     """
-    with np.errstate(invalid="ignore"):  # some NaN
+    with np.errstate(invalid="ignore"):  # a NaN
         widened = values.astype(np.float64)
     bits = values.view(np.int32)
     exponents = ((bits >> 23) & 0xFF).astype(np.int64)
@@ -67,7 +67,7 @@ def widen_floats(values: npt.NDArray[np.float32]) -> _Doubles:
 
 def widen_column(column: pa.FloatArray) -> pa.DoubleArray:
     """Return a column of floats as doubles; null stays null."""
-    # The value behind a null belongs to no row.
+    # The value stored at a null is arbitrary.
     values = column.fill_null(0.0) if column.null_count else column
     widened = widen_floats(values.to_numpy(zero_copy_only=False))
     nulls = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
@@ -121,7 +121,7 @@ def _fractions(exponent: _Ints, fraction: _Ints, used: _Ints) -> _Doubles:
 def _generate(
     b: _Ints, s: _Ints, m: _Ints, decimal: _Ints, short: npt.NDArray[np.bool_]
 ) -> _Doubles:
-    """Divide `b` by `s` digit by digit; `short` marks those that the JDK computes in 32 bits."""
+    """Divide `b` by `s` digit by digit; `short` marks values that the JDK computes in 32 bits."""
     tens = 10 * s
     q, rest = np.divmod(b, s)
     b, m = 10 * rest, _wrapped(10 * m, short)

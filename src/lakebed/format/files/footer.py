@@ -39,7 +39,7 @@ MAX_ROW_GROUP_KEYS_CHARS = 1024 * 1024
 
 
 def same_order_in_java(key: str) -> bool:
-    """Return whether comparing with `key` by UTF-8 and by UTF-16 always agrees.
+    """Return whether `key` compares with any other key in UTF-8 as it does in UTF-16.
 
     The two orders differ only between two characters from U+E000 on. Hudi prunes files by UTF-16
     order, so a range with such a character in its bounds would hide rows from Hudi.
@@ -63,7 +63,9 @@ def encode_row_group_keys(keys: Sequence[str]) -> str | None:
 
 
 def encode_row_group_key_bytes(keys: Sequence[bytes]) -> str | None:
-    """Encode the first key of each row group, and the last of the file; None as above.
+    """Encode the first key of each row group and the last key of the file.
+
+    None if the result would make the footer too large.
 
     >>> encode_row_group_key_bytes([b"a", bytes([255, 0])])
     '["YQ==","/wA="]'
@@ -91,7 +93,7 @@ def parse_row_group_key_bytes(text: str, what: str) -> list[bytes]:
 
 
 def sorted_by(key_values: Mapping[str, str]) -> str | None:
-    """Return the column by which a file is marked as sorted; None if it is not."""
+    """Return the column by which the file is sorted; None if it is not marked as sorted."""
     if key_values.get(FOOTER_IS_ORDERED) == "true":
         return RECORD_KEY
     return key_values.get(FOOTER_KEY_COLUMN)

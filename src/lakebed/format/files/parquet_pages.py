@@ -3,9 +3,9 @@
     column chunk:  page header (Thrift's compact protocol), page, page header, page, ...
     footer:        for each chunk its offset, length and compression
 
-A few kilobytes can be a page of gigabytes, and one long string in a dictionary can be the value of
-every row. pyarrow allocates what a header states, so the headers are checked first. Field numbers
-are those of `parquet.thrift`.
+A few kilobytes can decompress to a page of gigabytes, and one long string in a dictionary can be
+the value of every row. pyarrow allocates the size that a header states, so the headers are checked
+first. Field numbers are those of `parquet.thrift`.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -27,7 +27,7 @@ ReadAt = Callable[[int, int], bytes]
 
 MAX_PAGE_BYTES: Final = 256 << 20
 MAX_NESTED_VALUES: Final = 16 << 20
-"""The most values in a page of lists: runs of nulls take no bytes, and one row may have them all."""
+"""The most values in a page of lists: nulls take no bytes, and one row may hold all of them."""
 _MAX_PAGES: Final = 100_000
 _HEADER_BYTES: Final = 512
 _MAX_HEADER_BYTES: Final = 1 << 20
@@ -46,9 +46,9 @@ _TRUST: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class ColumnChunk:
-    """One column chunk as the footer describes it; `path` joins the names with dots.
+    """One column chunk as the footer describes it; `path` is its names joined with dots.
 
-    `told_bytes` is the size of its values without any encoding, if the writer stored it.
+    `told_bytes` is the size of its values without any encoding; None if it is not stored.
     """
 
     path: str
@@ -61,26 +61,26 @@ class ColumnChunk:
 
     @property
     def column(self) -> str:
-        """Return the column of the table that it belongs to."""
+        """Return the table's column to which the chunk belongs."""
         return self.path.partition(".")[0]
 
     @property
     def is_nested(self) -> bool:
-        """Return whether it is a part of a nested column."""
+        """Return whether the chunk is part of a nested column."""
         return "." in self.path
 
     @property
     def may_burst(self) -> bool:
-        """Return whether a page may be much larger than the chunk, or one value repeated many times."""
+        """Return whether its pages must be checked: they may expand, or repeat a long value."""
         return self.codec != _UNCOMPRESSED or self.compressed_bytes > _LONG_DICTIONARY
 
 
 @dataclass(frozen=True, slots=True)
 class PageSizes:
-    """What the page headers of a chunk state: the average size of a row in its worst page.
+    """The sizes in the page headers of a chunk: the average row in the page with the largest rows.
 
-    `long_dictionary` is the size of a dictionary that may hold a long value, which every row may
-    then refer to; 0 for any other.
+    `long_dictionary` is the size of a dictionary that may hold a long value, to which every row may
+    refer; 0 if there is no such dictionary.
     """
 
     row_bytes: float
@@ -197,7 +197,7 @@ def _read_header(read_at: ReadAt, at: int, end: int, where: str) -> _Page:
                 as_number(fields[1]) in _DATA_PAGES,
             )
         except MALFORMED as error:
-            # It may hold the bounds of long strings.
+            # A header may hold the bounds of long strings.
             if wanted >= min(end - at, _MAX_HEADER_BYTES):
                 raise CorruptError(f"{where}: no page header at byte {at} ({error!r})") from error
             wanted *= 8
@@ -222,9 +222,9 @@ def _row_bytes(page: _Page, chunk: ColumnChunk) -> float:
     if page.encoding in _IN_DICTIONARY or chunk.physical != _BYTE_ARRAY:
         return 0.0
     if page.encoding == _DELTA_BYTE_ARRAY:
-        # Each value may repeat what is before it. A footer that states a size is trusted as far as
-        # a wrong one costs a few times the batch limit; otherwise record keys would come in batches
-        # of hundreds.
+        # Each value may repeat the value before it. A size in the footer is trusted only as far as
+        # a wrong size costs a few times the batch limit; if it were not trusted, batches of record
+        # keys would have only hundreds of rows.
         is_small = chunk.told_bytes is not None and 0 <= chunk.told_bytes <= _SMALL_CHUNK
         return page.plain_bytes / (_TRUST if is_small else 1)
     return page.plain_bytes / max(1, page.values)

@@ -25,7 +25,7 @@ from lakebed.format.files.thrift import (
 
 
 class Physical(IntEnum):
-    """The physical type of a column (parquet.thrift `Type`). The values are on disk: do not change."""
+    """The physical type of a column: parquet.thrift's `Type`, stored on disk. Do not change it."""
 
     BOOLEAN = 0
     INT32 = 1
@@ -39,7 +39,7 @@ class Physical(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChunkStatistics:
-    """The statistics of one column chunk: bounds as bytes, None for what is not stored."""
+    """The statistics of one column chunk, with bounds as bytes; None for a value not stored."""
 
     physical: Physical
     num_values: int
@@ -51,7 +51,7 @@ class ChunkStatistics:
 def parse_statistics(
     footer: bytes, columns: Collection[str], what: str
 ) -> list[Mapping[str, ChunkStatistics]]:
-    """Return the chunks of `columns` of each row group, by name; nested columns are left out."""
+    """Return each row group's statistics of `columns`, by name; nested columns are left out."""
     try:
         return _statistics(CompactReader(footer).struct(), frozenset(columns))
     except MALFORMED as error:

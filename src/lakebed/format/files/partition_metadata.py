@@ -4,7 +4,7 @@
     commitTime=<instant of the first write into the partition>
     partitionDepth=<folder levels below the table; 0 for a table without partitions>
 
-Hudi 1.2 shows no rows of a folder without this file, whatever the file holds. Agrees
+Hudi 1.2 returns no rows of a folder without this file; the content does not matter. Agrees
 with Hudi's HoodiePartitionMetadata.
 """
 
@@ -21,7 +21,7 @@ _DEPTH: Final = "partitionDepth"
 
 
 def is_partition_metadata_name(name: str) -> bool:
-    """Return whether a file marks its folder as a partition, as text or in the base file format."""
+    """Return whether this is a name of partition metadata, as text or in the base file format."""
     stem, _, extension = name.removeprefix(".").partition(".")
     return f".{stem}" == PARTITION_METADATA_NAME and extension in {"", "parquet", "orc"}
 
@@ -48,7 +48,7 @@ class PartitionMetadata:
 
     @classmethod
     def parse(cls, data: bytes, what: str) -> Self:
-        """Parse the text form, or raise CorruptError that names `what`."""
+        """Parse the text form; raise CorruptError, naming `what`, if it is invalid."""
         found = parse_properties(data, what)
         commit_time, depth = found.get(_COMMIT_TIME), found.get(_DEPTH, "")
         if commit_time is None or not re.fullmatch(r"[0-9]{1,9}", depth):

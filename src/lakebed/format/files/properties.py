@@ -32,7 +32,7 @@ _SPECIAL: Final = str.maketrans({
 
 
 def parse_properties(data: bytes, what: str = "properties") -> dict[str, str]:
-    r"""Parse a properties file; if a key occurs twice, the last value counts.
+    r"""Parse a properties file; if a key occurs twice, the last value is used.
 
     Bytes over 0x7F are read as ISO-8859-1, as in Java, even if UTF-8 was written.
 

@@ -3,8 +3,8 @@
     field:   (delta << 4 | type), value; a delta of 0 is followed by the field's number, zigzag
     list:    (size << 4 | type), a size of 15 is followed by the size as a varint
 
-A value of the wrong kind raises IndexError, TypeError or ValueError (MALFORMED adds what a missing
-field raises); the caller turns that into an error that names the file.
+A value of the wrong kind raises IndexError, TypeError or ValueError (MALFORMED adds the error of a
+missing field); the caller converts these into an error that names the file.
 """
 
 from collections.abc import Sequence
@@ -54,7 +54,8 @@ def as_number(value: "Value") -> int:
 class CompactReader:
     """Reads Thrift's compact protocol; every step consumes a byte, so it terminates.
 
-    Most of the time to read many small files is spent here, so the common types share one loop.
+    When many small files are read, most of the time is spent here, so the common types share one
+    loop.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -73,7 +74,7 @@ class CompactReader:
 
 
 def _struct(data: bytes, at: int, depth: int) -> "tuple[Struct, int]":
-    """Read a struct at `at`; like all these methods, return the value and where it ends."""
+    """Read a struct at `at`; return the value and where it ends, as all these methods do."""
     if depth > _MAX_DEPTH:
         raise ValueError("nested too deeply")
     fields: Struct = {}

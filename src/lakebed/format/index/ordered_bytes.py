@@ -1,14 +1,14 @@
 r"""Values of any ordered type as bytes that compare as the values do.
 
 The key of an index entry is the encoded values of its columns, one after the other, then partition
-path and record key. Each part says by itself where it ends, so keys compare part by part, and all
-keys that begin with some encoded parts lie together.
+path and record key. The end of each part can be found from the part alone, so keys compare part by
+part, and all keys that begin with the same encoded parts are adjacent.
 
     null               00
     any other value    01, then
       BOOLEAN            one byte
-      integers, dates,   eight bytes, big-endian, the sign bit flipped; moments in microseconds
-        moments
+      integers, dates,   eight bytes, big-endian, the sign bit flipped; timestamps in microseconds
+        timestamps
       FLOAT, DOUBLE      the bits of the double: all flipped if negative, else the sign bit
       DECIMAL            the unscaled value in 16 bytes (32 beyond 38 digits), the sign bit flipped
       STRING, BINARY     the bytes, 00 as 00 ff, and 00 00 at the end
@@ -58,7 +58,7 @@ def encode_rows(columns: Sequence[pa.Array]) -> pa.BinaryArray:
 
 
 def encode_values(values: Sequence[object], kinds: Sequence[pa.DataType]) -> bytes:
-    """Return the start of keys whose first values are these."""
+    """Return the bytes with which a key begins if its first values are `values`."""
     if not values:
         return b""
     columns = [pa.array([value], kind) for value, kind in zip(values, kinds, strict=True)]
@@ -66,7 +66,7 @@ def encode_values(values: Sequence[object], kinds: Sequence[pa.DataType]) -> byt
 
 
 def encode_text_prefix(prefix: str) -> bytes:
-    r"""Return how the encoded texts begin that begin with `prefix`.
+    r"""Return the bytes with which the encoding of a string begins if it begins with `prefix`.
 
     >>> encode_text_prefix("ab")
     b'\x01ab'
@@ -75,7 +75,7 @@ def encode_text_prefix(prefix: str) -> bytes:
 
 
 def after_prefix(prefix: bytes) -> bytes | None:
-    r"""Return the first bytes after all that begin with `prefix`; None if there are none.
+    r"""Return the first key after all keys that begin with `prefix`; None if there is none.
 
     >>> after_prefix(bytes([1, 255])), after_prefix(bytes([255]))
     (b'\x02', None)
@@ -90,7 +90,7 @@ def _encode_column(column: pa.Array) -> pa.Array:
         raise SchemaError(f"a column of type {kind} has no order that an index could keep")
     valid = column.drop_null()
     if _is_text(kind):
-        # As large binary, since escaping makes strings longer.
+        # Use large binary, because escaping makes strings longer.
         plain = valid.cast(pa.large_binary())
         # Arrow replaces in binary values as well, byte by byte.
         escaped = pc.replace_substring(plain, b"\x00", b"\x00\xff")
@@ -114,7 +114,7 @@ def _fixed_width(valid: pa.Array) -> _Bytes:
     if pa.types.is_decimal(kind):
         return _decimals(valid)
     if pa.types.is_floating(kind):
-        # Adding 0.0 makes 0.0 of -0.0; NaNs have many bit patterns.
+        # Adding 0.0 turns -0.0 into 0.0; NaNs have many bit patterns.
         reals = valid.cast(pa.float64()).to_numpy(zero_copy_only=False) + 0.0
         reals[np.isnan(reals)] = np.nan
         bits = reals.view(np.uint64)

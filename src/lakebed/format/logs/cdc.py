@@ -4,8 +4,8 @@
     DATA_BEFORE         op, record_key, before   record `CDC` in the namespace of the table's record
     DATA_BEFORE_AFTER   op, ts_ms, before, after the same
 
-`before` and `after` are rows without meta columns. `ts_ms` is the text of the instant, not
-milliseconds. Agrees with Hudi's HoodieCDCUtils, whose schema texts these are.
+`before` and `after` are rows without meta columns. `ts_ms` is the instant as a string, not
+milliseconds. Agrees with Hudi's HoodieCDCUtils, from which the schemas are copied.
 """
 
 import json
@@ -31,7 +31,7 @@ _KEY_ONLY_SCHEMA: Final = (
 
 
 class ChangeOp(StrEnum):
-    """The kind of change to a row. The values are on disk: do not change."""
+    """The kind of change to a row. The values are stored on disk: do not change them."""
 
     INSERT = "i"
     UPDATE = "u"
@@ -81,7 +81,7 @@ class LoggingMode(StrEnum):
 
 
 def logging_mode(properties: Mapping[str, str]) -> LoggingMode | None:
-    """Return the logging mode in a table's properties, or None if it does not log changes."""
+    """Return the logging mode in a table's properties; None if the table does not log changes."""
     if properties.get(ENABLED, "false").strip().lower() != "true":
         return None
     text = properties.get(LOGGING_MODE, "").strip()

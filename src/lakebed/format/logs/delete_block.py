@@ -20,11 +20,11 @@ from typing import Final
 
 CONTENT_VERSION: Final = 3
 ARRAY: Final = 12
-"""The branch of several ordering values."""
+"""The branch of the union that holds several ordering values."""
 
 
 class OrderingKind(IntEnum):
-    """Type of an ordering value, by its index in the union. On disk: do not change."""
+    """The type of an ordering value: its index in the union, stored on disk. Do not change it."""
 
     BOOLEAN = 1
     INT = 2

@@ -1,12 +1,12 @@
-"""Delete blocks as columns: the bytes of `delete_block` from and to Arrow, without a loop over rows.
+"""Converts the content of delete blocks to Arrow columns and back, without a loop over rows.
 
 After the version comes a single length-prefixed Avro record, which `avro_rows` reads and writes;
 its unions are dense unions in Arrow.
 
-A delete without an ordering value always wins. Hudi writes it as `int 0`, and reads a null as one
-too. Therefore a delete whose only ordering value is the int 0, or the day 1970-01-01, always wins
-in Hudi and here: the bytes are the same. In an array, an int 0 is a value if the column is an int
-or a date, as in Hudi; otherwise it means none.
+A delete without an ordering value always wins. Hudi writes it as `int 0`, and also reads a null as
+such a delete. Therefore a delete whose only ordering value is the int 0, or the day 1970-01-01,
+always wins in Hudi and here: the bytes are the same. In an array, an int 0 is a value if the column
+is an int or a date, as in Hudi; otherwise it means that there is no ordering value.
 """
 
 import struct
@@ -37,8 +37,8 @@ _ITEMS: Final = _ORDERING.field(ARRAY).type.field(0).type
 class DeleteColumns:
     """The deletes of one block, in its order.
 
-    `ordering` has a column per ordering field; it is null where `no_ordering` is true, that is
-    where the delete always wins, and where one of several values is missing.
+    `ordering` has a column per ordering field. A value is null if `no_ordering` is true, in which
+    case the delete always wins, or if one of several values is missing.
     """
 
     keys: pa.StringArray
@@ -102,8 +102,8 @@ def decode_deletes(
 ) -> DeleteColumns:
     """Parse the content of a DELETE block into columns of the table's types.
 
-    Raises CorruptError with the key of an ordering value that its column cannot hold. A timestamp
-    in milliseconds must be requested in that unit: on disk it is a plain number.
+    Raises CorruptError, naming the key, if a column cannot hold an ordering value. A timestamp in
+    milliseconds must be requested in that unit: on disk it is a plain number.
     """
     deletes = parse_deletes(content, what)
     absent = _absent(deletes, ordering_types)
@@ -220,7 +220,7 @@ def parse_deletes(content: bytes, what: str) -> Deletes:
 
 
 def _absent(deletes: Deletes, types: Sequence[pa.DataType]) -> Flags:
-    """Return which deletes have no ordering value at all."""
+    """Return for each delete whether it has no ordering value at all."""
     alone = deletes.fields[0]
     none: Flags = np.ones(len(alone.branch), dtype=bool)
     for number, field in enumerate(deletes.fields):
@@ -230,7 +230,7 @@ def _absent(deletes: Deletes, types: Sequence[pa.DataType]) -> Flags:
 
 
 def _stands_for_none(deletes: Deletes, field: DeleteField, kind: pa.DataType | None) -> Flags:
-    """Return where an int 0 in an array means none, because the column holds no ints."""
+    """Return for each delete whether an int 0 in its array means that there is no value."""
     if kind is not None and takes_int(kind):
         return np.zeros(len(field.branch), dtype=bool)
     return deletes.is_array & field.is_zero
@@ -278,7 +278,7 @@ def _fit(
 
 
 def _first_misfit(values: pa.Array, branch: OrderingKind, kind: pa.DataType) -> int:
-    """Return the first value that the type cannot hold, by bisection; there is one."""
+    """Return the position of the first value that the type cannot hold; there must be one."""
     low, high = 0, len(values)
     while high - low > 1:
         middle = (low + high) // 2

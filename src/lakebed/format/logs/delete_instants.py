@@ -1,8 +1,8 @@
-"""The commit of each delete in a block, if a compaction has gathered them.
+"""The commit of each delete in a block that compaction merged from several commits.
 
-A delete block has one instant, that of the write which created it. If compaction puts deletes of
-several commits into one block, the schema in its header carries their own instants, which determine
-the age of tombstones:
+A delete block has one instant, that of the write which created it. If compaction merges deletes of
+several commits into one block, the schema in the block's header carries the original instants,
+which determine the age of the tombstones:
 
     "lakebed.delete.instants": {"instants": ["20261115…", …], "rows": "<base64>"}
 
@@ -30,7 +30,7 @@ INSTANTS_PROPERTY: Final = "lakebed.delete.instants"
 
 @dataclass(frozen=True, slots=True)
 class DeleteInstants:
-    """The instants of the deletes of one block: the distinct ones, and the rows as encoded."""
+    """The instants of the deletes of one block: the distinct instants, and the encoded rows."""
 
     instants: tuple[str, ...]
     rows: str | None = None
@@ -51,7 +51,7 @@ class DeleteInstants:
         return min(self.instants)
 
     def column(self, count: int, what: str) -> pa.StringArray:
-        """Return the instant of each of `count` deletes; CorruptError names `what`."""
+        """Return the instant of each of `count` deletes; raise CorruptError if they are invalid."""
         if self.rows is None:
             return pa.repeat(pa.scalar(self.instants[0]), count)
         try:
@@ -76,7 +76,7 @@ def record_instants(schema_text: str, instants: DeleteInstants) -> str:
 
 
 def recorded_instants(schema_text: str, what: str) -> DeleteInstants | None:
-    """Parse the instants in a schema; return None for most schemas, which have none."""
+    """Parse the instants in a schema; return None if it has none, as most schemas."""
     if INSTANTS_PROPERTY not in schema_text:
         return None
     try:

@@ -33,7 +33,7 @@ _FRAME_SIZE: Final = 4 + 4 + 4 + 8 + 4 + 8
 
 
 class BlockType(IntEnum):
-    """The kind of content of a block. The values are on disk: do not change."""
+    """The kind of content of a block. The values are stored on disk: do not change them."""
 
     COMMAND = 0
     DELETE = 1
@@ -45,9 +45,9 @@ class BlockType(IntEnum):
 
 
 class HeaderKey(IntEnum):
-    """Keys of a block's headers. The values are on disk: do not change.
+    """Keys of a block's headers. The values are stored on disk: do not change them.
 
-    The names are on disk as well, in the footers of native log files.
+    The names are stored on disk as well, in the footers of native log files.
     """
 
     INSTANT_TIME = 0
@@ -76,7 +76,7 @@ class LogBlock:
 
     @property
     def instant(self) -> str:
-        """Return the instant that wrote the block; raise CorruptError if there is none."""
+        """Return the instant in the block's headers; raise CorruptError if it is missing."""
         try:
             return self.headers[HeaderKey.INSTANT_TIME]
         except KeyError:
@@ -87,7 +87,7 @@ class LogBlock:
 
 @dataclass(frozen=True, slots=True)
 class CorruptSpan:
-    """A part of a log file that is not a whole block, as a torn write leaves it."""
+    """A part of a log file that is not a complete block, for example after a torn write."""
 
     offset: int
     size_bytes: int
@@ -103,7 +103,7 @@ def encode_block(block: LogBlock) -> bytes:
 def encode_frame(
     kind: BlockType, headers: Mapping[HeaderKey, str], content_length: int
 ) -> tuple[bytes, bytes]:
-    """Encode what precedes and follows the content of a block, for content that is long."""
+    """Encode the bytes before and after a block's content, so that the content can be streamed."""
     if kind is BlockType.CORRUPT:
         raise InvalidError("log block: the type CORRUPT is never written")
     entries = b"".join(

@@ -1,10 +1,10 @@
 """Finds the blocks of an inline log file without reading their content.
 
-Two short reads per block: its headers, and the length at its end together with what follows, which
-is the next block's headers. `log_block` documents the bytes. Agrees with Hudi's
-HoodieLogFileReader: a span is damaged where the magic is missing, a length extends past the end,
-the two lengths differ, or neither a magic nor the end follows; it ends at the next magic. A block
-that is whole but not understood is an error.
+This takes two short reads per block: its headers, and the length at its end together with the
+headers of the next block. `log_block` documents the bytes. Agrees with Hudi's HoodieLogFileReader:
+a span is damaged where the magic is missing, a length extends past the end, the two lengths differ,
+or neither a magic nor the end of the file follows; it ends at the next magic. A block that is
+intact but unsupported raises an error.
 """
 
 import struct
@@ -32,7 +32,7 @@ _TAIL: Final = struct.Struct(">iq")
 _FRAME_SIZE: Final = 4 + 4 + 4 + 8 + 4 + 8
 """The smallest `length`: no headers, no content."""
 _READ_AHEAD: Final = 32 << 10
-"""Holds most schemas; a small file needs only one read."""
+"""The size of a read: enough for most schemas, and for a complete small file."""
 _SEARCH_STEP: Final = 1 << 20
 MAX_HEADER_BYTES: Final = 64 << 20
 """The longest header value: schemas and record positions are far shorter."""
@@ -40,7 +40,7 @@ MAX_HEADER_BYTES: Final = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class BlockSpan:
-    """One whole block and the location of its content; `offset` to `end` covers all of it."""
+    """One intact block and the location of its content; the block is from `offset` to `end`."""
 
     type: BlockType
     headers: Mapping[HeaderKey, str]
@@ -51,7 +51,7 @@ class BlockSpan:
 
     @property
     def instant(self) -> str:
-        """Return the instant that wrote the block; raise CorruptError if there is none."""
+        """Return the instant in the block's headers; raise CorruptError if it is missing."""
         return LogBlock(self.type, self.headers, b"", self.offset).instant
 
 
@@ -59,8 +59,8 @@ def scan_blocks(read_range: ReadRange, size: int, what: str) -> Iterator[BlockSp
     """Yield the blocks of a log file of `size` bytes in order, and the damaged spans between them.
 
     `read_range(offset, length)` is only called for bytes inside the file, and never for more than a
-    header and 32 KiB (1 MiB when searching for the next block). If it returns fewer bytes than
-    requested, the file has changed: CorruptError.
+    header and 32 KiB (1 MiB when searching for the next block). Raises CorruptError if it returns
+    fewer bytes than requested: the file has changed.
     """
     window = _Window(read_range, size, what)
     offset = 0
@@ -87,7 +87,7 @@ def iter_blocks(data: bytes, what: str) -> Iterator[LogBlock | CorruptSpan]:
 class _Window:
     """Bytes of the file by offset, served from the last two reads if possible.
 
-    Two, because the headers of a block are parsed after its end was checked.
+    Two reads are kept, because the headers of a block are parsed after its end was checked.
     """
 
     def __init__(self, read_range: ReadRange, size: int, what: str) -> None:
@@ -113,9 +113,9 @@ class _Window:
         return self.size
 
     def _holding(self, at: int, length: int, ahead: int) -> tuple[int, bytes]:
-        """Return a read that holds `length` bytes at `at`, and its offset.
+        """Return a read that contains `length` bytes from `at`, and the offset of that read.
 
-        A new one reads `ahead`.
+        A new read is at least `ahead` bytes long, unless the file ends.
         """
         for index, (start, data) in enumerate(self._reads):
             if start <= at and at + length <= start + len(data):
@@ -132,7 +132,7 @@ class _Window:
 
 
 def _check_frame(window: _Window, offset: int) -> tuple[str, int]:
-    """Return why there is no whole block at `offset`, or an empty string and where the block ends."""
+    """Return why there is no intact block at `offset`, or an empty string and the block's end."""
     prefix = window.get(offset, _PREFIX.size)
     left = window.size - offset
     if not prefix.startswith(MAGIC):

@@ -45,7 +45,7 @@ _COMMAND: Final = (HeaderKey.COMMAND_BLOCK_TYPE, HeaderKey.TARGET_INSTANT_TIME)
 
 
 class FooterKind(StrEnum):
-    """The kind of content of a native log file, from its footer. On disk: do not change."""
+    """The content, as a native log's footer states it. Stored on disk: do not change the values."""
 
     PARQUET_DATA = "parquet_data"
     DELETE = "delete"
@@ -65,9 +65,9 @@ FOOTER_KINDS: Final[Mapping[LogKind, FooterKind]] = {
 class LogFooter:
     """The footer of one native log file.
 
-    `headers` hold everything but the instant and the schema. `kind` is None if only the file's name
-    states it, as in Hudi's own files; `instant` is None if only the name has it; `is_ordered` is
-    None if the footer does not say. On a delete file the schema is the table's.
+    `headers` hold all other entries than the instant and the schema. `kind` is None if only the
+    file's name states it, as in Hudi's own files; `instant` is None if only the name has it;
+    `is_ordered` is None if the footer does not state it. A delete file has the table's schema.
     """
 
     kind: FooterKind | None
@@ -117,7 +117,7 @@ def encode_log_footer(footer: LogFooter) -> dict[str, str]:
 def parse_log_footer(metadata: Mapping[str, str], what: str) -> LogFooter | None:
     """Parse the key-value metadata of a Parquet file; return None if it holds no log footer.
 
-    A kind that is not stored follows from a command's header, or is None.
+    If the kind is not stored, it is derived from the header of a command, otherwise it is None.
     """
     forms = [form for form in (_json(metadata, what), _entries(metadata), _seed(metadata)) if form]
     if not forms:
@@ -160,7 +160,7 @@ def _json(metadata: Mapping[str, str], what: str) -> dict[str, str]:
         raise CorruptError(
             f"{what}: footer {FOOTER_JSON}: expected a JSON object, found {text[:40]!r}"
         )
-    # A form that is present but empty still makes the file a log.
+    # A form that is present but empty still marks the file as a log.
     named = {_VERSION: str(NATIVE_VERSION)}
     for name, value in found.items():
         if isinstance(value, bool):
@@ -205,7 +205,7 @@ def _parse_kind(
 ) -> FooterKind | None:
     word = metadata.get(_SEED_KIND)
     if word is None:
-        # Read as a data file without rows, a rollback would be lost.
+        # A rollback must not be read as a data file without rows: it would be lost.
         return FooterKind.COMMAND if HeaderKey.COMMAND_BLOCK_TYPE in headers else None
     try:
         return FooterKind(word)

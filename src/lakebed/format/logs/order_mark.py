@@ -28,7 +28,7 @@ def mark_ordered(schema_text: str, what: str = "schema") -> str:
 
 
 def is_marked_ordered(schema_text: str, what: str = "schema") -> bool:
-    """Return whether the schema carries the marker; only JSON's `true` counts."""
+    """Return whether the schema carries the marker, with JSON's `true` as its value."""
     return _parse(schema_text, what).get(ORDER_PROPERTY) is True
 
 

@@ -74,14 +74,14 @@ def ordering_values(values: pa.Array) -> tuple[OrderingKind, pa.Array]:
 
 
 def takes_int(kind: pa.DataType) -> bool:
-    """Return whether `int` is the branch of a type: only then can an int in an array be a value."""
+    """Return whether a type is stored as `int`: only then can an int in an array be a value."""
     return ordering_kind(kind) is OrderingKind.INT
 
 
 def fit_ordering(values: pa.Array, kind: OrderingKind, wanted: pa.DataType) -> pa.Array | None:
     """Return the values of a branch in a column's type; None if the branch has another type.
 
-    A column may have been widened since; raises ArrowInvalid for a value that does not fit.
+    The column may have been widened since the write. Raises ArrowInvalid if a value does not fit.
     """
     if pa.types.is_signed_integer(wanted) and kind in _INTEGERS:
         return values.cast(wanted)

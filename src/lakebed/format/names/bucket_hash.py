@@ -5,10 +5,10 @@
     bucket  (H(vs) & 0x7fffffff) % n                                 all in 32 bits
 
 The values `vs` are cut out of the record key's STRING, as `KeyGenUtils.extractRecordKeysByFields`
-of Hudi 1.2.0 does it. A key without both `,` and `:` is hashed whole; so a COMPLEX key of one field
-hashes `id:k0` with its name, but `id:a,b` hashes `a,b`. Otherwise the values of the hash fields are
-hashed, in the order of the KEY's fields; `__null__` and `__empty__` hash as 0. Values that hold a
-`,` and later a `:` are cut in the wrong place by Hudi, and so they are here.
+of Hudi 1.2.0 does it. A key without both `,` and `:` is hashed as it is; so a COMPLEX key of one
+field hashes `id:k0` with its name, but `id:a,b` hashes `a,b`. Otherwise the values of the hash
+fields are hashed, in the order of the KEY's fields; `__null__` and `__empty__` hash as 0. Values
+that hold a `,` and later a `:` are cut in the wrong place by Hudi, and also here.
 
 Hudi 1.2.0 loops forever on some keys, such as `id:1,ts:10:30` hashed by `id`; for those the correct
 values are hashed.
@@ -42,7 +42,7 @@ Hashes: TypeAlias = npt.NDArray[np.int32]
 
 
 def bucket_numbers(texts: Sequence[Texts], num_buckets: int) -> Hashes:
-    """Return the bucket of every row, whose hashed values are `texts`; a null hashes as 0.
+    """Return the bucket of every row; `texts` are the columns to hash, and a null hashes as 0.
 
     >>> bucket_numbers([pa.array(["user_0", "é0"])], 8).tolist()
     [3, 6]
@@ -91,7 +91,7 @@ def hash_field_texts(
     composite: bool,
     texts: Mapping[str, pa.StringArray] | None = None,
 ) -> list[pa.StringArray]:
-    """Return the strings to hash, for keys that Hudi cuts where they were joined.
+    """Return the strings to hash, for keys that Hudi splits where their parts were joined.
 
     `key_buckets` handles the others.
     """
@@ -109,8 +109,8 @@ def hash_field_texts(
 def split_composite_keys(keys: pa.StringArray, fields: Sequence[str]) -> dict[str, pa.StringArray]:
     """Cut composite keys into their parts; null for a key that does not have these fields.
 
-    The parts are as written: `__null__` and `__empty__` stay. Values that contain `,field:` of the
-    next field are cut too early: the string is ambiguous.
+    `__null__` and `__empty__` are not replaced. A value that contains `,field:` of the next field
+    is cut too early, because the string is ambiguous.
     """
     pattern = ",".join(f"{re.escape(field)}:(?P<p{i}>.*?)" for i, field in enumerate(fields))
     parts = pc.extract_regex(keys, f"(?s)^{pattern}$")
@@ -155,7 +155,7 @@ def list_hashes(texts: Sequence[Texts]) -> Hashes:
 
 
 def fold_numpy(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], hashes: Hashes) -> None:
-    """Do what the kernel does in numpy: the twin for small inputs.
+    """Compute in numpy the same hashes as the kernel, for small inputs.
 
     31 is odd, so it has an inverse modulo 2**32: with P the running sum of `unit * 31**-i`, the
     hash of the units [a, b) is `(P[b] - P[a]) * 31**(b - 1)`.
@@ -237,7 +237,7 @@ def _odd_keys(
     composite: bool,
     texts: Mapping[str, pa.StringArray] | None,
 ) -> pa.BooleanArray:
-    """Return which keys may be cut elsewhere than where they were joined."""
+    """Return for each key whether Hudi may split it elsewhere than where its parts were joined."""
     wanted = [field for field in fields if _is_hashed(field, hash_fields)]
     strange = any("," in field or ":" in field for field in fields)
     if strange or not composite or not wanted:

@@ -6,9 +6,9 @@
     file id  := <fileIdPrefix>-0   one file group for each node
 
 A partition keeps its ring as JSON in `<instant>.hashing_meta`, first under an instant of 14 zeros.
-Its first nodes follow from the partition's name and the number of buckets, so that two writers that
-start at the same time create the same ones. A null among several hashed values is hashed as the
-string `null`, an empty one as nothing. Agrees with `ConsistentBucketIdentifier` and
+Its first nodes are derived from the partition's name and the number of buckets, so that two writers
+that start at the same time create the same nodes. A null among several hashed values is hashed as
+the string `null`, an empty string adds nothing. Agrees with `ConsistentBucketIdentifier` and
 `HoodieConsistentHashingMetadata` of Hudi 1.2.0.
 """
 
@@ -51,7 +51,7 @@ class HashingNode:
 
     @property
     def file_id(self) -> str:
-        """Return the id of its one file group."""
+        """Return the id of the bucket's only file group."""
         return f"{self.file_id_prefix}-0"
 
 
@@ -87,7 +87,7 @@ class HashingMetadata:
 
     @classmethod
     def parse(cls, data: bytes, what: str) -> Self:
-        """Parse a `.hashing_meta` file; CorruptError and UnsupportedError name `what`."""
+        """Parse a `.hashing_meta` file; raise CorruptError or UnsupportedError, naming `what`."""
         try:
             found = json.loads(data)
         except (ValueError, RecursionError) as error:
@@ -144,7 +144,7 @@ def key_hashes(
     composite: bool,
     texts: Mapping[str, pa.StringArray] | None = None,
 ) -> npt.NDArray[np.int32]:
-    """Return the position of every record key on the ring, as Hudi computes it from the key's string.
+    """Return the ring position of every record key, as Hudi computes it from the key's string.
 
     `texts` are the key's parts by field, if the caller has them; otherwise they are cut out of the
     keys again. Keys that Hudi may cut elsewhere cost Python time per distinct key.
@@ -165,12 +165,12 @@ def key_hashes(
 
 
 def xxh32(texts: pa.StringArray) -> npt.NDArray[np.uint32]:
-    """Return XXH32, seed 0, of the UTF-8 of every string; a null counts as empty.
+    """Return XXH32, seed 0, of the UTF-8 of every string; a null hashes as an empty string.
 
     >>> f"{xxh32(pa.array(['']))[0]:08x}"
     '02cc5d05'
     """
-    # In pieces that fit into the processor's cache.
+    # Hash in pieces that fit into the processor's cache.
     pieces = [_xxh32(texts.slice(at, _PIECE)) for at in range(0, len(texts), _PIECE)]
     return np.concatenate(pieces) if pieces else np.empty(0, np.uint32)
 
@@ -180,7 +180,7 @@ def _xxh32(texts: pa.StringArray) -> npt.NDArray[np.uint32]:
     data, starts, sizes = _flatten(texts)
     words: npt.NDArray[np.uint32] = np.ndarray((len(data) - 3,), "<u4", data, strides=(1,))
     hashes = np.full(len(sizes), _P5, np.uint32)
-    # The long strings first, so that those that continue are always at the front.
+    # Sort long strings first, so that the strings that continue are always at the front.
     order = np.argsort(-sizes, kind="stable")
     stripes = sizes[order] >> 4
     longest = int(stripes[0])
@@ -226,7 +226,7 @@ def _rotated(values: npt.NDArray[np.uint32], by: int) -> npt.NDArray[np.uint32]:
 
 
 def _flatten(texts: pa.StringArray) -> tuple[npt.NDArray[np.uint8], Values, Values]:
-    """Return the bytes, padded to allow reads past the end, and the starts and sizes in them."""
+    """Return the bytes, padded to allow reads past the end, and each string's start and size."""
     text = texts.fill_null("").cast(pa.large_string())
     _, offset_bytes, data_bytes = text.buffers()
     offsets = np.frombuffer(offset_bytes, np.int64)[text.offset : text.offset + len(text) + 1]
@@ -243,7 +243,7 @@ def _hashed_texts(
     composite: bool,
     texts: Mapping[str, pa.StringArray] | None,
 ) -> tuple[pa.StringArray, pa.BooleanArray]:
-    """Return the strings to hash, and which keys Hudi may cut elsewhere than where they were joined."""
+    """Return the strings to hash, and whether Hudi may split a key elsewhere than at its joints."""
     strange = any("," in field or ":" in field for field in fields)
     if strange or not composite or len(fields) == 1:
         cut = pc.match_substring(keys, ",")

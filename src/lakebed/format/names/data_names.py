@@ -33,7 +33,7 @@ BASE_EXTENSIONS: Final = frozenset({"parquet", "orc", "hfile", "lance"})
 
 
 class LogKind(StrEnum):
-    """The kind of content of a native log file. The values are on disk: do not change."""
+    """The content of a native log file. The values are stored on disk: do not change them."""
 
     LOG = "log"
     DELETES = "deletes"
@@ -43,8 +43,8 @@ class LogKind(StrEnum):
 TOMBSTONE_VERSION: Final = 0
 """The version of a log that keeps deletes beside a base file, in `lsm_tree` tables.
 
-Versions of other logs start at 1, Hudi's too, so this one is the first of its instant to be
-replayed.
+Versions of all other logs, including Hudi's, start at 1, so this log is the first of its instant to
+be replayed.
 """
 
 _KIND_ORDER: Final = {LogKind.LOG: 0, LogKind.DELETES: 1, LogKind.CDC: 2}
@@ -54,7 +54,7 @@ _KIND_ORDER: Final = {LogKind.LOG: 0, LogKind.DELETES: 1, LogKind.CDC: 2}
 class WriteToken:
     """The task that wrote a file: `<partition>-<stage>-<attempt>`.
 
-    Names keep a token as a string: Hudi orders log files by that string, never by the numbers.
+    File names hold a token as a string: Hudi orders log files by that string, not by the numbers.
 
     >>> WriteToken(2, 61, 78).encode()
     '2-61-78'
@@ -70,7 +70,7 @@ class WriteToken:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse `text`, or raise FileNameError. Leading zeros are lost."""
+        """Parse `text`, or raise FileNameError. Leading zeros are dropped."""
         if not re.fullmatch(r"[0-9]{1,18}-[0-9]{1,18}-[0-9]{1,18}", text):
             raise FileNameError(f"write token {text!r}: expected <partition>-<stage>-<attempt>")
         return cls(*map(int, text.split("-")))
@@ -120,7 +120,7 @@ class BaseFileName:
 class InlineLogName:
     """Name of a log of blocks: `.<file_id>_<instant>[_<group>].log.<version>[_<token>[.cdc]]`.
 
-    Only tables from before Hudi 0.5 leave the token out (`write_token` is empty then).
+    Only in tables from before Hudi 0.5 is the token missing; `write_token` is then empty.
 
     >>> InlineLogName.parse(".f1-0_20261115060920861.log.1_0-75-102").version
     1
@@ -171,8 +171,8 @@ class InlineLogName:
 class NativeLogName:
     """Name of a native log file: `<file_id>_<token>_<instant>[_<group>]_<version>.<kind>.<ext>`.
 
-    Any extension parses: Hudi treats such a file as a log because of its name, so one that cannot
-    be read must be rejected when it is opened, and not be ignored here.
+    Any extension is accepted: Hudi treats such a file as a log because of its name, so a file that
+    cannot be read must be rejected when it is opened, not ignored here.
 
     >>> NativeLogName.parse("f1-0_0-1-2_20261115060920861_1.deletes.parquet").kind
     <LogKind.DELETES: 'deletes'>
@@ -241,8 +241,8 @@ def parse_data_name(name: str) -> DataName | None:
 def replay_key(name: LogName) -> tuple[str, int, str, int]:
     """Return the sort key of the log files of a file slice: instant, version, token, kind.
 
-    Deletes come after the data of the same write. Agrees with Hudi's LogFileComparator: the
-    requested instant counts, not the completion time.
+    Deletes come after the data of the same write. Agrees with Hudi's LogFileComparator, which uses
+    the requested instant and not the completion time.
     """
     if isinstance(name, NativeLogName):
         return name.instant, name.version, name.write_token, _KIND_ORDER[name.kind]
@@ -269,7 +269,7 @@ def _group(match: re.Match[str]) -> str:
 
 
 def _check_parts(name: DataName, file_id: str, token: str, instant: str, group: str) -> None:
-    """Raise FileNameError for parts that would not be parsed back from the encoded name."""
+    """Raise FileNameError if the encoded name would not be parsed into the same parts."""
     if not re.fullmatch(_WORD_SHAPE, file_id):
         raise InvalidError(f"{name}: expected a file id without '_', '.' or '/'")
     if not re.fullmatch(_TOKEN_SHAPE, token):

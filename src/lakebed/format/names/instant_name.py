@@ -24,7 +24,7 @@ LAYOUT_2: Final = 2
 
 
 class Action(StrEnum):
-    """The action of an instant. The values are on disk: do not change."""
+    """The action of an instant. The values are stored on disk: do not change them."""
 
     COMMIT = "commit"
     DELTACOMMIT = "deltacommit"
@@ -45,7 +45,7 @@ class Action(StrEnum):
 
 
 class State(StrEnum):
-    """The state of an instant. The values are on disk, in cleaner plans: do not change."""
+    """The state of an instant. The values are stored in cleaner plans: do not change them."""
 
     REQUESTED = "REQUESTED"
     INFLIGHT = "INFLIGHT"
@@ -70,7 +70,7 @@ _COMPLETED_SHAPE: Final = {LAYOUT_1: "<T>.<action>", LAYOUT_2: "<T>_<C>.<action>
 
 @dataclass(frozen=True, slots=True)
 class InstantName:
-    """Name of one file of the timeline; `completion` is set exactly if it is completed.
+    """Name of one file of the timeline; `completion` is None unless the instant is completed.
 
     In layout 1 the completion time is the requested time.
 
@@ -103,8 +103,8 @@ class InstantName:
 
         Return None for a file that is not an instant (hidden, `history`, temporary).
 
-        A name that starts like an instant but continues differently raises FileNameError: a
-        timeline read without it could show rows that do not exist, or hide some.
+        Raises FileNameError for a name that starts like an instant but continues differently: if it
+        were ignored, reads could return rows that do not exist, or miss rows.
         """
         match = _LOOKS_LIKE.fullmatch(name)
         if match is None or name.endswith(_TEMPORARY) or _UNFINISHED.fullmatch(name):

@@ -62,7 +62,7 @@ def float_text(value: float) -> str:
 
 
 def spell_distinct(column: pa.Array, spell: Callable[..., str | None]) -> pa.StringArray:
-    """Return the string of every row, calling `spell` once per distinct value; null stays null."""
+    """Convert every value to a string, calling `spell` once per distinct value; null stays null."""
     encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
     values = encoded.dictionary.to_pylist()
     texts = [None if value is None else spell(value) for value in values]
@@ -79,7 +79,7 @@ def column_text(column: pa.Array, field: str) -> pa.StringArray:
     if pa.types.is_dictionary(kind):
         return column_text(column.dictionary, field).take(column.indices)
     if pa.types.is_float64(kind):
-        # By bits: -0.0 and 0.0 are two keys, although Arrow considers them equal.
+        # Compare by bits: -0.0 and 0.0 are two keys, although Arrow considers them equal.
         return spell_distinct(column.view(pa.int64()), _double_bits_text)
     if pa.types.is_float32(kind):
         return spell_distinct(column.view(pa.int32()), _float_bits_text)

@@ -1,4 +1,4 @@
-"""The five meta columns that lead every row of a Hudi file.
+"""The five meta columns, which are the first columns of every Hudi file.
 
     _hoodie_commit_time     requested instant of the write that created this version of the row
     _hoodie_commit_seqno    `<instant>_<task>_<n>`, unique in the table

@@ -31,14 +31,14 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class PartKind(Enum):
-    """How the custom key generator formats one partition field. The values are on disk."""
+    """How the custom key generator formats one partition field. The values are stored on disk."""
 
     SIMPLE = "SIMPLE"
     TIMESTAMP = "TIMESTAMP"
 
 
 def parse_part_kinds(text: str) -> dict[str, PartKind] | None:
-    """Parse the partition fields of a custom key generator; None if one is not understood.
+    """Parse the partition fields of a custom key generator; None if one is not valid.
 
     >>> parse_part_kinds("dt:simple,at:TIMESTAMP")
     {'dt': <PartKind.SIMPLE: 'SIMPLE'>, 'at': <PartKind.TIMESTAMP: 'TIMESTAMP'>}
@@ -89,8 +89,8 @@ def partition_paths(
 ) -> pa.StringArray:
     """Return the partition path of every row; '' for each if there are no partition fields.
 
-    `num_rows` is needed only if there are neither fields nor columns to count by. Raises
-    KeyValueError with the field and the value that cannot be a folder.
+    `num_rows` is needed only if there are no fields and no columns whose rows could be counted.
+    Raises KeyValueError, naming the field and the value, if a value cannot be a folder.
 
     >>> partition_paths({"d": pa.array([1, None])}, ["d"], PartitionStyle(True)).to_pylist()
     ['d=1', 'd=__HIVE_DEFAULT_PARTITION__']
@@ -113,7 +113,7 @@ def partition_paths(
 
 
 def join_levels(levels: Sequence[pa.StringArray]) -> pa.StringArray:
-    """Join the levels of every row to paths; there is at least one level."""
+    """Join the levels of every row into a path; there must be at least one level."""
     return levels[0] if len(levels) == 1 else pc.binary_join_element_wise(*levels, "/")
 
 
@@ -122,10 +122,10 @@ def parse_partition_path(
 ) -> list[str | None]:
     """Return the string of each field in a path, None for the default folder.
 
-    The inverse of the above.
+    This is the inverse of `partition_paths`.
 
-    A single field owns the whole path, slashes included. Null and the empty string cannot be told
-    apart. Raises CorruptError if the path does not match the fields.
+    A single field takes the entire path, including slashes. Null and the empty string cannot be
+    distinguished. Raises CorruptError if the path does not match the fields.
     """
     if not fields:
         if path:
@@ -143,7 +143,7 @@ def parse_partition_path(
 
 
 def check_level(level: str, field: str, value: object, *, first: bool) -> None:
-    """Raise KeyValueError for a folder name that Hudi, a file system or an object store cannot hold.
+    """Raise KeyValueError if Hudi, a file system or an object store cannot hold a folder name.
 
     `first` is whether it is directly below the table: Hadoop parses a colon there as the end of a
     URI scheme.
@@ -155,7 +155,7 @@ def check_level(level: str, field: str, value: object, *, first: bool) -> None:
 
 
 def _offence(level: str, *, first: bool) -> str:
-    """Return what is expected instead of `level`, '' if it is valid."""
+    """Return the expectation that `level` violates, for an error message; '' if it is valid."""
     if "/" in level:
         return "no '/' in a folder name, unless the table url-encodes partition paths"
     if level in {"", ".", ".."}:
@@ -175,9 +175,9 @@ def _offence(level: str, *, first: bool) -> str:
 def level_texts(
     column: pa.Array, field: str, style: PartitionStyle, *, first: bool, strict: bool = True
 ) -> pa.StringArray:
-    """Return one level of the path of every row; `first` as for `check_level`.
+    """Return one level of the path of every row; `first` is as for `check_level`.
 
-    Unless `strict`, also names that Lakebed would not write: Hudi may have created them.
+    Unless `strict`, names that Lakebed would not write are accepted: Hudi may have created them.
     """
 
     def spell(text: str) -> str:

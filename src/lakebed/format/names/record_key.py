@@ -25,7 +25,7 @@ EMPTY_PART = "__empty__"
 
 
 class KeyGenerator(Enum):
-    """How a table builds keys and partition paths. The values are on disk: do not change."""
+    """How a table builds keys and paths. The values are stored on disk: do not change them."""
 
     SIMPLE = "SIMPLE"
     COMPLEX = "COMPLEX"
@@ -93,7 +93,7 @@ def record_keys(
 ) -> pa.StringArray:
     """Return the record key of every row.
 
-    Raises KeyValueError with the first row, counted from 0, whose key has no value at all.
+    Raises KeyValueError, naming the first such row, counted from 0, if a key has no value at all.
 
     >>> record_keys({"id": pa.array([7]), "n": pa.array([""])}, ["id", "n"], True).to_pylist()
     ['id:7,n:__empty__']

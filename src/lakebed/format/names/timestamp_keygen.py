@@ -48,7 +48,7 @@ _UNITS = {
 
 
 class TimestampType(Enum):
-    """The type of the column. The values are on disk: do not change."""
+    """The type of the column. The values are stored on disk: do not change them."""
 
     UNIX_TIMESTAMP = "UNIX_TIMESTAMP"
     EPOCHMILLISECONDS = "EPOCHMILLISECONDS"
@@ -131,7 +131,7 @@ class TimestampKeygen:
     ) -> pa.StringArray:
         """Return the partition path of every row of the table's one partition column, `field`.
 
-        Raises KeyValueError with a value that cannot be a folder; unless `strict` its path is null.
+        Raises KeyValueError if a value cannot be a folder; unless `strict`, its path is null.
         """
         if self.kind is None:
             raise UnsupportedError(
@@ -173,7 +173,7 @@ class TimestampKeygen:
         return path
 
     def _plain(self, column: pa.Array, field: str) -> pa.Array:
-        """Return the column as Avro holds it: strings stay, every numeric type becomes a number."""
+        """Return the column as Avro stores it: strings are kept, other types become numbers."""
         kind = column.type
         if pa.types.is_dictionary(kind):
             return self._plain(column.dictionary, field).take(column.indices)
@@ -194,7 +194,7 @@ class TimestampKeygen:
         return column.cast(pa.large_string()) if textual else column
 
     def _moment(self, value: int | float | Decimal | str | None) -> datetime:
-        """Return the point in time, in its own zone if the table names none."""
+        """Convert a value to a point in time, in its own zone if no input zone is set."""
         if isinstance(value, str):
             return self._parse_text(value)
         if self.inputs:

@@ -1,7 +1,7 @@
 """Avro schemas of the files of a timeline, with Hudi's names, order and defaults.
 
 Each schema is Hudi 1.2's `org.apache.hudi.avro.model.<name>` field for field; the order of fields
-and of union branches is the order on the wire: do not change. Hudi's `doc` strings, and the
+and of union branches is the order in files: do not change it. Hudi's `doc` strings, and the
 defaults that it puts inside map and array types (which Avro ignores), are left out.
 """
 

@@ -1,4 +1,4 @@
-"""What a commit wrote: HoodieCommitMetadata and HoodieReplaceCommitMetadata.
+"""The metadata of a commit: HoodieCommitMetadata and HoodieReplaceCommitMetadata.
 
 The file is an Avro container of one record (`ocf`, `avro_models`); in timeline layout 1 it has the
 same fields as JSON (`json_record`). Attributes are Hudi's fields in snake_case; None is null.
@@ -22,7 +22,7 @@ NO_PREVIOUS_COMMIT: Final = "null"
 """`prev_commit` of the first file of a file group: the string "null", not Avro's null."""
 
 KEEPS_COMMIT_TIMES: Final = "lakebed.keeps.commit.times"
-"""In the extra metadata of our log compactions: rows keep the commit time of their own write."""
+"""A key in the extra metadata of our log compactions: rows keep their original commit time."""
 
 _COMMIT: Final = f"{NAMESPACE}.HoodieCommitMetadata"
 _REPLACE: Final = f"{NAMESPACE}.HoodieReplaceCommitMetadata"
@@ -44,7 +44,7 @@ class RuntimeStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteStat:
-    """What a commit did to one file. `path` is relative to the table and includes the partition."""
+    """A commit's statistics of one file. `path` is relative to the table's base path."""
 
     file_id: str | None = None
     path: str | None = None
@@ -81,10 +81,10 @@ class WriteStat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitMetadata:
-    """What one completed instant wrote, per partition.
+    """The metadata of one completed commit, with its write statistics per partition.
 
-    `partition_to_replace_file_ids` lists the file groups that this instant replaces; it is None for
-    a commit that cannot replace any, and that decides which Avro record is on disk.
+    `partition_to_replace_file_ids` lists the file groups that this commit replaces; it is None for
+    a commit that cannot replace file groups, which is stored as another Avro record.
     """
 
     partition_to_write_stats: Mapping[str, tuple[WriteStat, ...]] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class CommitMetadata:
 
     @classmethod
     def parse(cls, data: bytes, what: str, layout: int = LAYOUT_2) -> Self:
-        """Parse the file of a commit, or raise CorruptError that names `what`.
+        """Parse the file of a commit; raise CorruptError, naming `what`, if it is invalid.
 
         A null map reads as an empty one. Fields may be missing, and unknown ones are ignored. JSON
         is accepted in timeline layout 1 only: in layout 2 Hudi rejects it too.
@@ -140,7 +140,7 @@ class CommitMetadata:
 
 
 def _decode(data: bytes, what: str, layout: int) -> tuple[str, Record]:
-    """Return the full name and the values of the record, in either form."""
+    """Return the full name and the values of the record, stored as Avro or JSON."""
     if layout == LAYOUT_1 and data.startswith(JSON_MARK):
         values = decode_json_record(data, what, REPLACE_COMMIT_METADATA)
         # JSON does not name the record; only one of the two has this field.

@@ -1,8 +1,8 @@
 """The heartbeat of a writer: `.hoodie/.heartbeat/<instant>`.
 
-Hudi's is empty, and its modification time is the heartbeat. Ours names the writer, so that a task
-can see whether its write is still in progress, and another process on the same machine whether the
-writer has died.
+Hudi's file is empty, and its modification time is the heartbeat. Ours names the writer, so that a
+task can determine whether its write is still in progress, and another process on the same machine
+whether the writer has died.
 """
 
 import json
@@ -20,7 +20,7 @@ def heartbeat_path(instant: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """The content of our heartbeats; `holds_lock` if the writer holds the table lock throughout."""
+    """The content of our heartbeats; `holds_lock` if the writer holds the lock throughout."""
 
     owner: str
     process: str
@@ -28,7 +28,7 @@ class Beat:
     holds_lock: bool
 
     def encode(self) -> bytes:
-        """Encode it as JSON."""
+        """Encode the heartbeat as JSON."""
         content = {
             "owner": self.owner,
             "process": self.process,
@@ -39,7 +39,7 @@ class Beat:
 
     @classmethod
     def parse(cls, data: bytes) -> Self | None:
-        """Parse one of ours; return None for one that another engine wrote."""
+        """Parse one of our heartbeats; return None for a heartbeat that another engine wrote."""
         try:
             content = json.loads(data)
             found = cls(content["owner"], content["process"], content["at"], content["holdsLock"])

@@ -1,8 +1,8 @@
 """Timeline records as JSON, as timeline layout 1 stores its commits.
 
-The keys are the fields of the Avro record that layout 2 uses for the same thing (`avro_models`), so
-that schema defines the valid values. As in Hudi, any key may be missing, and unknown ones are
-dropped.
+The keys are the fields of the Avro record that layout 2 uses for the same file (`avro_models`), so
+that record's schema defines the valid values. As in Hudi, any key may be missing, and unknown keys
+are dropped.
 """
 
 import json
@@ -22,7 +22,7 @@ _SHOWN: Final = 60
 def decode_json_record(data: bytes, what: str, schema: Schema) -> Record:
     """Return the values of the one object in `data` for the fields of `schema`.
 
-    A missing field is None. Every failure raises CorruptError that names `what`.
+    A missing field is None. Raises CorruptError, naming `what`, if the data is invalid.
     """
     try:
         values = json.loads(data.decode("utf-8"))

@@ -5,7 +5,7 @@ The first is one line of JSON, as in Hudi's StorageLockFile and StorageLockData:
     {"expired":false,"validUntil":1700000000123,"owner":"6f2c..."}
 
 `validUntil` is in milliseconds since 1970 UTC. The file is overwritten and never deleted. Unknown
-fields are kept, as in Hudi, for later versions.
+fields are preserved, as in Hudi, for the benefit of later versions.
 
 The second belongs to Hudi's FileSystemBasedLockProvider: its existence is the lock. Hudi's own file
 is empty (older releases write a message for people). Ours holds
@@ -33,7 +33,7 @@ _END_OF_TIME_MS = 253_402_300_800_000  # the year 10000
 
 @dataclass(frozen=True, slots=True)
 class LockFile:
-    """The owner of a table lock, and until when it is valid.
+    """The owner of a table lock, and the time at which the lock expires.
 
     >>> LockFile("own-1", 1700000000123).encode()
     b'{"expired":false,"validUntil":1700000000123,"owner":"own-1"}'
@@ -74,8 +74,8 @@ class LockFile:
 class DiskLockFile:
     """The content of our own lock file on local disk.
 
-    `process` identifies the process that holds it (`model.clock`), `guard` the operating system
-    lock that it holds as well (`commit.file_lock`).
+    `process` identifies the process that holds the lock (`model.clock`), `guard` the operating
+    system lock that the process holds as well (`commit.file_lock`).
 
     >>> DiskLockFile("own-1", "m/12.7", "803:1f", 1700000000123).encode()[:45]
     b'{"validUntil":  1700000000123,"writer":"lakeb'
@@ -90,7 +90,7 @@ class DiskLockFile:
     def parse(cls, data: bytes) -> Self | None:
         """Parse the content of a lock file.
 
-        Return None for one that is not ours, such as Hudi's.
+        Return None for a file that is not ours, such as Hudi's.
         """
         try:
             found = json.loads(data)

@@ -7,8 +7,8 @@
 
 The frame is parsed here so that no length is trusted before its bytes have been seen. The schema in
 the file is untrusted as well: it is rebuilt from the Avro types that Hudi uses, and rejected if it
-could make a decoder run forever (a type that contains itself, an array of values without bytes,
-nested types that multiply values without bytes).
+could make a decoder run forever (a type that contains itself, an array of zero-byte values, nested
+types that multiply zero-byte values).
 """
 
 import functools
@@ -33,9 +33,9 @@ _SYNC_SIZE: Final = 16
 _MAX_INFLATED: Final = 1 << 27
 _MAX_INFLATED_FREELY: Final = 1 << 22
 _MAX_RATIO: Final = 64
-"""How many times its size a large record may inflate: values take far more memory than bytes."""
+"""The most by which a large record may expand: values take far more memory than their bytes."""
 _MAX_FREE_VALUES: Final = 32
-"""How many values a record may hold beyond one per byte; Hudi's have 3 at most."""
+"""How many values a record may hold beyond one per byte; Hudi's records have at most 3."""
 _MAX_SCHEMA_DEPTH: Final = 32
 _PRIMITIVES: Final = frozenset(
     {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
@@ -50,8 +50,8 @@ _DECODE_ERRORS: Final = (
 def encode_record(schema: Schema, record: Mapping[str, object]) -> bytes:
     """Encode one record as a container file without compression.
 
-    The sync marker is derived from the content: the same record has the same bytes. A field that
-    `record` lacks takes its default; one that the schema does not know is rejected.
+    The sync marker is derived from the content, so the same record has the same bytes. A field that
+    `record` lacks takes its default; a field that the schema lacks is rejected.
     """
     out = io.BytesIO()
     try:
@@ -73,8 +73,8 @@ def decode_record(
     """Return the full name and the values of the one record in `data`.
 
     With `readers` (schemas by full name) the record must be one of them, and its values are
-    resolved to that schema: missing fields take their defaults, unknown fields are dropped. Every
-    failure raises CorruptError that names `what`.
+    resolved to that schema: missing fields take their defaults, unknown fields are dropped. Raises
+    CorruptError, naming `what`, if the data is invalid.
     """
     if not data:
         raise CorruptError(f"{what}: expected an Avro container file, found 0 bytes")
@@ -118,7 +118,7 @@ def _decode_body(
         if name not in readers:
             raise CorruptError(f"{what}: expected one of {sorted(readers)}, found {name}")
         ours = _text(readers[name])
-        # Resolving field by field costs ten times the decoding, so do it only where it matters.
+        # Resolving field by field takes ten times as long as decoding, so do it only if necessary.
         reader = None if writer == _foreign(ours.encode())[1] else _prepared(ours)
     stream = io.BytesIO(body)
     try:
@@ -152,7 +152,7 @@ def _text(schema: Schema) -> str:
 
 
 class _Cleaner:
-    """Rebuilds an untrusted schema from the parts that decode in bounded time."""
+    """Rebuilds an untrusted schema from the types that can be decoded in bounded time."""
 
     def __init__(self) -> None:
         self._empty: dict[str, bool] = {}  # complete named types, and whether they take no bytes

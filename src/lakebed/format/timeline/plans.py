@@ -13,7 +13,7 @@ from lakebed.format.timeline.ocf import Record, Schema, decode_record, encode_re
 
 
 class PlanKind(StrEnum):
-    """The kind of plan in a timeline file. The values are on disk: do not change."""
+    """The kind of plan in a timeline file. The values are stored on disk: do not change them."""
 
     REQUESTED_REPLACE = "HoodieRequestedReplaceMetadata"
     COMPACTION_PLAN = "HoodieCompactionPlan"
@@ -49,6 +49,6 @@ def encode_plan(kind: PlanKind, values: Mapping[str, object]) -> bytes:
 
 
 def parse_plan(kind: PlanKind, data: bytes, what: str) -> Record:
-    """Parse a plan of `kind` with all its fields, or raise CorruptError that names `what`."""
+    """Parse a plan of `kind` with all its fields; raise CorruptError, naming `what`, if invalid."""
     name = f"{avro_models.NAMESPACE}.{kind}"
     return decode_record(data, what, {name: _SCHEMAS[kind]})[1]

@@ -49,7 +49,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """A kind of value: `parse` returns None for an invalid string; `wanted` describes valid strings.
+    """A kind of value: `parse` returns None for an invalid string; `wanted` describes valid ones.
 
     `words` are the valid values of an option that takes one of several words.
     """
@@ -112,7 +112,7 @@ class Option(Generic[T]):
         return Scope.LATER in self.subject.scope
 
     def value(self, properties: Mapping[str, str]) -> T:
-        """Return the value under the first of the option's names that has one, otherwise the default.
+        """Return the value under the first of the option's names that is set, or the default.
 
         Raises OptionError for an invalid value.
         """
@@ -123,7 +123,7 @@ class Option(Generic[T]):
         return self.kind.default
 
     def check(self, name: str, text: object) -> str:
-        """Return the value given under `name` in the form to store; raise OptionError if invalid."""
+        """Return the value given under `name` in its stored form; raise OptionError if invalid."""
         if self.fate is Fate.REFUSED:
             raise OptionError(f"option {name} cannot be given: {self.effect}")
         if not isinstance(text, str):
@@ -145,7 +145,7 @@ class Option(Generic[T]):
 def listed(
     subject: Subject, fate: Fate, kind: Kind[T], names: Mapping[str, str]
 ) -> tuple[Option[T], ...]:
-    """Return options with the same subject, fate and kind; `names` maps an effect to a list of names.
+    """Return options with the same subject, fate and kind; `names` maps effects to lists of names.
 
     In a list, `hoodie.parquet:` adds the prefix `hoodie.parquet.` to the names after it.
     """

@@ -164,7 +164,7 @@ class CleanOptions(Settings):
     Whatever the policy, a file is not deleted if it was the newest of its file group within the
     last `min_age_seconds`: a query that started within that time never loses a file, however fast
     commits follow one another. A longer query is safe as long as the commit that it reads is
-    retained. With None, running queries are not protected, and this machine's clock does not matter.
+    retained. With None, running queries are not protected, and the machine's clock is not used.
     """
 
     subject: ClassVar = CLEANING

@@ -30,7 +30,7 @@ BLOCK_VERSION: Final = 3
 MAX_RECORD_BYTES: Final = 256 << 20
 _HEAD: Final = struct.Struct(">ii")
 _EXPANSION: Final = 8
-"""Entries may take this many times the size of the buffer."""
+"""The memory for entries, as a multiple of the size of the buffer."""
 _LEAST_BUDGET: Final = 8 << 20
 _FIRST_ITEMS: Final = 1024
 
@@ -63,10 +63,10 @@ def read_avro_block(
 ) -> Iterator[pa.RecordBatch]:
     """Read the content of a block, `length` bytes long, as batches of columns.
 
-    `read_at(offset, length)` returns bytes of the content. At most `buffer_bytes` are held at a
-    time, more only for a record that is longer; batches take a few times that. `columns` selects
-    columns (None: all); they come in the schema's order, with the types of `avro_to_arrow`. Names
-    that the schema lacks are ignored, as an older block lacks newer columns.
+    `read_at(offset, length)` returns bytes of the content. At most `buffer_bytes` are buffered at a
+    time, more only for a record that is longer; a batch takes a few times that. `columns` selects
+    columns (None: all); they are in the schema's order, with the types of `avro_to_arrow`. Names
+    that the schema lacks are ignored, because an older block lacks newer columns.
 
     Raises CorruptError for content that does not match its schema, lengths or count, at the latest
     in place of the last batch; UnsupportedError for content that is valid but too large.
@@ -76,9 +76,9 @@ def read_avro_block(
 
 
 class _Stream:
-    """One pass over a block: the bytes held in the buffer, and the progress through the rest.
+    """One pass over a block: the buffered bytes, and the progress through the rest.
 
-    `_base` is the offset in the content of the first byte held.
+    `_base` is the offset in the content of the first buffered byte.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class _Stream:
     def _take(self) -> tuple[int, Ints]:
         """Decode the records of one batch from the buffer.
 
-        Return how that ended, and the entries.
+        Return the code with which the walk ended, and the number of entries in each group.
         """
         state, program = self._state, self._program
         data = np.frombuffer(self._data, np.uint8)

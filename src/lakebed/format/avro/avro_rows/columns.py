@@ -1,4 +1,4 @@
-"""Entries to Arrow columns: converts what a walk over records produced into a batch."""
+"""Converts the entries that a walk over records produced into a batch of Arrow columns."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ _INTS: Final = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 
 
 class BadEntryError(Exception):
-    """Bytes that the column cannot hold; `at` is their offset in the data."""
+    """Raised for bytes that the column cannot hold; `at` is their offset in the data."""
 
     def __init__(self, path: str, at: int, reason: str) -> None:
         super().__init__(reason)
@@ -44,7 +44,7 @@ class Builder:
         """
         columns = [self._column(root) for root in self._program.roots]
         rows = int(self._counts[0])
-        # Through a struct, which keeps the number of rows when there is no column.
+        # Build a struct first: it keeps the number of rows even if there is no column.
         kind = pa.struct(list(self._program.schema))
         whole = pa.StructArray.from_buffers(kind, rows, [None], children=columns)
         return pa.RecordBatch.from_struct_array(whole)

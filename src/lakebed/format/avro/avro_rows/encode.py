@@ -1,4 +1,4 @@
-"""Arrow columns to length-prefixed Avro records: what follows the head of a block."""
+"""Encodes Arrow columns as length-prefixed Avro records, which follow the head of a block."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,9 +32,9 @@ def encode_records(
 ) -> pa.Buffer:
     """Encode each row as an int32 length and the Avro binary of the record schema.
 
-    Columns and struct fields are matched by name: a missing one is null, and one that the schema
-    lacks is left out. Raises InvalidError naming the field for a null that the schema does not
-    allow, and for a value that it cannot hold: an unknown symbol, a fraction of a millisecond.
+    Columns and struct fields are matched by name: a missing field is null, and a field that the
+    schema lacks is left out. Raises InvalidError, naming the field, for a null that the schema does
+    not allow, and for a value that it cannot hold: an unknown symbol, a fraction of a millisecond.
     """
     program = make_program(schema_text, None)
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
@@ -54,7 +54,7 @@ def encode_slice(
     rows: int,
     max_bytes: int = _MAX_BYTES,
 ) -> pa.Buffer:
-    """Encode some rows, in halves if their bytes are too many for one pass."""
+    """Encode some rows; split them in halves if they have too many bytes for one pass."""
     entries = _Entries(program, rows)
     everywhere = np.ones(rows, np.uint8)
     for root in program.roots:
@@ -91,7 +91,7 @@ class _Column:
 class _Entries:
     """The entries of all nodes, in the form that `kernel` reads, and the bytes that they point to.
 
-    `groups` are the numbers of entries by group.
+    `groups` has the number of entries of each group.
     """
 
     def __init__(self, program: Program, rows: int) -> None:
@@ -105,7 +105,7 @@ class _Entries:
     def add(self, number: int, array: pa.Array | None, live: Bytes) -> None:
         """Add the entries of a node and of all nodes below it; None adds nulls.
 
-        Entries that are not live are below a null: they are not written, whatever their value.
+        Entries that are not live are children of a null: they are not written.
         """
         node = self._program.nodes[number]
         count = len(self.groups[node.group])
@@ -197,7 +197,7 @@ class _Entries:
         return (offsets[:-1] - first + start) << 32 | lengths
 
     def _decimals(self, node: Node, array: pa.Array, valid: Bytes) -> Ints:
-        """Point into the 16 bytes of each number, most significant byte first, padded on the left."""
+        """Return entries that refer to the bytes of each number, most significant byte first."""
         first = 16 * array.offset
         words = np.frombuffer(array.buffers()[1], np.uint8)[first : first + 16 * len(array)]
         digits = words.reshape(-1, 16)[:, ::-1]
@@ -269,7 +269,7 @@ _PADDING: Final = np.zeros(8, np.uint8)
 
 
 def _plain(array: pa.Array, kind: type[np.generic], more: int = 0) -> Ints:
-    """Return the numbers in a column's data buffer; there are `more` of them than entries."""
+    """Return the numbers in a column's data buffer, `more` numbers than the column has entries."""
     buffer = array.buffers()[1]
     if len(array) + more == 0 or buffer is None or buffer.size == 0:
         return np.zeros(len(array) + more, np.int64)

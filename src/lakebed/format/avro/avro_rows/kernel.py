@@ -1,4 +1,4 @@
-"""The compiled walks over the bytes of many Avro records, following the instructions of a program.
+"""The compiled walks over the bytes of many Avro records, which execute a program.
 
 A program is a matrix of numbers, one row per instruction:
 
@@ -46,7 +46,7 @@ OP, UNION, JUMP, GROUP, BASE, LOW, HIGH, UNIT = range(8)
 AT, ROWS_LEFT, REACH, SPENT, BUDGET, FAULT_AT, FAULT_PC, DETAIL = range(8)
 STATE_SIZE = 8
 
-# How a walk ends: all rows are read; no whole record is left; the batch is full; a group has no
+# How a walk ends: all rows are read; no complete record is left; the batch is full; a group has no
 # room for DETAIL entries in total. From CUT on, the bytes are invalid.
 DONE, MORE, FULL, GROW, CUT, LENGTH, LONG, BRANCH, RANGE, FLAG, COUNT, SPAN, REST, NULL = range(14)
 
@@ -82,11 +82,11 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no calls
     stack: Ints,
     state: Ints,
 ) -> int:
-    """Decode whole records from `data[state[AT]:]` into the entries; return how it ended.
+    """Decode complete records from `data[state[AT]:]` into the entries; return how the walk ended.
 
-    `counts` are the entries of each group, `caps` the room for them, and `costs` what an entry of
-    the group takes from `state[BUDGET]`. `state[REACH]` is how far the block extends beyond
-    `data[0]`. A record that cannot be decoded leaves `counts` and `state` as they were before it.
+    For each group, `counts` is the number of entries, `caps` the room for entries, and `costs` the
+    amount of `state[BUDGET]` that an entry uses. `state[REACH]` is how far the block extends beyond
+    `data[0]`. A record that cannot be decoded leaves `counts` and `state` unchanged.
     """
     size = data.shape[0]
     groups = counts.shape[0]
@@ -94,7 +94,7 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no calls
     spent = state[SPENT]
 
     def read_long(at: int, end: int) -> tuple[int, int]:
-        """Return a number and the position after it: -1 if the record ends, -2 if it is unterminated."""
+        """Return a number and the position after it: -1 if the record ends, -2 if unterminated."""
         value: int = _int64(0)
         shift = _int64(0)
         while at < end:
@@ -323,7 +323,7 @@ def _pack(  # noqa: C901, PLR0912, PLR0915 - one loop, as above
     stack: Ints,
     state: Ints,
 ) -> int:
-    """Encode `state[ROWS_LEFT]` records with length prefixes; return how it ended.
+    """Encode `state[ROWS_LEFT]` records with length prefixes; return how the walk ended.
 
     `out` must have room for the longest form of every entry and eight more bytes: this is not
     checked.

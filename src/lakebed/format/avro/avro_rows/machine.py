@@ -16,7 +16,7 @@ from lakebed.format.compiled import PlainFirst, load_compiled
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The functions that process single bytes; see the two modules named kernel."""
+    """The functions that process single bytes; see `kernel` and `sized.kernel`."""
 
     walk: kernel.Walk
     pack: kernel.Pack
@@ -40,7 +40,7 @@ use_kernel = PlainFirst(512 << 10).use_kernel
 
 
 def choose_machine(size_bytes: int) -> Machine:
-    """Return the functions to use for this many more bytes."""
+    """Return the functions to use for the next `size_bytes` bytes."""
     return load_machine() if use_kernel(size_bytes) else TWIN
 
 

@@ -1,7 +1,7 @@
 """Compiles a schema to instructions; `kernel` documents what they mean.
 
-A program is made once per schema and set of columns. No machine code is generated for it: the
-kernel executes any program.
+A program is made once per schema and set of columns. It is not machine code: the kernel executes
+any program.
 """
 
 import functools
@@ -36,7 +36,7 @@ from lakebed.format.avro.avro_schema import MAX_DEPTH, avro_to_arrow
 _KEY: Final = Shape(Form.BYTES, 1)
 _WIDTHS: Final = {BOOLEAN: 1, FLOAT: 4, DOUBLE: 8}
 _DAY_MICROS: Final = 24 * 60 * 60 * 1_000_000
-_ENTRY_COST: Final = 17  # a slot, its flag, and about as much again as Arrow data
+_ENTRY_COST: Final = 17  # a slot, its flag, and about the same amount as Arrow data
 _MAX_COST: Final = 1 << 31  # keeps sums of costs within 64 bits
 
 
@@ -44,8 +44,9 @@ _MAX_COST: Final = 1 << 31  # keeps sums of costs within 64 bits
 class Node:
     """One value of the schema that is read or written: a column, or a part of one.
 
-    `group` is the group of its entries. An array or map has the group `items` for its children; a
-    map has two of them, the keys and the values. Each child of a union has its own group; null is -1.
+    `group` is the group of its entries. The children of an array or map are in the group `items`; a
+    map has two children, the keys and the values. Each child of a union has its own group; null is
+    -1.
     """
 
     field: pa.Field
@@ -60,8 +61,8 @@ class Node:
 class Program:
     """The instructions for a schema; the column BASE holds the number of a node, or -1.
 
-    `paths` has the path of each instruction's value. `least` is the fewest bytes of a record,
-    `costs` what an entry of each group costs in memory, `roots` the nodes of the columns.
+    `paths` has the path of each instruction's value. `least` is the smallest size of a record in
+    bytes, `costs` the memory that an entry of each group takes, `roots` the nodes of the columns.
     """
 
     schema: pa.Schema
@@ -132,7 +133,7 @@ def _make(text: str, columns: frozenset[str] | None, unions: bool) -> Program:
 def make_program(text: str, columns: Sequence[str] | None, *, unions: bool = False) -> Program:
     """Compile the program of a record schema, for the given columns; None means all.
 
-    Raises what `avro_to_arrow` raises, which also says what `unions` are.
+    Raises the errors of `avro_to_arrow`, which also documents `unions`.
     """
     return _make(text, None if columns is None else frozenset(columns), unions)
 
@@ -147,7 +148,7 @@ class _Maker:
         self._groups = 1
 
     def costs(self) -> Ints:
-        """Add up what an entry of each group takes."""
+        """Return the memory that an entry of each group takes, in bytes."""
         costs = [0] * self._groups
         for node in self.nodes:
             longest = max((len(symbol.encode()) for symbol in node.shape.symbols), default=0)

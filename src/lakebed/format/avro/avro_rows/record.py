@@ -30,8 +30,8 @@ def encode_record(row: pa.RecordBatch, schema_text: str) -> pa.Buffer:
 def decode_record(content: bytes, at: int, schema_text: str, what: str) -> pa.RecordBatch:
     """Read the record whose int32 length is at `at`; it must end where `content` ends.
 
-    The whole record is decoded in memory, which takes a few times the size of `content`. Raises
-    CorruptError naming `what`, the byte and the field.
+    The record is decoded in memory, which takes a few times the size of `content`. Raises
+    CorruptError, naming `what`, the offset and the field, if the record is invalid.
     """
     program = make_program(schema_text, None, unions=True)
     data = np.frombuffer(content, np.uint8)
@@ -62,7 +62,7 @@ def decode_record(content: bytes, at: int, schema_text: str, what: str) -> pa.Re
             state,
         )
         if ending == kernel.GROW:
-            # The walk starts over, so make room for as many entries as in the largest group.
+            # The walk restarts, so make room for as many entries as the largest group has.
             group = program.code[state[kernel.FAULT_PC], kernel.GROUP]
             caps[group] = max(2 * caps[group], state[kernel.DETAIL], caps.max())
     if ending != kernel.DONE:

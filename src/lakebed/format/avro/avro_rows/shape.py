@@ -1,8 +1,8 @@
 """The byte layout of an Avro schema, without the meaning of its values.
 
-`avro_schema.avro_to_arrow` decides which schemas are read and the names and types of their columns.
-This walk follows it over the same JSON and keeps what it drops: the order of the branches of a
-union, the symbols of an enum, the size of a fixed, milliseconds.
+`avro_schema.avro_to_arrow` decides which schemas are supported, and the names and types of their
+columns. This module walks over the same JSON and keeps the details that `avro_to_arrow` drops: the
+order of the branches of a union, the symbols of an enum, the size of a fixed, milliseconds.
 """
 
 from collections.abc import Mapping
@@ -51,9 +51,10 @@ _PLAIN: Final = {
 class Shape:
     """The bytes of one value.
 
-    `null` is the index of null in its union, or BARE, or LONE. `least` is the fewest bytes that it
-    takes, its index included. `children` are the fields of a record, the element of an array, the
-    value of a map, the branches of a union of several types. `unit` is the factor from its number to the column's.
+    `null` is the index of null in the value's union, or BARE, or LONE. `least` is the smallest
+    number of bytes of the value, including its union index. `children` are the fields of a record,
+    the element of an array, the value of a map, the branches of a union of several types. `unit` is
+    the factor by which a stored number is multiplied to get the column's number.
     """
 
     form: Form
@@ -71,7 +72,7 @@ def parse_shape(text: str) -> Shape:
 
 
 class _Walk:
-    """One walk over a schema: the shapes of the named types so far."""
+    """One walk over a schema; holds the shapes of the named types so far."""
 
     def __init__(self) -> None:
         self._named: dict[str, Shape] = {}

@@ -29,7 +29,7 @@ _WORD: Final = (1 << 64) - 1
 
 
 class _Stop(Exception):  # noqa: N818 - the end of a walk, no error of ours
-    """Raised for a record that cannot be decoded: how the walk ends."""
+    """Raised for a record that cannot be decoded; it holds the code with which the walk ends."""
 
     def __init__(self, ending: int, detail: int = 0) -> None:
         super().__init__(ending)
@@ -217,7 +217,7 @@ def walk(
     stack: Ints,  # noqa: ARG001
     state: Ints,
 ) -> int:
-    """Decode whole records into the entries; see `kernel._walk`."""
+    """Decode complete records into the entries; see `kernel._walk`."""
     view = data.data
     walk = _Walk(code, slots, valid, counts, caps, costs, state)
     while state[kernel.ROWS_LEFT]:

@@ -59,8 +59,8 @@ def _gather(  # noqa: C901, PLR0912 - one function: numba caches no calls of oth
     """Copy the bytes of each entry to its offset in `out`; return -1, or the first invalid entry.
 
     `words` are the words of the data. `out` is eight bytes longer than the last offset: a word may
-    extend beyond its entry, and the next entry overwrites that. An entry is invalid if it is not
-    UTF-8.
+    extend beyond its entry, and the next entry overwrites the excess. With `text`, an entry is
+    invalid if it is not UTF-8.
     """
     for entry in range(slots.shape[0]):
         at = slots[entry] >> 32
@@ -114,9 +114,9 @@ def _decimals(  # noqa: C901 - one loop, as above
 ) -> int:
     """Set `words` to the low and high half of each number.
 
-    Return -1, or the first beyond the limit.
+    Return -1, or the first entry whose number is beyond the limit.
 
-    A limit is two halves as well. Bytes beyond the 16 of a number must repeat its sign.
+    The limit is given as two halves too. Bytes beyond the 16 of a number must repeat its sign.
     """
     flip = _int64(-0x8000000000000000)
     for entry in range(slots.shape[0]):

@@ -37,7 +37,7 @@ def gather(
 def decimals(
     data: Bytes, slots: Ints, valid: Bytes, words: Ints, limit_high: int, limit_low: int
 ) -> int:
-    """Return the halves of each number; see `kernel._decimals`."""
+    """Set `words` to the halves of each number; see `kernel._decimals`."""
     limit = limit_high << 64 | limit_low & _WORD
     view = data.data
     for entry, place in enumerate(slots.tolist()):
