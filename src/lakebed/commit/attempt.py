@@ -130,8 +130,9 @@ class Attempt:
     ) -> Instant:
         """Commit the result; return the completion time.
 
-        `touched` are the partitions that tasks wrote to: files of this instant there that
-        `metadata` does not list were left by attempts that failed or ran twice.
+        `touched` are the partitions that tasks wrote to: files of this instant in these partitions
+        that `metadata` does not list are deleted, since they were left by task attempts that failed
+        or ran twice.
         """
         with self.locked() as hold:
             if not self.heartbeat.close():

@@ -35,7 +35,7 @@ class Fence:
             )
 
     def check_written(self, paths: Iterable[str]) -> None:
-        """Raise ConflictError if the attempt is over, after deleting files that came too late."""
+        """Delete late files and raise ConflictError if the attempt is no longer in progress."""
         try:
             self.check()
         except ConflictError:

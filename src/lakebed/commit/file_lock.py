@@ -209,7 +209,7 @@ class HeldFileLock:
         )
 
     def check(self) -> None:
-        """Raise ConflictError unless the table is still ours, and extend the lock by its validity.
+        """Raise ConflictError unless we still hold the lock; extend it by its validity period.
 
         A deleted file is created again while the guard is ours: a closing Hudi writer deletes it.
         If another process has created or emptied the file since then, the lock belongs to that

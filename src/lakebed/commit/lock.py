@@ -35,7 +35,7 @@ class HeldLock(Protocol):
     """A lock while it is held."""
 
     def check(self) -> None:
-        """Raise ConflictError unless the table is still ours; call it before anything irreversible.
+        """Raise ConflictError unless we still hold the lock; call this before irreversible steps.
 
         A lock file can be lost to other writers if storage or this process was suspended.
         """

@@ -1,4 +1,4 @@
-"""Deletes files of an instant that its commit does not list: task attempts failed or ran twice."""
+"""Deletes files that the commit of their instant does not list: leftovers of task attempts."""
 
 import logging
 from collections.abc import Iterable, Set

@@ -81,7 +81,7 @@ class Transaction(Attempt):
             )
 
     def _undone(self, timeline: Timeline) -> str | None:
-        """Return the message about a commit that we built on and that no longer exists, or None."""
+        """Return a message if a commit that we built on no longer exists; None otherwise."""
         there = {instant.requested for instant in timeline.commits}
         for instant in self.snapshot.timeline.commits:
             if instant.requested not in there and not timeline.is_archived(instant.requested):

@@ -191,7 +191,7 @@ class BucketStrategy(IndexStrategy):
 
 
 def slices_by_bucket(snapshot: Snapshot) -> Mapping[BucketId, FileSlice]:
-    """Return the file slice of every bucket that has one.
+    """Return the file slice of every bucket that has a file group.
 
     Raises CorruptError if a bucket has two file groups, which would split its keys.
     """

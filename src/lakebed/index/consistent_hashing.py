@@ -29,7 +29,7 @@ from lakebed.table.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class RingLocator(HashLocator):
-    """The nodes of the ring of each partition; a new partition starts with this many `buckets`."""
+    """The nodes of the ring of each partition; a new partition starts with `buckets` nodes."""
 
     table: str
     buckets: int

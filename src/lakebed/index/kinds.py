@@ -1,4 +1,4 @@
-"""The kinds of index: the one place that maps a value of the properties to its strategy."""
+"""The kinds of index: the only module that maps an index in the properties to its strategy."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -36,7 +36,7 @@ Rings = Mapping[str, HashingMetadata]
 
 @dataclass(frozen=True, slots=True)
 class LoadedRings:
-    """The valid ring of each partition that has one, and the markers that are due.
+    """The valid ring of each partition that has a ring, and the markers to be written.
 
     `resizing` are buckets that a pending clustering may change, each with its instant. `refused`
     are partitions whose files do not match their rings, each with the reason.
@@ -54,7 +54,7 @@ class LoadedRings:
         return counts.pop() if len(counts) == 1 else None
 
     def mark_committed(self, storage: Storage) -> None:
-        """Write the markers that are due, as every Hudi writer does."""
+        """Write the missing markers, as every Hudi writer does."""
         for path in self.markers:
             try:
                 storage.put_if_absent(path, b"")
@@ -138,7 +138,7 @@ class _Choice:
 
 
 def _choose(choice: _Choice, task: TaskId) -> tuple[HashingMetadata, list[str]]:
-    """Return the valid ring of a partition, and the markers that are due."""
+    """Return the valid ring of a partition, and the markers to be written."""
     del task
     timeline = choice.snapshot.timeline
     pending = {instant.requested for instant in timeline.pending()}
@@ -247,8 +247,8 @@ def _resizing(
 ) -> dict[BucketId, str]:
     """Return the nodes that a pending clustering splits or merges.
 
-    A plan lists file groups. A node without one may still be merged with its neighbours, so all
-    nodes of the partition are returned.
+    A plan lists file groups. A node without a file group may still be merged with its neighbours,
+    so all nodes of the partition are returned.
     """
     planned: dict[str, dict[str, str]] = defaultdict(dict)
     kinds = (Action.CLUSTERING, Action.REPLACECOMMIT)

@@ -36,7 +36,7 @@ class StagedBucket:
 
 @dataclass(frozen=True, slots=True)
 class NewWrite:
-    """The facts about a write that an index needs; `seed` is random, for new file ids."""
+    """The facts about a write that an index needs; new file ids are derived from `seed`."""
 
     snapshot: Snapshot
     instant: str

@@ -26,7 +26,7 @@ _FEW_BUCKETS = 1_000_000
 
 
 def default_index(snapshot: Snapshot) -> SimpleIndex:
-    """Return the simple index if keys are in base files; otherwise ask the caller to name one."""
+    """Return the simple index if keys are in base files; otherwise raise an error."""
     if any(snapshot.storage.list_names(HASHING_FOLDER)):
         raise _ask(snapshot, f"has {HASHING_FOLDER}", 'index="consistent_hashing"')
     ids = [slice_.group.file_id for slice_ in snapshot.slices]

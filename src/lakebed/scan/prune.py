@@ -275,7 +275,9 @@ def _spellings(config: TableConfig, row: Sequence[str]) -> list[str]:
 def _stand_in_keys(
     config: TableConfig, hashed: Sequence[str], schema: pa.Schema, constraints: Constraints
 ) -> list[str] | None:
-    """Return keys with the same hashes as all matching keys, whose other fields may be unknown.
+    """Return keys that stand for all matching keys: the hashed fields are equal.
+
+    The values of other fields may be unknown.
 
     Hudi cuts the hashed values out of the key's string again, so an unknown field must not be able
     to contain a `,`: `n` = "x,id:7" would add an id to the key.

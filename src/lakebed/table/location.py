@@ -23,7 +23,7 @@ _GLOB = re.compile(r"[*?\[{]")
 
 @dataclass(frozen=True, slots=True)
 class TableFolder:
-    """A folder of a table: the table's root, its properties, and the folder ("" is all of it)."""
+    """A folder of a table: the table's root and properties, and the folder's path ("" is all)."""
 
     root: Storage
     config: TableConfig
@@ -37,7 +37,8 @@ class TableFolder:
     def check_partition(self, slices: Sequence[FileSlice]) -> None:
         """Raise an error for a folder that is not a partition of the table.
 
-        An empty partition still has its metadata file, and simply has no rows, as in Hudi.
+        An empty partition still has its metadata file, so it is accepted and has no rows, as in
+        Hudi.
         """
         if self.folder and not self.within(slices) and not any(self.root.list(self.folder)):
             raise NotFoundError(

@@ -55,7 +55,7 @@ _MAX_LOADS = 100
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A table as of its latest completed instant, or an earlier one."""
+    """A table as of its latest completed instant, or as of an earlier instant."""
 
     storage: Storage
     config: TableConfig
@@ -145,7 +145,7 @@ class Snapshot:
 
     @cached_property
     def logical_slices(self) -> Mapping[FileGroupId, Mapping[str, FileSlice]]:
-        """Return what a snapshot reads of each file group: a file slice for each column group.
+        """Return the slices that a snapshot reads, by file group and column group.
 
         File groups are named without a column group; the default column group is "". Damaged
         slices are included, with `damage` set.

@@ -34,7 +34,7 @@ class CdcRecords:
 
 @dataclass(frozen=True, slots=True)
 class CdcFile:
-    """One file of change data: its parts, and the columns of every record."""
+    """One change data file: its logging mode and its parts, each of which is a run."""
 
     path: str
     mode: LoggingMode

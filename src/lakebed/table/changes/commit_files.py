@@ -68,7 +68,7 @@ def check_there(slices: Iterable[FileSlice], sizes: dict[str, int], what: str) -
 
 
 def gone(what: str, lost: str) -> InvalidError:
-    """Return the error for a read that needs the file `lost`."""
+    """Return the error for a read that needs the lost file."""
     return InvalidError(
         f"{what}: {lost} no longer exists: it was cleaned, or lost; start "
         "later, or read a snapshot (cleaning keeps more with hoodie.clean.commits.retained)"

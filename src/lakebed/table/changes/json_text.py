@@ -101,7 +101,7 @@ def _texts(column: pa.StringArray) -> pa.StringArray:
 
 
 def _bytes(column: pa.Array) -> pa.StringArray:
-    # Arrow has no base64, so these are encoded one by one.
+    # Arrow has no base64 function, so these values are encoded individually.
     values = [None if v is None else base64.b64encode(v).decode() for v in column.to_pylist()]
     return _concat('"', pa.array(values, pa.string()), '"')
 

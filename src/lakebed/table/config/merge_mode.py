@@ -8,7 +8,7 @@
 
 From version 9 on Hudi expresses its own payload classes by the other properties and keeps their
 names in `hoodie.table.legacy.payload.class`, which has no effect. Up to version 8 the classes
-themselves are run: only what Apache Hudi 1.2.0 was observed to do is supported here.
+themselves are run: only behaviour that was observed in Apache Hudi 1.2.0 is supported here.
 """
 
 from collections.abc import Mapping

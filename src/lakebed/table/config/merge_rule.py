@@ -21,8 +21,8 @@ def merge_rule(
 
     A custom `merger` is for tables of the mode CUSTOM. Raises UnsupportedError if such a table is
     read without one; rows that need no merge need no rule. `schema_text` is the Avro schema of the
-    table, if there is one: where nulls yield, so would defaults that are not null, for which Hudi's
-    behaviour is unknown.
+    table, if there is one: in a mode where nulls yield, column defaults other than null would yield
+    too, and Hudi's behaviour in that case is unknown.
     """
     if merger is not None:
         ordered = config.merge_mode is not MergeMode.COMMIT_TIME_ORDERING

@@ -155,7 +155,7 @@ def evolve(current: pa.Schema, incoming: pa.Schema) -> pa.Schema:
 
 
 def schema_changes(before: pa.Schema, after: pa.Schema) -> list[str]:
-    """Return what `evolve` changed, one clause for each column or field.
+    """Return a description of the changes by `evolve`, one clause for each column or field.
 
     >>> schema_changes(pa.schema([("a", pa.int32())]), pa.schema([("a", pa.int64()), ("b", pa.int8())]))
     ["column 'a' would become int64 (it is int32)", "column 'b' is new"]

@@ -1,7 +1,7 @@
 """The configuration of a table, parsed and checked from `hoodie.properties`.
 
 Everything that affects which rows a reader sees is either understood here or rejected by name; the
-raw properties stay available for what is not interpreted.
+raw properties stay available for settings that are not interpreted.
 """
 
 import json
@@ -56,7 +56,7 @@ class Layout(StrEnum):
 class ConcurrencyMode(StrEnum):
     """How writers share a table. The values are Hudi's: do not change them."""
 
-    # One at a time: a writer holds the lock from start to end, and the others wait.
+    # One writer at a time: it holds the lock from start to end, and other writers wait.
     SINGLE_WRITER = "SINGLE_WRITER"
     # Concurrent: of two writes that touch the same file group, the later to complete is rejected.
     OPTIMISTIC = "OPTIMISTIC_CONCURRENCY_CONTROL"
@@ -294,7 +294,7 @@ def _timestamp_keygen(
 ) -> TimestampKeygen | None:
     """Return the settings of a timestamp key generator.
 
-    Returns None for settings with which Lakebed cannot write.
+    Returns None if Lakebed cannot write with these settings.
     """
     single = generator is KeyGenerator.TIMESTAMP and len(partitions) == 1
     if not single and generator is not KeyGenerator.CUSTOM:

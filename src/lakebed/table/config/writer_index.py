@@ -104,7 +104,7 @@ class ConsistentHashingIndex(_HashIndex):
         return f"consistent hashing from {_count(self.buckets or 0)}"
 
     def agrees(self, stored: "WriterIndex") -> bool:
-        """Return whether the stored index equals this index; None as number matches any number."""
+        """Return whether the stored index equals this one; `buckets=None` matches any number."""
         return self == stored or (self.buckets is None and type(stored) is type(self))
 
     def properties(self, keys: Sequence[str]) -> dict[str, str]:

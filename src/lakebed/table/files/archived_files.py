@@ -1,8 +1,8 @@
 """The files of archived commits that the newest slices need, recorded where a reader finds them.
 
-A commit on the active timeline lists its files, so a lost one is noticed. Once it is archived, only
-a listing shows what exists, and the archive is too long to be read at every open. So archiving
-records the files that the archived commits leave behind:
+A commit on the active timeline lists its files, so a lost file is noticed. Once the commit is
+archived, only a listing shows which files exist, and the archive is too long to be read at every
+open. So archiving records the files that the archived commits leave behind:
 
     .hoodie/lakebed/archived_files.parquet
         path, size_bytes, rows, instant, completion    a row for each file, by path

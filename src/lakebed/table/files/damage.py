@@ -1,6 +1,6 @@
 """The error for reading a damaged file slice, which names each lost file.
 
-Logs without their base file, or a base file without one of its logs, are not the rows that were
+Logs without their base file, or a base file without one of its logs, do not give the rows that were
 written. So a slice is read completely or not at all; other slices are not affected.
 """
 
@@ -17,7 +17,7 @@ WAY_OUT = (
 
 
 def check_whole(slices: Iterable[FileSlice]) -> None:
-    """Raise CorruptError if one of `slices` is damaged; name its files, their commits and rows."""
+    """Raise CorruptError, naming the lost files, their commits and rows, if a slice is damaged."""
     lost = [file for slice_ in slices for file in slice_.damage]
     if lost:
         raise damage_error(lost)
@@ -43,5 +43,5 @@ def describe(file: LostFile) -> str:
 
 
 def describe_slice(slice_: FileSlice) -> str:
-    """Return what is wrong with the files of a damaged slice."""
+    """Return a description of the problems of a damaged slice's files."""
     return "; ".join(map(describe, slice_.damage))

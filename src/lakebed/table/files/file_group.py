@@ -261,7 +261,7 @@ def latest_slice(slices: tuple[FileSlice, ...]) -> FileSlice | None:
     """Return the slice of a file group that a snapshot reads; None if there is none.
 
     While a compaction is pending its slice has no base file: the previous slice and the logs of the
-    pending one are read together, so nothing is lost.
+    pending slice are read together, so nothing is lost.
     """
     logs: tuple[LogFile, ...] = ()
     late = 0

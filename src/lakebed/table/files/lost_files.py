@@ -24,7 +24,7 @@ def find_damage(
     files: Iterable[BaseFile | LogFile],
     replaced: Mapping[str, Set[str]],
 ) -> Damage:
-    """Find lost files of the newest slices, written by `commits` or by `archived` ones before."""
+    """Find lost files of the newest slices, written by `commits` or earlier `archived` ones."""
     there = list(files)
     sizes = {file.path: file.size_bytes for file in there}
     doubtful: set[str] = set()

@@ -48,9 +48,9 @@ def cast_exactly(array: pa.Array, target: pa.DataType) -> pa.Array | None:
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return `batch` with exactly the columns of `schema`, in its order and types.
 
-    Columns are matched by name, or ignoring case if that is unique; missing ones are null. Raises
-    SchemaError, naming the column, for a column that the schema does not have, a type that does not
-    match, a value that would change, or a null in a column that is not nullable.
+    Columns are matched by name, or ignoring case if that is unique; missing columns are null.
+    Raises SchemaError, naming the column, for a column that the schema does not have, a type that
+    does not match, a value that would change, or a null in a column that is not nullable.
     """
     fields = list(batch.schema)
     positions = [find_field(fields, name) for name in schema.names]

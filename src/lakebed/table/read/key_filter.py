@@ -199,7 +199,7 @@ def _prefix_range(prefix: bytes) -> Range:
 def _first_keys(
     file: ParquetSource, column: str, what: str
 ) -> tuple[list[bytes], bytes | None] | None:
-    """Return where row groups start, and the last key, of a file sorted by `column`.
+    """Return the first key of each row group, and the last key, of a file sorted by `column`.
 
     Returns None if the file is not sorted or does not record the keys; the last key is None if it
     is not recorded.

@@ -1,8 +1,8 @@
 """The runs of a file slice, oldest first, from headers and footers alone.
 
 Hudi's rules (BaseHoodieLogRecordReader): log files replay by requested instant, version and token;
-a block is visible if its own instant is; a rollback command removes what its target wrote before
-it; a log-compacted block replaces the instants that it lists, at the position of the newest of
+a block is visible if its own instant is; a rollback command removes the earlier blocks of its
+target; a log-compacted block replaces the instants that it lists, at the position of the newest of
 them.
 """
 
@@ -106,7 +106,7 @@ def _read_log(storage: Storage, log: LogFile, config: TableConfig) -> Iterator[_
                 f"{what}: found {size} bytes, expected {log.size_bytes} as listed before: it was truncated; "
                 "restore it from a backup, or see repair(drop_lost=True)"
             )
-        # The RFC's form of a native log: a Parquet file under the name of an inline one.
+        # The form of a native log in the RFC: a Parquet file under the name of an inline log.
         if file.read_at(min(size, len(_PARQUET_MAGIC)), 0) != _PARQUET_MAGIC:
             places = list(scan_blocks(lambda at, length: file.read_at(length, at), size, what))
             for place in places:
@@ -237,7 +237,8 @@ def _without_replaced(found: list[_Found], *, at_own_place: bool) -> list[_Found
     """Leave out runs that a log compaction replaced, and put its blocks where they replay.
 
     That is the position of the newest original, so that a write between the originals and the
-    compaction stays the newer one. Hudi's LSM reader replays native files at their own instant.
+    compaction stays newer than the compacted rows. Hudi's LSM reader replays native files at their
+    own instant.
     """
     final = _replacements(found)
     if not final:

@@ -1,7 +1,7 @@
 """Limits how many rows of a Parquet file are decompressed at once, whatever its footer states.
 
-On remote storage reading page headers costs requests: there only those row groups are checked that
-are much larger than the whole file according to the footer itself.
+On remote storage reading page headers costs requests: there a row group is checked only if,
+according to the footer, it is much larger than the whole file.
 """
 
 from collections.abc import Sequence

@@ -156,7 +156,7 @@ class ParquetSource:
     def row_groups_with(
         self, column: str, groups: Sequence[int], holds: Callable[[pa.ChunkedArray], bool]
     ) -> list[int]:
-        """Return those of `groups` in which `column`, read alone, `holds` a match.
+        """Return the row groups of `groups` in which `holds` finds a match in `column`, read alone.
 
         Large row groups are returned without being read, so that memory stays bounded.
         """
@@ -313,7 +313,7 @@ def open_parquet(
     length: int | None = None,
     footer: ParquetFooter | None = None,
 ) -> Iterator[ParquetSource]:
-    """Open the Parquet file at `path`, or the one inside it at `offset`; errors name `what`.
+    """Open the Parquet file at `path`, or the block inside it at `offset`; errors name `what`.
 
     A known `footer` is not read again. Raises CorruptError if the file has no valid footer,
     NotFoundError if there is no such object.

@@ -55,7 +55,7 @@ class RowGroupFilter:
 
 
 class _StatisticsTest:
-    """Walks a predicate for one row group; in three-valued logic false is not the same as not true."""
+    """Walks a predicate for one row group; three-valued: false differs from not true."""
 
     def __init__(
         self, schema: pa.Schema, present: pa.Schema, chunks: Mapping[str, ChunkStatistics]
@@ -148,7 +148,7 @@ class _StatisticsTest:
         return sign != "=" or upper is None or upper >= value  # type: ignore[operator]
 
     def _column(self, node: Bound) -> pa.Field | None:
-        """Return the column that `node` is, possibly cast to a type that has each of its values."""
+        """Return the column that `node` refers to, possibly through a cast that keeps values."""
         while isinstance(node, Apply) and node.function == "cast":
             if not _keeps_values(node.args[0].kind, node.kind):
                 return None
@@ -219,7 +219,7 @@ def _value(constant: pa.Scalar, kind: pa.DataType) -> _Bound | None:
     if not constant.is_valid or _family(constant.type) != _family(kind):
         return None
     if pa.types.is_floating(constant.type) != pa.types.is_floating(kind):
-        return None  # compared with a double, a whole number or a decimal is rounded to one
+        return None  # compared with a double, a whole number or a decimal is rounded to a double
     made: pa.Scalar | None = constant
     if _family(kind) == "moment":
         try:

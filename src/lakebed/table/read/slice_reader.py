@@ -57,13 +57,13 @@ def read_slice(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of `slice_` as `columns` of the table's schema, which may be meta columns.
 
-    A slice without logs returns its base file in file order, except for what `row_groups` excludes,
-    and the merge rule is not needed. Otherwise, or with `by_key`, rows come in ascending key order,
-    each key once unless its base file holds it several times. `sources` are the runs of the slice,
-    if the caller has them already. `deletes`, which goes with `by_key`, is called with the deleted
-    keys: their ordering values, flags and the `columns`, of which only the commit time of a delete
-    is defined. Memory is bounded by the number of runs times the view's buffer; unsorted runs are
-    sorted within a separate bound.
+    For a slice without logs, the rows of its base file are yielded in file order, except for row
+    groups that `row_groups` excludes, and the merge rule is not needed. Otherwise, or with
+    `by_key`, rows come in ascending key order, each key once unless its base file holds it several
+    times. `sources` are the runs of the slice, if the caller has them already. `deletes`, which
+    goes with `by_key`, is called with the deleted keys: their ordering values, flags and the
+    `columns`, of which only the commit time of a delete is defined. Memory is bounded by the number
+    of runs times the view's buffer; unsorted runs are sorted within a separate bound.
     """
     check_whole([slice_])
     target = pa.schema(project(view.schema, columns))
@@ -121,7 +121,7 @@ def _merged_fields(schema: pa.Schema, target: pa.Schema, rule: MergeRule) -> tup
     wanted = list(target)
     if rule.merger is not None:
         wanted += project(schema, [*META_COLUMNS, *schema.names])
-    # A deleted version has no columns, and a partial one not all.
+    # A deleted version has no columns, and a partial version lacks some.
     return tuple(
         field.with_nullable(True) for field in {field.name: field for field in wanted}.values()
     )
@@ -161,7 +161,7 @@ def _read_base(
 def _wanted_groups(
     file: ParquetSource, keys: KeyFilter | None, rows: RowGroupFilter | None, what: str
 ) -> list[int] | None:
-    """Return the row groups that both filters allow; None means all of them."""
+    """Return the row groups that both filters allow; None means all row groups."""
     known = None if keys is None else keys.row_groups(file, what)
     if rows is None or known == []:
         return known
@@ -203,7 +203,7 @@ def _merge(
                     f"file group {group.file_id} in partition {group.partition!r}: {error}"
                 ) from error
             # The allocator keeps pages of every size that it ever used, for each decoding thread:
-            # two to three times what is in use, growing with the length of the merge.
+            # two to three times the memory in use, growing with the length of the merge.
             given += batch.num_rows
             if given >= _RELEASE_ROWS:
                 pool.release_unused()

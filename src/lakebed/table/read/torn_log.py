@@ -33,7 +33,7 @@ _COUNT = slice(4, 8)
 
 @dataclass(frozen=True, slots=True)
 class TornLog:
-    """A log file with spans that are not blocks, and the blocks beside them."""
+    """A log file with bytes that do not form complete blocks, and its complete blocks."""
 
     file: LogFile
     spans: tuple[CorruptSpan, ...]
@@ -130,5 +130,5 @@ def _rows(storage: Storage, path: str, block: BlockSpan) -> int:
         if block.type is BlockType.DELETE and length <= MAX_DELETE_BYTES:
             return len(decode_deletes(storage.read_range(path, start, length), [], what).keys)
     except LakebedError:
-        return 0  # its reader reports what is wrong
+        return 0  # the reader of the block reports the problem
     return 0

@@ -36,8 +36,8 @@ class InlineLog:
 
     The length of a block precedes its content, so the bytes of rows go to a spool first. Deletes
     come at the end, as in Hudi's logs; if they exceed the memory bound, they form an earlier block,
-    which means the same: no key has both a row and a delete. Barriers come before the rows. Deletes
-    with and without ordering values get separate blocks: hudi-rs rejects a mix.
+    which is equivalent, since no key has both a row and a delete. Barriers come before the rows.
+    Deletes with and without ordering values get separate blocks: hudi-rs rejects a mix.
     """
 
     def __init__(self, target: LogTarget, memory_bytes: int = MEMORY_BYTES) -> None:
@@ -103,7 +103,7 @@ class InlineLog:
         ordered, always = deletes.split()
         for pending, part in ((self._ordered, ordered), (self._always, always)):
             if part is not None and pending.add(part):
-                # A barrier of one of these keys must not come after it.
+                # A barrier must not come after a delete of the same key.
                 self._write_deletes(self._barriers)
                 self._write_deletes(pending)
 

@@ -1,4 +1,4 @@
-"""The description of one run of log files, and its content."""
+"""The target and the content of one run that is written as log files."""
 
 from dataclasses import dataclass
 
@@ -14,8 +14,8 @@ from lakebed.table.files.file_group import FileGroupId, join_path
 class LogFileStats:
     """Statistics of a written log file: rows, deletes, and the key range of both.
 
-    `version` is the version in its name. A delete that only makes the row after it win is not
-    counted.
+    `version` is the version in its name. Barriers, which are deletes that only make a row of the
+    same key win, are not counted.
     """
 
     path: str

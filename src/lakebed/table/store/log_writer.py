@@ -68,10 +68,10 @@ class _Log(Protocol):
 class NewLog:
     """A log to write, `version` of `instant` in a file group of a table.
 
-    `schema` are the columns of its rows: all of the table's or, in a `partial` log, those that
-    change and the ordering columns. `next_version`, above `version` and free, is for rows that must
-    win over all earlier versions. `compacted` are the instants that a log compaction replaces with
-    this log.
+    `schema` are the columns of its rows: all of the table's or, in a `partial` log, the changed
+    columns and the ordering columns. `next_version`, above `version` and free, is for rows that
+    must win over all earlier versions. `compacted` are the instants that a log compaction replaces
+    with this log.
     """
 
     storage: Storage
@@ -122,12 +122,12 @@ class LogRunWriter:
     """Writes a run of rows and deletes as a log; without rows no file is written.
 
     Batches ascend by `_hoodie_record_key`, each key once, and hold the columns of the log.
-    `_lakebed_flags` marks deletes, of which only key and ordering values count. Commit times and
+    `_lakebed_flags` marks deletes, of which only key and ordering values are used. Commit times and
     sequence numbers in the batches are kept.
 
     A row that must win over all earlier versions (BARRIER) follows a delete of its key that does
-    so. In native logs this takes a second version; without one such a row is rejected. Nothing is
-    visible before `close`, and nothing is left after a failure.
+    so. In native logs this requires a second version; without `next_version`, such a row is
+    rejected. Nothing is visible before `close`, and nothing is left after a failure.
     """
 
     def __init__(self, log: NewLog, memory_bytes: int = MEMORY_BYTES) -> None:

@@ -25,10 +25,10 @@ class NewFile:
         self._aborted = False
 
     def _end(self) -> None:
-        """Write the end of the file: nothing by default."""
+        """Write the end of the file; by default it has none."""
 
     def _drop(self) -> None:
-        """Release what is held besides the stream: nothing by default."""
+        """Release resources besides the stream; by default there are none."""
 
     def close(self) -> int:
         """Make the complete file visible and return its size; a second call returns it again."""
