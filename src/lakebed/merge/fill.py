@@ -35,7 +35,7 @@ def fill_classes(table: pa.Table, rows: Ints, fill: Fill) -> tuple[list[list[str
 
 
 def stand_in(sources: Ints, winners: Ints) -> Ints:
-    """Replace each source -1 with the winner: no version had a value that does not yield."""
+    """Replace the source -1, which means that the values of all versions yield, with the winner."""
     found: Ints = np.where(sources < 0, winners, sources)
     return found
 

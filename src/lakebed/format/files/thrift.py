@@ -52,7 +52,7 @@ def as_number(value: "Value") -> int:
 
 
 class CompactReader:
-    """Reads Thrift's compact protocol; every step consumes a byte, so it terminates.
+    """Reads Thrift's compact protocol; every step consumes a byte, so reading always terminates.
 
     When many small files are read, most of the time is spent here, so the common types share one
     loop.

@@ -47,7 +47,10 @@ class DeleteColumns:
 
 
 class DeleteField:
-    """One ordering value of each delete: the branch (0 for null), and rows and values per branch."""
+    """One ordering value of each delete.
+
+    `branch` is its branch of the union, 0 for null; rows and values are grouped by branch.
+    """
 
     def __init__(self, deletes: int) -> None:
         self.branch = np.zeros(deletes, np.int64)
@@ -237,7 +240,7 @@ def _stands_for_none(deletes: Deletes, field: DeleteField, kind: pa.DataType | N
 
 
 def _column(deletes: Deletes, number: int, kind: pa.DataType, wanted: Flags, what: str) -> pa.Array:
-    """Return one ordering value of the selected deletes, null for the others."""
+    """Return one ordering value of each delete that `wanted` selects, null for the others."""
     if number >= len(deletes.fields):
         return pa.nulls(len(deletes.keys), kind)
     field = deletes.fields[number]

@@ -189,7 +189,7 @@ def new_bucket_file_id(bucket: int, uuid: str) -> str:
 
 
 def fixed_bucket_file_id(bucket: int) -> str:
-    """Return the file id that all writers use for `bucket` under non-blocking concurrency control."""
+    """Return the file id that all writers use for `bucket` under non-blocking concurrency."""
     return f"{_bucket_prefix(bucket)}-0000-0000-0000-000000000000-0"
 
 

@@ -20,7 +20,10 @@ def heartbeat_path(instant: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """The content of our heartbeats; `holds_lock` if the writer holds the lock throughout."""
+    """The content of our heartbeats.
+
+    `holds_lock` tells whether the writer holds the table lock from its start to its end.
+    """
 
     owner: str
     process: str

@@ -140,7 +140,7 @@ def _prepared(text: str) -> object:
 
 @functools.lru_cache(maxsize=64)
 def _foreign(schema_text: bytes) -> tuple[str, object]:
-    """Check and parse the schema of a file, which is the same in most files of a table."""
+    """Check and parse a file's schema; the result is cached, as most files have the same schema."""
     clean = _Cleaner().clean(json.loads(schema_text.decode("utf-8")), "", 0)
     if not isinstance(clean, dict) or clean.get("type") != "record":
         raise ValueError("the schema is not a record")

@@ -188,27 +188,27 @@ def options_of(settings: type[Settings]) -> dict[str, Option[Any]]:
 
 
 def text(default: str = "") -> Kind[str]:
-    """Return the kind of any string."""
+    """Return a kind that accepts any string."""
     return Kind(default, "text", str)
 
 
 def names() -> Kind[tuple[str, ...]]:
-    """Return the kind of names, separated by commas."""
+    """Return a kind that accepts names, separated by commas."""
     return Kind((), "names, separated by commas", parse_names)
 
 
 def word(*words: str, default: str = "", same: Mapping[str, str] | None = None) -> Kind[str]:
-    """Return the kind of a few words, in any case; `same` maps some words to the word to store."""
+    """Return a kind that accepts a few words; `same` maps a word to the word to store."""
     return _one_of(default, {one: (same or {}).get(one, one) for one in words})
 
 
 def member(default: Member) -> Kind[Member]:
-    """Return the kind of the values of an enumeration."""
+    """Return a kind that accepts the values of an enumeration."""
     return _one_of(default, {str(one): one for one in type(default)})
 
 
 def flag(*, default: bool) -> Kind[bool]:
-    """Return the kind of true and false."""
+    """Return a kind that accepts true and false."""
     return _one_of(default, {"true": True, "false": False})
 
 
@@ -218,18 +218,18 @@ def _one_of(default: T, words: Mapping[str, T]) -> Kind[T]:
 
 
 def number(default: int, least: int = 0, most: int = _MOST) -> Kind[int]:
-    """Return the kind of whole numbers between two bounds."""
+    """Return a kind that accepts whole numbers between two bounds."""
     wanted = f"a whole number from {least} to {most}"
     return Kind(default, wanted, lambda given: parse_whole_number(given, least, most))
 
 
 def ratio(default: float) -> Kind[float]:
-    """Return the kind of a ratio."""
+    """Return a kind that accepts a ratio."""
     return Kind(default, "a number, 0 or greater", _ratio)
 
 
 def size(default: int, least: int = 1) -> Kind[int]:
-    """Return the kind of a size in bytes, which may have a unit: `10MB`."""
+    """Return a kind that accepts a size in bytes, which may have a unit: `10MB`."""
 
     def parse(given: str) -> int | None:
         match = re.fullmatch(r"([0-9]{1,12})(|KB|MB|GB)", given.upper())
@@ -239,7 +239,7 @@ def size(default: int, least: int = 1) -> Kind[int]:
 
 
 def duration(default_ms: int, zero: str) -> Kind[int]:
-    """Return the kind of a duration, in milliseconds; `zero` is what 0 means."""
+    """Return a kind that accepts a duration, in milliseconds; `zero` describes the meaning of 0."""
     wanted = f"a number and a unit, such as '7 days', '12 hours' or '30 minutes', or 0 {zero}"
     return Kind(default_ms, wanted, _duration)
 

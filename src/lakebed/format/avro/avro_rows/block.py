@@ -1,4 +1,6 @@
-"""The content of an Avro data block or CDC block, as a stream of columns. Integers big-endian.
+"""Reads the content of an Avro data block or CDC block as a stream of columns.
+
+Integers are big-endian:
 
     4   version (3)
     4   number of records

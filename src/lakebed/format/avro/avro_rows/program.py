@@ -87,7 +87,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """The entries of each node: from `bases[node]` on, in `slots` and `valid`."""
+    """The entries of all nodes; those of a node start at `bases[node]` in `slots` and `valid`."""
 
     code: Ints
     bases: Ints
