@@ -1,1 +1,1 @@
-"""From a predicate or keys to the slices, row groups and rows to read."""
+"""Determines the slices, row groups and rows to read for a predicate or for keys."""

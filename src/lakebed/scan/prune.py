@@ -277,7 +277,8 @@ def _stand_in_keys(
 ) -> list[str] | None:
     """Return keys that stand for all matching keys: the hashed fields are equal.
 
-    The values of other fields may be unknown.
+    Fields with unknown values, which are not hashed, are filled with a dummy value. Returns None if
+    such keys cannot be built.
 
     Hudi cuts the hashed values out of the key's string again, so an unknown field must not be able
     to contain a `,`: `n` = "x,id:7" would add an id to the key.

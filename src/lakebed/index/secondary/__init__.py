@@ -1,1 +1,1 @@
-"""Secondary indexes: from the values of columns to the record keys of rows that may have them."""
+"""Secondary indexes: they map values of columns to the record keys of rows that may have them."""

@@ -106,7 +106,7 @@ def resolve_column(column: str, schema: pa.Schema, what: str) -> tuple[str, pa.D
 
 
 def column_values(batch: pa.RecordBatch, column: str) -> pa.Array:
-    """Return the values of a column, or of a field of one; null where a struct around it is null."""
+    """Return the values of a column or of a nested field; null where an outer struct is null."""
     if column in batch.schema.names:
         return batch.column(column)
     first, *rest = column.split(".")

@@ -1,4 +1,4 @@
-"""From the constraints of a predicate to the ranges of index keys that can satisfy it.
+"""Converts the constraints of a predicate to the ranges of index keys that can satisfy it.
 
 The columns of an index are used from the first on: if a column has finitely many values (null
 included), the next column is used too; a range of values ends the sequence. Every row that

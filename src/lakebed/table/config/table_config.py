@@ -47,7 +47,7 @@ class TableType(StrEnum):
 
 
 class Layout(StrEnum):
-    """Whether the runs of a file group are sorted. The values are stored: do not change them."""
+    """Whether file groups have sorted runs. The values are stored on disk: do not change them."""
 
     DEFAULT = "default"
     LSM_TREE = "lsm_tree"

@@ -137,7 +137,7 @@ def _completed_after(
 
 
 def _earliest_retained(active: ActiveTimeline, timeline: Timeline) -> str:
-    """Return the earliest instant that cleans retain, including cleans that are still running."""
+    """Return the earliest instant that cleans retain; running cleans are included."""
     retained = ""
     for instant in timeline.select(Action.CLEAN):
         what = f"instant {instant.file_name}"

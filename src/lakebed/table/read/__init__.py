@@ -1,1 +1,1 @@
-"""From files to rows: sources, runs, filters, merged slices."""
+"""Reads rows from files: sources, runs, filters, merged slices."""

@@ -284,7 +284,7 @@ def _without_deletes(
 
 
 def _base_last(opened: Sequence[tuple[RunSource, Run]]) -> list[Run]:
-    """Put the base file last, as the run that yields: Hudi merges the logs first."""
+    """Move the base file to the end and mark it with `yields`: Hudi merges the logs first."""
     if all(source.is_base for source, _ in opened):
         return [run for _, run in opened]
     logs = [run for source, run in opened if not source.is_base]

@@ -1,1 +1,1 @@
-"""From rows to files: base files, logs, change data."""
+"""Writes rows to files: base files, logs, change data."""

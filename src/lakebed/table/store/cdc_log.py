@@ -234,7 +234,7 @@ class _InlineCdc(_Log):
 
 
 class _NativeCdc(_Log):
-    """A Parquet file of the same records."""
+    """A native log: a Parquet file of change data records."""
 
     def __init__(self, target: CdcTarget, schema: pa.Schema, schema_text: str) -> None:
         name = NativeLogName(

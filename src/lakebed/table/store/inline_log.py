@@ -24,7 +24,7 @@ This makes logs 3.5 % larger.
 
 
 def file_number(path: str) -> int:
-    """Return the number of a log in sequence numbers, which hold no path.
+    """Return the number that identifies a log in sequence numbers, which contain no path.
 
     One task writes logs of many file groups, so the task's number would not be unique.
     """
