@@ -32,12 +32,12 @@ def truncate(data: Data) -> Data:
 
 
 def unscaled(data: Data, digits: int) -> Data:
-    """Return the digits of wide decimals as integers: 1.50 is 150."""
+    """Return the digits of wide decimals as integers: 1.50 becomes 150."""
     return _as_scale(data, digits, 0)
 
 
 def scaled(data: Data, scale: int) -> Data:
-    """Return integers as the digits of wide decimals: 150 is 1.50."""
+    """Return wide decimals with the digits of integers: for scale 2, 150 becomes 1.50."""
     return _as_scale(data, WIDEST, scale)
 
 

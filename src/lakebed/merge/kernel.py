@@ -250,11 +250,11 @@ def _fold_versions(  # noqa: C901, PLR0912 - one loop, as above
 ) -> None:
     """Fold the versions of each key, oldest first.
 
-    In: row numbers in key order, 1 at the first of a key, flags, ranks[field, version], the part of
-    each version, presence[class, part]: whether the part has the columns of that class,
-    yields[part]: whether its versions, which come last, win only by greater ranks; and the rules of
-    `tree.fold_versions`. Out, per key: the row that won, sources[class, key]: the row that its
-    columns come from or -1 for null, flags.
+    The inputs are the row numbers in key order; `starts`, 1 at the first row of a key; the flags;
+    ranks[field, version]; the part of each version; presence[class, part], whether the part has the
+    columns of that class; yields[part], whether its versions, which come last, win only by greater
+    ranks; and the rules of `tree.fold_versions`. The outputs are, for each key, the winning row,
+    sources[class, key], the row that supplies these columns or -1 for null, and the flags.
     """
     fields = ranks.shape[0]
     classes = presence.shape[0]

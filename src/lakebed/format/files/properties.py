@@ -1,10 +1,10 @@
 r"""Java properties files: the form of `hoodie.properties` and of partition metadata.
 
     file     = { line }                  lines end in \n, \r or \r\n
-    line     = blank | comment | entry   leading white space does not count
+    line     = blank | comment | entry   leading white space is ignored
     comment  = ("#" | "!") text
     entry    = key separator value       a line ending in an odd number of \ continues in the
-                                         next, whose leading white space does not count
+                                         next, whose leading white space is ignored
     separator= white space, or white space ("=" | ":") white space
     escape   = \t \n \r \f | \uXXXX | \ any other character, standing for itself
 

@@ -76,7 +76,7 @@ def record_instants(schema_text: str, instants: DeleteInstants) -> str:
 
 
 def recorded_instants(schema_text: str, what: str) -> DeleteInstants | None:
-    """Parse the instants in a schema; return None if it has none, as most schemas."""
+    """Parse the instants in a schema; return None if it has none, like most schemas."""
     if INSTANTS_PROPERTY not in schema_text:
         return None
     try:

@@ -120,7 +120,7 @@ class BaseFileName:
 class InlineLogName:
     """Name of a log of blocks: `.<file_id>_<instant>[_<group>].log.<version>[_<token>[.cdc]]`.
 
-    Only in tables from before Hudi 0.5 is the token missing; `write_token` is then empty.
+    `write_token` is empty if the name has no token, as in tables from before Hudi 0.5.
 
     >>> InlineLogName.parse(".f1-0_20261115060920861.log.1_0-75-102").version
     1
