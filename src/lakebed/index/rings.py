@@ -248,7 +248,7 @@ def _resizing(
     """Return the nodes that a pending clustering splits or merges.
 
     A plan lists file groups. A node without a file group may still be merged with its neighbours,
-    so all nodes of the partition are returned.
+    so all such nodes of the partition are returned too.
     """
     planned: dict[str, dict[str, str]] = defaultdict(dict)
     kinds = (Action.CLUSTERING, Action.REPLACECOMMIT)

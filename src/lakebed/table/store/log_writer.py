@@ -187,7 +187,7 @@ def _ordering_fields(config: TableConfig, table_schema: str) -> tuple[pa.Field, 
 
 
 def _with_columns(table_schema: str, schema: pa.Schema) -> str:
-    """Return an Avro schema with meta fields without the columns that a partial run lacks."""
+    """Remove the columns that a partial run lacks from an Avro schema with meta fields."""
     record = json.loads(table_schema)
     meta = json.loads(with_meta_fields('{"type":"record","fields":[]}'))["fields"]
     kept = {*schema.names, *(field["name"] for field in meta)}
