@@ -30,10 +30,11 @@ class Heartbeat:
         self._thread: threading.Thread | None = None
 
     def start(self, pulse: HeartbeatOptions, *, holds_lock: bool) -> None:
-        """Replace any existing heartbeat, which the caller, who holds the lock, has checked.
+        """Write the heartbeat, replacing any existing one, and start to renew it.
 
-        A writer that holds the lock from start to end does not renew its heartbeat: the lock serves
-        as one.
+        The caller must hold the lock and have checked the existing heartbeat. With `holds_lock` the
+        writer keeps the lock until it ends, and the heartbeat is not renewed: the lock takes its
+        place.
         """
         beat = Beat(self._owner, self._clock.process(), self._clock.now_ms(), holds_lock)
         self._etag = self._storage.put(self._path, beat.encode())

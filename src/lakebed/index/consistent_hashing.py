@@ -46,7 +46,7 @@ class RingLocator(HashLocator):
     def file_id(self, partition: str, slot: int) -> str:
         """Return the file group of a node.
 
-        Raises ConflictError if a clustering may change the node.
+        Raises ConflictError if a pending clustering may resize the node's bucket.
         """
         file_id = self._ring(partition).nodes[slot].file_id
         resized = self.loaded.resizing.get(BucketId(partition, slot))

@@ -28,7 +28,7 @@ KeyTexts = Mapping[str, pa.StringArray]
 
 @dataclass(frozen=True, slots=True)
 class StagedBucket:
-    """A bucket out of `of`, by which rows were staged before the number of buckets was determined."""
+    """Bucket `number` of `of` provisional ones; the number of buckets is not determined yet."""
 
     number: int
     of: int

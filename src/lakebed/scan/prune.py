@@ -221,7 +221,7 @@ def folders_follow_columns(config: TableConfig) -> bool:
 
 
 def has_known_keys(config: TableConfig) -> bool:
-    """Return whether rows store their record keys, made by a known key generator."""
+    """Return whether every row stores its record key and the key generator is known."""
     return _has_keys(config) and _is_generator_known(config)
 
 

@@ -44,7 +44,10 @@ _UNAVAILABLE = re.compile(r"^lakebed\.errors\.UnavailableError: (.*)$", re.MULTI
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Translate failures of a session that is not set up for Lakebed into a Lakebed error."""
+    """Translate known Spark failures into Lakebed errors.
+
+    These are unavailable storage, a damaged page, and Python workers not set up for Lakebed.
+    """
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:

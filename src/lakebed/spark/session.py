@@ -133,7 +133,7 @@ def _driver_memory() -> str:
 
 
 def _logging() -> dict[str, str]:
-    """Log warnings only, unless the user has a Spark configuration folder."""
+    """Return the settings that limit logging to warnings; none if SPARK_CONF_DIR is set."""
     if "SPARK_CONF_DIR" in os.environ:
         return {}
     file = Path(__file__).with_name("log4j2.properties")

@@ -21,9 +21,9 @@ from lakebed.write.spec.write_spec import WriteSpec
 
 
 def settle_index(transaction: Transaction, named: WriterIndex | None) -> WriterIndex:
-    """Return the writer's index: the stored one, or the one named at the first write.
+    """Return the index to write with: the stored one, else the one named, else the default.
 
-    An index that was not named is not stored: Hudi's writers reject options that contradict it.
+    The default is not stored: Hudi's writers reject options that contradict a stored index.
     """
     stored = transaction.config.index
     if stored is not None and not stored.is_settled:

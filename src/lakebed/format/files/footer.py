@@ -39,10 +39,10 @@ MAX_ROW_GROUP_KEYS_CHARS = 1024 * 1024
 
 
 def same_order_in_java(key: str) -> bool:
-    """Return whether `key` compares with any other key in UTF-8 as it does in UTF-16.
+    """Return whether `key` sorts the same against every other key in UTF-8 as in UTF-16.
 
-    The two orders differ only between two characters from U+E000 on. Hudi prunes files by UTF-16
-    order, so a range with such a character in its bounds would hide rows from Hudi.
+    The two orders can differ only if both characters compared are U+E000 or above. Hudi prunes files
+    by UTF-16 order, so key bounds with such a character could hide rows from Hudi.
     """
     return all(character < "\ue000" for character in key)
 

@@ -58,7 +58,7 @@ def encode_rows(columns: Sequence[pa.Array]) -> pa.BinaryArray:
 
 
 def encode_values(values: Sequence[object], kinds: Sequence[pa.DataType]) -> bytes:
-    """Return the bytes with which a key begins if its first values are `values`."""
+    """Return the prefix shared by all keys whose leading values are `values`."""
     if not values:
         return b""
     columns = [pa.array([value], kind) for value, kind in zip(values, kinds, strict=True)]

@@ -71,10 +71,10 @@ def _lost_log(slice_: FileSlice) -> bool:
 
 
 def choose_kind(slice_: FileSlice, mode: CompactionMode, options: CompactionOptions) -> Kind | None:
-    """Return the kind of compaction of a slice by names and sizes alone; None if it needs none.
+    """Return the kind of compaction that a slice needs, by file count and sizes; None for none.
 
-    Logs that an earlier compaction merged are still counted here: LOG is a candidate, and
-    `log_operation` decides.
+    Logs that an earlier compaction already merged are still counted, so LOG is provisional:
+    `log_operation` makes the final decision.
     """
     if mode is CompactionMode.FULL:
         return Kind.FULL

@@ -21,7 +21,7 @@ class SavepointMetadata:
     paths: tuple[str, ...]
 
     def encode(self) -> bytes:
-        """Encode the file of a completed savepoint; files are named without their partition."""
+        """Encode a completed savepoint; data files are listed by name under their partition."""
         partitions = {
             partition: {
                 "partitionPath": partition,

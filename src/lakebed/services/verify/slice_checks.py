@@ -290,7 +290,7 @@ def _needs(check: SliceCheck, source: RunSource) -> Needs:
 
 
 def _own_file_name(check: SliceCheck, source: RunSource) -> str:
-    """Return the expected file name in the rows: the file's own in a base file, its file id in a log."""
+    """Return the expected `_hoodie_file_name`: the name of a base file, the file id for a log."""
     return source.path.rpartition("/")[2] if source.is_base else check.slice_.group.file_id
 
 

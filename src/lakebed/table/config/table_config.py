@@ -142,7 +142,7 @@ class TableConfig:
 
     @property
     def timestamp_fields(self) -> tuple[str, ...]:
-        """Return the partition fields whose folders are formatted times."""
+        """Return the partition fields that are formatted timestamps in the partition path."""
         if self.key_generator is KeyGenerator.CUSTOM:
             kinds = parse_part_kinds(self.properties.get(_PARTITION_FIELDS, "")) or {}
             return tuple(name for name, kind in kinds.items() if kind is PartKind.TIMESTAMP)

@@ -254,7 +254,7 @@ def _fit(value: pa.Scalar, kind: pa.DataType) -> pa.Scalar | None:
 
 
 def _is_ordered_as(stored: pa.DataType, kind: pa.DataType) -> bool:
-    """Return whether values of a file's type keep their order and value as `kind`."""
+    """Return whether values of the type `stored` keep their value and order when cast to `kind`."""
     if pa.types.is_timestamp(stored):
         return bool(pa.types.is_timestamp(kind) and stored.tz in (None, "UTC"))
     if stored == pa.date32():

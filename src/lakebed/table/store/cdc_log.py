@@ -55,7 +55,7 @@ _VERSION = 1
 class CdcTarget:
     """The target of change data: its file group, instant and task.
 
-    `schema` are the columns of the table, `schema_text` the same as Avro, both without meta
+    `schema` is the table's schema and `schema_text` the same schema in Avro, both without meta
     columns.
     """
 
