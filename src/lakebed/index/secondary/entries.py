@@ -5,7 +5,7 @@ values; so an index lookup returns candidates, and superfluous candidates cost t
 result wrong.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,9 +15,8 @@ import pyarrow.compute as pc
 from lakebed.format.index.ordered_bytes import encode_rows
 from lakebed.format.names.meta_columns import PARTITION_PATH, RECORD_KEY
 from lakebed.index.secondary.definition import column_values
-from lakebed.index.secondary.ranges import Range
 from lakebed.storage.storage import Storage
-from lakebed.table.read.key_filter import KeyFilter
+from lakebed.table.read.key_filter import KeyFilter, Range
 from lakebed.table.read.parquet_source import open_parquet
 from lakebed.table.store.run_writer import RunWriter
 
@@ -65,15 +64,12 @@ class EntryRun:
 
 def write_entries(storage: Storage, path: str, batches: Iterable[pa.RecordBatch]) -> EntryRun:
     """Write sorted entries as one run."""
-    count = 0
-    metadata: Mapping[str, str] = {}
-    with RunWriter(storage.open_write(path), path, ENTRY_SCHEMA, metadata, key=ENTRY_KEY) as run:
+    with RunWriter(storage.open_write(path), path, ENTRY_SCHEMA, {}, key=ENTRY_KEY) as run:
         for batch in batches:
             if batch.num_rows:
                 run.write(batch)
-                count += batch.num_rows
         size_bytes = run.close()
-    return EntryRun(path, count, size_bytes)
+    return EntryRun(path, run.rows, size_bytes)
 
 
 def find_entries(storage: Storage, path: str, ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:

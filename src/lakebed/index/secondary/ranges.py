@@ -14,9 +14,7 @@ import pyarrow as pa
 
 from lakebed.expr.constraints import Allowed, Constraints, Limit, Value
 from lakebed.format.index.ordered_bytes import after_prefix, encode_values
-
-Range = tuple[bytes, bytes | None]
-"""A range from the first key, inclusive, to the second, exclusive; None means no upper end."""
+from lakebed.table.read.key_filter import Range
 
 MAX_RANGES = 10_000
 _NULL = encode_values([None], [pa.int64()])

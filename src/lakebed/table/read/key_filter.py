@@ -24,6 +24,7 @@ from lakebed.format.files.footer import (
     sorted_by,
 )
 from lakebed.format.files.parquet_statistics import ChunkStatistics
+from lakebed.format.index.ordered_bytes import after_prefix
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.table.read.parquet_source import ParquetSource
 
@@ -56,7 +57,7 @@ class KeyFilter:
         column: str = RECORD_KEY,
     ) -> Self:
         """Return a filter for `keys`, all keys with one of `prefixes`, and all keys in `ranges`."""
-        spans = {_prefix_range(_to_bytes(prefix)) for prefix in prefixes}
+        spans = {(start, after_prefix(start)) for start in map(_to_bytes, prefixes)}
         spans |= {(_to_bytes(low), None if end is None else _to_bytes(end)) for low, end in ranges}
         filled = [(low, end) for low, end in spans if end is None or low < end]
         return cls(
@@ -188,12 +189,6 @@ def _as_bytes(
 def _is_between(keys: pa.Array, low: bytes, end: bytes | None) -> pa.BooleanArray:
     begun = pc.greater_equal(keys, pa.scalar(low, pa.binary()))
     return begun if end is None else pc.and_(begun, pc.less(keys, pa.scalar(end, pa.binary())))
-
-
-def _prefix_range(prefix: bytes) -> Range:
-    """Return the range of everything that starts with `prefix`."""
-    stem = prefix.rstrip(b"\xff")
-    return prefix, stem[:-1] + bytes([stem[-1] + 1]) if stem else None
 
 
 def _first_keys(
