@@ -101,8 +101,7 @@ class Attempt:
             heartbeat.start(hold.pulse, holds_lock=holds_lock)
             if keeps_plan:
                 # An earlier attempt may have died; its tasks can no longer close files.
-                delete_files_of(hold.storage, instant.requested)
-                delete_temp(hold.storage, instant.requested)
+                _delete_files(hold, instant)
             started = hold.start(instant)
         except BaseException:
             _end(hold, heartbeat, instant, keeps_plan=keeps_plan)
@@ -140,17 +139,13 @@ class Attempt:
                     f"{self.storage.url}: another process rolled back our instant "
                     f"{self.instant.requested} or took it over; retry"
                 )
-            delete_unnamed(
-                self.storage, self.instant.requested, frozenset(named_files(metadata)), touched
-            )
-            metadata = self._prepare(hold, metadata)
-            if check is not None:
-                # Done as late as possible: a writer that does not take our lock may be active.
-                hold.refresh()
-                check(hold)
-            # Not done earlier: an attempt that is rejected or undone must leave the metadata table
-            # as it was.
-            hold.retire_metadata_table()
+            try:
+                metadata = self._make_ready(hold, metadata, touched, check)
+            except BaseException:
+                # The heartbeat is gone, so without the lock another process may take over the plan.
+                if self.keeps_plan:
+                    _try_delete_files(hold, self.instant)
+                raise
             self.config = hold.config
             self.in_doubt = True
             try:
@@ -160,6 +155,26 @@ class Attempt:
                 raise
             self._publish(hold, self.completion)
         return self.completion
+
+    def _make_ready(
+        self,
+        hold: TableHold,
+        metadata: CommitMetadata,
+        touched: Iterable[str],
+        check: Check | None,
+    ) -> CommitMetadata:
+        """Do everything that comes before the commit; return the metadata to commit."""
+        named = frozenset(named_files(metadata))
+        delete_unnamed(self.storage, self.instant.requested, named, touched)
+        metadata = self._prepare(hold, metadata)
+        if check is not None:
+            # Done as late as possible: a writer that does not take our lock may be active.
+            hold.refresh()
+            check(hold)
+        # Not done earlier: an attempt that is rejected or undone must leave the metadata table
+        # as it was.
+        hold.retire_metadata_table()
+        return metadata
 
     def _prepare(self, hold: TableHold, metadata: CommitMetadata) -> CommitMetadata:
         told: dict[str, str] = {}
@@ -233,16 +248,15 @@ def _undo(attempt: Attempt) -> None:
 def _end(
     hold: TableHold, heartbeat: Heartbeat, instant: TimelineInstant, *, keeps_plan: bool
 ) -> None:
-    """Delete the files that an attempt left behind.
+    """Delete the files that an attempt left behind; `hold` is the lock of the table.
 
-    This takes the lock, because another process may take over the instant.
+    Without the lock another process could take over the instant meanwhile.
     """
     heartbeat.stop()
     try:
         if keeps_plan:
             if heartbeat.close():
-                delete_files_of(hold.storage, instant.requested)
-                delete_temp(hold.storage, instant.requested)
+                _delete_files(hold, instant)
             return
         found = hold.timeline.find(instant.requested, instant.plan_action)
         # Another engine may have executed the plan.
@@ -252,6 +266,19 @@ def _end(
     except LakebedError:
         # The first error matters more; the next writer will do it again.
         log.exception("could not undo %s; the next writer will", instant.requested)
+
+
+def _delete_files(hold: TableHold, instant: TimelineInstant) -> None:
+    delete_files_of(hold.storage, instant.requested)
+    delete_temp(hold.storage, instant.requested)
+
+
+def _try_delete_files(hold: TableHold, instant: TimelineInstant) -> None:
+    try:
+        _delete_files(hold, instant)
+    except LakebedError:
+        # The first error matters more; the next attempt will do it again.
+        log.exception("could not delete the files of %s", instant.requested)
 
 
 def _sweep(attempt: Attempt) -> None:
