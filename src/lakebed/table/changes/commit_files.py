@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Iterator
 
 from lakebed.errors import CorruptError, InvalidError, UnsupportedError
-from lakebed.format.names.data_names import BaseFileName, parse_data_name
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.model.instant import Instant
-from lakebed.table.files.file_group import BaseFile, FileSlice, LogFile
+from lakebed.table.files.file_group import BaseFile, FileSlice, LogFile, data_file
 
 DataFile = BaseFile | LogFile
 
@@ -24,22 +23,17 @@ def named_data_files(
         if not stat.path:
             continue
         path = stat.path.lstrip("/")
-        partition, _, text = path.rpartition("/")
-        name = parse_data_name(text)
-        if name is None:
+        file = data_file(path, stat.file_size_in_bytes or 0)
+        if file is None:
             raise CorruptError(
                 f"commit {requested} names {path!r}, which is not the name of a data file"
             )
-        if is_read and name.instant != requested:
+        if is_read and file.name.instant != requested:
             raise UnsupportedError(
                 f"{path}: written by commit {requested} while buckets were resized; the changes of "
                 "that time cannot be read: read them from a later time on, or a snapshot"
             )
-        size = stat.file_size_in_bytes or 0
-        if isinstance(name, BaseFileName):
-            yield BaseFile(partition, name, size)
-        else:
-            yield LogFile(partition, name, size)
+        yield file
 
 
 def lost_file(slice_: FileSlice, sizes: dict[str, int]) -> str | None:
