@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 
-from lakebed.services.verify.findings import plural
 from lakebed.table.config.ddl import type_text
 from lakebed.table.config.writer_index import WriterIndex
 from lakebed.table.snapshot import Snapshot
-from lakebed.terminal.text import size_text
+from lakebed.terminal.text import plural, size_text
 
 
 @dataclass(frozen=True, slots=True)

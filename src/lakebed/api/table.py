@@ -15,12 +15,14 @@ from lakebed.api.writing import TableWrites
 from lakebed.errors import DamageWarning, InvalidError, UnsupportedError
 from lakebed.format.names.meta_columns import META_COLUMNS
 from lakebed.model.instant import resolve_as_of, resolve_since
+from lakebed.scan.explain import Explanation, explain_scan
 from lakebed.scan.lookup import look_up
 from lakebed.scan.salvage import describe_left_out, leave_out_damaged
-from lakebed.scan.scan import plan_incremental, plan_scan
+from lakebed.scan.scan import Scan, plan_incremental, plan_scan
 from lakebed.table.changes.commit_range import commits_between
 from lakebed.table.changes.scan import plan_changes
 from lakebed.table.history import files_table, history_table
+from lakebed.table.snapshot import Snapshot
 
 _ON_DAMAGE = ("fail", "skip")
 _READ_MODES = ("snapshot", "read_optimized", "cdc")
@@ -95,18 +97,54 @@ class Table(TableWrites):
             if as_of is not None:
                 raise InvalidError("as_of cannot be combined with since, until or mode='cdc'")
             return self._read_range(columns, where, since, until, mode)
-        snapshot = self._snapshot(as_of)
-        names = checked_columns(columns, snapshot.schema)
-        where = None if where is None else checked_where(where)
-        scan = plan_scan(
-            snapshot, names, where, self._merger, read_optimized=mode == "read_optimized"
-        )
+        scan = self._plan(self._snapshot(as_of), columns, where, mode)
         if on_damage == "skip":
             scan, left = leave_out_damaged(scan, self._engines.executor(scan.view.config))
             if left:
                 message = describe_left_out(self._storage.url, left)
                 warnings.warn(message, DamageWarning, stacklevel=2)
         return self._engines.read(scan)
+
+    def explain(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        as_of: Moment | None = None,
+    ) -> Explanation:
+        """Return what `read` with these arguments would read; `print` the result to see it.
+
+        No row is read: the plan is that of the read, and the footers of the files show the row
+        groups and bytes. Counts are marked as estimated if the table has too many files to open.
+
+        Args:
+            columns: Columns to return, as for `read`.
+            where: A SQL predicate, as for `read`.
+            as_of: Explain a read of the table as it was then, as for `read`.
+
+        Example:
+            >>> import pyarrow as pa, lakebed
+            >>> t = lakebed.create_table(None, "memory://doc/explain", "id BIGINT, v STRING", key="id")
+            >>> commit = t.insert(pa.table({"id": [1, 2], "v": ["a", "b"]}))
+            >>> t.explain(where="id = 7").file_groups
+            Share(read=1, total=1, estimated=False)
+        """
+        snapshot = self._snapshot(as_of)
+        return explain_scan(self._plan(snapshot, columns, where), snapshot, self._sources)
+
+    def _plan(
+        self,
+        snapshot: Snapshot,
+        columns: Sequence[str] | None,
+        where: str | None,
+        mode: str = "snapshot",
+    ) -> Scan:
+        return plan_scan(
+            snapshot,
+            checked_columns(columns, snapshot.schema),
+            None if where is None else checked_where(where),
+            self._merger,
+            read_optimized=mode == "read_optimized",
+        )
 
     def count(self, where: str | None = None, as_of: Moment | None = None) -> int:
         """Return the number of rows, or of rows that match `where`.

@@ -16,6 +16,7 @@ COMMANDS: Final = {
     "show": ("look", "Draw the layers of each file group: sizes, keys and ages of its runs."),
     "timeline": ("look", "List the instants of the table, newest first, with what they wrote."),
     "files": ("look", "List the data files that a read uses."),
+    "explain": ("look", "Show what a read would read: files, row groups and bytes, and why."),
     "compact": ("maintain", "Merge the logs of each file group."),
     "clean": ("maintain", "Delete file versions that no retained instant needs."),
     "cluster": (

@@ -1,4 +1,4 @@
-"""Commands that only read: show, timeline, files."""
+"""Commands that only read: show, timeline, files, explain."""
 
 from typing import Annotated
 
@@ -12,16 +12,21 @@ from lakebed.cli.arguments import AsOf, Debug, Json, Path, Settings, opened, ope
 from lakebed.cli.drawing import age_of, age_text, align, draw_groups, read_groups
 from lakebed.model.clock import SystemClock
 from lakebed.model.instant import resolve_as_of
-from lakebed.services.verify.findings import plural
 from lakebed.table.config.properties_file import load_config
 from lakebed.table.snapshot import Snapshot, load_snapshot
-from lakebed.terminal.text import size_text
+from lakebed.terminal.text import plural, size_text
 
 _MAX_GROUPS = 20
 _MAX_ROWS = 30
 _TIMELINE_COLUMNS = ("instant", "action", "state", "operation", "files", "rows", "deleted", "size")
 _NUMBERS = frozenset({"files", "rows", "deleted", "size"})
 
+Where = Annotated[
+    str | None, typer.Option("--where", help="A SQL predicate, such as \"city = 'Oslo'\".")
+]
+Columns = Annotated[
+    str | None, typer.Option("--columns", help="The columns to read, separated by commas.")
+]
 All = Annotated[bool, typer.Option("--all", help="Show all of them.")]
 Partition = Annotated[
     str | None, typer.Option("--partition", help="Only this partition, by its path.")
@@ -132,6 +137,21 @@ def files(
             console.print(f"{plural(len(found), 'file')}, {total}")
 
         answer.give(shown, draw)
+
+
+def explain(
+    path: Path,
+    where: Where = None,
+    columns: Columns = None,
+    as_of: AsOf = None,
+    options: Settings = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show what a read would read: files, row groups and bytes, and why."""
+    with answering(as_json=as_json, debug=debug) as answer:
+        names = None if columns is None else [name.strip() for name in columns.split(",")]
+        answer.give(opened(path, options).explain(names, where, as_of))
 
 
 def _facts(snapshot: Snapshot) -> dict[str, object]:

@@ -140,6 +140,10 @@ class Constraints:
         allowed = self.columns.get(column)
         return None if allowed is None or allowed.null else allowed.values
 
+    def stated(self, columns: Iterable[str]) -> Mapping[str, Allowed]:
+        """Return the constraints on those of `columns` that have one."""
+        return {name: self.columns[name] for name in columns if name in self.columns}
+
 
 def constraints_of(
     predicate: Predicate | None, schema: pa.Schema, *, exact: bool = False

@@ -6,7 +6,7 @@ a table or a value, nothing is skipped.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -26,6 +26,7 @@ from lakebed.format.names.meta_columns import META_FIELDS, RECORD_KEY
 from lakebed.format.names.partition_path import parse_partition_path
 from lakebed.format.names.record_key import EMPTY_PART
 from lakebed.index.kinds import strategy_of
+from lakebed.scan.prune_step import PruneStep, allowed_text
 from lakebed.table.config.partitions import time_level
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.files.file_group import FileSlice
@@ -42,12 +43,13 @@ class Pruned:
     """The slices left to read, and the predicate's constraints on their rows.
 
     A `key_filter` applies to every slice; None means all keys. The predicate itself must still be
-    evaluated.
+    evaluated. `steps` tell what was used of it.
     """
 
     slices: tuple[FileSlice, ...]
     key_filter: KeyFilter | None
     constraints: Constraints
+    steps: tuple[PruneStep, ...] = ()
 
 
 def prune_slices(
@@ -63,10 +65,26 @@ def prune_slices(
     meta = [field for field in META_FIELDS if field.name not in schema.names]
     constraints = constraints_of(predicate, pa.schema([*meta, *schema]))
     if constraints.is_impossible:
-        return Pruned((), KeyFilter(keys=()), constraints)
+        step = PruneStep("predicate", ("no row can satisfy it",), 0)
+        return Pruned((), KeyFilter(keys=()), constraints, (step,))
     keys = key_filter(config, schema, constraints)
-    kept = prune_partitions(config, schema, constraints, slices)
-    return Pruned(prune_by_index(config, schema, constraints, keys, kept), keys, constraints)
+    held = tuple(slices)
+    kept = prune_partitions(config, schema, constraints, held)
+    left = prune_by_index(config, schema, constraints, keys, kept)
+    steps = []
+    if len(kept) < len(held):
+        stated = constraints.stated(config.partition_fields)
+        steps.append(PruneStep("partition", _conditions(stated), len(kept)))
+    by_key = constraints.stated((*config.record_key_fields, RECORD_KEY))
+    if len(left) < len(kept):
+        steps.append(PruneStep(f"writer index ({config.index})", _conditions(by_key), len(left)))
+    if keys is not None:
+        steps.append(PruneStep("record key", _conditions(by_key), len(left)))
+    return Pruned(left, keys, constraints, tuple(steps))
+
+
+def _conditions(stated: Mapping[str, Allowed]) -> tuple[str, ...]:
+    return tuple(allowed_text(column, allowed) for column, allowed in stated.items())
 
 
 def prune_partitions(

@@ -16,6 +16,7 @@ from lakebed.merge.align import align
 from lakebed.merge.rule import Merger
 from lakebed.model.packing import file_cost
 from lakebed.scan.prune import prune_slices
+from lakebed.scan.prune_step import PruneStep
 from lakebed.table.changes.column_types import check_column_types
 from lakebed.table.changes.commit_files import gone
 from lakebed.table.changes.commit_range import RangeCommit
@@ -30,6 +31,7 @@ from lakebed.table.read.log_reader import slice_sources
 from lakebed.table.read.row_group_filter import RowGroupFilter
 from lakebed.table.read.run_source import RunSource
 from lakebed.table.read.slice_reader import read_slice
+from lakebed.table.read.slice_size import ReadSize, measure_slice
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.view import TableView
 from lakebed.timeline.timeline import COMMIT_ACTIONS
@@ -45,6 +47,7 @@ class Scan:
     `slices` may hold a matching row; `key_filter` has the keys that such a row can have. With
     `commits`, only rows written by one of these instants are returned, and within a slice they are
     merged only with each other; `wholes` are the complete slices, for logs with partial rows.
+    `steps` tell how the slices were selected.
     """
 
     view: TableView
@@ -54,6 +57,7 @@ class Scan:
     key_filter: KeyFilter | None
     commits: tuple[str, ...] | None = None
     wholes: Mapping[FileGroupId, PastSlice] = field(default_factory=dict)
+    steps: tuple[PruneStep, ...] = ()
 
     @property
     def full_schema(self) -> pa.Schema:
@@ -185,15 +189,29 @@ class Scan:
         sources: Sequence[RunSource] | None = None,
         key_filter: KeyFilter | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        row_groups = None
-        if self.predicate is not None:
-            row_groups = RowGroupFilter(self.predicate.bound, self.full_schema)
         return read_slice(
             self.view,
             slice_,
             columns,
             key_filter=key_filter or self.key_filter,
-            row_groups=row_groups,
+            row_groups=self._row_groups,
+            sources=sources,
+        )
+
+    @property
+    def _row_groups(self) -> RowGroupFilter | None:
+        if self.predicate is None:
+            return None
+        return RowGroupFilter(self.predicate.bound, self.full_schema)
+
+    def measure(self, slice_: FileSlice, sources: Sequence[RunSource]) -> ReadSize:
+        """Return what a snapshot read of one slice takes; `sources` are its runs."""
+        return measure_slice(
+            self.view,
+            slice_,
+            self.needed_columns,
+            key_filter=self.key_filter,
+            row_groups=self._row_groups,
             sources=sources,
         )
 
@@ -291,7 +309,14 @@ def _scan(
     pruned = prune_slices(snapshot.config, snapshot.schema, predicate, slices)
     if any(slice_.needs_merge for slice_ in pruned.slices):
         _ = view.rule  # checked here rather than in a task
-    return Scan(view, tuple(columns), predicate, tuple(pruned.slices), pruned.key_filter)
+    return Scan(
+        view,
+        tuple(columns),
+        predicate,
+        pruned.slices,
+        pruned.key_filter,
+        steps=pruned.steps,
+    )
 
 
 def parse_where(where: str | None, schema: pa.Schema) -> Predicate | None:

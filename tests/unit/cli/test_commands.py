@@ -60,6 +60,15 @@ def path(tmp_path):
     return where
 
 
+def test_explain_says_what_a_read_would_read(path):
+    found = run_json("explain", path, "--where", "dt = 'p1'", "--columns", "id, v")
+    assert found["partitions"] == {"read": 1, "total": 2, "estimated": False}
+    assert found["columns"] == ["id", "v", "dt"]
+    assert found["pruned_by"][0]["by"] == "partition"
+    assert "1 of 2 partitions" in run("explain", path, "--where", "dt = 'p1'")
+    assert run_json("explain", path, "--where", "nothing = 1", code=2)["error"]
+
+
 def test_show_draws_each_run_of_each_file_group_within_the_width(path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "90")
     out = run("show", path)

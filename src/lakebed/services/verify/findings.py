@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from lakebed.terminal.text import plural
+
 ADVICE_LOST = (
     "restore the file from a backup, restore a savepoint (lakebed restore), write the partition "
     "again (insert_overwrite), or remove the damaged slice: lakebed repair --drop-lost"
@@ -190,12 +192,3 @@ def make_report(url: str, level: str, findings: Iterable[Finding], coverage: Cov
         key=lambda f: (_ORDER[f.severity], f.code, f.path or "", f.instant or "", f.message),
     )
     return Report(url, level, tuple(found), dict(sorted(coverage.counts.items())))
-
-
-def plural(number: int, noun: str) -> str:
-    """Return a number with its noun.
-
-    >>> plural(1, "file"), plural(2_000, "key")
-    ('1 file', '2,000 keys')
-    """
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakebed.format.names.data_names import parse_data_name
-from lakebed.services.verify.findings import DAMAGE, Finding, Mend, Report, Severity, plural
+from lakebed.services.verify.findings import DAMAGE, Finding, Mend, Report, Severity
 from lakebed.table.files.file_group import join_path
+from lakebed.terminal.text import plural
 
 # Steps run in this order: first those without which the table cannot be opened or locked. The
 # leftovers of a rolled-back instant are removed with it.

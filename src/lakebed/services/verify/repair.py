@@ -22,7 +22,7 @@ from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
 from lakebed.model.executor import Executor, LocalExecutor
 from lakebed.services.verify.drop_lost import Dropped, drop_lost
-from lakebed.services.verify.findings import Mend, plural
+from lakebed.services.verify.findings import Mend
 from lakebed.services.verify.plan import RepairPlan, Step
 from lakebed.services.verify.properties_checks import with_checksum
 from lakebed.storage.storage import Storage
@@ -32,6 +32,7 @@ from lakebed.table.config.writable import check_writable
 from lakebed.table.files.commit_cache import CommitCache
 from lakebed.table.files.file_group import FileGroupId
 from lakebed.table.files.retention import named_files
+from lakebed.terminal.text import plural
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import COMMIT_ACTIONS
 from lakebed.write.pipeline import WriteTarget

@@ -52,15 +52,20 @@ class PageLimits:
         """
         if self.remote and not self._grows(group):
             return MAX_BATCH_BYTES
+        chunks = self.chunks()
+        if group >= len(chunks):
+            raise CorruptError(f"{self.what}: no row group {group} in its footer")
+        row_bytes = sum(
+            self._row_bytes(group, chunk) for chunk in chunks_of(chunks[group], columns)
+        )
+        return max(1, int(MAX_BATCH_BYTES / max(1.0, row_bytes)))
+
+    def chunks(self) -> list[list[ColumnChunk]]:
+        """Return the column chunks of each row group."""
         if self.known.chunks is None:
             footer = read_footer_bytes(self._read_at, self.source.size(), self.what)
             self.known.chunks = parse_chunks(footer, self.what)
-        if group >= len(self.known.chunks):
-            raise CorruptError(f"{self.what}: no row group {group} in its footer")
-        row_bytes = sum(
-            self._row_bytes(group, chunk) for chunk in chunks_of(self.known.chunks[group], columns)
-        )
-        return max(1, int(MAX_BATCH_BYTES / max(1.0, row_bytes)))
+        return self.known.chunks
 
     def _grows(self, group: int) -> bool:
         plain_bytes: int = self.metadata.row_group(group).total_byte_size

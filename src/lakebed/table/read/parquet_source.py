@@ -153,6 +153,17 @@ class ParquetSource:
             )
         return parse_statistics(footer, columns, self._what)
 
+    def size_bytes(self, columns: Collection[str], groups: Sequence[int]) -> int:
+        """Return the compressed size of these columns in these row groups."""
+        wanted = frozenset(columns)
+        chunks = self._limits.chunks()
+        return sum(
+            chunk.compressed_bytes
+            for group in groups
+            for chunk in chunks[group]
+            if chunk.column in wanted
+        )
+
     def row_groups_with(
         self, column: str, groups: Sequence[int], holds: Callable[[pa.ChunkedArray], bool]
     ) -> list[int]:

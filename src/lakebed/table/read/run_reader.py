@@ -176,21 +176,10 @@ def read_run(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa.R
 
 def _read_data(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa.RecordBatch]:
     with open_data(storage, source) as file:
-        fields = needs.all_fields
-        if source.partial:
-            present = list(file.schema)
-            # A file without a key column is rejected below, whatever else it lacks.
-            fields = [
-                field
-                for field in fields
-                if field.name == needs.key.name or find_field(present, field.name) is not None
-            ]
-        target = pa.schema(fields)
-        # Hudi never treats a row of a base file as a delete, whatever its columns.
-        markers = [] if source.is_base else _markers(file, needs)
-        spelled = () if needs.virtual_key is None else needs.virtual_key.fields
-        columns = dict.fromkeys([*find_columns(file.schema, fields), *markers, *spelled])
-        for batch in _read_batches(file, list(columns), source, needs):
+        target = pa.schema(data_fields(file, source, needs))
+        markers = _markers(file, source, needs)
+        columns = data_columns(file, source, needs)
+        for batch in _read_batches(file, columns, source, needs):
             with reading(source.name):
                 rows = shape(batch, target)
                 if needs.virtual_key is not None:
@@ -205,6 +194,36 @@ def _read_data(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa
             yield rows
 
 
+def data_fields(
+    file: ParquetSource | AvroSource, source: RunSource, needs: Needs
+) -> list[pa.Field]:
+    """Return the fields that a data run contributes to a merge."""
+    fields = needs.all_fields
+    if not source.partial:
+        return fields
+    present = list(file.schema)
+    # A file without a key column is rejected later, whatever else it lacks.
+    return [
+        field
+        for field in fields
+        if field.name == needs.key.name or find_field(present, field.name) is not None
+    ]
+
+
+def data_columns(file: ParquetSource | AvroSource, source: RunSource, needs: Needs) -> list[str]:
+    """Return the columns of the file that a merge reads from a data run."""
+    spelled = () if needs.virtual_key is None else needs.virtual_key.fields
+    found = find_columns(file.schema, data_fields(file, source, needs))
+    return list(dict.fromkeys([*found, *_markers(file, source, needs), *spelled]))
+
+
+def run_row_groups(file: ParquetSource, source: RunSource, needs: Needs) -> list[int] | None:
+    """Return the row groups that a merge reads from a run; None means all of them."""
+    if needs.key_filter is None or needs.virtual_key is not None:
+        return None
+    return needs.key_filter.row_groups(file, source.name)
+
+
 def _read_batches(
     file: ParquetSource | AvroSource, columns: list[str], source: RunSource, needs: Needs
 ) -> Iterator[pa.RecordBatch]:
@@ -212,8 +231,7 @@ def _read_batches(
     if isinstance(file, AvroSource):
         yield from file.read(columns, buffer_bytes=needs.buffer_bytes, max_rows=needs.max_rows)
         return
-    known = keys is not None and needs.virtual_key is None
-    groups = keys.row_groups(file, source.name) if keys is not None and known else None
+    groups = run_row_groups(file, source, needs)
     key = needs.key.name
     if keys is None or not keys.is_few or not source.ordered or key not in columns:
         yield from file.read(
@@ -229,8 +247,10 @@ def _read_batches(
             return
 
 
-def _markers(file: ParquetSource | AvroSource, needs: Needs) -> list[str]:
+def _markers(file: ParquetSource | AvroSource, source: RunSource, needs: Needs) -> list[str]:
     """Return the columns of a log that can mark a row as deleted."""
+    if source.is_base:
+        return []  # Hudi never treats a row of a base file as a delete, whatever its columns
     wanted = [IS_DELETED, _OPERATION]
     if needs.delete_marker is not None:
         wanted.append(needs.delete_marker[0])

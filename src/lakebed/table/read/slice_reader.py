@@ -73,22 +73,33 @@ def read_slice(
         footer = sources[0].footer if sources else None
         batches = gather(_read_base(view, slice_.base_file, footer, target, key_filter, row_groups))
     else:
-        # A base file alone needs no merge rule; the rule may even be unsupported.
-        rule = MergeRule() if all(source.is_base for source in sources) else view.rule
-        needs = Needs(
-            fields=_merged_fields(view.schema, target, rule),
-            ordering=_ordering(view.schema, rule),
-            delete_marker=view.config.delete_marker,
-            key_filter=key_filter,
-            virtual_key=virtual_key(view.config),
-            buffer_bytes=view.buffer_bytes,
-            max_rows=min(READ_ROWS, max(_MIN_MERGE_ROWS, _MERGE_ROWS // max(1, len(sources)))),
-        )
+        rule, needs = merge_needs(view, target, sources, key_filter)
         batches = _merge(view.storage, slice_, sources, needs, rule, target, deletes)
     try:
         yield from batches
     finally:
         pa.default_memory_pool().release_unused()
+
+
+def merge_needs(
+    view: TableView,
+    target: pa.Schema,
+    sources: Sequence[RunSource],
+    key_filter: KeyFilter | None,
+) -> tuple[MergeRule, Needs]:
+    """Return the rule that merges the runs of a slice, and what the merge needs of each run."""
+    # A base file alone needs no merge rule; the rule may even be unsupported.
+    rule = MergeRule() if all(source.is_base for source in sources) else view.rule
+    needs = Needs(
+        fields=_merged_fields(view.schema, target, rule),
+        ordering=_ordering(view.schema, rule),
+        delete_marker=view.config.delete_marker,
+        key_filter=key_filter,
+        virtual_key=virtual_key(view.config),
+        buffer_bytes=view.buffer_bytes,
+        max_rows=min(READ_ROWS, max(_MIN_MERGE_ROWS, _MERGE_ROWS // max(1, len(sources)))),
+    )
+    return rule, needs
 
 
 def virtual_key(config: TableConfig) -> VirtualKey | None:
@@ -141,11 +152,9 @@ def _read_base(
     # Some releases of Hudi stored meta columns even in such tables; they must not be returned.
     hidden = () if view.config.has_meta_columns else META_COLUMNS
     what = f"base file {base.path!r}"
-    fields = list(target)
-    if key_filter is not None and RECORD_KEY not in target.names:
-        fields.append(KEY_FIELD)
+    fields = base_fields(target, key_filter)
     with open_parquet(view.storage, base.path, what, footer=footer) as file:
-        groups = _wanted_groups(file, key_filter, row_groups, what)
+        groups = wanted_groups(file, key_filter, row_groups, what)
         found = find_columns(file.schema, [f for f in fields if f.name not in hidden])
         for batch in file.read(found, buffer_bytes=view.buffer_bytes, row_groups=groups):
             with reading(what):
@@ -158,7 +167,13 @@ def _read_base(
             yield rows.select(target.names)
 
 
-def _wanted_groups(
+def base_fields(target: pa.Schema, key_filter: KeyFilter | None) -> list[pa.Field]:
+    """Return the fields that a base file is read for if no log changes it."""
+    filtered = key_filter is not None and RECORD_KEY not in target.names
+    return [*target, *([KEY_FIELD] if filtered else [])]
+
+
+def wanted_groups(
     file: ParquetSource, keys: KeyFilter | None, rows: RowGroupFilter | None, what: str
 ) -> list[int] | None:
     """Return the row groups that both filters allow; None means all row groups."""

@@ -1,0 +1,148 @@
+"""Explains a scan: what it reads of the table, what was used of its predicate, and why.
+
+The slices, row groups and columns are those of the scan itself, so the explanation cannot differ
+from the read. Footers are read, and rows are not. In tables of many files only some footers are
+read, and the other row groups are estimated from them.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+
+from lakebed.scan.prune_step import PruneStep
+from lakebed.scan.scan import Scan
+from lakebed.table.files.file_group import FileSlice
+from lakebed.table.read.slice_size import ReadSize
+from lakebed.table.read.source_cache import SourceCache
+from lakebed.table.snapshot import Snapshot
+from lakebed.terminal.text import plural, size_text
+
+MAX_FILES = 500
+"""How many files are opened for an explanation: half of them files that the scan reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How many of all are read; `estimated` if not every file was opened to find out."""
+
+    read: int
+    total: int
+    estimated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What a read would read, and why; `print` it to see it.
+
+    `size_bytes` compares the column chunks that are read with all files of the table. `pruned_by`
+    are the steps of the plan, in order, with what each of them left to read.
+    """
+
+    table: str
+    where: str | None
+    columns: tuple[str, ...]
+    as_of: str | None
+    partitions: Share
+    file_groups: Share
+    row_groups: Share
+    size_bytes: Share
+    pruned_by: tuple[PruneStep, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the explanation as dicts, lists and plain values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        head = self.table if self.where is None else f"{self.table} where {self.where}"
+        lines = [head if self.as_of is None else f"{head} as of {self.as_of}"]
+        sizes = self.size_bytes
+        almost = "about " if sizes.estimated else ""
+        lines += [
+            f"  reads       {_share(self.partitions, 'partition')}",
+            f"              {_share(self.file_groups, 'file group')}",
+            f"              {_share(self.row_groups, 'row group')}",
+            f"              {almost}{size_text(sizes.read)} of {size_text(sizes.total)}",
+            f"  columns     {', '.join(self.columns)}",
+        ]
+        name = "  pruned by   "
+        for step in self.pruned_by:
+            shown = f": {' and '.join(step.conditions)}" if step.conditions else ""
+            left = plural(step.left, step.noun)
+            lines.append(f"{name}{step.by}{shown} ({left} left)")
+            name = " " * len(name)
+        if not self.pruned_by:
+            lines.append(f"{name}nothing: every file group is read")
+        return "\n".join(lines)
+
+
+def explain_scan(
+    scan: Scan, snapshot: Snapshot, cache: SourceCache, max_files: int = MAX_FILES
+) -> Explanation:
+    """Explain a snapshot read."""
+    chosen = {slice_.group for slice_ in scan.slices}
+    others = [slice_ for slice_ in snapshot.slices if slice_.group not in chosen]
+    whole = replace(scan, predicate=None, key_filter=None)
+    read, is_whole = _measure(scan, scan.slices, cache, max_files // 2)
+    rest, is_all = _measure(whole, others, cache, max_files // 2)
+    total_bytes = sum(map(_size_of, snapshot.slices))
+    groups = Share(
+        read.row_groups, read.all_row_groups + rest.all_row_groups, not (is_whole and is_all)
+    )
+    steps = list(scan.steps)
+    if scan.predicate is not None and read.row_groups < read.all_row_groups:
+        step = PruneStep("footers", tuple(scan.predicate.columns), read.row_groups, "row group")
+        steps.append(step)
+    return Explanation(
+        table=snapshot.config.name,
+        where=None if scan.predicate is None else scan.predicate.text,
+        columns=tuple(scan.needed_columns),
+        as_of=snapshot.timeline.until,
+        partitions=Share(_partitions(scan.slices), _partitions(snapshot.slices)),
+        file_groups=Share(len(scan.slices), len(snapshot.slices)),
+        row_groups=groups,
+        size_bytes=Share(read.size_bytes, total_bytes, not is_whole),
+        pruned_by=tuple(steps),
+    )
+
+
+def _measure(
+    scan: Scan, slices: Sequence[FileSlice], cache: SourceCache, max_files: int
+) -> tuple[ReadSize, bool]:
+    """Return what a scan reads of `slices`, and whether it is exact."""
+    found = ReadSize()
+    opened: list[FileSlice] = []
+    files = 0
+    for slice_ in slices:
+        files += len(slice_.files)
+        if opened and files > max_files:
+            break
+        opened.append(slice_)
+        if not slice_.damage:
+            found += _measured(scan, slice_, cache)
+    if len(opened) == len(slices):
+        return found, not any(slice_.damage for slice_ in slices)
+    factor = sum(map(_size_of, slices)) / max(1, sum(map(_size_of, opened)))
+    return (
+        ReadSize(
+            round(found.row_groups * factor),
+            round(found.all_row_groups * factor),
+            round(found.size_bytes * factor),
+        ),
+        False,
+    )
+
+
+def _measured(scan: Scan, slice_: FileSlice, cache: SourceCache) -> ReadSize:
+    return scan.measure(slice_, cache.get(slice_, lambda: scan.sources(slice_)))
+
+
+def _size_of(slice_: FileSlice) -> int:
+    return sum(file.size_bytes for file in slice_.files)
+
+
+def _partitions(slices: Iterable[FileSlice]) -> int:
+    return len({slice_.group.partition for slice_ in slices})
+
+
+def _share(share: Share, noun: str) -> str:
+    almost = "about " if share.estimated else ""
+    return f"{almost}{share.read:,} of {plural(share.total, noun)}"

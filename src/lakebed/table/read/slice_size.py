@@ -1,0 +1,88 @@
+"""Measures what a read of a file slice would take: row groups and bytes, from footers alone.
+
+The row groups are chosen by the functions that choose them in a read, with the same arguments. A
+read by keys searches the key columns of some row groups to choose others; so does this.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakebed.table.files.file_group import FileSlice
+from lakebed.table.read.key_filter import KeyFilter
+from lakebed.table.read.log_reader import slice_sources
+from lakebed.table.read.parquet_source import ParquetSource, open_parquet
+from lakebed.table.read.projection import find_columns, project
+from lakebed.table.read.row_group_filter import RowGroupFilter
+from lakebed.table.read.run_reader import Needs, data_columns, run_row_groups
+from lakebed.table.read.run_source import RunKind, RunSource
+from lakebed.table.read.slice_reader import base_fields, merge_needs, wanted_groups
+from lakebed.table.view import TableView
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSize:
+    """What a read takes: row groups, of how many, and bytes of the columns in them."""
+
+    row_groups: int = 0
+    all_row_groups: int = 0
+    size_bytes: int = 0
+
+    def __add__(self, other: "ReadSize") -> "ReadSize":
+        return ReadSize(
+            self.row_groups + other.row_groups,
+            self.all_row_groups + other.all_row_groups,
+            self.size_bytes + other.size_bytes,
+        )
+
+
+def measure_slice(
+    view: TableView,
+    slice_: FileSlice,
+    columns: Sequence[str],
+    *,
+    key_filter: KeyFilter | None = None,
+    row_groups: RowGroupFilter | None = None,
+    sources: Sequence[RunSource] | None = None,
+) -> ReadSize:
+    """Return what `read_slice` would read with these arguments.
+
+    Blocks of logs that are not Parquet count with all of their bytes, and have no row groups.
+    """
+    target = pa.schema(project(view.schema, columns))
+    if sources is None:
+        sources = slice_sources(view, slice_) if slice_.needs_merge else []
+    if not all(source.is_base for source in sources):
+        _, needs = merge_needs(view, target, sources, key_filter)
+        return sum((_measure_run(view, source, needs) for source in sources), ReadSize())
+    if slice_.base_file is None:
+        return ReadSize()
+    path = slice_.base_file.path
+    what = f"base file {path!r}"
+    footer = sources[0].footer if sources else None
+    with open_parquet(view.storage, path, what, footer=footer) as file:
+        groups = wanted_groups(file, key_filter, row_groups, what)
+        return _size(file, find_columns(file.schema, base_fields(target, key_filter)), groups)
+
+
+def _measure_run(view: TableView, source: RunSource, needs: Needs) -> ReadSize:
+    if not source.is_parquet:
+        assert source.length is not None, "a block that is not Parquet is a part of its file"
+        return ReadSize(size_bytes=source.length)
+    with open_parquet(
+        view.storage,
+        source.path,
+        source.name,
+        offset=source.offset,
+        length=source.length,
+        footer=source.footer,
+    ) as file:
+        is_data = source.kind is RunKind.DATA
+        columns = data_columns(file, source, needs) if is_data else file.schema.names
+        return _size(file, columns, run_row_groups(file, source, needs))
+
+
+def _size(file: ParquetSource, columns: Sequence[str], groups: list[int] | None) -> ReadSize:
+    read = range(file.num_row_groups) if groups is None else groups
+    return ReadSize(len(read), file.num_row_groups, file.size_bytes(columns, read))
