@@ -20,7 +20,7 @@ from lakebed.index.secondary.entries import (
 from lakebed.index.secondary.ranges import key_ranges
 from lakebed.storage.objects import memory_storage
 
-SINCE = "20240101000000000"
+ID = "0a1b2c3d"
 PLACE = pa.struct([("City", pa.string()), ("at", pa.struct([("lat", pa.float64())]))])
 SCHEMA = pa.schema(
     [
@@ -34,7 +34,7 @@ SCHEMA = pa.schema(
 
 
 def define(*columns: str, name: str = "by_it", schema: pa.Schema = SCHEMA) -> IndexDefinition:
-    return IndexDefinition.create(name, columns, schema, SINCE)
+    return IndexDefinition.create(name, columns, schema, ID)
 
 
 def test_columns_are_spelled_as_the_table_does():
@@ -67,7 +67,7 @@ def test_a_name_that_is_no_folder_is_refused(name):
 )
 def test_columns_that_cannot_be_indexed_are_refused(columns, error, message):
     with pytest.raises(error, match=message):
-        IndexDefinition.create("i", columns, SCHEMA, SINCE)
+        IndexDefinition.create("i", columns, SCHEMA, ID)
 
 
 def test_a_definition_outlives_widened_columns_and_no_others():
@@ -90,7 +90,7 @@ def test_a_definition_is_read_back_as_written():
         "{}",
         "[]",
         "5",
-        '{"columns": [], "types": [], "since": ""}',
+        '{"columns": [], "types": [], "id": ""}',
         '{"columns": ["a"], "types": []}',
     ],
 )

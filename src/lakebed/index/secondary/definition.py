@@ -1,8 +1,11 @@
-"""The definition of a secondary index: its name, its columns, and when it came into use."""
+"""The definition of a secondary index: its name, its columns, and an id.
+
+Definitions are table properties, so losing every run of an index loses no definition.
+"""
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -14,6 +17,7 @@ from lakebed.format.index.ordered_bytes import is_ordered
 from lakebed.table.config.schema import find_field
 
 MAX_COLUMNS: Final = 16
+PROPERTY_PREFIX: Final = "lakebed.secondary.index."
 # Such a name is safe as a folder name on every store, and short enough for a path.
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
 
@@ -22,17 +26,17 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
 class IndexDefinition:
     """An index on `columns`, each a column of the table or a field of one (`place.city`).
 
-    `kinds` are the types of the columns when the index was created, as Arrow spells them. Write
-    commits that begin after the instant `since` list the runs that they wrote for the index.
+    `kinds` are the types of the columns when the index was created, as Arrow spells them. The `id`
+    distinguishes the index from one of the same name that was dropped before.
     """
 
     name: str
     columns: tuple[str, ...]
     kinds: tuple[str, ...]
-    since: str
+    id: str
 
     @classmethod
-    def create(cls, name: str, columns: Sequence[str], schema: pa.Schema, since: str) -> Self:
+    def create(cls, name: str, columns: Sequence[str], schema: pa.Schema, id_: str) -> Self:
         """Return a checked definition; raise InvalidError or SchemaError if it is not possible."""
         if not _NAME.fullmatch(name):
             raise InvalidError(
@@ -54,7 +58,7 @@ class IndexDefinition:
                     "order; index a field of it, or another column"
                 )
         spelled = tuple(path for path, _ in found)
-        return cls(name, spelled, tuple(str(kind) for _, kind in found), since)
+        return cls(name, spelled, tuple(str(kind) for _, kind in found), id_)
 
     @classmethod
     def parse(cls, name: str, text: str) -> Self:
@@ -62,7 +66,7 @@ class IndexDefinition:
         try:
             values = json.loads(text)
             columns, kinds = zip(*zip(values["columns"], values["types"], strict=True), strict=True)
-            return cls(name, tuple(map(str, columns)), tuple(map(str, kinds)), str(values["since"]))
+            return cls(name, tuple(map(str, columns)), tuple(map(str, kinds)), str(values["id"]))
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptError(
                 f"index {name!r}: its property is not a definition: {error!r}; drop the index"
@@ -70,8 +74,18 @@ class IndexDefinition:
 
     def encode(self) -> str:
         """Return the definition as the value of a table property."""
-        values = {"columns": self.columns, "types": self.kinds, "since": self.since}
+        values = {"columns": self.columns, "types": self.kinds, "id": self.id}
         return json.dumps(values, ensure_ascii=False)
+
+    @property
+    def folder(self) -> str:
+        """Return the name of the folder that holds the runs; it is never used again."""
+        return f"{self.name}.{self.id}"
+
+    @property
+    def property_name(self) -> str:
+        """Return the name of the table property that holds the definition."""
+        return f"{PROPERTY_PREFIX}{self.name}"
 
     def resolve(self, schema: pa.Schema) -> list[pa.DataType] | None:
         """Return the types of the columns; None if one was dropped or its encoding changed."""
@@ -85,6 +99,14 @@ class IndexDefinition:
                 return None
             kinds.append(kind)
         return kinds
+
+
+def parse_definitions(properties: Mapping[str, str]) -> list[IndexDefinition]:
+    """Return the secondary indexes that a table defines, by name."""
+    names = sorted(key for key in properties if key.startswith(PROPERTY_PREFIX))
+    return [
+        IndexDefinition.parse(key.removeprefix(PROPERTY_PREFIX), properties[key]) for key in names
+    ]
 
 
 def resolve_column(column: str, schema: pa.Schema, what: str) -> tuple[str, pa.DataType]:

@@ -6,7 +6,6 @@ result wrong.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -15,12 +14,15 @@ import pyarrow.compute as pc
 from lakebed.format.index.ordered_bytes import encode_rows
 from lakebed.format.names.meta_columns import PARTITION_PATH, RECORD_KEY
 from lakebed.index.secondary.definition import column_values
+from lakebed.index.secondary.manifest import RunFile
 from lakebed.storage.storage import Storage
 from lakebed.table.read.key_filter import KeyFilter, Range
 from lakebed.table.read.parquet_source import open_parquet
 from lakebed.table.store.run_writer import RunWriter
 
 ENTRY_KEY: Final = "_key"
+# A query for one value reads one row group of each run.
+_ROW_GROUP_ROWS: Final = 4096
 ENTRY_SCHEMA: Final = pa.schema(
     [
         pa.field(ENTRY_KEY, pa.binary(), nullable=False),
@@ -53,23 +55,26 @@ def sort_entries(entries: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     return gathered.take(order)
 
 
-@dataclass(frozen=True, slots=True)
-class EntryRun:
-    """A written run of entries: its path, the number of entries, and its size."""
-
-    path: str
-    entries: int
-    size_bytes: int
-
-
-def write_entries(storage: Storage, path: str, batches: Iterable[pa.RecordBatch]) -> EntryRun:
+def write_entries(storage: Storage, path: str, batches: Iterable[pa.RecordBatch]) -> RunFile:
     """Write sorted entries as one run."""
-    with RunWriter(storage.open_write(path), path, ENTRY_SCHEMA, {}, key=ENTRY_KEY) as run:
+    sink = storage.open_write(path)
+    with RunWriter(
+        sink, path, ENTRY_SCHEMA, {}, key=ENTRY_KEY, row_group_rows=_ROW_GROUP_ROWS
+    ) as run:
         for batch in batches:
             if batch.num_rows:
                 run.write(batch)
         size_bytes = run.close()
-    return EntryRun(path, run.rows, size_bytes)
+    return RunFile(path, run.rows, size_bytes)
+
+
+def count_entries(storage: Storage, path: str, ranges: Sequence[Range]) -> int:
+    """Return an upper bound of the entries in `ranges`: those of the row groups that may hold them."""
+    wanted = KeyFilter.of(ranges=ranges, column=ENTRY_KEY)
+    what = f"index run {path!r}"
+    with open_parquet(storage, path, what) as file:
+        groups = wanted.row_groups(file, what)
+        return file.num_rows if groups is None else file.count_rows(groups)
 
 
 def find_entries(storage: Storage, path: str, ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:

@@ -192,6 +192,12 @@ def text(default: str = "") -> Kind[str]:
     return Kind(default, "text", str)
 
 
+def folder(default: str) -> Kind[str]:
+    """Return a kind that accepts the relative path of a folder."""
+    wanted = "a relative path of letters, digits, '-', '_' and '.', its folders separated by '/'"
+    return Kind(default, wanted, _folder)
+
+
 def names() -> Kind[tuple[str, ...]]:
     """Return a kind that accepts names, separated by commas."""
     return Kind((), "names, separated by commas", parse_names)
@@ -255,6 +261,12 @@ def parse_whole_number(given: str, least: int = 0, most: int = _MOST) -> int | N
     if not (given.isascii() and given.isdigit() and len(given) <= len(str(most))):
         return None
     return int(given) if least <= int(given) <= most else None
+
+
+def _folder(given: str) -> str | None:
+    parts = given.strip("/").split("/")
+    valid = all(re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*", part, re.ASCII) for part in parts)
+    return "/".join(parts) if valid else None
 
 
 def _ratio(given: str) -> float | None:

@@ -8,6 +8,7 @@ from lakebed.model.options.option import (
     Scope,
     Subject,
     flag,
+    folder,
     listed,
     names,
     number,
@@ -19,6 +20,8 @@ TABLE: Final = Subject("What a table is", Scope.CREATE)
 KEYS: Final = Subject("Keys and partitions", Scope.CREATE)
 MERGING: Final = Subject("How versions of a key are merged", Scope.CREATE)
 INDEX: Final = Subject("The writer's index", Scope.CREATE)
+
+SECONDARY: Final = Subject("Secondary indexes", Scope.CREATE)
 
 _WRITE: Final = "hoodie.datasource.write."
 _MERGE_PROPERTY: Final = "hoodie.record.merge.property."
@@ -228,4 +231,10 @@ UPDATE_PARTITION: Final = Option(
     INDEX,
     flag(default=True),
     "GLOBAL_SIMPLE: a row whose partition changes moves there",
+)
+INDEX_PATH: Final = Option(
+    "lakebed.index.path",
+    SECONDARY,
+    folder("index"),
+    "the folder of the secondary indexes, below `.hoodie/lakebed`",
 )

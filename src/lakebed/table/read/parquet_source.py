@@ -145,6 +145,10 @@ class ParquetSource:
         """Return the number of row groups."""
         return int(self._footer.num_row_groups)
 
+    def count_rows(self, groups: Sequence[int]) -> int:
+        """Return the number of rows in these row groups, from the footer."""
+        return sum(int(self._footer.row_group(group).num_rows) for group in groups)
+
     def statistics(self, columns: Collection[str]) -> list[Mapping[str, ChunkStatistics]]:
         """Return the statistics of these columns for each row group."""
         with reading(self._what):

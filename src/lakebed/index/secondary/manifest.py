@@ -1,0 +1,239 @@
+"""The manifest of an index: its runs, and the commits whose rows they hold.
+
+An index must know every version that the table may return. The manifest lists the base runs, which
+hold the rows of one snapshot, and how the commits since are accounted for: by the runs that a
+commit lists in its own metadata, or, if another engine wrote it, by the file groups that it
+touched, which have to be read whole. The commits of the timeline are always examined again
+(`account_for`), so a manifest that is old is complete too; a manifest is only ever replaced under
+the table's lock.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, Self
+
+from lakebed.errors import CorruptError, NotFoundError
+from lakebed.format.timeline.commit_metadata import CommitMetadata
+from lakebed.model.instant import Instant
+from lakebed.storage.storage import Storage
+from lakebed.table.files.file_group import FileGroupId
+from lakebed.table.files.retention import rewrites
+from lakebed.table.snapshot import Snapshot
+from lakebed.timeline.archived import read_archived
+from lakebed.timeline.timeline import COMMIT_ACTIONS, WRITE_ACTIONS, Timeline
+
+COMMIT_RUNS: Final = "lakebed.index"
+"""The key in a commit's extra metadata under which it lists the runs of each index."""
+
+MANIFEST_NAME: Final = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """A run of entries: its path, the number of entries, and its size."""
+
+    path: str
+    entries: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRuns:
+    """The runs that one commit wrote for an index.
+
+    `entries` hold the values of its rows, `open` the keys of rows whose values only a merge
+    determines, `deleted` the keys of rows that it deleted.
+    """
+
+    entries: tuple[RunFile, ...] = ()
+    open: tuple[RunFile, ...] = ()
+    deleted: tuple[RunFile, ...] = ()
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any]) -> Self:
+        """Parse what `asdict` returned."""
+        return cls(**{kind: _parse_runs(values[kind]) for kind in ("entries", "open", "deleted")})
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The runs of an index, and the commits that they account for.
+
+    Attributes:
+        is_complete: Whether the base runs were built.
+        mark: Every commit that was requested before this instant is accounted for.
+        covered: The commits of the active timeline that are accounted for.
+        settled: The commits of the active timeline whose rows are in the base runs. Versions that
+            they replaced are not, so if one of them is rolled back the index is not complete.
+        base: The base runs, in the order of their keys.
+        commits: The runs of commits since the base runs were written.
+        whole: The file groups that commits without runs have written to since.
+        emptied: The partitions in which file groups were replaced since.
+        retired: Files that the manifest before this one listed; some reader may still use them.
+        generation: How often the manifest was written.
+    """
+
+    is_complete: bool
+    mark: Instant
+    covered: frozenset[Instant] = frozenset()
+    settled: frozenset[Instant] = frozenset()
+    base: tuple[RunFile, ...] = ()
+    commits: Mapping[Instant, CommitRuns] = field(default_factory=dict)
+    whole: frozenset[FileGroupId] = frozenset()
+    emptied: frozenset[str] = frozenset()
+    retired: tuple[str, ...] = ()
+    generation: int = 0
+
+    @classmethod
+    def at(cls, timeline: Timeline) -> Self:
+        """Return the manifest of an index to be built from the rows of a snapshot."""
+        commits = frozenset(commit.requested for commit in timeline.commits)
+        return cls(is_complete=False, mark=_mark(timeline), covered=commits, settled=commits)
+
+    @classmethod
+    def parse(cls, data: bytes, what: str) -> Self:
+        """Parse a manifest; raise CorruptError, naming `what`, if it is damaged."""
+        try:
+            values = json.loads(data)
+            return cls(
+                is_complete=bool(values["is_complete"]),
+                mark=str(values["mark"]),
+                covered=frozenset(map(str, values["covered"])),
+                settled=frozenset(map(str, values["settled"])),
+                base=_parse_runs(values["base"]),
+                commits={at: CommitRuns.parse(runs) for at, runs in values["commits"].items()},
+                whole=frozenset(FileGroupId(*map(str, group)) for group in values["whole"]),
+                emptied=frozenset(map(str, values["emptied"])),
+                retired=tuple(map(str, values["retired"])),
+                generation=int(values["generation"]),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CorruptError(f"{what}: not the manifest of an index: {error!r}") from error
+
+    def encode(self) -> bytes:
+        """Encode the manifest as JSON."""
+        values = {
+            "is_complete": self.is_complete,
+            "mark": self.mark,
+            "covered": sorted(self.covered),
+            "settled": sorted(self.settled),
+            "base": [asdict(run) for run in self.base],
+            "commits": {at: asdict(runs) for at, runs in sorted(self.commits.items())},
+            "whole": [[group.partition, group.file_id] for group in sorted(self.whole)],
+            "emptied": sorted(self.emptied),
+            "retired": list(self.retired),
+            "generation": self.generation,
+        }
+        return json.dumps(values, ensure_ascii=False, indent=1).encode()
+
+    def broken(self, timeline: Timeline) -> str | None:
+        """Return why the manifest cannot be completed from the timeline; None if it can."""
+        undone = [at for at in sorted(self.settled) if not timeline.is_committed(at)]
+        if undone:
+            return f"commit {undone[0]}, whose rows it holds, was rolled back; run repair()"
+        return None
+
+    def account_for(self, snapshot: Snapshot, folder: str) -> Self:
+        """Return the manifest with the commits of the snapshot that it does not cover yet.
+
+        `folder` is the name under which commits list the runs of the index.
+        """
+        timeline = snapshot.timeline
+        commits, whole, emptied = dict(self.commits), set(self.whole), set(self.emptied)
+        for at, metadata in self._others(snapshot):
+            replaced = metadata.partition_to_replace_file_ids or {}
+            gone = {FileGroupId(path, id_) for path, ids in replaced.items() for id_ in ids}
+            if rewrites(metadata):
+                # The rows of a file group that has to be read whole are in other groups now.
+                whole |= _written(metadata) if gone & whole else set()
+                continue
+            emptied |= {group.partition for group in gone}
+            listed = runs_of(metadata, f"commit {at}").get(folder)
+            if listed is None:
+                whole |= _written(metadata)
+            else:
+                commits[at] = listed
+        return replace(
+            self,
+            mark=_mark(timeline),
+            covered=frozenset(commit.requested for commit in timeline.commits),
+            settled=frozenset(at for at in self.settled if timeline.completed(at) is not None),
+            commits={at: runs for at, runs in commits.items() if timeline.is_committed(at)},
+            whole=frozenset(whole),
+            emptied=frozenset(emptied),
+        )
+
+    def _others(self, snapshot: Snapshot) -> Iterator[tuple[Instant, CommitMetadata]]:
+        """Yield the commits that are not covered, in the order of their completion."""
+        timeline = snapshot.timeline
+        first = timeline.first_active
+        if first is not None and first > self.mark:
+            # Our own archiving accounts for commits before it removes them from the timeline.
+            history = snapshot.config.history_path
+            known = self.covered | {commit.requested for commit in timeline.commits}
+            rows = read_archived(snapshot.storage, history, since=self.mark)
+            for row in sorted(rows, key=lambda row: row.completion):
+                if row.action in COMMIT_ACTIONS and row.requested not in known:
+                    what = f"archived {row.action} {row.requested}"
+                    if row.metadata is None:
+                        raise CorruptError(f"{what}: it has no metadata")
+                    yield row.requested, CommitMetadata.parse(row.metadata, what)
+        for commit in sorted(timeline.commits, key=lambda commit: commit.completion or ""):
+            if commit.requested not in self.covered:
+                yield commit.requested, snapshot.commits.read(commit)
+
+
+def runs_of(metadata: CommitMetadata, what: str) -> Mapping[str, CommitRuns]:
+    """Return the runs that a commit lists, by the folder of their index."""
+    text = (metadata.extra_metadata or {}).get(COMMIT_RUNS)
+    if text is None:
+        return {}
+    try:
+        return {folder: CommitRuns.parse(runs) for folder, runs in json.loads(text).items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptError(f"{what}: {COMMIT_RUNS} does not list index runs: {error!r}") from error
+
+
+def list_runs(runs: Mapping[str, CommitRuns]) -> Mapping[str, str]:
+    """Return the extra metadata of a commit that lists the runs of each index."""
+    return {COMMIT_RUNS: json.dumps({folder: asdict(of) for folder, of in sorted(runs.items())})}
+
+
+def read_manifest(storage: Storage, folder: str) -> Manifest | None:
+    """Read the manifest in a folder; None if there is none."""
+    path = f"{folder}/{MANIFEST_NAME}"
+    try:
+        data = storage.read(path)
+    except NotFoundError:
+        return None
+    return Manifest.parse(data, path)
+
+
+def put_manifest(storage: Storage, folder: str, manifest: Manifest) -> Manifest:
+    """Replace the manifest in a folder; the caller holds the table's lock."""
+    written = replace(manifest, generation=manifest.generation + 1)
+    storage.put(f"{folder}/{MANIFEST_NAME}", written.encode())
+    return written
+
+
+def _parse_runs(values: Any) -> tuple[RunFile, ...]:
+    return tuple(
+        RunFile(str(run["path"]), int(run["entries"]), int(run["size_bytes"])) for run in values
+    )
+
+
+def _written(metadata: CommitMetadata) -> set[FileGroupId]:
+    """Return the file groups that a commit wrote to."""
+    return {
+        FileGroupId(partition, stat.file_id)
+        for partition, stats in metadata.partition_to_write_stats.items()
+        for stat in stats
+        if stat.file_id
+    }
+
+
+def _mark(timeline: Timeline) -> Instant:
+    """Return an instant below which every commit, now or later, is on the timeline as completed."""
+    pending = [i.requested for i in timeline.pending() if i.action in WRITE_ACTIONS]
+    return min(pending, default=timeline.last_instant or "")

@@ -1,0 +1,168 @@
+"""The secondary indexes of a table as a query uses them: which rows may have the wanted values."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from lakebed.errors import DAMAGE_ERRORS, CorruptError, DamageWarning
+from lakebed.format.names.meta_columns import PARTITION_PATH, RECORD_KEY
+from lakebed.index.secondary.definition import IndexDefinition, parse_definitions
+from lakebed.index.secondary.entries import ENTRY_SCHEMA, count_entries, find_entries
+from lakebed.index.secondary.manifest import Manifest, RunFile, read_manifest
+from lakebed.model.options.table import INDEX_PATH
+from lakebed.storage.storage import Storage
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.files.file_group import FileGroupId
+from lakebed.table.read.key_filter import Range
+from lakebed.table.snapshot import Snapshot
+
+_EVERYTHING: Range = (b"", None)
+_KEYS = pa.schema([ENTRY_SCHEMA.field(PARTITION_PATH), ENTRY_SCHEMA.field(RECORD_KEY)])
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Rows that may satisfy a predicate.
+
+    `keys` has the columns PARTITION_PATH and RECORD_KEY, each pair once. The rows of the file groups
+    `whole` are not in the index: they have to be read without a key filter.
+    """
+
+    keys: pa.Table
+    whole: frozenset[FileGroupId]
+
+
+@dataclass(frozen=True, slots=True)
+class UnusableIndex:
+    """An index that no query can use; `reason` is a sentence for users."""
+
+    definition: IndexDefinition
+    reason: str
+
+
+@dataclass(frozen=True)
+class OpenIndex:
+    """An index that can answer queries at one snapshot; `kinds` are the types of its columns."""
+
+    definition: IndexDefinition
+    kinds: list[pa.DataType]
+    manifest: Manifest = field(repr=False)
+    storage: Storage = field(repr=False)
+
+    @property
+    def runs(self) -> list[RunFile]:
+        """Return the runs that hold values."""
+        return [
+            *self.manifest.base,
+            *(run for of in self.manifest.commits.values() for run in of.entries),
+        ]
+
+    @property
+    def open_runs(self) -> list[RunFile]:
+        """Return the runs whose keys are candidates of every query."""
+        return [run for of in self.manifest.commits.values() for run in of.open]
+
+    @property
+    def num_entries(self) -> int:
+        """Return the number of entries of all runs."""
+        return sum(run.entries for run in (*self.runs, *self.open_runs))
+
+    @property
+    def num_open(self) -> int:
+        """Return the number of entries that are candidates of every query."""
+        return sum(run.entries for run in self.open_runs)
+
+    def estimate(self, ranges: Sequence[Range]) -> int:
+        """Return an upper estimate of the candidates in `ranges`, from the footers of the runs."""
+        try:
+            found = sum(count_entries(self.storage, run.path, ranges) for run in self.runs)
+        except DAMAGE_ERRORS as error:
+            self._warn(error)
+            return self.num_entries
+        return found + self.num_open
+
+    def find(self, ranges: Sequence[Range], limit: int) -> Candidates | None:
+        """Return the rows whose values may lie in `ranges`.
+
+        Returns None if there are more than `limit`, or if a run is damaged: then the rows have to be
+        found without the index.
+        """
+        held: list[pa.Table] = []
+        rows = 0
+        try:
+            for batch in self._matches(ranges):
+                held.append(pa.Table.from_batches([batch]).select(_KEYS.names))
+                rows += batch.num_rows
+                if rows > limit:
+                    # The same key may be in several runs.
+                    held = [_unique(held)]
+                    rows = held[0].num_rows
+                    if rows > limit:
+                        return None
+        except DAMAGE_ERRORS as error:
+            self._warn(error)
+            return None
+        return Candidates(_unique(held), self.manifest.whole)
+
+    def _matches(self, ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:
+        for run in self.open_runs:
+            yield from find_entries(self.storage, run.path, [_EVERYTHING])
+        for run in self.runs:
+            yield from find_entries(self.storage, run.path, ranges)
+
+    def _warn(self, error: Exception) -> None:
+        warnings.warn(
+            f"index {self.definition.name!r} is damaged and was not used: {error}; run repair()",
+            DamageWarning,
+            stacklevel=3,
+        )
+
+
+def open_indexes(snapshot: Snapshot) -> list[OpenIndex | UnusableIndex]:
+    """Return the secondary indexes of a table, by name; without I/O if it has none."""
+    return [
+        open_index(snapshot, definition)
+        for definition in parse_definitions(snapshot.config.properties)
+    ]
+
+
+def open_index(snapshot: Snapshot, definition: IndexDefinition) -> OpenIndex | UnusableIndex:
+    """Return one index of a table, as of the snapshot."""
+    if snapshot.timeline.until is not None:
+        return UnusableIndex(definition, "it knows the latest state of the table only")
+    kinds = definition.resolve(snapshot.schema)
+    if kinds is None:
+        return UnusableIndex(
+            definition, "the type of a column changed since it was created; run repair()"
+        )
+    found = current_manifest(snapshot, definition)
+    if isinstance(found, str):
+        return UnusableIndex(definition, found)
+    return OpenIndex(definition, kinds, found, snapshot.storage)
+
+
+def current_manifest(snapshot: Snapshot, definition: IndexDefinition) -> Manifest | str:
+    """Return the manifest of an index with all commits of the snapshot; or why it is not usable."""
+    try:
+        manifest = read_manifest(snapshot.storage, index_folder(snapshot.config, definition))
+        if manifest is None:
+            return "its manifest is missing; run repair()"
+        if not manifest.is_complete:
+            return "it is being built; if its build was interrupted, run repair()"
+        reason = manifest.broken(snapshot.timeline)
+        return reason or manifest.account_for(snapshot, definition.folder)
+    except CorruptError as error:
+        warnings.warn(f"index {definition.name!r}: {error}", DamageWarning, stacklevel=4)
+        return f"{error}; run repair()"
+
+
+def index_folder(config: TableConfig, definition: IndexDefinition) -> str:
+    """Return the folder of an index, below the table."""
+    return f".hoodie/lakebed/{INDEX_PATH.value(config.properties)}/{definition.folder}"
+
+
+def _unique(keys: Sequence[pa.Table]) -> pa.Table:
+    table = pa.concat_tables([_KEYS.empty_table(), *keys])
+    return table.group_by(_KEYS.names, use_threads=False).aggregate([])
