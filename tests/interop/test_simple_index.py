@@ -14,7 +14,7 @@ SCHEMA = pa.schema(
     [("id", pa.string()), ("v", pa.int64()), ("ts", pa.int64()), ("dt", pa.string())]
 )
 TYPES = pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
-INDEXES = pytest.mark.parametrize("index", ["SIMPLE", "GLOBAL_SIMPLE"])
+INDEXES = pytest.mark.parametrize("index", ["SIMPLE", "GLOBAL_SIMPLE", "BLOOM", "GLOBAL_BLOOM"])
 
 
 def rows_of(*rows: tuple[str, int, int, str]) -> pa.Table:

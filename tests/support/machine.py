@@ -67,7 +67,7 @@ OPERATIONS += ["delete_partitions", "write_back"]
 LOOKS = ["open_again", "read_as_of", "read_some", "look_up", "read_changes"]
 HIDDEN = (PARTITION_PATH, COMMIT_SEQNO)
 NOTES = st.none() | st.text(max_size=3)
-INDEXES = ("bucket", "simple", "global_simple")
+INDEXES = ("bucket", "simple", "global_simple", "bloom", "global_bloom")
 
 
 def shapes_of(table_type: str, *indexes: str, stays: bool = False) -> st.SearchStrategy[Shape]:

@@ -61,7 +61,7 @@ class Shape:
 
     @property
     def is_global(self) -> bool:
-        return self.index == "global_simple"
+        return self.index.startswith("global_")
 
     @property
     def folds_logs_first(self) -> bool:

@@ -37,7 +37,8 @@ def check_used(index: str, buckets: int | str | None, options: Mapping[str, str]
     needs = {
         "hoodie.bucket.index.": ("index='bucket'", hashes_keys(word)),
         "hoodie.index.bucket.": ("index='bucket'", hashes_keys(word)),
-        "hoodie.simple.index.": ("index='global_simple'", word == "global_simple"),
+        "hoodie.simple.index.": ("index='global_simple'", word.startswith("global_")),
+        "hoodie.index.bloom.": ("index='bloom'", word.endswith("bloom")),
         "hoodie.keygen.timebased.": (
             f"{GENERATOR}=TIMESTAMP",
             generator in ("TIMESTAMP", "CUSTOM"),

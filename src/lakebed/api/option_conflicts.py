@@ -73,6 +73,8 @@ def _agrees(config: TableConfig, name: str, value: str) -> bool:
     after = TableConfig.parse(
         {**before, get_option(name).stored_name: value}, "the options of this write"
     )
+    if name == table.INDEX_TYPE.name and after.index is not None and config.index is not None:
+        return after.index.agrees(config.index)
     return all(
         getattr(after, field.name) == getattr(config, field.name)
         for field in fields(config)

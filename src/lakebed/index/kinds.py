@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from lakebed.index.bloom import BloomStrategy
 from lakebed.index.bucket import BucketStrategy
 from lakebed.index.consistent_hashing import ConsistentHashingStrategy
 from lakebed.index.simple import SimpleStrategy
@@ -10,6 +11,7 @@ from lakebed.index.staged_buckets import AutoBucketStrategy
 from lakebed.index.strategy import IndexStrategy
 from lakebed.table.config.writer_index import (
     AutoBuckets,
+    BloomIndex,
     BucketIndex,
     ConsistentHashingIndex,
     SimpleIndex,
@@ -18,6 +20,7 @@ from lakebed.table.config.writer_index import (
 
 _STRATEGIES: Mapping[type[WriterIndex], Callable[[Any], IndexStrategy]] = {
     AutoBuckets: AutoBucketStrategy,
+    BloomIndex: BloomStrategy,
     BucketIndex: BucketStrategy,
     ConsistentHashingIndex: ConsistentHashingStrategy,
     SimpleIndex: SimpleStrategy,

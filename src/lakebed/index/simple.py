@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakebed.errors import InvalidError
 from lakebed.format.names.bucket_hash import bucket_of_file_id
@@ -20,15 +21,16 @@ from lakebed.format.names.instant_name import Action
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.index.holders import HOLDERS_SCHEMA
 from lakebed.index.rings import HASHING_FOLDER
-from lakebed.index.strategy import IndexStrategy, KeySource
+from lakebed.index.strategy import IndexStrategy, KeySource, Locator, NewWrite
 from lakebed.index.unstored import check_base_files
 from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import Run
 from lakebed.merge.window import merge_runs
 from lakebed.model.options.table import UPDATE_PARTITION
 from lakebed.table.config.table_config import TableConfig
-from lakebed.table.config.writer_index import SimpleIndex
+from lakebed.table.config.writer_index import SimpleIndex, WriterIndex
 from lakebed.table.files.file_group import FileSlice, LogFile
+from lakebed.table.read.key_filter import KeyFilter
 from lakebed.table.read.log_reader import slice_sources
 from lakebed.table.read.run_reader import Needs, open_run
 from lakebed.table.read.run_source import RunSource
@@ -39,15 +41,81 @@ from lakebed.timeline.timeline import Timeline
 
 # Keys are small, and there may be many files.
 _BUFFER_BYTES = 1 << 20
+# For more keys than this, all row groups are read: most of them hold one of the keys.
+_MAX_FILTERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class SimpleStrategy(IndexStrategy):
-    """Keys are looked up in the base files; a global index searches all partitions."""
+class SimpleLocator(Locator):
+    """Finds the file groups of a write's keys by reading the keys of files."""
 
-    value: SimpleIndex
+    def key_sources(
+        self, slices: Sequence[FileSlice], keys: pa.StringArray | None
+    ) -> Sequence[KeySource]:
+        """Return the keys of each slice, from its base file and from logs that may have more."""
+        return [
+            KeySource(
+                partial(self._key_run, slice_, number, keys),
+                slice_.cost_bytes,
+                None if slice_.tombstones or slice_.key_logs else slice_.base_file,
+            )
+            for number, slice_ in enumerate(slices)
+        ]
 
-    def settle(self, snapshot: Snapshot) -> SimpleIndex:
+    def narrow(
+        self, view: TableView, source: RunSource, keys: pa.StringArray
+    ) -> tuple[RunSource, pa.StringArray]:
+        """Return a base file, and those of `keys` that it may hold as far as its footer can tell."""
+        return source, keys
+
+    def _key_run(
+        self, slice_: FileSlice, number: int, keys: pa.StringArray | None, view: TableView
+    ) -> Run:
+        """Return a run of the keys of a slice; runs not marked as sorted are sorted in memory."""
+        base = replace(slice_, log_files=slice_.key_logs, boundary=None)
+
+        def runs() -> Iterator[Run]:
+            for found in slice_sources(view, base):
+                source, wanted = found, keys
+                if source.is_base and keys is not None:
+                    source, wanted = self.narrow(view, source, keys)
+                if wanted is None or len(wanted):
+                    yield Run(source.name, _keys_of(view, source, number, wanted))
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            opened = list(runs())
+            if len(opened) == 1:
+                yield from opened[0].batches
+            elif opened:
+                # A late row of a key with a tombstone belongs where the tombstone is.
+                yield from merge_runs(opened, MergeRule(), HOLDERS_SCHEMA)
+
+        assert base.base_file is not None, slice_
+        return Run(f"base file {base.base_file.path!r}", batches())
+
+
+def _keys_of(
+    view: TableView, source: RunSource, number: int, wanted: pa.StringArray | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the keys of a run that are among `wanted` (None: all keys), and the number."""
+    needs = Needs((), buffer_bytes=_BUFFER_BYTES)
+    few = wanted is not None and len(wanted) <= _MAX_FILTERED
+    if wanted is not None and few:
+        needs = replace(needs, key_filter=KeyFilter.of(keys=wanted.to_pylist()))
+    place = pa.scalar(str(number))
+    for batch in open_run(view.storage, source, needs).batches:
+        keys = batch.column(RECORD_KEY)
+        if wanted is not None and not few:
+            keys = keys.filter(pc.is_in(keys, value_set=wanted))
+        columns = [keys, pa.repeat(place, len(keys))]
+        yield pa.RecordBatch.from_arrays(columns, schema=HOLDERS_SCHEMA)
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileStrategy(IndexStrategy):
+    """The common part of the indexes whose new keys go to base files."""
+
+    def settle(self, snapshot: Snapshot) -> WriterIndex:
         """Return the index; raise an error if file groups are buckets or have only logs.
 
         A bucket writer would not find a key that is elsewhere.
@@ -75,20 +143,20 @@ class SimpleStrategy(IndexStrategy):
         completions = _base_completions(snapshot, slices)
         return [replace(s, key_logs=_key_logs(snapshot.timeline, s, completions)) for s in slices]
 
-    def key_sources(self, slices: Sequence[FileSlice]) -> list[KeySource]:
-        """Return the keys of each slice, from its base file and from logs that may have more."""
-        return [
-            KeySource(
-                partial(_key_run, slice_, number),
-                slice_.cost_bytes,
-                None if slice_.tombstones or slice_.key_logs else slice_.base_file,
-            )
-            for number, slice_ in enumerate(slices)
-        ]
-
     def moves_rows(self, config: TableConfig) -> bool:
         """Return the table's setting; by default rows move to their new partition."""
         return UPDATE_PARTITION.value(config.properties)
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleStrategy(BaseFileStrategy):
+    """Keys are looked up in the base files; a global index searches all partitions."""
+
+    value: SimpleIndex
+
+    def locator(self, write: NewWrite) -> Locator:
+        """Return the locator of a write."""
+        return SimpleLocator()
 
 
 def _base_completions(snapshot: Snapshot, slices: Iterable[FileSlice]) -> dict[str, str]:
@@ -126,27 +194,3 @@ def _key_logs(
         return not joined and based is not None and based < log.name.instant
 
     return tuple(log for log in slice_.log_files if not is_plain(log))
-
-
-def _key_run(slice_: FileSlice, number: int, view: TableView) -> Run:
-    """Return a run of the keys of a slice; runs not marked as sorted are sorted in memory."""
-    base = replace(slice_, log_files=slice_.key_logs, boundary=None)
-    needs = Needs((), buffer_bytes=_BUFFER_BYTES)
-
-    def keys(source: RunSource) -> Iterator[pa.RecordBatch]:
-        place = pa.scalar(str(number))
-        for batch in open_run(view.storage, source, needs).batches:
-            columns = [batch.column(RECORD_KEY), pa.repeat(place, batch.num_rows)]
-            yield pa.RecordBatch.from_arrays(columns, schema=HOLDERS_SCHEMA)
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        sources = slice_sources(view, base)
-        if len(sources) == 1:
-            yield from keys(sources[0])
-            return
-        # A late row of a key with a tombstone belongs where the tombstone is.
-        runs = [Run(source.name, keys(source)) for source in sources]
-        yield from merge_runs(runs, MergeRule(), HOLDERS_SCHEMA)
-
-    assert base.base_file is not None, slice_
-    return Run(f"base file {base.base_file.path!r}", batches())

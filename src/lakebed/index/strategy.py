@@ -77,6 +77,16 @@ class Locator:
         """Return the ids of the file groups to which tasks may append logs."""
         return ()
 
+    def key_sources(
+        self, slices: Sequence[FileSlice], keys: pa.StringArray | None
+    ) -> Sequence[KeySource]:
+        """Return the known keys of `slices`, all or some of those that `indexed_slices` returned.
+
+        `keys` are the keys that are looked up, ascending and each once; None if there are too many
+        to hold them. Sources may leave out all others.
+        """
+        return ()
+
     def slots(
         self, keys: pa.StringArray, texts: KeyTexts | None, partitions: pa.StringArray
     ) -> pa.Array:
@@ -115,6 +125,9 @@ class IndexStrategy:
     value: WriterIndex
     # Whether the key determines its file group, so that no two file groups can hold one key.
     one_group_per_key: ClassVar[bool] = False
+    # Whether the incoming keys decide what a lookup reads, so that rows are staged before it. Other
+    # lookups are joins with all known keys, which Spark does while it stages the rows.
+    needs_keys: ClassVar[bool] = False
 
     def check_table(self, config: TableConfig) -> None:
         """Raise an error if a table of this kind cannot have the index."""
@@ -132,10 +145,6 @@ class IndexStrategy:
 
     def indexed_slices(self, snapshot: Snapshot) -> Sequence[FileSlice]:
         """Return the slices in which keys are looked up; a slice's number is its position here."""
-        return ()
-
-    def key_sources(self, slices: Sequence[FileSlice]) -> Sequence[KeySource]:
-        """Return the keys of all or some of the slices that `indexed_slices` returned."""
         return ()
 
     def moves_rows(self, config: TableConfig) -> bool:

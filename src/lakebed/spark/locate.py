@@ -56,8 +56,9 @@ def stage_joined(
     spark: SparkSession, frame: DataFrame, spec: WriteSpec, snapshot: Snapshot
 ) -> list[Staged]:
     """Stage the rows of `frame`, each for the file groups that hold its key."""
-    slices = strategy_of(spec.index).indexed_slices(snapshot)
-    if not spec.looks_up or not (slices or spec.looks_everywhere):
+    strategy = strategy_of(spec.index)
+    slices = () if strategy.needs_keys else strategy.indexed_slices(snapshot)
+    if not spec.looks_up or strategy.needs_keys or not (slices or spec.looks_everywhere):
         return stage_frame(spark, frame, spec)
     check_reachable(spec.storage)
     with translated():
@@ -107,7 +108,7 @@ def _known_keys(spark: SparkSession, spec: WriteSpec, slices: Sequence[FileSlice
     storage = spec.storage
     native = []
     others = []
-    for source in strategy_of(spec.index).key_sources(slices):
+    for source in spec.locator.key_sources(slices, None):
         base = source.base_file
         if base is not None and is_native(storage, base):
             native.append(base)

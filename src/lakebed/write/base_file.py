@@ -11,11 +11,19 @@ import pyarrow as pa
 from lakebed.commit.fence import Fence
 from lakebed.format.names.data_names import BaseFileName
 from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
+from lakebed.model.options.writers import BloomOptions
 from lakebed.table.files.file_group import FileGroupId, join_path
 from lakebed.table.store.data_writer import DataFileStats, DataFileWriter, NewDataFile
 from lakebed.table.view import TableView
 
 T = TypeVar("T")
+
+
+def _bloom_options(view: TableView) -> BloomOptions | None:
+    """Return the options of Bloom filters, if the table's index uses them."""
+    index = view.config.index
+    filters = index is not None and index.filters_keys
+    return BloomOptions.of(view.config.properties) if filters else None
 
 
 class NewBaseFile:
@@ -51,6 +59,7 @@ class NewBaseFile:
                 partition_path=group.partition,
                 task=number,
                 may_repeat=may_repeat,
+                bloom=_bloom_options(view),
             ),
         )
 

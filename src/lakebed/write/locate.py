@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.index.holders import HOLDERS, HOLDERS_RULE, HOLDERS_SCHEMA, explode_holders
-from lakebed.index.kinds import strategy_of
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import DELETED, FLAGS, Run
@@ -36,6 +35,8 @@ CAME = "_lakebed_came"
 # No logs are written directly: a file group may get a new base file, for which all its rows are
 # needed.
 _NO_LOGS = LogPolicy(direct=False)
+# The keys of more rows than this are not held in memory while they are looked up.
+_MAX_HELD_KEYS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +146,9 @@ def _locate(lookup: Lookup, task: TaskId) -> list[Segment]:
         partial(spill, "incoming"),
         keep_deletes=True,
     )
+    sources = spec.locator.key_sources(lookup.slices, _incoming_keys(lookup))
     keys = merge_in_passes(
-        [source.open(spec.view) for source in strategy_of(spec.index).key_sources(lookup.slices)],
+        [source.open(spec.view) for source in sources],
         HOLDERS_RULE,
         HOLDERS_SCHEMA,
         partial(spill, "keys"),
@@ -158,6 +160,19 @@ def _locate(lookup: Lookup, task: TaskId) -> list[Segment]:
     fields = [*_marked_schema(spec), pa.field(HOLDERS, pa.string())]
     joined = merge_runs(runs, MergeRule(), pa.schema(fields))
     return _stage(joined, spec, task, lookup.slices, lookup.partition)
+
+
+def _incoming_keys(lookup: Lookup) -> pa.StringArray | None:
+    """Return the keys of staged rows, ascending and each once; None if there are too many."""
+    if sum(segment.num_rows for segment in lookup.segments) > _MAX_HELD_KEYS:
+        return None
+    held = [
+        batch.column(RECORD_KEY)
+        for segment in lookup.segments
+        for batch in read_segment(lookup.spec.storage, segment)
+    ]
+    keys = pa.chunked_array(held, pa.string()).unique()
+    return keys.take(pc.sort_indices(keys))
 
 
 def _stage(

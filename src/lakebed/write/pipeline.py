@@ -263,8 +263,9 @@ def _looked_up(
     """Assign the staged rows to the file groups that hold their keys."""
     if not spec.looks_up:
         return segments
-    slices = strategy_of(spec.index).indexed_slices(snapshot)
-    if not source.looks_up:
+    strategy = strategy_of(spec.index)
+    slices = strategy.indexed_slices(snapshot)
+    if not source.looks_up or strategy.needs_keys:
         segments = locate_segments(segments, slices, spec, target.executor)
     if spec.looks_everywhere:
         segments = settle_moves(segments, slices, spec, target.executor)

@@ -65,7 +65,7 @@ CREATE: dict[str, tuple[dict[str, Any], type[LakebedError], str]] = {
         "'COW': expected COPY_ON_WRITE or",
     ),
     "no index": ({"index": None}, UnsupportedError, "index=None: .* 'bucket'"),
-    "an index of Hudi's": ({"index": "bloom"}, UnsupportedError, "index='bloom'"),
+    "an index of Hudi's": ({"index": "hbase"}, UnsupportedError, "index='hbase'"),
     "no buckets": ({"buckets": 0}, InvalidError, "buckets=0: expected a number from 1"),
     "buckets as text": ({"buckets": "4"}, InvalidError, "buckets='4': expected a number"),
     "too many buckets": ({"buckets": 10**12}, InvalidError, "buckets=1000000000000: expected"),
@@ -360,7 +360,8 @@ def test_an_error_of_the_source_comes_through_and_leaves_nothing():
 
 
 INDEXES: list[tuple[dict[str, Any], type[LakebedError], str]] = [
-    ({"index": "bloom"}, UnsupportedError, "index='bloom'"),
+    ({"index": "hbase"}, UnsupportedError, "index='hbase'"),
+    ({"index": "bloom"}, InvalidError, "is written with .* found BloomIndex"),
     ({"index": 5, "buckets": 2}, UnsupportedError, "index=5"),
     ({"index": "bucket"}, InvalidError, "needs buckets"),
     ({"buckets": 3}, InvalidError, r"is written with .*buckets=2.*found .*buckets=3"),

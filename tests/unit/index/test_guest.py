@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import InvalidError, UnsupportedError
+from lakebed.format.index.bloom import FOOTER_BLOOM, parse_bloom
 from lakebed.index.rings import HASHING_FOLDER
 from lakebed.index.unstored import check_base_files, check_spelling, default_index
-from lakebed.services.verify.bloom import FOOTER_BLOOM, parse_bloom
 from lakebed.storage.storage import Storage
 from lakebed.table.config.properties_file import load_config, update_properties
 from lakebed.table.config.writer_index import SimpleIndex

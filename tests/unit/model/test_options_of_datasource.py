@@ -71,7 +71,7 @@ def test_options_of_a_write_become_the_properties_of_a_table():
     assert options.properties == {
         "hoodie.table.recordkey.fields": "a, b",
         "hoodie.table.ordering.fields": "ts",
-        "hoodie.index.type": "GLOBAL_SIMPLE",
+        "hoodie.index.type": "GLOBAL_BLOOM",
         "hoodie.simple.index.update.partition.path": "false",
     }
     assert options.storage_options == {"endpoint": "http://localhost:9000"}

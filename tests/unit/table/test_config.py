@@ -8,7 +8,7 @@ from lakebed.format.names.record_key import KeyGenerator
 from lakebed.table.config.merge_mode import MergeMode
 from lakebed.table.config.table_config import Layout, TableConfig, TableType
 from lakebed.table.config.writable import check_writable
-from lakebed.table.config.writer_index import BucketIndex, ConsistentHashingIndex
+from lakebed.table.config.writer_index import BloomIndex, BucketIndex, ConsistentHashingIndex
 from support.fixtures import files, names
 from support.tables import settle
 
@@ -92,7 +92,8 @@ def test_the_merge_mode_follows_from_mode_payload_and_ordering(properties, mode)
     ("properties", "index"),
     [
         ({}, None),
-        ({"hoodie__index__type": "BLOOM", "hoodie__bucket__index__num__buckets": "4"}, None),
+        ({"hoodie__index__type": "INMEMORY", "hoodie__bucket__index__num__buckets": "4"}, None),
+        ({"hoodie__index__type": "global_bloom"}, BloomIndex(is_global=True)),
         ({"hoodie__index__type": "BUCKET"}, None),
         (
             {

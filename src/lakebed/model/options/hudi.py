@@ -49,7 +49,7 @@ _IGNORED: Final = {
         max_interval_ms hoodie.filesystem.operation.retry: enable exceptions initial_interval_ms
         max_interval_ms max_numbers""",
     "keys are found in sorted files": """
-        hoodie: index.bloom.fpp index.bloom.num_entries simple.index.input.storage.level
+        hoodie: simple.index.input.storage.level
         simple.index.use.caching record.index.input.storage.level record.index.use.caching
         bucket.index.query.pruning bucket.index.remote.partitioner.enable hoodie.bloom.index:
         bucketized.checking bucketized.checking.enable.dynamic.parallelism

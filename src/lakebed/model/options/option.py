@@ -234,6 +234,16 @@ def ratio(default: float) -> Kind[float]:
     return Kind(default, "a number, 0 or greater", _ratio)
 
 
+def probability(default: float) -> Kind[float]:
+    """Return a kind that accepts a probability."""
+
+    def parse(given: str) -> float | None:
+        found = _ratio(given)
+        return found if found is not None and 0 < found < 1 else None
+
+    return Kind(default, "a number between 0 and 1", parse)
+
+
 def size(default: int, least: int = 1) -> Kind[int]:
     """Return a kind that accepts a size in bytes, which may have a unit: `10MB`."""
 

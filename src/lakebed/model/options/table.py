@@ -203,11 +203,8 @@ DELETE_MARKER: Final = Option(
 INDEX_TYPE: Final = Option(
     "hoodie.index.type",
     INDEX,
-    word(
-        *("SIMPLE", "GLOBAL_SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET"),
-        same={"BLOOM": "SIMPLE", "GLOBAL_BLOOM": "GLOBAL_SIMPLE"},
-    ),
-    "SIMPLE if a write creates the table; a bloom index finds the same keys, so it becomes a simple one",
+    word("SIMPLE", "GLOBAL_SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET"),
+    "SIMPLE if a write creates the table",
     keyword="index",
 )
 BUCKET_ENGINE: Final = Option(
@@ -230,7 +227,7 @@ UPDATE_PARTITION: Final = Option(
     "hoodie.simple.index.update.partition.path",
     INDEX,
     flag(default=True),
-    "GLOBAL_SIMPLE: a row whose partition changes moves there",
+    "a global index: a row whose partition changes moves there",
 )
 INDEX_PATH: Final = Option(
     "lakebed.index.path",

@@ -10,6 +10,7 @@ from lakebed.model.options.option import (
     Settings,
     Subject,
     number,
+    probability,
     setting,
     size,
     text,
@@ -64,6 +65,27 @@ DRIVER_MAX_BYTES: Final = Option(
     "up to this size a Spark driver reads and merges by itself, without a job; 0: never. "
     "`spark.conf.set` sets it for a session",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class BloomOptions(Settings):
+    """The size of the Bloom filters of base files.
+
+    Hudi's default is a false positive in 10⁹ keys. That makes a filter twice as large, which every
+    lookup reads; a false positive costs Lakebed one row group of keys.
+    """
+
+    subject: ClassVar = FILES
+    entries: int = setting(
+        "hoodie.index.bloom.num_entries",
+        number(60_000, 1, 10**7),
+        "BLOOM: keys of the first part of a filter; a file with fewer keys has a smaller filter",
+    )
+    false_positives: float = setting(
+        "hoodie.index.bloom.fpp",
+        probability(0.0001),
+        "BLOOM: how likely a filter holds a key that its file does not",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from lakebed.format.files.footer import (
     parse_row_group_keys,
     same_order_in_java,
 )
+from lakebed.format.index.bloom import BloomFilter
 from lakebed.format.names.meta_columns import FILE_NAME, PARTITION_PATH, RECORD_KEY
 from lakebed.index.kinds import strategy_of
-from lakebed.services.verify.bloom import BloomFilter
 from lakebed.services.verify.findings import ADVICE_REWRITE, Code, Finding, Severity
 from lakebed.storage.storage import Storage
 from lakebed.table.config.table_config import TableConfig

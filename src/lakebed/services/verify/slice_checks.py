@@ -19,15 +19,15 @@ from lakebed.errors import (
     UnknownFormatError,
     UnsupportedError,
 )
-from lakebed.format.names.meta_columns import FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
-from lakebed.model.executor import TaskId
-from lakebed.model.packing import file_cost
-from lakebed.services.verify.bloom import (
+from lakebed.format.index.bloom import (
     FOOTER_BLOOM,
     FOOTER_BLOOM_TYPE,
     BloomFilter,
     parse_bloom,
 )
+from lakebed.format.names.meta_columns import FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
+from lakebed.model.executor import TaskId
+from lakebed.model.packing import file_cost
 from lakebed.services.verify.findings import (
     ADVICE_LOST,
     ADVICE_REWRITE,

@@ -27,6 +27,8 @@ class _Index:
     is_settled: ClassVar[bool] = True
     # Whether non-blocking writers agree on the file group of a new key.
     allows_non_blocking: ClassVar[bool] = False
+    # Whether a base file has a Bloom filter of its keys.
+    filters_keys: ClassVar[bool] = False
     # Whether rows may be staged before their write starts.
     allows_deferred: ClassVar[bool] = True
 
@@ -113,23 +115,52 @@ class ConsistentHashingIndex(_HashIndex):
         return _bucket_properties("CONSISTENT_HASHING", number, self, keys)
 
 
-@dataclass(frozen=True, slots=True)
-class SimpleIndex(_Index):
-    """Keys are looked up in the base files; a global index searches all partitions."""
+class _LookupIndex(_Index):
+    """The common part of the indexes that look keys up."""
 
-    is_global: bool = False
+    __slots__ = ()
     hash_fields: ClassVar[tuple[str, ...]] = ()
+    # The word of `hoodie.index.type`, of an index per partition and of a global one.
+    words: ClassVar[tuple[str, str]]
+    is_global: bool
 
     def __str__(self) -> str:
-        return "global simple index" if self.is_global else "simple index"
+        return f"{self.words[self.is_global].lower().replace('_', ' ')} index"
 
     def properties(self, keys: Sequence[str]) -> dict[str, str]:
         """Return the index as table properties."""
         del keys
-        return {_TYPE: "GLOBAL_SIMPLE" if self.is_global else "SIMPLE"}
+        return {_TYPE: self.words[self.is_global]}
 
 
-WriterIndex = BucketIndex | AutoBuckets | ConsistentHashingIndex | SimpleIndex
+class _BaseFileIndex(_LookupIndex):
+    """The common part of the indexes that look keys up in base files alone."""
+
+    __slots__ = ()
+
+    def agrees(self, stored: "WriterIndex") -> bool:
+        """Return whether the stored index finds the same keys."""
+        return isinstance(stored, _BaseFileIndex) and stored.is_global == self.is_global
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleIndex(_BaseFileIndex):
+    """Keys are looked up in the base files; a global index searches all partitions."""
+
+    is_global: bool = False
+    words: ClassVar[tuple[str, str]] = ("SIMPLE", "GLOBAL_SIMPLE")
+
+
+@dataclass(frozen=True, slots=True)
+class BloomIndex(_BaseFileIndex):
+    """As a simple index, but base files whose Bloom filters lack a key are not searched for it."""
+
+    is_global: bool = False
+    words: ClassVar[tuple[str, str]] = ("BLOOM", "GLOBAL_BLOOM")
+    filters_keys: ClassVar[bool] = True
+
+
+WriterIndex = BucketIndex | AutoBuckets | ConsistentHashingIndex | SimpleIndex | BloomIndex
 
 INDEXES: Mapping[str, Callable[[int | None, tuple[str, ...]], WriterIndex]] = {
     "bucket": lambda buckets, keys: (
@@ -138,6 +169,8 @@ INDEXES: Mapping[str, Callable[[int | None, tuple[str, ...]], WriterIndex]] = {
     "consistent_hashing": ConsistentHashingIndex,
     "simple": lambda _buckets, _keys: SimpleIndex(),
     "global_simple": lambda _buckets, _keys: SimpleIndex(is_global=True),
+    "bloom": lambda _buckets, _keys: BloomIndex(),
+    "global_bloom": lambda _buckets, _keys: BloomIndex(is_global=True),
 }
 """Index constructors by the names that callers use; arguments: number of buckets, key fields."""
 
@@ -151,7 +184,11 @@ _ENGINES: dict[str, type[BucketIndex] | type[ConsistentHashingIndex]] = {
     "SIMPLE": BucketIndex,
     "CONSISTENT_HASHING": ConsistentHashingIndex,
 }
-_SIMPLE_INDEXES = {"SIMPLE": SimpleIndex(), "GLOBAL_SIMPLE": SimpleIndex(is_global=True)}
+_LOOKUP_INDEXES: Mapping[str, WriterIndex] = {
+    word: kind(is_global=bool(at))
+    for kind in (SimpleIndex, BloomIndex)
+    for at, word in enumerate(kind.words)
+}
 
 
 def parse_index(
@@ -159,8 +196,8 @@ def parse_index(
 ) -> WriterIndex | None:
     """Return the index in the properties; None if there is none with which Lakebed can write."""
     kind = properties.get(_TYPE, "").strip().upper()
-    if kind in _SIMPLE_INDEXES:
-        return _SIMPLE_INDEXES[kind]
+    if kind in _LOOKUP_INDEXES:
+        return _LOOKUP_INDEXES[kind]
     if kind != "BUCKET":
         return None
     engine = properties.get(BUCKET_ENGINE, "SIMPLE").strip().upper()

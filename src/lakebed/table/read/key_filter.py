@@ -93,17 +93,20 @@ class KeyFilter:
         ]
         return reduce(pc.or_, masks)
 
-    def row_groups(self, file: ParquetSource, what: str) -> list[int] | None:
+    def row_groups(
+        self, file: ParquetSource, what: str, *, alone: bool = False
+    ) -> list[int] | None:
         """Return the row groups of `file` that can hold a key; None if this is unknown.
 
         Our sorted files record where their row groups start; for others the statistics of the key
         column are used. Candidates are then searched in that column alone: most runs of a slice
-        hold few of its keys, and the other columns make up most of their bytes.
+        hold few of its keys, and the other columns make up most of their bytes. They are not if
+        the key column is read `alone`.
         """
         if self.column not in file.schema.names:
             return None
         groups = self._groups_in_range(file, what)
-        if self.ranges or len(file.schema) < _MIN_COLUMNS_TO_LOOK:
+        if alone or self.ranges or len(file.schema) < _MIN_COLUMNS_TO_LOOK:
             return groups
         if self.is_few and sorted_by(file.key_values) == self.column:
             return file.row_groups_with(self.column, groups, partial(self._is_found, what))

@@ -217,11 +217,16 @@ def data_columns(file: ParquetSource | AvroSource, source: RunSource, needs: Nee
     return list(dict.fromkeys([*found, *_markers(file, source, needs), *spelled]))
 
 
-def run_row_groups(file: ParquetSource, source: RunSource, needs: Needs) -> list[int] | None:
-    """Return the row groups that a merge reads from a run; None means all of them."""
+def run_row_groups(
+    file: ParquetSource, source: RunSource, needs: Needs, *, alone: bool = False
+) -> list[int] | None:
+    """Return the row groups that a merge reads from a run; None means all of them.
+
+    With `alone`, the key column is the only one that is read.
+    """
     if needs.key_filter is None or needs.virtual_key is not None:
         return None
-    return needs.key_filter.row_groups(file, source.name)
+    return needs.key_filter.row_groups(file, source.name, alone=alone)
 
 
 def _read_batches(
@@ -231,8 +236,8 @@ def _read_batches(
     if isinstance(file, AvroSource):
         yield from file.read(columns, buffer_bytes=needs.buffer_bytes, max_rows=needs.max_rows)
         return
-    groups = run_row_groups(file, source, needs)
     key = needs.key.name
+    groups = run_row_groups(file, source, needs, alone=columns == [key])
     if keys is None or not keys.is_few or not source.ordered or key not in columns:
         yield from file.read(
             columns, buffer_bytes=needs.buffer_bytes, max_rows=needs.max_rows, row_groups=groups

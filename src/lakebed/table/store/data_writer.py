@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from lakebed.errors import InvalidError
 from lakebed.format.avro.avro_schema import arrow_to_avro, with_meta_fields
 from lakebed.format.files.footer import FOOTER_AVRO_SCHEMA, FOOTER_OPEN_BLOOM
+from lakebed.format.index.bloom import BloomWriter
 from lakebed.format.names.meta_columns import (
     COMMIT_TIME,
     FILE_NAME,
@@ -21,6 +22,7 @@ from lakebed.format.names.meta_columns import (
     constant,
     seqnos,
 )
+from lakebed.model.options.writers import BloomOptions
 from lakebed.storage.storage import WriteStream
 from lakebed.table.config.schema import storage_schema
 from lakebed.table.read.conform import conform, conform_array
@@ -58,7 +60,7 @@ class NewDataFile:
     own entries. A `task` number must be unique within an instant: sequence numbers contain it. With
     `avro_schema`, which includes the meta fields, the rows become the records of an Avro block
     instead of a Parquet file. `may_repeat` is for a base file that replaces another writer's file,
-    in which a key may occur twice.
+    in which a key may occur twice. With `bloom` the footer has a Bloom filter of the keys.
     """
 
     path: str
@@ -73,6 +75,7 @@ class NewDataFile:
     row_group_bytes: int = ROW_GROUP_BYTES
     avro_schema: str | None = None
     may_repeat: bool = False
+    bloom: BloomOptions | None = None
 
 
 class DataFileWriter:
@@ -86,17 +89,21 @@ class DataFileWriter:
         self._partition_path = file.partition_path
         self._file_name = path.rpartition("/")[2] if file.file_name is None else file.file_name
         self._task = file.task
+        self._bloom: BloomWriter | None = None
         self._run: NewRun
         if file.avro_schema is not None:
             self._run = AvroRunWriter(stream, path, file.avro_schema)
             return
         avro = with_meta_fields(arrow_to_avro(file.schema, file.table_name))
         bloom = FOOTER_OPEN_BLOOM if file.file_name is None else {}
+        if file.bloom is not None:
+            self._bloom = BloomWriter(file.bloom.entries, file.bloom.false_positives)
+        self._footer = {FOOTER_AVRO_SCHEMA: avro, **bloom, **file.metadata}
         self._run = RunWriter(
             stream,
             path,
             self._file_schema,
-            {FOOTER_AVRO_SCHEMA: avro, **bloom, **file.metadata},
+            self._footer,
             row_group_rows=file.row_group_rows,
             row_group_bytes=file.row_group_bytes,
             may_repeat=file.may_repeat,
@@ -123,6 +130,8 @@ class DataFileWriter:
             raise InvalidError(f"{self._path}: expected {rows} record keys, found {len(keys)}")
         if not rows:
             return
+        if self._bloom is not None:
+            self._bloom.add(keys)
         if commit_seqnos is None or commit_seqnos.null_count:
             made = seqnos(self._instant, self._task, self._run.rows, rows)
             commit_seqnos = made if commit_seqnos is None else pc.coalesce(commit_seqnos, made)
@@ -151,10 +160,17 @@ class DataFileWriter:
 
     def close(self) -> DataFileStats:
         """Write the footer and make the file visible. Closing twice returns the same result."""
+        self._end_bloom()
         size_bytes = self._run.close()
         return DataFileStats(
             self._path, size_bytes, self._run.rows, self._run.min_key, self._run.max_key
         )
+
+    def _end_bloom(self) -> None:
+        """Put the Bloom filter into the footer, which the run writes when it is closed."""
+        if self._bloom is not None:
+            self._footer.update(self._bloom.footer())
+            self._bloom = None
 
     def abort(self) -> None:
         """Discard everything written. After `close`, or the second time, this does nothing."""
@@ -164,4 +180,6 @@ class DataFileWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        if kind is None:
+            self._end_bloom()
         self._run.__exit__(kind, *error)

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakebed.errors import CorruptError
+from lakebed.format.index.bloom import FOOTER_BLOOM
 from lakebed.format.names.data_names import parse_data_name
 from lakebed.format.names.instant_name import Action
 from lakebed.format.timeline.commit_metadata import CommitMetadata
@@ -19,7 +20,6 @@ from lakebed.format.timeline.heartbeat import heartbeat_path
 from lakebed.format.timeline.lock_file import LOCK_FILE_PATH
 from lakebed.model.clock import ManualClock
 from lakebed.model.executor import LocalExecutor
-from lakebed.services.verify.bloom import FOOTER_BLOOM
 from lakebed.services.verify.findings import Code
 from lakebed.services.verify.plan import plan_repair
 from lakebed.services.verify.repair import repair
