@@ -84,6 +84,11 @@ class Engines:
         """Return the engine that reads and runs tasks."""
         return self._arrow if self._spark is None else self._spark
 
+    @property
+    def is_exact(self) -> bool:
+        """Return whether predicates are evaluated in ANSI mode and in UTC."""
+        return self._spark is None or self._spark.is_exact
+
     def executor(self, config: TableConfig) -> Executor:
         """Return the executor for the tasks of writes and services on a table."""
         if self._spark is None:
@@ -121,7 +126,7 @@ class Engines:
         Spark stages the rows if there are many, or if only Spark can evaluate the predicate.
         """
         is_small = self._spark is not None and scan.cost_bytes <= self._max_bytes(scan.view.config)
-        if self._spark is not None and is_small and self._spark.evaluates_alike(scan):
+        if is_small and (scan.predicate is None or self.is_exact):
             return self._arrow.scanned(schema, plan)
         return self.main.scanned(schema, plan)
 

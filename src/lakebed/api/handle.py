@@ -9,9 +9,11 @@ from lakebed.api.engines import Engines
 from lakebed.api.services import Result, TableServices
 from lakebed.commit.hold import hold_table
 from lakebed.errors import InvalidError
+from lakebed.index.secondary.open_index import UnusableIndex, open_indexes
 from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
 from lakebed.model.instant import resolve_as_of
+from lakebed.scan.index_choice import Indexes
 from lakebed.storage.storage import Storage
 from lakebed.table.config.merge_mode import MergeMode
 from lakebed.table.config.metadata_partitions import metadata_partitions
@@ -56,6 +58,7 @@ class TableHandle(TableServices):
         )
         self._held: Snapshot | None = None
         self._sources = SourceCache()
+        self._opened: Indexes | None = None
 
     def __repr__(self) -> str:
         return f"Table({self._config.name!r}, {self._config.table_type}, {self._storage.url})"
@@ -96,8 +99,17 @@ class TableHandle(TableServices):
         # A lost file may have been restored from a copy.
         if held is not None and same and not held.was_damaged:
             return held
-        self._held, self._sources = snapshot, SourceCache()
+        self._held, self._sources, self._opened = snapshot, SourceCache(), None
         return snapshot
+
+    def _indexes(self, snapshot: Snapshot) -> Indexes:
+        """Return the secondary indexes at a snapshot; those of the latest stay open between calls."""
+        if snapshot is not self._held:
+            return open_indexes(snapshot)
+        # An index that is being built becomes usable without a new instant.
+        if self._opened is None or any(isinstance(i, UnusableIndex) for i in self._opened):
+            self._opened = open_indexes(snapshot)
+        return self._opened
 
     def _check_begun(self, as_of: str) -> None:
         """Raise InvalidError if `as_of` is before the first commit; an empty table has none."""

@@ -125,8 +125,8 @@ class Table(TableWrites):
             >>> import pyarrow as pa, lakebed
             >>> t = lakebed.create_table(None, "memory://doc/explain", "id BIGINT, v STRING", key="id")
             >>> commit = t.insert(pa.table({"id": [1, 2], "v": ["a", "b"]}))
-            >>> t.explain(where="id = 7").file_groups
-            Share(read=1, total=1, estimated=False)
+            >>> t.explain(where="id = 2").file_groups
+            Share(read=1, total=2, estimated=False)
         """
         snapshot = self._snapshot(as_of)
         return explain_scan(self._plan(snapshot, columns, where), snapshot, self._sources)
@@ -138,13 +138,18 @@ class Table(TableWrites):
         where: str | None,
         mode: str = "snapshot",
     ) -> Scan:
-        return plan_scan(
+        scan = plan_scan(
             snapshot,
             checked_columns(columns, snapshot.schema),
             None if where is None else checked_where(where),
             self._merger,
             read_optimized=mode == "read_optimized",
+            exact=self._engines.is_exact,
+            indexes=self._indexes(snapshot),
         )
+        if scan.candidates is None:
+            self._opened = None  # if runs were missing, the index may have been rebuilt
+        return scan
 
     def count(self, where: str | None = None, as_of: Moment | None = None) -> int:
         """Return the number of rows, or of rows that match `where`.

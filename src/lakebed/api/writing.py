@@ -313,7 +313,9 @@ class TableWrites(TableHandle):
         schema = key_schema(snapshot.schema, names)
 
         def scan(snapshot: Snapshot) -> Scan:
-            return plan_scan(snapshot, list(names), where, self._merger)
+            return plan_scan(
+                snapshot, list(names), where, self._merger, exact=self._engines.is_exact
+            )
 
         # Reject a wrong predicate before the write starts.
         present = scan(snapshot)

@@ -1,6 +1,6 @@
 """The in-process engine behind the public API: Arrow streams to commits, scans to Arrow streams."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Protocol, runtime_checkable
 
@@ -9,7 +9,6 @@ import pyarrow as pa
 from lakebed.engine.parallel import read_parallel
 from lakebed.errors import InvalidError, SchemaError
 from lakebed.model.executor import Executor, LocalExecutor, TaskId
-from lakebed.model.packing import Weighed
 from lakebed.scan.scan import Scan
 from lakebed.table.changes.plan import GroupChanges
 from lakebed.table.changes.scan import ChangeScan
@@ -101,7 +100,7 @@ def read_stream(
             yield with_columns(batch, [batch.column(n) for n in schema.names], schema)
 
     opens = [partial(read, slice_) for slice_ in scan.slices]
-    batches = read_parallel(opens, _useful_threads(scan.slices, threads, parallel_bytes))
+    batches = read_parallel(opens, threads if scan.cost_bytes > parallel_bytes else 1)
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
@@ -112,13 +111,9 @@ def read_changes(scan: ChangeScan, threads: int = 1) -> pa.RecordBatchReader:
         return scan.read(group)
 
     opens = [partial(read, group) for group in scan.groups]
-    batches = read_parallel(opens, _useful_threads(scan.groups, threads, PARALLEL_BYTES))
+    cost = sum(group.cost_bytes for group in scan.groups)
+    batches = read_parallel(opens, threads if cost > PARALLEL_BYTES else 1)
     return pa.RecordBatchReader.from_batches(scan.schema, batches)
-
-
-def _useful_threads(items: Sequence[Weighed], threads: int, parallel_bytes: int) -> int:
-    cost = sum(item.cost_bytes for item in items)
-    return threads if cost > parallel_bytes else 1
 
 
 @runtime_checkable

@@ -7,7 +7,8 @@ LIKE 'prefix%'), to null (IS NULL) or to all values but null (IS NOT NULL).
 
 A Spark session may interpret a literal differently, because of its time zone or its quoting. Unless
 the caller knows that it does not (`exact`), only literals that mean the same in every session are
-used: integers, strings, booleans, and dates, which may also be written as ISO strings.
+used: integers, strings, booleans, and dates, which may also be written as ISO strings. Only then
+are fields of structs constrained too, under names such as `place.city`.
 """
 
 import datetime as dt
@@ -154,10 +155,22 @@ def constraints_of(
     """
     if predicate is None:
         return Constraints()
-    # The meaning of a backslash depends on the session (spark.sql.parser.escapedStringLiterals).
-    if not exact and "\\" in predicate.text:
+    if not exact and not has_one_meaning(predicate):
         return Constraints()
-    return Constraints(_ConstraintFinder(schema, exact=exact).demands(predicate.bound))
+    return part_constraints(predicate.bound, schema, exact=exact)
+
+
+def part_constraints(part: Bound, schema: pa.Schema, *, exact: bool) -> Constraints:
+    """Return the constraints on rows for which a part of a predicate is true."""
+    return Constraints(_ConstraintFinder(schema, exact=exact).demands(part))
+
+
+def has_one_meaning(predicate: Predicate) -> bool:
+    """Return whether every session parses the strings of a predicate alike.
+
+    The meaning of a backslash depends on the session (spark.sql.parser.escapedStringLiterals).
+    """
+    return "\\" not in predicate.text
 
 
 def column_value(text: str, kind: pa.DataType) -> Value | None:
@@ -197,14 +210,14 @@ class _ConstraintFinder:
             "in": self._in,
             "like": self._like,
             "startswith": lambda node: self._begins(node.args[0], str(node.option)),
-            "is null": lambda node: _null(node, is_null=True),
+            "is null": lambda node: self._null(node, is_null=True),
             "not": self._not,
         }
         return known[node.function](node) if node.function in known else {}
 
     def _compared(self, node: Apply) -> _Demands:
         sides = compared_with_constant(node)
-        column = None if sides is None else _column(sides.operand, exact=self._exact)
+        column = None if sides is None else self._column(sides.operand)
         if sides is None or column is None:
             return {}
         sign, constant = sides.sign, sides.constant
@@ -221,7 +234,7 @@ class _ConstraintFinder:
 
     def _in(self, node: Apply) -> _Demands:
         assert isinstance(node.option, Among)
-        column = _column(node.args[0], exact=self._exact)
+        column = self._column(node.args[0])
         if column is None or len(node.args) > 1:
             return {}
         return self._one_of(column, node.option.constants)
@@ -231,9 +244,10 @@ class _ConstraintFinder:
         like = node.option
         return self._begins(node.args[0], like.prefix, is_whole=like.is_whole)
 
-    def _begins(self, column: Bound, text: str, *, is_whole: bool = False) -> _Demands:
+    def _begins(self, node: Bound, text: str, *, is_whole: bool = False) -> _Demands:
         prefix = self._string(text)
-        if not isinstance(column, Column) or not prefix:
+        column = self._plain_column(node)
+        if column is None or not prefix:
             return {}
         if is_whole:
             return {column.name: Allowed(frozenset({prefix}))}
@@ -244,7 +258,7 @@ class _ConstraintFinder:
     def _not(self, node: Apply) -> _Demands:
         inner = node.args[0]
         is_null = isinstance(inner, Apply) and inner.function == "is null"
-        return _null(inner, is_null=False) if isinstance(inner, Apply) and is_null else {}
+        return self._null(inner, is_null=False) if isinstance(inner, Apply) and is_null else {}
 
     def _one_of(self, column: Column, items: Iterable[Constant]) -> _Demands:
         # Nothing equals null.
@@ -257,6 +271,39 @@ class _ConstraintFinder:
             half = 1 << (column.kind.bit_width - 1)
             exact = frozenset(value for value in exact if value in range(-half, half))
         return {column.name: Allowed(exact)}
+
+    def _null(self, node: Apply, *, is_null: bool) -> _Demands:
+        column = self._plain_column(node.args[0])
+        if column is None:
+            return {}
+        return {column.name: Allowed(frozenset(), null=True) if is_null else Allowed()}
+
+    def _column(self, node: Bound) -> Column | None:
+        """Return the column that `node` is, or that it casts to a wider type of its family.
+
+        None for any other node.
+        """
+        if isinstance(node, Apply) and node.function == "cast":
+            inner = node.args[0]
+            wider = _is_wider(inner.kind, node.kind, exact=self._exact)
+            return self._plain_column(inner) if wider else None
+        return self._plain_column(node)
+
+    def _plain_column(self, node: Bound) -> Column | None:
+        """Return a column, or a field of a struct as a column; None for any other node."""
+        if isinstance(node, Column):
+            return node
+        if not self._exact or not isinstance(node, Apply) or node.function != "field":
+            return None
+        struct, at = node.args[0], node.option
+        outer = self._plain_column(struct)
+        if outer is None or not isinstance(at, int):
+            return None
+        name = struct.kind.field(at).name
+        path = f"{outer.name}.{name}"
+        # A name with a dot could mean another column.
+        dotted = "." in name or (isinstance(struct, Column) and "." in struct.name)
+        return None if dotted or path.lower() in self._names else Column(path, node.kind)
 
     def _literal(self, constant: Constant, kind: pa.DataType) -> Value | None:
         """Return the value of a literal of exactly the type `kind`; None for any other constant."""
@@ -286,25 +333,6 @@ class _ConstraintFinder:
         if kind in (*INTEGERS, pa.string(), pa.bool_(), pa.date32()):
             return True
         return self._exact and bool(is_number(kind) or pa.types.is_timestamp(kind))
-
-
-def _null(node: Apply, *, is_null: bool) -> _Demands:
-    column = node.args[0]
-    if not isinstance(column, Column):
-        return {}
-    return {column.name: Allowed(frozenset(), null=True) if is_null else Allowed()}
-
-
-def _column(node: Bound, *, exact: bool) -> Column | None:
-    """Return `node` if it is a column, or the column that it casts to a wider type of its family.
-
-    None for any other node.
-    """
-    if isinstance(node, Apply) and node.function == "cast":
-        inner = node.args[0]
-        wider = _is_wider(inner.kind, node.kind, exact=exact)
-        return inner if wider and isinstance(inner, Column) else None
-    return node if isinstance(node, Column) else None
 
 
 def _is_wider(narrow: pa.DataType, wide: pa.DataType, *, exact: bool) -> bool:

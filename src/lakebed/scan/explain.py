@@ -8,6 +8,7 @@ read, and the other row groups are estimated from them.
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
+from lakebed.scan.index_choice import IndexNote
 from lakebed.scan.prune_step import PruneStep
 from lakebed.scan.scan import Scan
 from lakebed.table.files.file_group import FileSlice
@@ -34,7 +35,8 @@ class Explanation:
     """What a read would read, and why; `print` it to see it.
 
     `size_bytes` compares the column chunks that are read with all files of the table. `pruned_by`
-    are the steps of the plan, in order, with what each of them left to read.
+    are the steps of the plan, in order, with what each of them left to read. `indexes` has a note for
+    each secondary index of the table.
     """
 
     table: str
@@ -46,6 +48,7 @@ class Explanation:
     row_groups: Share
     size_bytes: Share
     pruned_by: tuple[PruneStep, ...]
+    indexes: tuple[IndexNote, ...] = ()
 
     def to_dict(self) -> dict[str, object]:
         """Return the explanation as dicts, lists and plain values."""
@@ -71,6 +74,11 @@ class Explanation:
             name = " " * len(name)
         if not self.pruned_by:
             lines.append(f"{name}nothing: every file group is read")
+        name = "  indexes     "
+        for note in self.indexes:
+            used = "used" if note.used else "not used"
+            lines.append(f"{name}{note.name} ({', '.join(note.columns)}) {used}: {note.reason}")
+            name = " " * len(name)
         return "\n".join(lines)
 
 
@@ -80,7 +88,7 @@ def explain_scan(
     """Explain a snapshot read."""
     chosen = {slice_.group for slice_ in scan.slices}
     others = [slice_ for slice_ in snapshot.slices if slice_.group not in chosen]
-    whole = replace(scan, predicate=None, key_filter=None)
+    whole = replace(scan, predicate=None, key_filter=None, candidates=None)
     read, is_whole = _measure(scan, scan.slices, cache, max_files // 2)
     rest, is_all = _measure(whole, others, cache, max_files // 2)
     total_bytes = sum(map(_size_of, snapshot.slices))
@@ -101,6 +109,7 @@ def explain_scan(
         row_groups=groups,
         size_bytes=Share(read.size_bytes, total_bytes, not is_whole),
         pruned_by=tuple(steps),
+        indexes=scan.notes,
     )
 
 

@@ -40,7 +40,7 @@ def leave_out_damaged(scan: Scan, executor: Executor) -> tuple[Scan, tuple[LeftO
         for number, slice_ in enumerate(scan.slices)
         if slice_.damage
     }
-    whole = replace(scan, slices=(), key_filter=None, predicate=None)
+    whole = replace(scan, slices=(), key_filter=None, candidates=None, predicate=None)
     looks = [_Look(whole, n, slice_) for n, slice_ in enumerate(scan.slices) if n not in left]
     looked = executor.run(_look_at, looks, "look for damage")
     left |= {number: problem for number, problem in looked if problem is not None}

@@ -12,9 +12,17 @@ import pyarrow.compute as pc
 from lakebed.expr.predicate import Predicate
 from lakebed.format.names.data_names import BaseFileName, parse_data_name
 from lakebed.format.names.meta_columns import COMMIT_TIME, META_FIELDS, RECORD_KEY
+from lakebed.index.secondary.open_index import open_indexes
 from lakebed.merge.align import align
 from lakebed.merge.rule import Merger
-from lakebed.model.packing import file_cost
+from lakebed.scan.index_choice import (
+    CandidateKeys,
+    Choice,
+    Indexes,
+    IndexNote,
+    choose_indexes,
+    keys_cost,
+)
 from lakebed.scan.prune import prune_slices
 from lakebed.scan.prune_step import PruneStep
 from lakebed.table.changes.column_types import check_column_types
@@ -36,18 +44,16 @@ from lakebed.table.snapshot import Snapshot
 from lakebed.table.view import TableView
 from lakebed.timeline.timeline import COMMIT_ACTIONS
 
-# Roughly how many bytes of a large file are read to find a few keys in it.
-_FEW_KEYS_BYTES = 1 << 20
-
 
 @dataclass(frozen=True, slots=True)
 class Scan:
     """One read of a table as of one point in time; pickled to workers.
 
-    `slices` may hold a matching row; `key_filter` has the keys that such a row can have. With
+    `slices` may hold a matching row; `key_filter` has the keys that such a row can have. If
+    secondary indexes were used, `candidates` has its keys more precisely, by partition. With
     `commits`, only rows written by one of these instants are returned, and within a slice they are
     merged only with each other; `wholes` are the complete slices, for logs with partial rows.
-    `steps` tell how the slices were selected.
+    `steps` and `notes` tell how the slices were selected, and which indexes were used.
     """
 
     view: TableView
@@ -57,7 +63,9 @@ class Scan:
     key_filter: KeyFilter | None
     commits: tuple[str, ...] | None = None
     wholes: Mapping[FileGroupId, PastSlice] = field(default_factory=dict)
+    candidates: CandidateKeys | None = None
     steps: tuple[PruneStep, ...] = ()
+    notes: tuple[IndexNote, ...] = ()
 
     @property
     def full_schema(self) -> pa.Schema:
@@ -70,10 +78,23 @@ class Scan:
 
         In files that are read for a few keys, most row groups are skipped.
         """
-        if self.key_filter is None or not self.key_filter.is_few:
-            return sum(slice_.cost_bytes for slice_ in self.slices)
-        files = [file for slice_ in self.slices for file in slice_.files]
-        return sum(file_cost(min(file.size_bytes, _FEW_KEYS_BYTES), 1) for file in files)
+        return sum(map(self.cost_of, self.slices))
+
+    def cost_of(self, slice_: FileSlice) -> int:
+        """Estimate the work of reading one slice in bytes to read."""
+        keys = self.keys_of(slice_)
+        if keys is None or not keys.is_exact or not (self.candidates or keys.is_few):
+            return slice_.cost_bytes
+        return keys_cost(slice_, 1 if keys.is_few else len(keys.keys or ()))
+
+    def keys_of(self, slice_: FileSlice) -> KeyFilter | None:
+        """Return the keys to read from one slice; None for all keys."""
+        found = None if self.candidates is None else self.candidates.of(slice_.group)
+        return self.key_filter if found is None else found
+
+    def is_narrowed(self, slice_: FileSlice) -> bool:
+        """Return whether only the candidates of an index are read from a slice."""
+        return self.candidates is not None and self.candidates.of(slice_.group) is not None
 
     def empty(self) -> pa.Table:
         """Return an empty table with the columns of the scan."""
@@ -193,7 +214,7 @@ class Scan:
             self.view,
             slice_,
             columns,
-            key_filter=key_filter or self.key_filter,
+            key_filter=key_filter or self.keys_of(slice_),
             row_groups=self._row_groups,
             sources=sources,
         )
@@ -210,7 +231,7 @@ class Scan:
             self.view,
             slice_,
             self.needed_columns,
-            key_filter=self.key_filter,
+            key_filter=self.keys_of(slice_),
             row_groups=self._row_groups,
             sources=sources,
         )
@@ -223,18 +244,23 @@ def plan_scan(
     merger: Merger | None = None,
     *,
     read_optimized: bool = False,
+    exact: bool = True,
+    indexes: Indexes | None = None,
 ) -> Scan:
     """Determine which slices a read touches.
 
-    A read-optimized scan uses only base files, however old, and merges nothing.
+    A read-optimized scan uses only base files, however old, and merges nothing. `exact` states that
+    the reader evaluates the predicate as Lakebed does, in ANSI mode and in UTC. `indexes` are the
+    table's secondary indexes at the snapshot, if the caller has opened them.
     """
-    slices = snapshot.slices
-    if read_optimized:
-        alone = (
-            replace(slice_, log_files=(), damage=tuple(filter(_is_base, slice_.damage)))
-            for slice_ in slices
-        )
-        slices = tuple(s for s in alone if s.base_file is not None or s.damage)
+    if not read_optimized:
+        opened = open_indexes(snapshot) if indexes is None else indexes
+        return _scan(snapshot, snapshot.slices, columns, where, merger, opened, exact=exact)
+    alone = (
+        replace(slice_, log_files=(), damage=tuple(filter(_is_base, slice_.damage)))
+        for slice_ in snapshot.slices
+    )
+    slices = tuple(s for s in alone if s.base_file is not None or s.damage)
     return _scan(snapshot, slices, columns, where, merger)
 
 
@@ -303,19 +329,28 @@ def _scan(
     columns: Sequence[str],
     where: str | None,
     merger: Merger | None,
+    indexes: Indexes = (),
+    *,
+    exact: bool = False,
 ) -> Scan:
     view = snapshot.view(merger)
-    predicate = parse_where(where, snapshot.schema)
-    pruned = prune_slices(snapshot.config, snapshot.schema, predicate, slices)
-    if any(slice_.needs_merge for slice_ in pruned.slices):
+    config, schema = snapshot.config, snapshot.schema
+    predicate = parse_where(where, schema)
+    pruned = prune_slices(config, schema, predicate, slices)
+    choice = Choice(pruned.slices)
+    if indexes:
+        choice = choose_indexes(config, schema, predicate, pruned, indexes, exact=exact)
+    if any(slice_.needs_merge for slice_ in choice.slices):
         _ = view.rule  # checked here rather than in a task
     return Scan(
         view,
         tuple(columns),
         predicate,
-        pruned.slices,
+        choice.slices,
         pruned.key_filter,
-        steps=pruned.steps,
+        candidates=choice.candidates,
+        steps=(*pruned.steps, *choice.steps),
+        notes=choice.notes,
     )
 
 

@@ -98,10 +98,9 @@ class SparkEngine:
         """
         return read_frame(self._spark, plan, held)
 
-    def evaluates_alike(self, scan: Scan) -> bool:
-        """Return whether Spark evaluates the predicate of `scan` as the in-process engine does."""
-        if scan.predicate is None:
-            return True
+    @property
+    def is_exact(self) -> bool:
+        """Return whether Spark evaluates predicates as the in-process engine does."""
         return evaluates_alike(self._spark)
 
     def collected(self, rows: DataFrame) -> pa.Table:

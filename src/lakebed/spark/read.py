@@ -88,6 +88,7 @@ def plan_frame(spark: SparkSession, scan: Scan) -> FramePlan:
         for s in scan.slices
         if not s.needs_merge
         and not hidden
+        and not scan.is_narrowed(s)
         and is_native(scan.view.storage, s.base_file)
         and s.base_file is not None
         and shows_alike(scan.view.storage, s.base_file, fields)
@@ -209,4 +210,4 @@ def _through_python(spark: SparkSession, scan: Scan, schema: StructType) -> Data
         for number in numbers:
             yield from travelling.read(slices[number], names)
 
-    return spread(spark, [slice_.cost_bytes for slice_ in slices], read, schema)
+    return spread(spark, [scan.cost_of(slice_) for slice_ in slices], read, schema)

@@ -26,8 +26,12 @@ import pyarrow.compute as pc
 
 from lakebed.errors import SchemaError
 
-_NULL = b"\x00"
-_VALUE = b"\x01"
+NULL = b"\x00"
+"""The encoding of null."""
+
+VALUE = b"\x01"
+"""The first byte of every other value."""
+
 _END = b"\x00\x00"
 _Bytes = npt.NDArray[np.uint8]
 
@@ -71,7 +75,7 @@ def encode_text_prefix(prefix: str) -> bytes:
     >>> encode_text_prefix("ab")
     b'\x01ab'
     """
-    return _VALUE + prefix.encode().replace(b"\x00", b"\x00\xff")
+    return VALUE + prefix.encode().replace(b"\x00", b"\x00\xff")
 
 
 def after_prefix(prefix: bytes) -> bytes | None:
@@ -94,7 +98,7 @@ def _encode_column(column: pa.Array) -> pa.Array:
         plain = valid.cast(pa.large_binary())
         # Arrow replaces in binary values as well, byte by byte.
         escaped = pc.replace_substring(plain, b"\x00", b"\x00\xff")
-        marks = pa.scalar(_VALUE, pa.large_binary()), pa.scalar(_END, pa.large_binary())
+        marks = pa.scalar(VALUE, pa.large_binary()), pa.scalar(_END, pa.large_binary())
         encoded = pc.binary_join_element_wise(marks[0], escaped, marks[1], _empty())
     else:
         encoded = _as_binary(_fixed_width(valid))
@@ -102,7 +106,7 @@ def _encode_column(column: pa.Array) -> pa.Array:
         return encoded
     nulls = pa.nulls(len(column), pa.large_binary())
     filled = pc.replace_with_mask(nulls, column.is_valid(), encoded)
-    return pc.fill_null(filled, pa.scalar(_NULL, pa.large_binary()))
+    return pc.fill_null(filled, pa.scalar(NULL, pa.large_binary()))
 
 
 def _fixed_width(valid: pa.Array) -> _Bytes:
@@ -144,7 +148,7 @@ def _decimals(valid: pa.Array) -> _Bytes:
 def _as_binary(values: _Bytes) -> pa.Array:
     rows, width = values.shape
     marked = np.empty((rows, width + 1), np.uint8)
-    marked[:, 0] = _VALUE[0]
+    marked[:, 0] = VALUE[0]
     marked[:, 1:] = values
     fixed = pa.Array.from_buffers(
         pa.binary(width + 1), rows, [None, pa.py_buffer(marked.reshape(-1))]

@@ -13,13 +13,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakebed.expr.constraints import Allowed, Constraints, Limit, Value
-from lakebed.format.index.ordered_bytes import after_prefix, encode_values
+from lakebed.format.index.ordered_bytes import NULL, VALUE, after_prefix, encode_values
 from lakebed.table.read.key_filter import Range
 
 MAX_RANGES = 10_000
-_NULL = encode_values([None], [pa.int64()])
-# Every encoded value except null starts with this.
-_SOME = encode_values([False], [pa.bool_()])[:1]
 _EXACT = decimal.Context(prec=100)
 
 
@@ -60,14 +57,14 @@ def _finite(allowed: Allowed, kind: pa.DataType) -> list[bytes] | None:
     if allowed.values is None:
         return None
     known = (_encoded(value, kind) for value in allowed.values)
-    nulls = [_NULL] if allowed.null else []
+    nulls = [NULL] if allowed.null else []
     return [*nulls, *sorted({part for part in known if part is not None})]
 
 
 def _spans(allowed: Allowed, kind: pa.DataType) -> Iterator[Range]:
     if allowed.null:
-        yield _NULL, after_prefix(_NULL)
-    start, end = _SOME, after_prefix(_SOME)
+        yield NULL, after_prefix(NULL)
+    start, end = VALUE, after_prefix(VALUE)
     if allowed.lower is not None:
         start = _start(allowed.lower, kind)
     if allowed.upper is not None:
@@ -81,7 +78,7 @@ def _start(limit: Limit, kind: pa.DataType) -> bytes:
     if isinstance(value, decimal.Decimal):
         rounded = _rounded(value, kind, decimal.ROUND_CEILING)
         if rounded is None:
-            return _SOME  # beyond the digits of the column: all of its values, or none, are greater
+            return VALUE  # beyond the digits of the column: all of its values, or none, are greater
         value, inclusive = rounded, inclusive or rounded != value
     part = _encode(value, kind)
     return part if inclusive else after_prefix(part) or part
@@ -92,7 +89,7 @@ def _end(limit: Limit, kind: pa.DataType) -> bytes | None:
     if isinstance(value, decimal.Decimal):
         rounded = _rounded(value, kind, decimal.ROUND_FLOOR)
         if rounded is None:
-            return after_prefix(_SOME)
+            return after_prefix(VALUE)
         value, inclusive = rounded, inclusive or rounded != value
     part = _encode(value, kind)
     return after_prefix(part) if inclusive else part

@@ -67,6 +67,11 @@ class KeyFilter:
         )
 
     @property
+    def is_exact(self) -> bool:
+        """Return whether the filter lists its keys and has no range."""
+        return self.keys is not None and not self.ranges
+
+    @property
     def is_few(self) -> bool:
         """Return whether the filter requests only a few keys and no range."""
         return not self.ranges and len(self.keys or ()) <= _MAX_FEW

@@ -1,0 +1,69 @@
+"""Reads through a secondary index on Spark: the rows of a scan, by any way to the rows."""
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import lakebed
+from lakebed.model.options.writers import DRIVER_MAX_BYTES
+from spark.frames import session_conf
+from support.secondary import index_by_hand
+
+ROWS = 3_000
+
+
+@pytest.fixture(scope="module")
+def table(spark: SparkSession, tmp_path_factory) -> lakebed.Table:
+    """Return a table with logs on one of its file groups, and an index on `city`."""
+    path = str(tmp_path_factory.mktemp("indexed") / "t")
+    ddl = "id string, city string, n bigint, at timestamp"
+    made = lakebed.create_table(spark, path, ddl, key="id", buckets=4)
+    numbers = range(ROWS)
+    rows = pa.table(
+        {
+            "id": [f"{n:06d}" for n in numbers],
+            "city": [None if n % 1000 == 7 else f"c{n % 500}" for n in numbers],
+            "n": list(numbers),
+            "at": pa.array([n * 3_600_000_000 for n in numbers], pa.timestamp("us", "UTC")),
+        }
+    )
+    made.bulk_insert(rows)
+    made.upsert(rows.slice(0, 1))
+    here = lakebed.open_table(None, path)
+    index_by_hand(here, "by_city", ["city"])
+    index_by_hand(here, "by_at", ["at"])
+    return made
+
+
+QUERIES = {
+    "city = 'c3'": [3 + 500 * i for i in range(6)],
+    "city IN ('c3', 'nowhere') AND n < 1000": [3, 503],
+    "city IS NULL": [7, 1007, 2007],
+    "city LIKE 'c49_' AND n < 495": [490, 491, 492, 493, 494],
+    "city = 'c3' OR at = TIMESTAMP '1970-01-01 05:00:00'": [3, 5, 503, 1003, 1503, 2003, 2503],
+}
+
+
+@pytest.mark.parametrize("near", ["0", "64MB"])
+def test_an_index_finds_the_rows_of_a_scan(spark, table, near):
+    with session_conf(spark, **{DRIVER_MAX_BYTES.name: near}):
+        for where, wanted in QUERIES.items():
+            assert any(note.used for note in table.explain(where=where).indexes), where
+            found = table.read(["n"], where).toArrow().column("n").to_pylist()
+            assert sorted(found) == wanted, where
+
+
+def test_the_data_source_uses_it_for_its_predicate(spark, table):
+    for where, wanted in QUERIES.items():
+        frame = spark.read.format("lakebed").option("lakebed.read.where", where).load(table.path)
+        assert sorted(row.n for row in frame.select("n").collect()) == wanted, where
+
+
+def test_in_another_time_zone_a_timestamp_means_another_instant(spark, table):
+    where = "at = TIMESTAMP '1970-01-01 05:00:00'"
+    with session_conf(spark, spark__sql__session__timeZone="Asia/Shanghai"):
+        notes = {note.name: note.used for note in table.explain(where=where).indexes}
+        assert notes == {"by_at": False, "by_city": False}
+        assert table.read(["n"], where).count() == 0
+        assert any(note.used for note in table.explain(where="city = 'c3'").indexes)
+        assert table.read(["n"], "city = 'c3' AND n > 3").count() == 5
