@@ -6,9 +6,13 @@ import pyarrow as pa
 
 from lakebed.api.arguments import key_schema
 from lakebed.api.keys import keys_to_table
+from lakebed.errors import InvalidError
+from lakebed.index.secondary.definition import resolve_column
 from lakebed.merge.rule import Merger
+from lakebed.scan.index_choice import Indexes
 from lakebed.scan.lookup import look_up
 from lakebed.scan.scan import plan_scan
+from lakebed.scan.value_lookup import leading_columns
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.read.source_cache import SourceCache
 from lakebed.table.snapshot import Snapshot
@@ -29,6 +33,47 @@ def split_routed(
         names_all = isinstance(key, Mapping) and key.keys() >= wanted
         (placed if names_all else bare).append(key)
     return placed, bare
+
+
+def split_valued(
+    keys: Sequence[object], fields: Sequence[str]
+) -> tuple[list[object], list[Mapping[str, object]]]:
+    """Split keys into those with all key columns `fields`, and dicts without some of them."""
+    named: list[object] = []
+    valued: list[Mapping[str, object]] = []
+    for key in keys:
+        is_other = isinstance(key, Mapping) and key and not key.keys() >= set(fields)
+        (valued if is_other else named).append(key)  # type: ignore[arg-type]
+    return named, valued
+
+
+def value_batches(
+    keys: Sequence[Mapping[str, object]],
+    schema: pa.Schema,
+    fields: Sequence[str],
+    indexes: Indexes,
+) -> list[pa.RecordBatch]:
+    """Return dicts of indexed columns as batches, one for each set of columns.
+
+    Raises InvalidError if no index starts with one of the columns.
+    """
+    by_columns: dict[tuple[str, ...], list[Mapping[str, object]]] = {}
+    for key in keys:
+        by_columns.setdefault(tuple(sorted(map(str, key))), []).append(key)
+    batches: list[pa.RecordBatch] = []
+    for names, given in by_columns.items():
+        if not any(leading_columns(index.definition, names) for index in indexes):
+            lacking = next(field for field in fields if field not in names)
+            raise InvalidError(
+                f"key {given[0]!r}: column {lacking!r} is missing, and no index starts with "
+                f"{' or '.join(names)}; add the key columns, or call create_index()"
+            )
+        found = [resolve_column(name, schema, "lookup") for name in names]
+        kinds = pa.schema(
+            [pa.field(name, kind) for name, (_, kind) in zip(names, found, strict=True)]
+        )
+        batches += keys_to_table(given, kinds).combine_chunks().to_batches()
+    return batches
 
 
 def named_rows(

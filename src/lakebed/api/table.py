@@ -10,7 +10,7 @@ from lakebed.api.arguments import checked_columns, checked_keys, checked_where, 
 from lakebed.api.description import Description, describe
 from lakebed.api.handle import Moment
 from lakebed.api.layers import Layers, layers_of
-from lakebed.api.named_rows import split_routed
+from lakebed.api.named_rows import split_routed, split_valued, value_batches
 from lakebed.api.writing import TableWrites
 from lakebed.errors import DamageWarning, InvalidError, UnsupportedError
 from lakebed.format.names.meta_columns import META_COLUMNS
@@ -19,6 +19,7 @@ from lakebed.scan.explain import Explanation, explain_scan
 from lakebed.scan.lookup import look_up
 from lakebed.scan.salvage import describe_left_out, leave_out_damaged
 from lakebed.scan.scan import Scan, plan_incremental, plan_scan
+from lakebed.scan.value_lookup import look_up_values
 from lakebed.table.changes.commit_range import commits_between
 from lakebed.table.changes.scan import plan_changes
 from lakebed.table.history import files_table, history_table
@@ -195,12 +196,15 @@ class Table(TableWrites):
         """Return the rows with the given keys as a pyarrow Table, without starting a Spark job.
 
         A key that the table does not hold yields no row. Rows come in no particular order.
-        Thousands of keys at once cost one sorted pass over each file group.
+        Thousands of keys at once cost one sorted pass over each file group. Dicts without the key
+        columns find rows by the values of other columns, if a secondary index starts with some of
+        these.
 
         Args:
             keys: Dicts of the key columns, or plain values where the key is one column. In a
                 partitioned table, add the partition columns to the dicts: otherwise every
-                partition is searched.
+                partition is searched. Or dicts of indexed columns, such as `{"city": "Oslo"}`; a
+                field of a struct is named `"place.city"`, and null is a value like any other.
             columns: Columns to return; None returns all.
             as_of: Look keys up in the table as it was then, as for `read`.
 
@@ -217,12 +221,19 @@ class Table(TableWrites):
         fields = self._config.record_key_fields
         partition = [name for name in self._config.partition_fields if name not in fields]
         scan = plan_scan(snapshot, names, None, self._merger)
-        placed, bare = split_routed(keys, partition)
+        named, valued = split_valued(keys, fields)
+        placed, bare = split_routed(named, partition)
         found = [
             look_up(scan, batch, self._sources)
             for given, names_of in ((placed, (*fields, *partition)), (bare, fields))
             for batch in key_batches(given, snapshot.schema, names_of)
         ]
+        if valued:
+            indexes = self._indexes(snapshot)
+            found += [
+                look_up_values(scan, batch, indexes, self._sources)
+                for batch in value_batches(valued, snapshot.schema, fields, indexes)
+            ]
         return pa.concat_tables(found) if found else scan.empty()
 
     def history(self) -> pa.Table:

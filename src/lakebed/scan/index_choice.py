@@ -7,23 +7,21 @@ no index. The same table and predicate always lead to the same decision, and eac
 that says why.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lakebed.expr.constraints import Constraints, has_one_meaning
+from lakebed.expr.constraints import has_one_meaning
 from lakebed.expr.predicate import Predicate
-from lakebed.format.names.meta_columns import META_FIELDS, PARTITION_PATH, RECORD_KEY
+from lakebed.format.names.meta_columns import META_FIELDS
 from lakebed.index.secondary.open_index import Candidates, OpenIndex, UnusableIndex
-from lakebed.model.packing import file_cost
+from lakebed.scan.candidates import CandidateKeys, candidate_keys, slices_with
 from lakebed.scan.index_search import Search, Searches, intersect
-from lakebed.scan.prune import Pruned, prune_by_index
+from lakebed.scan.prune import Pruned
 from lakebed.scan.prune_step import PruneStep
 from lakebed.table.config.table_config import TableConfig
-from lakebed.table.files.file_group import FileGroupId, FileSlice
-from lakebed.table.read.key_filter import KeyFilter
+from lakebed.table.files.file_group import FileSlice
 from lakebed.terminal.text import plural, size_text
 
 MAX_CANDIDATES = 10_000
@@ -35,10 +33,6 @@ MAX_SHARE = 0.02
 FEW_CANDIDATES = 100
 """So few candidates are always looked up, however small the table is, and not intersected further."""
 
-KEY_BYTES = 1 << 20
-"""Roughly how many bytes of a large file are read to find one key in it."""
-
-_NO_KEYS = KeyFilter(keys=())
 # Below this cost it does not matter how a table is read.
 _SMALL_BYTES = 8 << 20
 # So many more candidates than allowed may be found by one search, if others are intersected with it.
@@ -57,20 +51,6 @@ class IndexNote:
     columns: tuple[str, ...]
     used: bool
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class CandidateKeys:
-    """The keys that rows of each partition can have, except in the file groups `whole`."""
-
-    by_partition: Mapping[str, KeyFilter]
-    whole: frozenset[FileGroupId] = frozenset()
-
-    def of(self, group: FileGroupId) -> KeyFilter | None:
-        """Return the keys to read from a file group; None for all keys."""
-        if group.whole in self.whole:
-            return None
-        return self.by_partition.get(group.partition, _NO_KEYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +94,13 @@ def choose_indexes(
     full = pa.schema([*META_FIELDS, *schema])
     searches = Searches(usable, full, exact).of(predicate.bound)
     rows = max(index.num_entries for index in usable)
-    limit = min(MAX_CANDIDATES, max(FEW_CANDIDATES, int(rows * MAX_SHARE)))
+    limit = max_candidates(rows)
     found = _find(searches, limit, rows, notes)
     if found is None:
         return replace(unchanged, notes=notes.all("the predicate does not limit its first column"))
     used, candidates = found
-    kept = _narrow(candidates, pruned)
-    slices, cost = _prune(config, schema, kept, pruned.slices)
+    kept = candidate_keys(candidates, pruned.key_filter, pruned.slices)
+    slices, cost = slices_with(config, schema, kept, pruned.slices)
     full_cost = sum(slice_.cost_bytes for slice_ in pruned.slices)
     if full_cost > _SMALL_BYTES and cost > full_cost // 2:
         number = plural(candidates.keys.num_rows, "candidate")
@@ -134,6 +114,11 @@ def choose_indexes(
     names = dict.fromkeys(index.definition.name for search in used for index in search.indexes)
     step = PruneStep(f"index {' and '.join(names)}", conditions, len(slices))
     return Choice(slices, kept, notes.all("another index was used"), (step,))
+
+
+def max_candidates(rows: int) -> int:
+    """Return how many candidates are read by key in a table of so many rows."""
+    return min(MAX_CANDIDATES, max(FEW_CANDIDATES, int(rows * MAX_SHARE)))
 
 
 class _Notes:
@@ -204,48 +189,3 @@ def _find(
         return None if found is None else (used, found)
     notes.reject(used, f"{found.keys.num_rows:,} candidates are more than {limit:,}")
     return None
-
-
-def _narrow(candidates: Candidates, pruned: Pruned) -> CandidateKeys:
-    """Return the candidates by partition, without keys that the predicate excludes."""
-    keys = candidates.keys
-    if pruned.key_filter is not None:
-        keys = keys.filter(pruned.key_filter.mask(keys.column(RECORD_KEY).combine_chunks()))
-    there = pa.array(sorted({slice_.group.partition for slice_ in pruned.slices}), pa.string())
-    keys = keys.filter(pc.is_in(keys.column(PARTITION_PATH), value_set=there))
-    grouped = keys.group_by(PARTITION_PATH, use_threads=False).aggregate([(RECORD_KEY, "list")])
-    return CandidateKeys(
-        {
-            row[PARTITION_PATH]: KeyFilter.of(keys=row[f"{RECORD_KEY}_list"])
-            for row in grouped.to_pylist()
-        },
-        candidates.whole,
-    )
-
-
-def _prune(
-    config: TableConfig, schema: pa.Schema, keys: CandidateKeys, slices: Sequence[FileSlice]
-) -> tuple[tuple[FileSlice, ...], int]:
-    """Return the slices that can hold a candidate, in their order, and the cost of reading them."""
-    held: dict[str, list[FileSlice]] = {}
-    chosen: set[FileGroupId] = set()
-    cost = 0
-    for slice_ in slices:
-        if slice_.group.whole in keys.whole:
-            chosen.add(slice_.group)
-            cost += slice_.cost_bytes
-        elif slice_.group.partition in keys.by_partition:
-            held.setdefault(slice_.group.partition, []).append(slice_)
-    for partition, members in held.items():
-        wanted = keys.by_partition[partition]
-        found = prune_by_index(config, schema, Constraints({}), wanted, members)
-        share = -(-len(wanted.keys or ()) // max(1, len(found)))
-        chosen |= {slice_.group for slice_ in found}
-        cost += sum(keys_cost(slice_, share) for slice_ in found)
-    return tuple(slice_ for slice_ in slices if slice_.group in chosen), cost
-
-
-def keys_cost(slice_: FileSlice, number: int) -> int:
-    """Estimate the cost of reading `number` keys of a slice, in bytes."""
-    sizes = (min(file.size_bytes, number * KEY_BYTES) for file in slice_.files)
-    return sum(file_cost(size, 1) for size in sizes)

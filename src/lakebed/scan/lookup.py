@@ -1,7 +1,7 @@
 """Finds rows by their keys: first the slices that can hold them, then one pass over each slice."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,15 +18,18 @@ from lakebed.table.files.file_group import FileSlice
 from lakebed.table.read.key_filter import KeyFilter
 from lakebed.table.read.source_cache import SourceCache
 
+Accepts = Callable[[pa.RecordBatch], pa.BooleanArray]
+"""Returns for each row of a batch whether it was asked for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One slice to search: for the keys of the scan's key filter, or for rows equal to `like`."""
+    """One slice to search for the keys of the scan's key filter, and rows that `accepts` selects."""
 
     scan: Scan
     slice_: FileSlice
     cache: SourceCache
-    like: pa.RecordBatch | None = None
+    accepts: Accepts | None = None
 
 
 def look_up(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> pa.Table:
@@ -43,13 +46,18 @@ def look_up(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> pa.Table:
         lambda: keys_are_ours(scan.view.storage, scan.view.config, scan.view.schema, scan.slices),
     )
     probes = plan_probes(read, keys, cache) if known else _plan_search(read, keys, cache)
-    found = sorted(LocalExecutor().run(_probe, probes, "look up"))
-    schema = pa.schema([read.full_schema.field(name) for name in read.columns])
-    table = pa.Table.from_batches([batch for _, rows in found for batch in rows], schema)
+    table = run_probes(read, probes)
     if len(names) > len(scan.view.config.record_key_fields):
         # If folders are not derived from the columns, other partitions were searched too.
         table = table.filter(_is_among(table.select(names), keys))
     return table.select(list(scan.columns))
+
+
+def run_probes(scan: Scan, probes: Sequence[Probe]) -> pa.Table:
+    """Search the slices; return the columns of `scan` of the rows found, in the order of slices."""
+    found = sorted(LocalExecutor().run(_probe, probes, "look up"))
+    schema = pa.schema([scan.full_schema.field(name) for name in scan.columns])
+    return pa.Table.from_batches([batch for _, rows in found for batch in rows], schema)
 
 
 def _is_among(rows: pa.Table | pa.RecordBatch, asked: pa.RecordBatch) -> pa.Array:
@@ -96,8 +104,13 @@ def _plan_search(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> list[P
     folders = _folders(scan, keys)
     kept = {folder for folder in folders or () if folder is not None}
     narrow = replace(scan, slices=(), key_filter=None)
+    names = keys.schema.names
+
+    def is_wanted(rows: pa.RecordBatch) -> pa.BooleanArray:
+        return _is_among(rows.select(names), keys)
+
     return [
-        Probe(narrow, slice_, cache, keys)
+        Probe(narrow, slice_, cache, is_wanted)
         for slice_ in scan.slices
         if folders is None or slice_.group.partition in kept
     ]
@@ -146,8 +159,7 @@ def _probe(probe: Probe, task: TaskId) -> tuple[int, list[pa.RecordBatch]]:
     scan, slice_ = probe.scan, probe.slice_
     sources = probe.cache.get(slice_, lambda: scan.sources(slice_))
     rows = scan.read(slice_, scan.columns, sources)
-    if probe.like is None:
+    if probe.accepts is None:
         return task.partition, list(rows)
-    names = probe.like.schema.names
-    found = (batch.filter(_is_among(batch.select(names), probe.like)) for batch in rows)
+    found = (batch.filter(probe.accepts(batch)) for batch in rows)
     return task.partition, [batch for batch in found if batch.num_rows]

@@ -15,14 +15,8 @@ from lakebed.format.names.meta_columns import COMMIT_TIME, META_FIELDS, RECORD_K
 from lakebed.index.secondary.open_index import open_indexes
 from lakebed.merge.align import align
 from lakebed.merge.rule import Merger
-from lakebed.scan.index_choice import (
-    CandidateKeys,
-    Choice,
-    Indexes,
-    IndexNote,
-    choose_indexes,
-    keys_cost,
-)
+from lakebed.scan.candidates import CandidateKeys, keys_cost
+from lakebed.scan.index_choice import Choice, Indexes, IndexNote, choose_indexes
 from lakebed.scan.prune import prune_slices
 from lakebed.scan.prune_step import PruneStep
 from lakebed.table.changes.column_types import check_column_types
