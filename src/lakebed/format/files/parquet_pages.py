@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakebed.errors import CorruptError, UnsupportedError
+from lakebed.format.files.page_walk import walk_pages
 from lakebed.format.files.thrift import (
     MALFORMED,
     CompactReader,
@@ -41,6 +42,8 @@ _LONG_DICTIONARY: Final = 32 << 10
 _LONG_VALUE: Final = 1 << 10
 _HIGH_RATIO: Final = 20
 _SMALL_CHUNK: Final = 64 << 20
+# Larger chunks are not read whole for their headers.
+_WALKED_BYTES: Final = 1 << 20
 _TRUST: Final = 16
 
 
@@ -76,8 +79,18 @@ class ColumnChunk:
 
 
 @dataclass(frozen=True, slots=True)
-class PageSizes:
-    """The sizes in the page headers of a chunk: the average row in the page with the largest rows.
+class PlacedPage:
+    """Where a page with its header lies in the file, and how many values it holds."""
+
+    offset: int
+    length: int
+    values: int
+    is_dictionary: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkPages:
+    """The pages of a chunk, and from their headers the average row in the page with the largest rows.
 
     `long_dictionary` is the size of a dictionary that may hold a long value, to which every row may
     refer; 0 if there is no such dictionary.
@@ -85,6 +98,7 @@ class PageSizes:
 
     row_bytes: float
     long_dictionary: int
+    pages: tuple[PlacedPage, ...]
 
 
 def read_footer_bytes(read_at: ReadAt, size: int, what: str) -> bytes:
@@ -137,32 +151,53 @@ def check_pages(read_at: ReadAt, size: int, columns: Collection[str], what: str)
             measure_pages(read_at, size, chunk, what)
 
 
-def measure_pages(read_at: ReadAt, size: int, chunk: ColumnChunk, what: str) -> PageSizes:
+def measure_pages(read_at: ReadAt, size: int, chunk: ColumnChunk, what: str) -> ChunkPages:
     """Walk over the page headers of a chunk in a file of `size` bytes.
 
     `read_at(offset, length)` returns bytes of the file. Raises UnsupportedError for a page that is
     too large to decompress, CorruptError for invalid headers.
     """
     where = f"{what}, column {chunk.path!r}"
+    if chunk.offset < 0 or chunk.compressed_bytes < 0:
+        raise CorruptError(
+            f"{where}: a chunk of {chunk.compressed_bytes} bytes at byte {chunk.offset}"
+        )
+    row_bytes, long_dictionary, at = 0.0, 0, chunk.offset
+    placed = []
+    for page in _pages(read_at, size, chunk, where):
+        _check_page(page, chunk, where)
+        if page.is_dictionary:
+            long_dictionary = page.plain_bytes if _is_long(page, chunk) else 0
+        elif page.is_data:
+            row_bytes = max(row_bytes, _row_bytes(page, chunk))
+        length = page.header_bytes + page.packed_bytes
+        if page.is_data or page.is_dictionary:  # readers skip any other page
+            placed.append(PlacedPage(at, length, page.values, page.is_dictionary))
+        at += length
+    return ChunkPages(row_bytes, long_dictionary, tuple(placed))
+
+
+def _pages(read_at: ReadAt, size: int, chunk: ColumnChunk, where: str) -> "Iterator[_Page]":
+    """Yield the pages of a chunk until all of its values have come."""
     at = chunk.offset
     end = min(size, at + chunk.compressed_bytes)
-    if at < 0 or chunk.compressed_bytes < 0:
-        raise CorruptError(f"{where}: a chunk of {chunk.compressed_bytes} bytes at byte {at}")
-    row_bytes, long_dictionary, left = 0.0, 0, chunk.values
+    if 0 < end - at <= _WALKED_BYTES:
+        walked = walk_pages(read_at(at, end - at), chunk.values)
+        if walked is not None:
+            for kind, header_bytes, packed_bytes, plain_bytes, values, encoding in walked.tolist():
+                yield _Page(header_bytes, packed_bytes, plain_bytes, values, encoding, kind)
+            return
+    left = chunk.values
     for _ in range(_MAX_PAGES):
         if at >= end and left > 0:
             raise CorruptError(
                 f"{where}: expected {chunk.values} values in its data pages, found {chunk.values - left}"
             )
         if left <= 0:
-            return PageSizes(row_bytes, long_dictionary)
+            return
         page = _read_header(read_at, at, end, where)
-        _check_page(page, chunk, where)
-        if page.is_dictionary:
-            long_dictionary = page.plain_bytes if _is_long(page, chunk) else 0
-        elif page.is_data:  # readers skip any other page
-            left -= page.values
-            row_bytes = max(row_bytes, _row_bytes(page, chunk))
+        yield page
+        left -= page.values if page.is_data else 0
         at += page.header_bytes + page.packed_bytes
     raise UnsupportedError(f"{where}: more than {_MAX_PAGES} pages in a row group")
 
@@ -174,8 +209,15 @@ class _Page:
     plain_bytes: int
     values: int
     encoding: int
-    is_dictionary: bool
-    is_data: bool
+    kind: int
+
+    @property
+    def is_dictionary(self) -> bool:
+        return self.kind == _DICTIONARY_PAGE
+
+    @property
+    def is_data(self) -> bool:
+        return self.kind in _DATA_PAGES
 
 
 def _read_header(read_at: ReadAt, at: int, end: int, where: str) -> _Page:
@@ -193,8 +235,7 @@ def _read_header(read_at: ReadAt, at: int, end: int, where: str) -> _Page:
                 as_number(fields[2]),
                 as_number(held.get(1, 0)),
                 as_number(held.get(4 if 8 in fields else 2, 0)),
-                as_number(fields[1]) == _DICTIONARY_PAGE,
-                as_number(fields[1]) in _DATA_PAGES,
+                as_number(fields[1]),
             )
         except MALFORMED as error:
             # A header may hold the bounds of long strings.

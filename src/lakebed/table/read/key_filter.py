@@ -7,7 +7,7 @@ the merge decides between them as usual.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from itertools import pairwise
 from typing import Self
 
@@ -27,6 +27,7 @@ from lakebed.format.files.parquet_statistics import ChunkStatistics
 from lakebed.format.index.ordered_bytes import after_prefix
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.table.read.parquet_source import ParquetSource
+from lakebed.table.read.sorted_keys import KeyColumn, RowSpan, spans_of
 
 # With fewer columns, reading the keys first and the other columns later saves nothing.
 _MIN_COLUMNS_TO_LOOK = 8
@@ -98,6 +99,27 @@ class KeyFilter:
         ]
         return reduce(pc.or_, masks)
 
+    def spans(self, file: KeyColumn, what: str) -> list[RowSpan] | None:
+        """Return the rows of a sorted file that hold one of a few keys, in file order.
+
+        Returns None if they cannot be found by the key column alone: read the row groups then.
+        """
+        if not self.is_few or sorted_by(file.key_values) != self.column:
+            return None
+        # Without further columns, reading the keys first saves nothing.
+        if len(file.schema) < _MIN_COLUMNS_TO_LOOK or self.column not in file.schema.names:
+            return None
+        known = _first_keys(file, self.column, what)
+        if known is None:
+            return None
+        found: list[RowSpan] = []
+        for group in self._groups_between(*known):
+            keys = file.sorted_keys(self.column, group)
+            if keys is None:
+                return None
+            found += spans_of(keys, self.keys or (), group)
+        return found
+
     def row_groups(
         self, file: ParquetSource, what: str, *, alone: bool = False
     ) -> list[int] | None:
@@ -113,24 +135,11 @@ class KeyFilter:
         groups = self._groups_in_range(file, what)
         if alone or self.ranges or len(file.schema) < _MIN_COLUMNS_TO_LOOK:
             return groups
-        if self.is_few and sorted_by(file.key_values) == self.column:
-            return file.row_groups_with(self.column, groups, partial(self._is_found, what))
         return file.row_groups_with(self.column, groups, self._is_in)
 
-    def _is_in(self, keys: pa.ChunkedArray) -> bool:
+    def _is_in(self, keys: pa.Array) -> bool:
         wanted = pa.array(self.keys or (), pa.binary())
         return bool(pc.any(pc.is_in(_as_bytes(keys), value_set=wanted), min_count=0).as_py())
-
-    def _is_found(self, what: str, keys: pa.ChunkedArray) -> bool:
-        """Search for the keys in an ascending column; hashing the column would take longer."""
-        # If the column does not ascend, although it is marked as sorted, a search would miss keys.
-        check_ascending(keys, what)
-        held = _as_bytes(keys)
-        for key in self.keys or ():
-            at = bisect_left(range(len(held)), key, key=lambda row: held[row].as_py())
-            if at < len(held) and held[at].as_py() == key:
-                return True
-        return False
 
     def _groups_in_range(self, file: ParquetSource, what: str) -> list[int]:
         known = _first_keys(file, self.column, what)
@@ -170,19 +179,6 @@ class KeyFilter:
         return [at for at, chunks in enumerate(groups) if may_hold(chunks.get(self.column))]
 
 
-def check_ascending(keys: pa.Array | pa.ChunkedArray, what: str) -> None:
-    """Raise CorruptError if keys are not in ascending order."""
-    if len(keys) < 2:
-        return
-    rises = pc.less_equal(keys.slice(0, len(keys) - 1), keys.slice(1))
-    if pc.all(rises, min_count=0).as_py() is False:
-        at = pc.index(rises, pa.scalar(False)).as_py()
-        before, found = keys[at].as_py(), keys[at + 1].as_py()
-        raise CorruptError(
-            f"{what}: key {found!r} comes after {before!r}, but the run is marked as sorted"
-        )
-
-
 def _to_bytes(key: Key) -> bytes:
     return key.encode() if isinstance(key, str) else key
 
@@ -199,9 +195,7 @@ def _is_between(keys: pa.Array, low: bytes, end: bytes | None) -> pa.BooleanArra
     return begun if end is None else pc.and_(begun, pc.less(keys, pa.scalar(end, pa.binary())))
 
 
-def _first_keys(
-    file: ParquetSource, column: str, what: str
-) -> tuple[list[bytes], bytes | None] | None:
+def _first_keys(file: KeyColumn, column: str, what: str) -> tuple[list[bytes], bytes | None] | None:
     """Return the first key of each row group, and the last key, of a file sorted by `column`.
 
     Returns None if the file is not sorted or does not record the keys; the last key is None if it

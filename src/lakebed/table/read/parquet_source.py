@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import groupby
 from threading import Lock
 
 import pyarrow as pa
@@ -19,7 +20,8 @@ from lakebed.errors import CorruptError, SchemaError, UnavailableError, Unsuppor
 from lakebed.format.files.parquet_pages import read_footer_bytes
 from lakebed.format.files.parquet_statistics import ChunkStatistics, parse_statistics
 from lakebed.storage.storage import Storage
-from lakebed.table.read.page_limits import KnownPages, PageLimits
+from lakebed.table.read.page_limits import MAX_BATCH_BYTES, KnownPages, PageLimits
+from lakebed.table.read.sorted_keys import RowSpan, check_ascending
 
 BUFFER_BYTES = 10 << 20
 """How many bytes of one run are held in memory by default."""
@@ -50,46 +52,59 @@ def reading(what: str) -> Iterator[None]:
         raise CorruptError(f"{what}: {error}") from error
 
 
+Place = tuple[str, str, int]
+"""A column chunk: file, column and row group."""
+
+
 class HeldColumns:
     """Column chunks that were read, up to a number of bytes; the least recently used are dropped first."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._held: OrderedDict[tuple[str, str, int], pa.ChunkedArray] = OrderedDict()
+        self._held: OrderedDict[Place, pa.Array] = OrderedDict()
         self._bytes = 0
         self._lock = Lock()
 
-    def get(
-        self, place: tuple[str, str, int], read: Callable[[], pa.ChunkedArray]
-    ) -> pa.ChunkedArray:
-        """Return the chunk at `place`: file, column and row group; `read` it if it is not held."""
+    def get(self, place: Place) -> pa.Array | None:
+        """Return the chunk at `place`; None if it is not held."""
         with self._lock:
             if place in self._held:
                 self._held.move_to_end(place)
-                return self._held[place]
-        column = read()
+            return self._held.get(place)
+
+    def put(self, place: Place, column: pa.Array) -> None:
+        """Hold a chunk, and drop others if there are too many."""
         with self._lock:
             if place not in self._held:
                 self._held[place] = column
                 self._bytes += column.nbytes
             while self._bytes > self._max_bytes:
                 self._bytes -= self._held.popitem(last=False)[1].nbytes
-        return column
 
 
 @dataclass(frozen=True, slots=True)
 class ParquetFooter:
     """A parsed footer: files never change, so it may be kept for the next read.
 
-    `key_values` are its entries without Arrow's own schema. `columns` caches chunks that are used
-    repeatedly, if the caller keeps them.
+    `what` names the file, `key_values` are the footer's entries without Arrow's own schema.
+    `columns` caches the key columns of row groups between reads, if the caller keeps them.
     """
 
+    what: str
     metadata: pq.FileMetaData
     key_values: Mapping[str, str]
     schema: pa.Schema
     columns: HeldColumns | None = None
     pages: KnownPages = field(default_factory=KnownPages, repr=False, compare=False)
+
+    @property
+    def num_row_groups(self) -> int:
+        """Return the number of row groups."""
+        return int(self.metadata.num_row_groups)
+
+    def sorted_keys(self, column: str, group: int) -> pa.BinaryArray | None:
+        """Return the keys of a row group, which ascend, if they are in the cache."""
+        return None if self.columns is None else self.columns.get((self.what, column, group))
 
 
 class ParquetSource:
@@ -123,7 +138,8 @@ class ParquetSource:
             texts = {
                 key.decode(): value.decode() for key, value in raw.items() if key != b"ARROW:schema"
             }
-            return ParquetFooter(file.metadata, texts, file.schema_arrow.remove_metadata())
+            schema = file.schema_arrow.remove_metadata()
+            return ParquetFooter(self._what, file.metadata, texts, schema)
 
     @property
     def key_values(self) -> Mapping[str, str]:
@@ -169,30 +185,74 @@ class ParquetSource:
         )
 
     def row_groups_with(
-        self, column: str, groups: Sequence[int], holds: Callable[[pa.ChunkedArray], bool]
+        self, column: str, groups: Sequence[int], holds: Callable[[pa.Array], bool]
     ) -> list[int]:
         """Return the row groups of `groups` in which `holds` finds a match in `column`, read alone.
 
         Large row groups are returned without being read, so that memory stays bounded.
         """
-        found = []
-        for group in groups:
-            with reading(self._what):
-                rows = self._footer.row_group(group).num_rows
-                most = min(MAX_BATCH_ROWS, self._limits.most_rows(group, [column]))
-                if rows > most or holds(self._chunk(column, group)):
-                    found.append(group)
-        return found
+        with reading(self._what):
+            return [
+                group
+                for group in groups
+                if not self._fits(column, group) or holds(self._chunk(column, group))
+            ]
 
-    def _chunk(self, column: str, group: int) -> pa.ChunkedArray:
-        def read() -> pa.ChunkedArray:
+    def sorted_keys(self, column: str, group: int) -> pa.BinaryArray | None:
+        """Return the keys of a row group as bytes; None if there are too many to hold in memory.
+
+        Raises CorruptError if they do not ascend: a search would miss keys.
+        """
+        held = self.footer.sorted_keys(column, group)
+        if held is not None:
+            return held
+        total = self._footer.row_group(group).num_rows
+        if total > MAX_BATCH_ROWS:
+            return None
+        batches, size, rows = [], 0, min(total, self._limits.most_rows(group, [column]))
+        with reading(self._what):
+            for batch in self._iterate(self._open(self._remote, 0), rows, [group], [column]):
+                batches.append(batch.column(0).cast(pa.binary()))
+                size += batch.nbytes
+                if size > MAX_BATCH_BYTES:
+                    return None
+        keys = pa.concat_arrays(batches)
+        check_ascending(keys, self._what)
+        if self.footer.columns is not None:
+            self.footer.columns.put((self._what, column, group), keys)
+        return keys
+
+    def _fits(self, column: str, group: int) -> bool:
+        most = min(MAX_BATCH_ROWS, self._limits.most_rows(group, [column]))
+        return bool(self._footer.row_group(group).num_rows <= most)
+
+    def _chunk(self, column: str, group: int) -> pa.Array:
+        file = self._open(self._remote, 0)
+        table = file.read_row_group(group, columns=[column], use_threads=False)
+        self._check_rows(table.num_rows, [group], [column])
+        return table.column(column).combine_chunks()
+
+    def read_spans(
+        self, columns: Sequence[str], spans: Sequence[RowSpan]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of `spans`, which ascend; no row behind the last span of a row group is decoded."""
+        for group, found in groupby(spans, key=lambda span: span.group):
+            wanted = list(found)
+            stop = max(span.stop for span in wanted)
+            rows = min(stop, self._limits.most_rows(group, columns))
             file = self._open(self._remote, 0)
-            table = file.read_row_group(group, columns=[column], use_threads=False)
-            self._check_rows(table.num_rows, [group], [column])
-            return table.combine_chunks().column(column)
-
-        held = self.footer.columns
-        return read() if held is None else held.get((self._what, column, group), read)
+            with reading(self._what):
+                at = 0
+                for batch in file.iter_batches(rows, row_groups=[group], columns=list(columns)):
+                    for span in wanted:
+                        start, end = max(span.start, at), min(span.stop, at + batch.num_rows)
+                        if start < end:
+                            yield batch.slice(start - at, end - start)
+                    at += batch.num_rows
+                    if at >= stop:
+                        break
+                if at < stop:
+                    self._check_rows(at, [group], columns)
 
     def read(
         self,

@@ -21,7 +21,7 @@ from lakebed.merge.run import COMMIT_TIME_DELETE, DELETED, FLAGS, Run
 from lakebed.storage.storage import Storage
 from lakebed.table.config.schema import find_field
 from lakebed.table.read.avro_source import AvroSource, open_avro
-from lakebed.table.read.key_filter import KeyFilter, check_ascending
+from lakebed.table.read.key_filter import KeyFilter
 from lakebed.table.read.parquet_source import (
     BUFFER_BYTES,
     MAX_BATCH_ROWS,
@@ -33,6 +33,7 @@ from lakebed.table.read.parquet_source import (
 from lakebed.table.read.projection import find_columns, shape
 from lakebed.table.read.run_source import RunKind, RunSource
 from lakebed.table.read.sort_run import SORT_BYTES, sort_batches
+from lakebed.table.read.sorted_keys import check_ascending
 
 MAX_DELETE_BYTES = 512 << 20
 """The size of the largest delete block that is read: such a block is decoded in one piece."""
@@ -159,6 +160,8 @@ def open_data(
 
 def read_run(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a run in file order, with their flags, restricted to the key filter."""
+    if _is_known_to_lack(source, needs):
+        return
     if source.kind is RunKind.DATA:
         batches = _read_data(storage, source, needs)
     elif source.length is None:
@@ -172,6 +175,14 @@ def read_run(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa.R
             kept = batch.filter(needs.key_filter.mask(batch.column(needs.key.name)))
         if kept.num_rows:
             yield kept
+
+
+def _is_known_to_lack(source: RunSource, needs: Needs) -> bool:
+    """Return whether a run holds none of the requested keys, from what is in memory."""
+    keys, footer = needs.key_filter, source.footer
+    if keys is None or footer is None or needs.virtual_key is not None:
+        return False
+    return keys.spans(footer, source.name) == []
 
 
 def _read_data(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa.RecordBatch]:
@@ -237,6 +248,11 @@ def _read_batches(
         yield from file.read(columns, buffer_bytes=needs.buffer_bytes, max_rows=needs.max_rows)
         return
     key = needs.key.name
+    if keys is not None and needs.virtual_key is None and columns != [key]:
+        spans = keys.spans(file, source.name)
+        if spans is not None:
+            yield from file.read_spans(columns, spans)
+            return
     groups = run_row_groups(file, source, needs, alone=columns == [key])
     if keys is None or not keys.is_few or not source.ordered or key not in columns:
         yield from file.read(

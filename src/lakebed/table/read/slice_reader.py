@@ -20,7 +20,7 @@ from lakebed.table.config.tombstone_retention import forgotten_deletes
 from lakebed.table.files.damage import check_whole
 from lakebed.table.files.file_group import BaseFile, Boundary, FileSlice
 from lakebed.table.read.conform import check_nulls
-from lakebed.table.read.key_filter import KeyFilter, check_ascending
+from lakebed.table.read.key_filter import KeyFilter
 from lakebed.table.read.log_reader import slice_sources
 from lakebed.table.read.parquet_source import (
     READ_ROWS,
@@ -33,6 +33,7 @@ from lakebed.table.read.projection import find_columns, project, shape, with_col
 from lakebed.table.read.row_group_filter import RowGroupFilter
 from lakebed.table.read.run_reader import KEY_FIELD, Needs, VirtualKey, check_keys, open_runs
 from lakebed.table.read.run_source import RunSource
+from lakebed.table.read.sorted_keys import check_ascending
 from lakebed.table.read.spill import Spills
 from lakebed.table.view import TableView
 
@@ -154,9 +155,14 @@ def _read_base(
     what = f"base file {base.path!r}"
     fields = base_fields(target, key_filter)
     with open_parquet(view.storage, base.path, what, footer=footer) as file:
-        groups = wanted_groups(file, key_filter, row_groups, what)
         found = find_columns(file.schema, [f for f in fields if f.name not in hidden])
-        for batch in file.read(found, buffer_bytes=view.buffer_bytes, row_groups=groups):
+        spans = None if key_filter is None else key_filter.spans(file, what)
+        if spans is not None:
+            batches = file.read_spans(found, spans)
+        else:
+            groups = wanted_groups(file, key_filter, row_groups, what)
+            batches = file.read(found, buffer_bytes=view.buffer_bytes, row_groups=groups)
+        for batch in batches:
             with reading(what):
                 rows = shape(batch, pa.schema(fields))
             if key_filter is not None:
