@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.daemon import manager
 
 from lakebed.format.avro.avro_rows import machine
+from lakebed.format.files.page_walk import load_walk
 from lakebed.format.names.bucket_hash import warm_up
 from lakebed.merge import tree
 from lakebed.scan import scan
@@ -24,6 +25,7 @@ if __name__ == "__main__":
     warm_up()
     tree.warm_up()
     machine.warm_up()
+    load_walk()
     pa.array([0])  # the first such call imports pandas
     if sys.argv[1:] != ["compile"]:
         manager()

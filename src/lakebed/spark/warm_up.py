@@ -16,11 +16,12 @@ from pyspark.sql import SparkSession
 
 from lakebed.format.avro.avro_rows import kernel as avro_kernel
 from lakebed.format.compiled import has_cache
+from lakebed.format.files import page_walk
 from lakebed.format.names import kernel as hash_kernel
 from lakebed.merge import kernel as merge_kernel
 from lakebed.spark.parallelism import parallelism
 
-_KERNELS = (hash_kernel, avro_kernel, merge_kernel)
+_KERNELS = (hash_kernel, avro_kernel, page_walk, merge_kernel)
 
 
 def compile_kernels() -> subprocess.Popen[bytes] | None:

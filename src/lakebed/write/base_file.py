@@ -58,6 +58,7 @@ class NewBaseFile:
                 instant=fence.instant,
                 partition_path=group.partition,
                 task=number,
+                page_rows=view.config.sparse_index_rows,
                 may_repeat=may_repeat,
                 bloom=_bloom_options(view),
             ),

@@ -38,6 +38,7 @@ _DATA_PAGES: Final = (0, 3)
 _DELTA_BYTE_ARRAY: Final = 7
 _UNCOMPRESSED: Final = 0
 _IN_DICTIONARY: Final = (2, 8)
+_REPEATED: Final = 2
 _LONG_DICTIONARY: Final = 32 << 10
 _LONG_VALUE: Final = 1 << 10
 _HIGH_RATIO: Final = 20
@@ -121,6 +122,25 @@ def parse_chunks(footer: bytes, what: str) -> list[list[ColumnChunk]]:
         raise CorruptError(
             f"{what}: its footer is not valid Parquet metadata ({error!r})"
         ) from error
+
+
+def flat_columns(footer: bytes, what: str) -> dict[str, bytes]:
+    """Return the columns without nesting, each with its element of the schema as it is encoded."""
+    try:
+        reader = CompactReader(footer)
+        spans = reader.element_spans(2)
+        elements = [as_fields(element) for element in as_list(reader.struct()[2])]
+        found, inner = {}, 0
+        for element, (start, end) in zip(elements[1:], spans[1:], strict=True):
+            children = as_number(element.get(5, 0))
+            if not inner and not children and as_number(element.get(3, 0)) != _REPEATED:
+                found[as_text(element[4])] = footer[start:end]
+            inner += children - (1 if inner else 0)
+    except MALFORMED as error:
+        raise CorruptError(
+            f"{what}: its footer is not valid Parquet metadata ({error!r})"
+        ) from error
+    return found
 
 
 def _parse_chunk(chunk: Struct) -> ColumnChunk:

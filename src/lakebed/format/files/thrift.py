@@ -72,6 +72,103 @@ class CompactReader:
         fields, self._at = _struct(self._data, self._at, 0)
         return fields
 
+    def element_spans(self, number: int) -> list[tuple[int, int]]:
+        """Return where each struct lies in the list that is a field of this struct."""
+        at, found = self._at, 0
+        while head := self._data[at]:
+            at += 1
+            if head > 15:
+                found += head >> 4
+            else:
+                value, at = _varint(self._data, at)
+                found = value >> 1 ^ -(value & 1)
+            if found == number and head & 15 == _LIST:
+                return _struct_spans(self._data, at)
+            if head & 15 > _FALSE:
+                _, at = _value(self._data, at, head & 15, 0)
+        raise KeyError(number)
+
+
+class CompactWriter:
+    """Writes a struct in Thrift's compact protocol; fields in ascending order of their numbers."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._number = 0
+
+    def end(self) -> bytes:
+        """Return the struct."""
+        return bytes(self._data) + b"\0"
+
+    def number(self, number: int, kind: int, value: int) -> None:
+        """Write an integer of the type `kind`."""
+        self._head(number, kind)
+        _put_varint(self._data, value << 1 ^ value >> 63)
+
+    def binary(self, number: int, value: bytes) -> None:
+        """Write bytes."""
+        self._head(number, _BINARY)
+        _put_binary(self._data, value)
+
+    def struct(self, number: int, value: bytes) -> None:
+        """Write a struct that is encoded already."""
+        self._head(number, _STRUCT)
+        self._data += value
+
+    def structs(self, number: int, values: Sequence[bytes]) -> None:
+        """Write a list of structs that are encoded already."""
+        self._list(number, _STRUCT, len(values))
+        for value in values:
+            self._data += value
+
+    def binaries(self, number: int, values: Sequence[bytes]) -> None:
+        """Write a list of bytes."""
+        self._list(number, _BINARY, len(values))
+        for value in values:
+            _put_binary(self._data, value)
+
+    def numbers(self, number: int, kind: int, values: Sequence[int]) -> None:
+        """Write a list of integers of the type `kind`."""
+        self._list(number, kind, len(values))
+        for value in values:
+            _put_varint(self._data, value << 1 ^ value >> 63)
+
+    def _list(self, number: int, kind: int, size: int) -> None:
+        self._head(number, _LIST)
+        self._data.append(min(size, 15) << 4 | kind)
+        if size >= 15:
+            _put_varint(self._data, size)
+
+    def _head(self, number: int, kind: int) -> None:
+        self._data.append((number - self._number) << 4 | kind)
+        self._number = number
+
+
+def _struct_spans(data: bytes, at: int) -> list[tuple[int, int]]:
+    head = data[at]
+    at += 1
+    size, at = _varint(data, at) if head >> 4 == 15 else (head >> 4, at)
+    if head & 15 != _STRUCT or size > len(data) - at:
+        raise ValueError(f"a list of {size} structs at byte {at}")
+    spans = []
+    for _ in range(size):
+        _, end = _struct(data, at, 0)
+        spans.append((at, end))
+        at = end
+    return spans
+
+
+def _put_varint(data: bytearray, value: int) -> None:
+    while value > 127:
+        data.append(value & 127 | 128)
+        value >>= 7
+    data.append(value)
+
+
+def _put_binary(data: bytearray, value: bytes) -> None:
+    _put_varint(data, len(value))
+    data += value
+
 
 def _struct(data: bytes, at: int, depth: int) -> "tuple[Struct, int]":
     """Read a struct at `at`; return the value and where it ends, as all these methods do."""

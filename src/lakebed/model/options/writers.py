@@ -58,6 +58,13 @@ READ_BUFFER: Final = Option(
     size(10 << 20),
     "memory that a merge uses for each run",
 )
+SPARSE_INDEX_ROWS: Final = Option(
+    "lakebed.sparse.index.rows",
+    FILES,
+    number(4_096, least=1, most=16_384),
+    "one entry of the sparse index for this many rows: what a lookup decodes of a file. Fewer make "
+    "lookups quicker, more make files smaller and scans quicker",
+)
 DRIVER_MAX_BYTES: Final = Option(
     "lakebed.spark.driver.max.bytes",
     FILES,

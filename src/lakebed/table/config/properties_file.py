@@ -5,6 +5,7 @@ is missing or its checksum does not match.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from lakebed.errors import CorruptError, ExistsError, NotFoundError
 from lakebed.format.files.properties import encode_properties, parse_properties
@@ -71,6 +72,12 @@ def _read(storage: Storage, path: str) -> TableConfig:
         raise CorruptError(
             f"{where}: expected a line end at the end, found none: the file was truncated"
         )
+    return _parse(data, where)
+
+
+@lru_cache(maxsize=16)
+def _parse(data: bytes, where: str) -> TableConfig:
+    """Parse properties; every lookup reads them, and they seldom change."""
     properties = parse_properties(data, where)
     if not properties:
         raise CorruptError(f"{where}: holds no properties; the file was truncated")

@@ -19,7 +19,7 @@ from lakebed.format.names.timestamp_keygen import TimestampKeygen
 from lakebed.merge.rule import Fill
 from lakebed.model.options import table as options
 from lakebed.model.options.option import Member, Option
-from lakebed.model.options.writers import CONCURRENCY_MODE, READ_BUFFER
+from lakebed.model.options.writers import CONCURRENCY_MODE, READ_BUFFER, SPARSE_INDEX_ROWS
 from lakebed.table.config.merge_mode import MergeMode, parse_merge
 from lakebed.table.config.property_values import (
     flag,
@@ -86,6 +86,7 @@ class TableConfig:
     index: WriterIndex | None
     delete_marker: tuple[str, str] | None
     read_buffer_bytes: int
+    sparse_index_rows: int
     concurrency: ConcurrencyMode
     zone: str
     timeline_path: str
@@ -191,6 +192,7 @@ class TableConfig:
             index=parse_index(properties, keys, where),
             delete_marker=merge.delete_marker,
             read_buffer_bytes=READ_BUFFER.value(properties),
+            sparse_index_rows=SPARSE_INDEX_ROWS.value(properties),
             concurrency=_member(properties, CONCURRENCY_MODE, ConcurrencyMode.SINGLE_WRITER, where),
             zone=_zone(properties, where),
             timeline_path=timeline_path(properties, _layout_of(version), where),

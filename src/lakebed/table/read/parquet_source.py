@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakebed.errors import CorruptError, SchemaError, UnavailableError, UnsupportedError
+from lakebed.format.files.page_window import PageWindow, encode_window
 from lakebed.format.files.parquet_pages import read_footer_bytes
 from lakebed.format.files.parquet_statistics import ChunkStatistics, parse_statistics
 from lakebed.storage.storage import Storage
@@ -37,6 +38,8 @@ _REMOTE_WINDOW_BYTES = 8 << 20
 _MIN_COLUMN_BYTES = 16
 _MIN_READ_BYTES = 64 << 10
 _MAX_READ_BYTES = 1 << 20
+# For more spans of a row group, decoding it once is cheaper.
+_MAX_WINDOWS = 4
 
 
 @contextmanager
@@ -219,7 +222,7 @@ class ParquetSource:
         keys = pa.concat_arrays(batches)
         check_ascending(keys, self._what)
         if self.footer.columns is not None:
-            self.footer.columns.put((self._what, column, group), keys)
+            self.footer.columns.put((self.footer.what, column, group), keys)
         return keys
 
     def _fits(self, column: str, group: int) -> bool:
@@ -235,24 +238,56 @@ class ParquetSource:
     def read_spans(
         self, columns: Sequence[str], spans: Sequence[RowSpan]
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of `spans`, which ascend; no row behind the last span of a row group is decoded."""
+        """Yield the rows of `spans`, which ascend.
+
+        Of a row group whose columns are paged alike, only the pages with these rows are decoded;
+        of another, everything up to the last of these rows.
+        """
         for group, found in groupby(spans, key=lambda span: span.group):
             wanted = list(found)
-            stop = max(span.stop for span in wanted)
-            rows = min(stop, self._limits.most_rows(group, columns))
-            file = self._open(self._remote, 0)
             with reading(self._what):
-                at = 0
-                for batch in file.iter_batches(rows, row_groups=[group], columns=list(columns)):
-                    for span in wanted:
-                        start, end = max(span.start, at), min(span.stop, at + batch.num_rows)
-                        if start < end:
-                            yield batch.slice(start - at, end - start)
-                    at += batch.num_rows
-                    if at >= stop:
-                        break
-                if at < stop:
-                    self._check_rows(at, [group], columns)
+                yield from self._read_span_rows(list(columns), group, wanted)
+
+    def _read_span_rows(
+        self, columns: list[str], group: int, spans: list[RowSpan]
+    ) -> Iterator[pa.RecordBatch]:
+        most = self._limits.most_rows(group, columns)
+        windows = [self.page_window(group, columns, span.start) for span in spans[:_MAX_WINDOWS]]
+        places = list(zip(windows, spans, strict=False))
+        if len(spans) <= _MAX_WINDOWS and all(w and span.stop <= w.stop for w, span in places):
+            for window, span in places:
+                assert window is not None
+                bounds = (span.start - window.first, span.stop - window.first)
+                batches = self._open_window(window).iter_batches(
+                    min(bounds[1], most), columns=columns, use_threads=False
+                )
+                yield from _cut(batches, [bounds], self._what)
+            return
+        stop = max(span.stop for span in spans)
+        batches = self._open(self._remote, 0).iter_batches(
+            min(stop, most), row_groups=[group], columns=columns, use_threads=False
+        )
+        yield from _cut(batches, [(span.start, span.stop) for span in spans], self._what)
+
+    def page_window(self, group: int, columns: Sequence[str], row: int) -> PageWindow | None:
+        """Return the pages that hold a row; None if the row group must be read as a whole."""
+        # Arrow's own schema, which a window lacks, changes the types of columns. Elsewhere than on
+        # local disk, one request for the row group is quicker than one for each page.
+        if self._remote or b"ARROW:schema" in (self._footer.metadata or {}):
+            return None
+        return self._limits.window(group, columns, row)
+
+    def _open_window(self, window: PageWindow) -> pq.ParquetFile:
+        pages = [
+            self._input.read_at(page.length, page.offset)
+            for column in window.columns
+            for page in column.placed
+        ]
+        return pq.ParquetFile(
+            pa.BufferReader(encode_window(window, pages)),
+            coerce_int96_timestamp_unit="us",
+            page_checksum_verification=True,
+        )
 
     def read(
         self,
@@ -416,6 +451,22 @@ def open_parquet(
             forget=lambda: mapped.madvise(mmap.MADV_DONTNEED),
             footer=footer,
         )
+
+
+def _cut(
+    batches: Iterator[pa.RecordBatch], spans: Sequence[tuple[int, int]], what: str
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of `spans`, from start to before stop; take no batch behind the last of them."""
+    at, last = 0, max(stop for _, stop in spans)
+    for batch in batches:
+        for start, stop in spans:
+            low, high = max(start, at), min(stop, at + batch.num_rows)
+            if low < high:
+                yield batch.slice(low - at, high - low)
+        at += batch.num_rows
+        if at >= last:
+            return
+    raise CorruptError(f"{what}: expected {last} rows, found {at}: a page is damaged")
 
 
 def _batch_rows(buffer_bytes: int, row_bytes: float) -> int:

@@ -28,7 +28,7 @@ from lakebed.table.config.schema import storage_schema
 from lakebed.table.read.conform import conform, conform_array
 from lakebed.table.store.avro_run_writer import AvroRunWriter
 from lakebed.table.store.new_run import NewRun
-from lakebed.table.store.run_writer import ROW_GROUP_BYTES, ROW_GROUP_ROWS, RunWriter
+from lakebed.table.store.run_writer import PAGE_ROWS, ROW_GROUP_BYTES, ROW_GROUP_ROWS, RunWriter
 
 _CONSTANT_COLUMNS = (COMMIT_TIME, PARTITION_PATH, FILE_NAME)
 _WRITTEN_META_FIELDS = [
@@ -73,6 +73,7 @@ class NewDataFile:
     metadata: Mapping[str, str] = field(default_factory=dict)
     row_group_rows: int = ROW_GROUP_ROWS
     row_group_bytes: int = ROW_GROUP_BYTES
+    page_rows: int = PAGE_ROWS
     avro_schema: str | None = None
     may_repeat: bool = False
     bloom: BloomOptions | None = None
@@ -106,6 +107,7 @@ class DataFileWriter:
             self._footer,
             row_group_rows=file.row_group_rows,
             row_group_bytes=file.row_group_bytes,
+            page_rows=file.page_rows,
             may_repeat=file.may_repeat,
         )
 

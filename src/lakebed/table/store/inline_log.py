@@ -84,6 +84,7 @@ class InlineLog:
                     file_name=target.group.file_id,
                     task=file_number(self._path),
                     row_group_rows=LOG_ROW_GROUP_ROWS,
+                    page_rows=target.page_rows,
                     avro_schema=target.row_schema if target.avro else None,
                 ),
             )

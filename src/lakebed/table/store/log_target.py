@@ -50,6 +50,7 @@ class LogTarget:
     table_schema: str
     ordering: tuple[pa.Field, ...]
     partial: bool
+    page_rows: int
     compacted: tuple[str, ...] = ()
     avro: bool = False
     inline: bool = True

@@ -112,6 +112,7 @@ class NewLog:
             table_schema=table_schema,
             ordering=ordering,
             partial=self.partial,
+            page_rows=self.config.sparse_index_rows,
             compacted=self.compacted,
             avro=_writes_avro(self.config, ordering),
             inline=self.config.version < _NATIVE_VERSION,

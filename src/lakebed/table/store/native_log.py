@@ -128,6 +128,7 @@ class NativeLog:
                 task=file_number(path),
                 metadata=self._footer(LogKind.LOG),
                 row_group_rows=LOG_ROW_GROUP_ROWS,
+                page_rows=target.page_rows,
             ),
         )
 

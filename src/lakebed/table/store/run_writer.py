@@ -30,6 +30,10 @@ from lakebed.table.store.new_run import NewRun
 
 ROW_GROUP_ROWS = 16_384
 ROW_GROUP_BYTES = 8 * 1024 * 1024
+PAGE_ROWS = 4_096
+"""How many rows a page holds; a lookup decodes one page of each column."""
+
+_WRITE_BATCH_ROWS = 1_024
 
 # Above this share of distinct values a dictionary costs more than it saves.
 _DICTIONARY_RATIO = 0.4
@@ -82,6 +86,7 @@ class RunWriter(NewRun):
         *,
         row_group_rows: int = ROW_GROUP_ROWS,
         row_group_bytes: int = ROW_GROUP_BYTES,
+        page_rows: int = PAGE_ROWS,
         may_repeat: bool = False,
         key: str = RECORD_KEY,
     ) -> None:
@@ -90,6 +95,7 @@ class RunWriter(NewRun):
         self._metadata = metadata
         self._max_rows = row_group_rows
         self._max_bytes = row_group_bytes
+        self._page_rows = page_rows
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
         self._pending_bytes = 0
@@ -143,6 +149,8 @@ class RunWriter(NewRun):
             use_dictionary=[*dictionaries, *repeating],
             column_encoding=dict.fromkeys(sorted_columns, "DELTA_BYTE_ARRAY"),
             write_page_checksum=True,
+            max_rows_per_page=self._page_rows,
+            write_batch_size=min(self._page_rows, _WRITE_BATCH_ROWS),
             # Arrow's own schema would restore the dictionaries of constant columns.
             store_schema=False,
         )

@@ -1,0 +1,113 @@
+"""A few pages of a Parquet file as a Parquet file of their own.
+
+pyarrow decodes row groups as a whole. To read a row of a large row group, the pages that hold it,
+one of each column and the column's dictionary, are put behind one another, with a footer that
+describes them as the only row group:
+
+    PAR1, dictionary and data page of each column as they are, footer, length of the footer, PAR1
+
+Pages keep their headers, and so their checksums. Field numbers are those of `parquet.thrift`.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lakebed.format.files.parquet_pages import ChunkPages, ColumnChunk, PlacedPage
+from lakebed.format.files.thrift import CompactWriter
+
+_MAGIC = b"PAR1"
+_I32, _I64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
+
+
+@dataclass(frozen=True, slots=True)
+class WindowColumn:
+    """A column of a window: its chunk, its element of the schema, and its pages."""
+
+    chunk: ColumnChunk
+    element: bytes
+    dictionary: PlacedPage | None
+    page: PlacedPage
+
+    @property
+    def placed(self) -> tuple[PlacedPage, ...]:
+        """Return the pages of the column in file order."""
+        return (self.page,) if self.dictionary is None else (self.dictionary, self.page)
+
+
+@dataclass(frozen=True, slots=True)
+class PageWindow:
+    """The rows of a row group from `first` to before `stop`, which each column holds in one page."""
+
+    first: int
+    stop: int
+    columns: tuple[WindowColumn, ...]
+
+
+def find_window(
+    row: int, columns: Iterable[tuple[ColumnChunk, bytes, ChunkPages]]
+) -> PageWindow | None:
+    """Return the pages that hold a row; None if the columns are not paged alike."""
+    found: list[WindowColumn] = []
+    bounds: set[tuple[int, int]] = set()
+    for chunk, element, of in columns:
+        first, dictionary = 0, None
+        for page in of.pages:
+            if page.is_dictionary:
+                dictionary = page
+            elif row < first + page.values:
+                bounds.add((first, first + page.values))
+                found.append(WindowColumn(chunk, element, dictionary, page))
+                break
+            else:
+                first += page.values
+        else:
+            return None
+    if len(bounds) != 1:
+        return None
+    first, stop = bounds.pop()
+    return PageWindow(first, stop, tuple(found))
+
+
+def encode_window(window: PageWindow, pages: Sequence[bytes]) -> bytes:
+    """Return the file; `pages` are the bytes of the `placed` pages of each column, in order."""
+    rows = window.stop - window.first
+    root = CompactWriter()
+    root.binary(4, b"schema")
+    root.number(5, _I32, len(window.columns))
+    chunks = []
+    at = len(_MAGIC)
+    for column in window.columns:
+        chunks.append(_chunk(column, rows, at))
+        at += sum(page.length for page in column.placed)
+    group = CompactWriter()
+    group.structs(1, chunks)
+    group.number(2, _I64, at)
+    group.number(3, _I64, rows)
+    footer = CompactWriter()
+    footer.number(1, _I32, 2)
+    footer.structs(2, [root.end(), *(column.element for column in window.columns)])
+    footer.number(3, _I64, rows)
+    footer.structs(4, [group.end()])
+    encoded = footer.end()
+    return b"".join([_MAGIC, *pages, encoded, len(encoded).to_bytes(4, "little"), _MAGIC])
+
+
+def _chunk(column: WindowColumn, rows: int, at: int) -> bytes:
+    chunk = column.chunk
+    held = CompactWriter()
+    held.number(1, _I32, chunk.physical)
+    held.numbers(2, _I32, ())
+    held.binaries(3, [chunk.path.encode()])
+    held.number(4, _I32, chunk.codec)
+    held.number(5, _I64, rows)
+    length = sum(page.length for page in column.placed)
+    held.number(6, _I64, length)
+    held.number(7, _I64, length)
+    before = 0 if column.dictionary is None else column.dictionary.length
+    held.number(9, _I64, at + before)
+    if column.dictionary is not None:
+        held.number(11, _I64, at)
+    whole = CompactWriter()
+    whole.number(2, _I64, at)
+    whole.struct(3, held.end())
+    return whole.end()
