@@ -158,7 +158,9 @@ def _read_base(
         found = find_columns(file.schema, [f for f in fields if f.name not in hidden])
         spans = None if key_filter is None else key_filter.spans(file, what)
         if spans is not None:
-            batches = file.read_spans(found, spans)
+            possible = None if row_groups is None or not spans else row_groups.row_groups(file)
+            kept = [span for span in spans if possible is None or span.group in possible]
+            batches = file.read_spans(found, kept)
         else:
             groups = wanted_groups(file, key_filter, row_groups, what)
             batches = file.read(found, buffer_bytes=view.buffer_bytes, row_groups=groups)
