@@ -31,7 +31,7 @@ from lakebed.table.read.run_reader import Needs, open_run
 from lakebed.table.read.run_source import RunKind, RunSource
 from lakebed.table.read.sort_run import sort_batches
 from lakebed.table.read.spill import Spills
-from lakebed.table.store.run_writer import RunWriter
+from lakebed.table.store.run_writer import RunSizes, RunWriter
 from support.runs import parquet
 
 KEY = "_key"
@@ -67,7 +67,7 @@ def rows(values, number=0, schema=SCHEMA):
 
 def written(storage, path, batch, row_group_rows=2):
     with RunWriter(
-        storage.open_write(path), path, batch.schema, {}, row_group_rows=row_group_rows, key=KEY
+        storage.open_write(path), path, batch.schema, {}, sizes=RunSizes(row_group_rows), key=KEY
     ) as out:
         for start in range(0, batch.num_rows, 3):
             out.write(batch.slice(start, 3))

@@ -20,11 +20,11 @@ from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.objects import memory_storage
 from lakebed.table.read.key_filter import KeyFilter
-from lakebed.table.read.parquet_source import HeldColumns, open_parquet
+from lakebed.table.read.parquet_source import open_parquet
 from lakebed.table.read.run_reader import Needs, read_run
 from lakebed.table.read.run_source import RunKind, RunSource
-from lakebed.table.read.sorted_keys import RowSpan
-from lakebed.table.store.run_writer import RunWriter
+from lakebed.table.read.sorted_keys import HeldColumns, RowSpan
+from lakebed.table.store.run_writer import RunSizes, RunWriter
 
 MOMENT = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
 
@@ -50,8 +50,15 @@ def rows(count, *, nested=False):
     return pa.table(columns)
 
 
-def written(storage, table, path="f", **sizes):
-    with RunWriter(storage.open_write(path), path, table.schema, {}, **sizes) as run:
+def written(storage, table, path="f", *, may_repeat=False, **sizes):
+    with RunWriter(
+        storage.open_write(path),
+        path,
+        table.schema,
+        {},
+        sizes=RunSizes(**sizes),
+        may_repeat=may_repeat,
+    ) as run:
         for batch in table.to_batches():
             run.write(batch)
         run.close()

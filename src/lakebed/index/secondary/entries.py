@@ -18,7 +18,7 @@ from lakebed.index.secondary.manifest import RunFile
 from lakebed.storage.storage import Storage
 from lakebed.table.read.key_filter import KeyFilter, Range
 from lakebed.table.read.parquet_source import open_parquet
-from lakebed.table.store.run_writer import RunWriter
+from lakebed.table.store.run_writer import RunSizes, RunWriter
 
 ENTRY_KEY: Final = "_key"
 # A query for one value reads one row group of each run.
@@ -59,7 +59,7 @@ def write_entries(storage: Storage, path: str, batches: Iterable[pa.RecordBatch]
     """Write sorted entries as one run."""
     sink = storage.open_write(path)
     with RunWriter(
-        sink, path, ENTRY_SCHEMA, {}, key=ENTRY_KEY, row_group_rows=_ROW_GROUP_ROWS
+        sink, path, ENTRY_SCHEMA, {}, key=ENTRY_KEY, sizes=RunSizes(row_group_rows=_ROW_GROUP_ROWS)
     ) as run:
         for batch in batches:
             if batch.num_rows:

@@ -4,14 +4,11 @@ On local disk a block is a memory map of its bytes, whose pages are released aft
 elsewhere it is a window of ranged reads.
 """
 
-import io
 import mmap
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
-from threading import Lock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,9 +17,10 @@ from lakebed.errors import CorruptError, SchemaError, UnavailableError, Unsuppor
 from lakebed.format.files.page_window import PageWindow, encode_window
 from lakebed.format.files.parquet_pages import read_footer_bytes
 from lakebed.format.files.parquet_statistics import ChunkStatistics, parse_statistics
+from lakebed.storage.block_file import BlockFile, map_block
 from lakebed.storage.storage import Storage
 from lakebed.table.read.page_limits import MAX_BATCH_BYTES, KnownPages, PageLimits
-from lakebed.table.read.sorted_keys import RowSpan, check_ascending
+from lakebed.table.read.sorted_keys import HeldColumns, RowSpan, check_ascending, cut_rows
 
 BUFFER_BYTES = 10 << 20
 """How many bytes of one run are held in memory by default."""
@@ -53,36 +51,6 @@ def reading(what: str) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno is not None:
             raise UnavailableError(f"{what}: {error}") from error
         raise CorruptError(f"{what}: {error}") from error
-
-
-Place = tuple[str, str, int]
-"""A column chunk: file, column and row group."""
-
-
-class HeldColumns:
-    """Column chunks that were read, up to a number of bytes; the least recently used are dropped first."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._held: OrderedDict[Place, pa.Array] = OrderedDict()
-        self._bytes = 0
-        self._lock = Lock()
-
-    def get(self, place: Place) -> pa.Array | None:
-        """Return the chunk at `place`; None if it is not held."""
-        with self._lock:
-            if place in self._held:
-                self._held.move_to_end(place)
-            return self._held.get(place)
-
-    def put(self, place: Place, column: pa.Array) -> None:
-        """Hold a chunk, and drop others if there are too many."""
-        with self._lock:
-            if place not in self._held:
-                self._held[place] = column
-                self._bytes += column.nbytes
-            while self._bytes > self._max_bytes:
-                self._bytes -= self._held.popitem(last=False)[1].nbytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,13 +229,13 @@ class ParquetSource:
                 batches = self._open_window(window).iter_batches(
                     min(bounds[1], most), columns=columns, use_threads=False
                 )
-                yield from _cut(batches, [bounds], self._what)
+                yield from cut_rows(batches, [bounds], self._what)
             return
         stop = max(span.stop for span in spans)
         batches = self._open(self._remote, 0).iter_batches(
             min(stop, most), row_groups=[group], columns=columns, use_threads=False
         )
-        yield from _cut(batches, [(span.start, span.stop) for span in spans], self._what)
+        yield from cut_rows(batches, [(span.start, span.stop) for span in spans], self._what)
 
     def page_window(self, group: int, columns: Sequence[str], row: int) -> PageWindow | None:
         """Return the pages that hold a row; None if the row group must be read as a whole."""
@@ -438,11 +406,11 @@ def open_parquet(
                 f"{what}: expected {length} bytes at byte {offset}, the file has {source.size()}"
             )
         if remote:
-            window = pa.PythonFile(_Window(source, offset, length), mode="r")
+            window = pa.PythonFile(BlockFile(source, offset, length), mode="r")
             yield ParquetSource(what, window, remote=True, forget=None, footer=footer)
             return
         with reading(what):
-            mapped, skip = _map(source.fileno(), offset, length)
+            mapped, skip = map_block(source.fileno(), offset, length)
         block = pa.BufferReader(pa.py_buffer(mapped).slice(skip, length))
         yield ParquetSource(
             what,
@@ -451,22 +419,6 @@ def open_parquet(
             forget=lambda: mapped.madvise(mmap.MADV_DONTNEED),
             footer=footer,
         )
-
-
-def _cut(
-    batches: Iterator[pa.RecordBatch], spans: Sequence[tuple[int, int]], what: str
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of `spans`, from start to before stop; take no batch behind the last of them."""
-    at, last = 0, max(stop for _, stop in spans)
-    for batch in batches:
-        for start, stop in spans:
-            low, high = max(start, at), min(stop, at + batch.num_rows)
-            if low < high:
-                yield batch.slice(low - at, high - low)
-        at += batch.num_rows
-        if at >= last:
-            return
-    raise CorruptError(f"{what}: expected {last} rows, found {at}: a page is damaged")
 
 
 def _batch_rows(buffer_bytes: int, row_bytes: float) -> int:
@@ -487,48 +439,3 @@ def _windows(
             window, held = [], 0.0
     if window:
         yield window
-
-
-def _map(descriptor: int, offset: int, length: int) -> tuple[mmap.mmap, int]:
-    """Map the pages around a block; return the map and the block's position in it."""
-    skip = offset % mmap.ALLOCATIONGRANULARITY
-    mapped = mmap.mmap(descriptor, skip + length, access=mmap.ACCESS_READ, offset=offset - skip)
-    return mapped, skip
-
-
-class _Window(io.RawIOBase):
-    """`length` bytes from `offset` of an open object, as a file of their own."""
-
-    def __init__(self, source: pa.NativeFile, offset: int, length: int) -> None:
-        super().__init__()
-        self._source = source
-        self._offset = offset
-        self._length = length
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def size(self) -> int:
-        return self._length
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._length}[whence]
-        self._position = max(0, base + offset)
-        return self._position
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        left = max(0, self._length - self._position)
-        wanted = left if size is None or size < 0 else min(size, left)
-        data: bytes = self._source.read_at(wanted, self._offset + self._position) if wanted else b""
-        self._position += len(data)
-        return data
-
-    def readall(self) -> bytes:
-        return self.read()

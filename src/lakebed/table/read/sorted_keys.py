@@ -1,14 +1,45 @@
 """Finds a few keys in the sorted key column of a run, and the rows that hold them."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import CorruptError
+
+Place = tuple[str, str, int]
+"""A column chunk: file, column and row group."""
+
+
+class HeldColumns:
+    """Column chunks that were read, up to a number of bytes; the least recently used are dropped first."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._held: OrderedDict[Place, pa.Array] = OrderedDict()
+        self._bytes = 0
+        self._lock = Lock()
+
+    def get(self, place: Place) -> pa.Array | None:
+        """Return the chunk at `place`; None if it is not held."""
+        with self._lock:
+            if place in self._held:
+                self._held.move_to_end(place)
+            return self._held.get(place)
+
+    def put(self, place: Place, column: pa.Array) -> None:
+        """Hold a chunk, and drop others if there are too many."""
+        with self._lock:
+            if place not in self._held:
+                self._held[place] = column
+                self._bytes += column.nbytes
+            while self._bytes > self._max_bytes:
+                self._bytes -= self._held.popitem(last=False)[1].nbytes
 
 
 class KeyColumn(Protocol):
@@ -60,3 +91,19 @@ def check_ascending(keys: pa.Array | pa.ChunkedArray, what: str) -> None:
         raise CorruptError(
             f"{what}: key {found!r} comes after {before!r}, but the run is marked as sorted"
         )
+
+
+def cut_rows(
+    batches: Iterator[pa.RecordBatch], spans: Sequence[tuple[int, int]], what: str
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of `spans`, from start to before stop; take no batch behind the last of them."""
+    at, last = 0, max(stop for _, stop in spans)
+    for batch in batches:
+        for start, stop in spans:
+            low, high = max(start, at), min(stop, at + batch.num_rows)
+            if low < high:
+                yield batch.slice(low - at, high - low)
+        at += batch.num_rows
+        if at >= last:
+            return
+    raise CorruptError(f"{what}: expected {last} rows, found {at}: a page is damaged")

@@ -6,8 +6,8 @@ from dataclasses import replace
 from threading import Lock
 
 from lakebed.table.files.file_group import FileSlice
-from lakebed.table.read.parquet_source import HeldColumns
 from lakebed.table.read.run_source import RunSource
+from lakebed.table.read.sorted_keys import HeldColumns
 
 MAX_BYTES = 64 << 20
 """The memory bound for footers, and another of the same size for keys."""

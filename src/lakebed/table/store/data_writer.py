@@ -28,7 +28,13 @@ from lakebed.table.config.schema import storage_schema
 from lakebed.table.read.conform import conform, conform_array
 from lakebed.table.store.avro_run_writer import AvroRunWriter
 from lakebed.table.store.new_run import NewRun
-from lakebed.table.store.run_writer import PAGE_ROWS, ROW_GROUP_BYTES, ROW_GROUP_ROWS, RunWriter
+from lakebed.table.store.run_writer import (
+    PAGE_ROWS,
+    ROW_GROUP_BYTES,
+    ROW_GROUP_ROWS,
+    RunSizes,
+    RunWriter,
+)
 
 _CONSTANT_COLUMNS = (COMMIT_TIME, PARTITION_PATH, FILE_NAME)
 _WRITTEN_META_FIELDS = [
@@ -105,9 +111,7 @@ class DataFileWriter:
             path,
             self._file_schema,
             self._footer,
-            row_group_rows=file.row_group_rows,
-            row_group_bytes=file.row_group_bytes,
-            page_rows=file.page_rows,
+            sizes=RunSizes(file.row_group_rows, file.row_group_bytes, file.page_rows),
             may_repeat=file.may_repeat,
         )
 

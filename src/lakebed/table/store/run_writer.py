@@ -7,6 +7,7 @@ Rows are sorted by the bytes of a key column, by default the record key, each ke
 from collections import deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,6 +39,18 @@ _WRITE_BATCH_ROWS = 1_024
 # Above this share of distinct values a dictionary costs more than it saves.
 _DICTIONARY_RATIO = 0.4
 _ROW_GROUPS_AHEAD = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RunSizes:
+    """How large the parts of a file may become."""
+
+    row_group_rows: int = ROW_GROUP_ROWS
+    row_group_bytes: int = ROW_GROUP_BYTES
+    page_rows: int = PAGE_ROWS
+
+
+DEFAULT_SIZES = RunSizes()
 
 
 class ParquetSink:
@@ -84,18 +97,14 @@ class RunWriter(NewRun):
         schema: pa.Schema,
         metadata: Mapping[str, str],
         *,
-        row_group_rows: int = ROW_GROUP_ROWS,
-        row_group_bytes: int = ROW_GROUP_BYTES,
-        page_rows: int = PAGE_ROWS,
+        sizes: RunSizes = DEFAULT_SIZES,
         may_repeat: bool = False,
         key: str = RECORD_KEY,
     ) -> None:
         super().__init__(stream, path, may_repeat=may_repeat, key=key)
         self._schema = schema
         self._metadata = metadata
-        self._max_rows = row_group_rows
-        self._max_bytes = row_group_bytes
-        self._page_rows = page_rows
+        self._sizes = sizes
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
         self._pending_bytes = 0
@@ -111,8 +120,8 @@ class RunWriter(NewRun):
         start = 0
         while start < batch.num_rows:
             room = min(
-                self._max_rows - self._pending_rows,
-                (self._max_bytes - self._pending_bytes) // row_bytes,
+                self._sizes.row_group_rows - self._pending_rows,
+                (self._sizes.row_group_bytes - self._pending_bytes) // row_bytes,
             )
             if room <= 0 and self._pending:
                 self._flush()
@@ -149,8 +158,8 @@ class RunWriter(NewRun):
             use_dictionary=[*dictionaries, *repeating],
             column_encoding=dict.fromkeys(sorted_columns, "DELTA_BYTE_ARRAY"),
             write_page_checksum=True,
-            max_rows_per_page=self._page_rows,
-            write_batch_size=min(self._page_rows, _WRITE_BATCH_ROWS),
+            max_rows_per_page=self._sizes.page_rows,
+            write_batch_size=min(self._sizes.page_rows, _WRITE_BATCH_ROWS),
             # Arrow's own schema would restore the dictionaries of constant columns.
             store_schema=False,
         )
