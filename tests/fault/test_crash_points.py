@@ -60,7 +60,8 @@ def prepare_nothing(storage: Storage) -> None:
 
 
 def prepare_empty(storage: Storage) -> None:
-    make(storage, clock(), ordering=("ts",))
+    # Every commit gets a run of the file index.
+    make(storage, clock(), ordering=("ts",), properties={"lakebed.file.index.min.files": "1"})
 
 
 def prepare_filled(storage: Storage) -> None:

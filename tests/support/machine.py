@@ -222,6 +222,8 @@ class TableMachine(RuleBasedStateMachine):
     def properties(self, data: st.DataObject) -> dict[str, str]:
         """Return what the table is created with."""
         found = dict(self.change_log or {})
+        if data.draw(st.booleans(), label="indexed files"):
+            found["lakebed.file.index.min.files"] = "1"
         if self.shape.hive:
             found["hoodie.datasource.write.hive_style_partitioning"] = "true"
         if not self.shape.moves:
@@ -607,6 +609,15 @@ class TableMachine(RuleBasedStateMachine):
         kinds = {field.name: field.type for field in self.again().schema}
         assert kinds == {field.name: field.type for field in self.columns}
         self.is_sound = True
+
+    @invariant()
+    def a_partition_alone_is_as_in_the_whole_table(self) -> None:
+        if not hasattr(self, "table") or not self.shape.partition_by:
+            return
+        whole, part = self.again()._now(), self.again()._now()
+        for partition in {*(slice_.group.partition for slice_ in whole.slices), *whole.replaced}:
+            wanted = tuple(s for s in whole.slices if s.group.partition == partition)
+            assert part.within([partition]).slices == wanted
 
     @invariant()
     def base_files_alone_show_what_they_held(self) -> None:

@@ -10,7 +10,7 @@ from lakebed.errors import InvalidError
 from lakebed.index.secondary.definition import resolve_column
 from lakebed.merge.rule import Merger
 from lakebed.scan.index_choice import Indexes
-from lakebed.scan.lookup import look_up
+from lakebed.scan.lookup import look_up, within_keys
 from lakebed.scan.scan import plan_scan
 from lakebed.scan.value_lookup import leading_columns
 from lakebed.table.config.table_config import TableConfig
@@ -121,11 +121,15 @@ def named_rows(
 
 def _look_up(snapshot: Snapshot, keys: pa.Table, merger: Merger | None) -> pa.Table:
     """Return the key and partition columns of the rows with `keys`."""
-    scan = plan_scan(snapshot, _names(snapshot.config), None, merger)
-    cache = SourceCache()
+    names, cache = _names(snapshot.config), SourceCache()
+    empty = plan_scan(snapshot.within(()), names, None, merger).empty()
     batches = keys.combine_chunks().to_batches(max_chunksize=_BATCH_ROWS)
-    found = [look_up(scan, batch, cache) for batch in batches if batch.num_rows]
-    return pa.concat_tables([scan.empty(), *found])
+    found = [
+        look_up(plan_scan(within_keys(snapshot, batch), names, None, merger), batch, cache)
+        for batch in batches
+        if batch.num_rows
+    ]
+    return pa.concat_tables([empty, *found])
 
 
 def _names(config: TableConfig) -> list[str]:

@@ -16,7 +16,7 @@ from lakebed.errors import DamageWarning, InvalidError, UnsupportedError
 from lakebed.format.names.meta_columns import META_COLUMNS
 from lakebed.model.instant import resolve_as_of, resolve_since
 from lakebed.scan.explain import Explanation, explain_scan
-from lakebed.scan.lookup import look_up
+from lakebed.scan.lookup import look_up, within_keys
 from lakebed.scan.salvage import describe_left_out, leave_out_damaged
 from lakebed.scan.scan import Scan, plan_incremental, plan_scan
 from lakebed.scan.value_lookup import look_up_values
@@ -220,21 +220,24 @@ class Table(TableWrites):
         keys = checked_keys(keys)
         fields = self._config.record_key_fields
         partition = [name for name in self._config.partition_fields if name not in fields]
-        scan = plan_scan(snapshot, names, None, self._merger)
         named, valued = split_valued(keys, fields)
         placed, bare = split_routed(named, partition)
+
+        def plan(within: Snapshot) -> Scan:
+            return plan_scan(within, names, None, self._merger, indexes=())
+
         found = [
-            look_up(scan, batch, self._sources)
+            look_up(plan(within_keys(snapshot, batch)), batch, self._sources)
             for given, names_of in ((placed, (*fields, *partition)), (bare, fields))
             for batch in key_batches(given, snapshot.schema, names_of)
         ]
         if valued:
             indexes = self._indexes(snapshot)
             found += [
-                look_up_values(scan, batch, indexes, self._sources)
+                look_up_values(snapshot, plan, batch, indexes, self._sources)
                 for batch in value_batches(valued, snapshot.schema, fields, indexes)
             ]
-        return pa.concat_tables(found) if found else scan.empty()
+        return pa.concat_tables(found) if found else plan(snapshot.within(())).empty()
 
     def history(self) -> pa.Table:
         """Return every instant of the timeline, newest first, with counts of what it wrote.

@@ -9,11 +9,13 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol, Self
 
 from lakebed.commit.fence import Fence
 from lakebed.commit.heartbeat import Heartbeat
 from lakebed.commit.hold import TableHold, hold_table
+from lakebed.commit.indexed_files import index_files
 from lakebed.commit.lock import LOCK_WAIT_AT_END_SECONDS, LOCK_WAIT_SECONDS
 from lakebed.commit.reconcile import delete_unnamed
 from lakebed.commit.rollback import delete_files_of, delete_temp, roll_back
@@ -23,6 +25,7 @@ from lakebed.model.clock import Clock
 from lakebed.model.instant import Instant
 from lakebed.storage.storage import Storage
 from lakebed.table.config.table_config import TableConfig
+from lakebed.table.files.file_index import KeyRange
 from lakebed.table.files.retention import named_files
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.active import ActiveTimeline
@@ -76,6 +79,8 @@ class Attempt:
     # Set if the lock is held from start to end.
     hold: TableHold | None = field(default=None, repr=False)
     participants: list[Participant] = field(default_factory=list)
+    # The keys of the files that were written, by path, as far as they are known.
+    key_ranges: dict[str, KeyRange] = field(default_factory=dict, repr=False)
     completion: Instant | None = field(default=None, init=False)
     # True while it is unknown whether the completed file exists: if so, nothing may be undone.
     in_doubt: bool = field(default=False, init=False)
@@ -153,7 +158,7 @@ class Attempt:
             except LakebedError:
                 self.in_doubt = _is_completed(hold, self.instant)
                 raise
-            self._publish(hold, self.completion)
+            self._publish(hold, self.completion, metadata)
         return self.completion
 
     def _make_ready(
@@ -183,12 +188,14 @@ class Attempt:
         extra = {**(metadata.extra_metadata or {}), **told}
         return replace(metadata, extra_metadata=extra) if told else metadata
 
-    def _publish(self, hold: TableHold, completion: Instant) -> None:
-        for participant in self.participants:
+    def _publish(self, hold: TableHold, completion: Instant, metadata: CommitMetadata) -> None:
+        requested = self.instant.requested
+        works = [partial(p.publish, hold, requested, completion) for p in self.participants]
+        for work in (partial(index_files, hold, requested, metadata, self.key_ranges), *works):
             try:
-                participant.publish(hold, self.instant.requested, completion)
+                work()
             except LakebedError:
-                log.exception("%s is complete; work after it failed", self.instant.requested)
+                log.exception("%s is complete; work after it failed", requested)
 
     @contextmanager
     def locked(self) -> Iterator[TableHold]:

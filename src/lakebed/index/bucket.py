@@ -7,7 +7,7 @@ bucket's number in eight digits (Hudi's BucketIdentifier).
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 from uuid import UUID, uuid5
 
 import numpy as np
@@ -38,6 +38,40 @@ from lakebed.table.snapshot import Snapshot
 _BUCKETS_BY_PARTITION = "hoodie.bucket.index.partition.expressions"
 
 
+class HeldBuckets(Mapping[BucketId, str]):
+    """The file groups of buckets; those of a partition are looked up when it is asked for.
+
+    Iteration and length cover the partitions that were asked for.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._known: set[str] = set()
+        self._held: dict[BucketId, str] = {}
+
+    def learn(self, partitions: Iterable[str]) -> None:
+        """Find the file groups of some partitions at once."""
+        unknown = set(partitions) - self._known
+        if unknown:
+            slices = bucket_slices(self._snapshot.within(unknown))
+            self._held |= {place: of[0].group.file_id for place, of in slices.items()}
+            self._known |= unknown
+
+    def __getitem__(self, place: BucketId) -> str:
+        self.learn((place.partition,))
+        return self._held[place]
+
+    def __iter__(self) -> Iterator[BucketId]:
+        return iter(self._held)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Snapshot]]:
+        """Travel to a task as the bare snapshot: most tasks need no file group, and others few."""
+        return type(self), (self._snapshot.bare(),)
+
+
 @dataclass(frozen=True, slots=True)
 class BucketLocator(HashLocator):
     """The file group of each bucket.
@@ -52,6 +86,16 @@ class BucketLocator(HashLocator):
     ended: Mapping[BucketId, str] | None = None
     ends: str | None = None
 
+    @property
+    def assigns_later(self) -> int | None:
+        """Return the number of buckets unless the file groups are known already."""
+        return self.buckets if isinstance(self.held, HeldBuckets) else None
+
+    def learn(self, partitions: Iterable[str]) -> None:
+        """Find the file groups of some partitions at once."""
+        if isinstance(self.held, HeldBuckets):
+            self.held.learn(partitions)
+
     def slots(
         self, keys: pa.StringArray, texts: KeyTexts | None, partitions: pa.StringArray
     ) -> pa.Array:
@@ -61,8 +105,9 @@ class BucketLocator(HashLocator):
     def file_id(self, partition: str, slot: int) -> str:
         """Return the file group of a bucket."""
         place = BucketId(partition, slot)
-        if place in self.held:
-            return self.held[place]
+        held = self.held.get(place)
+        if held is not None:
+            return held
         if self.ended is None:
             return derived_file_id(place, self.seed)
         return agreed_file_id(place, self.ends or self.ended.get(place))
@@ -111,8 +156,8 @@ class BucketStrategy(IndexStrategy):
     def locator(self, write: NewWrite) -> BucketLocator:
         """Return the locator of a write; a write that replaces file groups appends to none."""
         config = write.snapshot.config
-        slices = {} if write.replaces else bucket_slices(write.snapshot)
-        held = {place: of[0].group.file_id for place, of in slices.items()}
+        empty = write.replaces or not write.snapshot.timeline.commits
+        held = {} if empty else HeldBuckets(write.snapshot)
         found = BucketLocator(KeyHash.of(config, self.value), held, self.value.buckets, write.seed)
         if config.concurrency is not ConcurrencyMode.NON_BLOCKING:
             return found

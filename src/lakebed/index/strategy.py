@@ -87,6 +87,14 @@ class Locator:
         """
         return ()
 
+    @property
+    def assigns_later(self) -> int | None:
+        """Return the number of buckets if `file_ids` can assign rows that were staged by bucket."""
+        return None
+
+    def learn(self, partitions: Iterable[str]) -> None:
+        """Prepare for calls of `file_id` with these partitions."""
+
     def slots(
         self, keys: pa.StringArray, texts: KeyTexts | None, partitions: pa.StringArray
     ) -> pa.Array:

@@ -71,7 +71,10 @@ def check_doubtful_spelling(snapshot: Snapshot) -> None:
     This is for a table whose index is stored: another writer may have added rows since then.
     """
     config, schema = snapshot.config, snapshot.schema
-    folder = odd_folder(config, schema, {slice_.group.partition for slice_ in snapshot.slices})
+    folder = None
+    if may_differ(schema, config.partition_fields):
+        there = {slice_.group.partition for slice_ in snapshot.slices}
+        folder = odd_folder(config, schema, there)
     if folder is not None:
         raise UnsupportedError(
             f"table {config.name!r} has the partition {folder!r}, whose value Lakebed would "

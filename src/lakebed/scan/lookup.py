@@ -1,7 +1,7 @@
 """Finds rows by their keys: first the slices that can hold them, then one pass over each slice."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,14 +9,16 @@ import pyarrow as pa
 
 from lakebed.expr.constraints import Constraints
 from lakebed.format.names.record_key import join_key_texts, key_texts
-from lakebed.index.foreign_keys import keys_are_ours, odd_folder
+from lakebed.index.foreign_keys import keys_are_ours, may_differ, odd_folder
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.scan.prune import folders_follow_columns, has_known_keys, prune_by_index
 from lakebed.scan.scan import Scan
 from lakebed.table.config.partitions import partition_column
+from lakebed.table.config.table_config import TableConfig
 from lakebed.table.files.file_group import FileSlice
 from lakebed.table.read.key_filter import KeyFilter
 from lakebed.table.read.source_cache import SourceCache
+from lakebed.table.snapshot import Snapshot
 
 Accepts = Callable[[pa.RecordBatch], pa.BooleanArray]
 """Returns for each row of a batch whether it was asked for."""
@@ -60,6 +62,21 @@ def run_probes(scan: Scan, probes: Sequence[Probe]) -> pa.Table:
     return pa.Table.from_batches([batch for _, rows in found for batch in rows], schema)
 
 
+def within_keys(snapshot: Snapshot, keys: pa.RecordBatch) -> Snapshot:
+    """Return the snapshot of the partitions that can hold the keys, if these tell their partitions.
+
+    Some formats of keys and folders are recognised only by samples of the whole table.
+    """
+    config, schema = snapshot.config, snapshot.schema
+    sampled = (*config.record_key_fields, *config.partition_fields)
+    if not config.partition_fields or may_differ(schema, sampled):
+        return snapshot
+    folders = _folders(config, schema, keys, ())
+    if folders is None:
+        return snapshot
+    return snapshot.within(folder for folder in folders if folder is not None)
+
+
 def _is_among(rows: pa.Table | pa.RecordBatch, asked: pa.RecordBatch) -> pa.Array:
     """Return for each row whether `asked`, of the same columns, has an equal row.
 
@@ -101,7 +118,7 @@ def _plan_search(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> list[P
     """Return each slice that can hold one of the keys, if the stored form of keys is unknown."""
     fields = scan.view.config.record_key_fields
     join_key_texts(key_texts({name: keys.column(name) for name in fields}, fields), True)
-    folders = _folders(scan, keys)
+    folders = _scan_folders(scan, keys)
     kept = {folder for folder in folders or () if folder is not None}
     narrow = replace(scan, slices=(), key_filter=None)
     names = keys.schema.names
@@ -126,7 +143,7 @@ def _by_partition(scan: Scan, keys: pa.RecordBatch) -> Mapping[str | None, Seque
         # Some releases of Hudi wrote the bare value of a single field, as if the key were not
         # composite.
         spelled.append(texts[fields[0]])
-    folders = _folders(scan, keys)
+    folders = _scan_folders(scan, keys)
     places: dict[str | None, list[str]] = defaultdict(list)
     for column in spelled:
         for number, text in enumerate(column.to_pylist()):
@@ -136,20 +153,22 @@ def _by_partition(scan: Scan, keys: pa.RecordBatch) -> Mapping[str | None, Seque
     return dict(places)
 
 
-def _folders(scan: Scan, keys: pa.RecordBatch) -> list[str | None] | None:
+def _scan_folders(scan: Scan, keys: pa.RecordBatch) -> list[str | None] | None:
+    there = {slice_.group.partition for slice_ in scan.slices}
+    return _folders(scan.view.config, scan.view.schema, keys, there)
+
+
+def _folders(
+    config: TableConfig, schema: pa.Schema, keys: pa.RecordBatch, there: Collection[str]
+) -> list[str | None] | None:
     """Return the folder of each key, or None for a key that cannot be in any folder.
 
-    Returns None instead of a list if the keys lack the partition columns, or if folders are not
-    derived from columns.
+    Returns None instead of a list if the keys lack the partition columns, or if the folders that
+    are `there` are not derived from columns.
     """
-    config = scan.view.config
     if not set(keys.schema.names).issuperset(config.partition_fields):
         return None
-    there = {slice_.group.partition for slice_ in scan.slices}
-    if (
-        not folders_follow_columns(config)
-        or odd_folder(config, scan.view.schema, there) is not None
-    ):
+    if not folders_follow_columns(config) or odd_folder(config, schema, there) is not None:
         return None
     found: list[str | None] = partition_column(keys, config, strict=False).to_pylist()
     return found

@@ -5,13 +5,14 @@ rows are searched. Values are equal if they have the same bytes in an index: nul
 equals NaN, and -0.0 equals 0.0.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.format.index.ordered_bytes import after_prefix, encode_rows
+from lakebed.format.names.meta_columns import PARTITION_PATH
 from lakebed.index.secondary.definition import IndexDefinition, column_values
 from lakebed.index.secondary.open_index import Candidates, OpenIndex
 from lakebed.scan.candidates import candidate_keys, slices_with
@@ -19,6 +20,7 @@ from lakebed.scan.index_choice import Indexes, max_candidates
 from lakebed.scan.lookup import Probe, run_probes
 from lakebed.scan.scan import Scan
 from lakebed.table.read.source_cache import SourceCache
+from lakebed.table.snapshot import Snapshot
 
 
 def leading_columns(definition: IndexDefinition, names: Sequence[str]) -> int:
@@ -28,17 +30,23 @@ def leading_columns(definition: IndexDefinition, names: Sequence[str]) -> int:
 
 
 def look_up_values(
-    scan: Scan, values: pa.RecordBatch, indexes: Indexes, cache: SourceCache
+    snapshot: Snapshot,
+    plan: Callable[[Snapshot], Scan],
+    values: pa.RecordBatch,
+    indexes: Indexes,
+    cache: SourceCache,
 ) -> pa.Table:
-    """Return the rows of `scan` that have the values of a row of `values`.
+    """Return the rows of a snapshot that have the values of a row of `values`.
 
-    The columns of `values` are columns of the table, or fields of such as `place.city`.
+    The columns of `values` are columns of the table, or fields of such as `place.city`. `plan`
+    returns the scan of a snapshot or of some partitions of it.
     """
+    candidates = _find(values, indexes)
+    scan = plan(snapshot if candidates is None else snapshot.within(_partitions(candidates)))
     names = values.schema.names
     tops = [name if name in scan.view.schema.names else name.partition(".")[0] for name in names]
     read = replace(scan, columns=tuple(dict.fromkeys((*scan.columns, *tops))))
     wanted = encode_rows(values.columns)
-    candidates = _find(values, indexes)
     if candidates is not None:
         keys = candidate_keys(candidates, None, scan.slices)
         slices, _ = slices_with(scan.view.config, scan.view.schema, keys, scan.slices)
@@ -51,6 +59,12 @@ def look_up_values(
     narrow = replace(read, slices=())
     probes = [Probe(narrow, slice_, cache, is_wanted) for slice_ in read.slices]
     return run_probes(read, probes).select(list(scan.columns))
+
+
+def _partitions(candidates: Candidates) -> set[str]:
+    """Return the partitions that hold candidates."""
+    named = pc.unique(candidates.keys.column(PARTITION_PATH)).to_pylist()
+    return {*named, *(group.partition for group in candidates.whole)}
 
 
 def _find(values: pa.RecordBatch, indexes: Indexes) -> Candidates | None:

@@ -7,7 +7,7 @@ instant in the name of a log is the instant of its slice, and the log's blocks s
 are committed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -17,6 +17,7 @@ from lakebed.errors import ConflictError, CorruptError, NotFoundError, Unsupport
 from lakebed.format.avro.avro_schema import avro_to_arrow
 from lakebed.format.names.instant_name import LAYOUT_1, Action
 from lakebed.format.names.meta_columns import META_COLUMNS
+from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.merge.rule import Merger
 from lakebed.storage.storage import Entry, Storage
 from lakebed.table.config.table_config import TableConfig
@@ -34,6 +35,7 @@ from lakebed.table.files.file_group import (
     group_files,
     latest_slice,
 )
+from lakebed.table.files.file_index import folder_of
 from lakebed.table.files.lost_files import find_damage
 from lakebed.table.files.pending_plans import PlannedGroup, slice_boundaries
 from lakebed.table.files.retention import REWRITES, kept_as_of, lost_kept_files, named_files
@@ -50,7 +52,11 @@ LATEST = "9" * 17
 
 # From this many folders on, one listing of everything is cheaper than a listing of each folder.
 _MANY_FOLDERS = 8
+# The same for a snapshot that is limited to some partitions.
+_MANY_PARTITIONS = 256
 _MAX_LOADS = 100
+# How many limited snapshots are kept.
+_MAX_PARTS = 1_000
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,38 @@ class Snapshot:
     """The files of the savepoint through which a cleaned instant is read."""
     planned: tuple[PlannedGroup, ...] | None = field(default=None, repr=False)
     """The file groups of pending compactions, if they were read with the timeline."""
+    partitions: frozenset[str] | None = field(default=None, repr=False)
+    """The partitions that the snapshot is limited to; None for the whole table."""
+
+    def within(self, partitions: Iterable[str]) -> "Snapshot":
+        """Return the snapshot of some partitions, which lists only these.
+
+        Every file and file group of the result is in one of `partitions`, as far as they exist. The
+        result is the snapshot itself where that is not possible: a past state, an older timeline
+        layout, a partition whose path storage would change.
+        """
+        wanted = frozenset(partitions)
+        if self.kept is not None or self.timeline.until is not None:
+            return self
+        if self.config.timeline_layout == LAYOUT_1 or not all(map(_is_plain, wanted)):
+            return self
+        if self.partitions is not None:
+            wanted &= self.partitions
+        held = self._parts.get(wanted)
+        if held is None:
+            if len(self._parts) >= _MAX_PARTS:
+                self._parts.clear()
+            held = self._parts[wanted] = replace(self, partitions=wanted)
+        return held
+
+    def bare(self) -> "Snapshot":
+        """Return the snapshot without anything that was read from storage, to be pickled."""
+        commits = CommitCache(self.commits.active, self.commits.history_path)
+        return replace(self, commits=commits)
+
+    @cached_property
+    def _parts(self) -> dict[frozenset[str], "Snapshot"]:
+        return {}
 
     @cached_property
     def replaced(self) -> Mapping[str, frozenset[str]]:
@@ -73,7 +111,7 @@ class Snapshot:
         for instant in self.timeline.commits:
             if instant.action is not Action.REPLACECOMMIT:
                 continue
-            metadata = self.commits.read(instant)
+            metadata = self._files_of(instant)
             for partition, ids in (metadata.partition_to_replace_file_ids or {}).items():
                 gone.setdefault(partition, set()).update(ids)
         return {partition: frozenset(ids) for partition, ids in gone.items()}
@@ -118,10 +156,10 @@ class Snapshot:
         if self.kept is not None:
             there = {file.path for file in self.files}
             return lost_kept_files(self.kept, there, self.timeline.until)
-        commits = [(commit, self.commits.read(commit)) for commit in self.timeline.commits]
+        commits = [(commit, self._files_of(commit)) for commit in self.timeline.commits]
         archived = None
         if self.config.timeline_layout != LAYOUT_1:
-            archived = self.commits.archived_files(self.timeline)
+            archived = self.commits.archived_files(self.timeline, self.partitions)
         found = find_damage(
             self.commits.active,
             self.timeline,
@@ -141,7 +179,9 @@ class Snapshot:
     @property
     def was_damaged(self) -> bool:
         """Return whether damage was found; False also if `damage` has not been computed yet."""
-        return bool(self.__dict__.get("damage"))
+        if self.__dict__.get("damage"):
+            return True
+        return any(part.was_damaged for part in self._parts.values())
 
     @cached_property
     def logical_slices(self) -> Mapping[FileGroupId, Mapping[str, FileSlice]]:
@@ -181,7 +221,7 @@ class Snapshot:
         """Return the schema as Avro JSON, from the newest commit that has one."""
         rewritten = None
         for instant in reversed(self.timeline.commits):
-            metadata = self.commits.read(instant)
+            metadata = self.commits.files(instant, frozenset())
             text = (metadata.extra_metadata or {}).get("schema")
             if text and metadata.operation_type not in REWRITES:
                 return text
@@ -196,10 +236,22 @@ class Snapshot:
         )
 
     def _visible_files(self) -> Iterator[BaseFile | LogFile]:
-        for entry in table_files(self.storage):
+        for entry in self._entries():
             file = data_file(entry.path, entry.size)
             if file is not None and self._counts(file):
                 yield file
+
+    def _entries(self) -> Iterator[Entry]:
+        if self.partitions is None:
+            yield from table_files(self.storage)
+            return
+        if len(self.partitions) > _MANY_PARTITIONS:
+            for entry in table_files(self.storage):
+                if folder_of(entry.path) in self.partitions:
+                    yield entry
+            return
+        for partition in sorted(self.partitions):
+            yield from self.storage.list_names(partition)[1]
 
     @cached_property
     def visibility(self) -> VisibilityRules:
@@ -250,9 +302,12 @@ class Snapshot:
     def _named(self, instant: TimelineInstant) -> frozenset[str]:
         held = self._names.get(instant.requested)
         if held is None:
-            held = frozenset(named_files(self.commits.read(instant)))
+            held = frozenset(named_files(self._files_of(instant)))
             self._names[instant.requested] = held
         return held
+
+    def _files_of(self, instant: TimelineInstant) -> CommitMetadata:
+        return self.commits.files(instant, self.partitions)
 
     @cached_property
     def _names(self) -> dict[str, frozenset[str]]:
@@ -299,6 +354,12 @@ def _readable_plans(commits: CommitCache, timeline: Timeline) -> tuple[PlannedGr
         return commits.pending_compactions(timeline)
     except CorruptError:
         return None
+
+
+def _is_plain(partition: str) -> bool:
+    """Return whether the files of a partition are in the folder of that very name."""
+    parts = partition.split("/") if partition else []
+    return not any(part in ("", ".", "..", METADATA_FOLDER) for part in parts)
 
 
 def table_files(storage: Storage) -> Iterator[Entry]:

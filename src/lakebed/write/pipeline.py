@@ -111,14 +111,15 @@ def execute_write(
                 spec, chosen = settled_spec(transaction, spec, segments)
         if any(segment.staged for segment in segments):
             segments = place_segments(segments, spec)
-        slices = {} if operation.replaces else _slices(transaction.snapshot)
         touched = {segment.partition for segment in segments}
         touched |= {status.group.partition for status in written}
+        met = _met(transaction.snapshot, spec, touched)
+        slices = {} if operation.replaces else _slices(met)
         if not operation.replaces:
-            _check_whole(transaction.snapshot, spec, segments, written)
+            _check_whole(met, spec, segments, written)
         filled: frozenset[FileGroupId] = frozenset()
         if not index.hashes_keys:
-            segments = _looked_up(target, source, transaction.snapshot, segments, spec)
+            segments = _looked_up(target, source, met, segments, spec)
             segments, filled = fill_small_files(segments, slices, spec, target.executor)
         writes = plan_writes(segments, slices, spec, filled)
         written += target.executor.run(write_file_group, writes, "write files")
@@ -161,6 +162,11 @@ def execute_delete_partitions(
         completion = transaction.commit(_metadata(operation, text, [], replaced), ())
     counts = RowCounts(inserted=0, updated=0)
     return _commit(transaction, operation, completion, [], replaced, counts), transaction.config
+
+
+def _met(snapshot: Snapshot, spec: WriteSpec, touched: set[str]) -> Snapshot:
+    """Return the snapshot of the partitions that the write has to do with."""
+    return snapshot if spec.looks_everywhere else snapshot.within(touched)
 
 
 def _looked(operation: Operation, spec: WriteSpec, touched: set[str]) -> frozenset[str] | None:
@@ -308,7 +314,7 @@ def _replaced(
         return None
     if operation.replaces_all:
         return _groups_of(snapshot, None)
-    return _groups_of(snapshot, touched)
+    return _groups_of(snapshot.within(touched), touched)
 
 
 def _groups_of(snapshot: Snapshot, partitions: set[str] | None) -> Mapping[str, tuple[str, ...]]:

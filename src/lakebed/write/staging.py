@@ -199,11 +199,17 @@ def _flush(
     buckets = spec.locator.staged_buckets(rows.nbytes, folders, alone=policy.alone)
     if buckets is not None:
         slots = pa.array(slots.to_numpy() % buckets)
-    groups = list(_file_groups(partitions, slots, wait, spec))
-    existing = set(spec.locator.existing)
+    groups = list(_file_groups(partitions, slots, wait))
     direct = policy.direct and rows.num_rows >= policy.min_rows * len(groups)
     # The changes of a log are relative to the rows below it: a second log would be missed.
     direct = direct and not spec.logs_changes
+    if buckets is None and not direct:
+        # Only the file groups that are written to need to be found, and only once.
+        buckets = spec.locator.assigns_later
+    if buckets is None:
+        spec.locator.learn(partitions.dictionary.to_pylist())
+        groups = [_placed(group, spec) for group in groups]
+    existing = set(spec.locator.existing)
     done: list[Staged] = []
     temporary = _TemporaryRun(spec, task, flush, label)
     try:
@@ -304,8 +310,15 @@ class _Group:
     rows: npt.NDArray[np.int64]
 
 
+def _placed(group: _Group, spec: WriteSpec) -> _Group:
+    """Return the rows of a slot with their file group."""
+    if group.file_id is not None:
+        return group
+    return replace(group, file_id=spec.locator.file_id(group.partition, group.slot))
+
+
 def _file_groups(
-    partitions: pa.DictionaryArray, slots: pa.Array, wait: pa.BooleanArray | None, spec: WriteSpec
+    partitions: pa.DictionaryArray, slots: pa.Array, wait: pa.BooleanArray | None
 ) -> Iterator[_Group]:
     """Yield the rows of each file group, or of each slot that has no file group yet."""
     looked_up = pa.types.is_string(slots.type)
@@ -325,11 +338,7 @@ def _file_groups(
         row = int(order[start])
         partition = partitions.dictionary[int(codes[row])].as_py()
         slot = int(numbers[row])
-        file_id = (
-            spec.locator.file_id(partition, slot)
-            if names is None
-            else names.dictionary[slot].as_py()
-        )
+        file_id = None if names is None else names.dictionary[slot].as_py()
         waiting = waits is not None and bool(waits[row])
         yield _Group(partition, slot, file_id, waiting, order[start:end])
         start = int(end)

@@ -72,6 +72,13 @@ DRIVER_MAX_BYTES: Final = Option(
     "up to this size a Spark driver reads and merges by itself, without a job; 0: never. "
     "`spark.conf.set` sets it for a session",
 )
+FILE_INDEX_MIN_FILES: Final = Option(
+    "lakebed.file.index.min.files",
+    FILES,
+    number(128, 1),
+    "a commit of at least this many files gets a run of the file index, so that reads and writes of a "
+    "few partitions do not parse all of it",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakebed.commit.hold import TableHold, hold_table
+from lakebed.commit.indexed_files import delete_runs
 from lakebed.errors import NotFoundError
 from lakebed.format.names.instant_name import Action, State
 from lakebed.model.instant import Instant
@@ -189,4 +190,5 @@ def _take_from_active(hold: TableHold, instants: tuple[TimelineInstant, ...]) ->
         hold.active.delete_pending(instant.plan_action, instant.requested)
     for instant in sorted(instants, key=lambda one: one.requested):
         hold.storage.delete(f"{hold.active.folder}/{instant.file_name}")
+    delete_runs(hold, (instant.requested for instant in instants))
     hold.refresh()

@@ -63,6 +63,7 @@ class Code(StrEnum):
     HEARTBEAT_STALE = "heartbeat-stale"
     TEMP_STALE = "temp-stale"
     METADATA_TABLE = "metadata-table"
+    FILE_INDEX = "file-index"
     TABLE_CHANGED = "table-changed"
 
 
@@ -79,6 +80,7 @@ class Mend(StrEnum):
     DELETE_HEARTBEAT = "delete-heartbeat"
     DELETE_TEMP = "delete-temp"
     WRITE_PARTITION_METADATA = "write-partition-metadata"
+    WRITE_FILE_RUN = "write-file-run"
     DROP_LOST = "drop-lost"
     KEEP_READABLE = "keep-readable"
 

@@ -23,6 +23,7 @@ _SENTENCES: Final = {
     Mend.DELETE_HEARTBEAT: "delete the heartbeat {path}",
     Mend.DELETE_TEMP: "delete the temporary files of {instant}",
     Mend.WRITE_PARTITION_METADATA: "write {path}",
+    Mend.WRITE_FILE_RUN: "make {path} again from its commit, or delete it if that is gone",
     Mend.DROP_LOST: "remove the damaged file slice {path}, and lose all its rows",
     Mend.KEEP_READABLE: (
         "remove the damaged file slice {path}, and keep the rows that can still be read of it, "

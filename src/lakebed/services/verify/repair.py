@@ -22,6 +22,7 @@ from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
 from lakebed.model.executor import Executor, LocalExecutor
 from lakebed.services.verify.drop_lost import Dropped, drop_lost
+from lakebed.services.verify.file_index_checks import write_file_run
 from lakebed.services.verify.findings import Mend
 from lakebed.services.verify.plan import RepairPlan, Step
 from lakebed.services.verify.properties_checks import with_checksum
@@ -275,4 +276,5 @@ _STEPS: Final[dict[Mend, Callable[[TableHold, Step], str | None]]] = {
     Mend.DELETE_HEARTBEAT: _delete_heartbeat,
     Mend.DELETE_TEMP: _delete_temp,
     Mend.WRITE_PARTITION_METADATA: _write_partition_metadata,
+    Mend.WRITE_FILE_RUN: write_file_run,
 }

@@ -20,6 +20,7 @@ from lakebed.services.verify.file_checks import (
     check_slices,
     files_by_instant,
 )
+from lakebed.services.verify.file_index_checks import check_file_index
 from lakebed.services.verify.findings import (
     Code,
     Coverage,
@@ -115,6 +116,7 @@ def _check_names(inventory: Inventory, clock: Clock) -> Iterator[Finding]:
     yield from check_named(inventory)
     yield from check_leftovers(inventory)
     yield from check_archived_files(inventory)
+    yield from check_file_index(inventory)
     yield from check_change_data(inventory)
     yield from check_partitions(inventory)
     yield from check_lock(inventory, now_ms)

@@ -16,7 +16,7 @@ by Lakebed starts a new one.
 """
 
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from lakebed.errors import CorruptError, NotFoundError
 from lakebed.model.instant import Instant
 from lakebed.storage.storage import Storage
+from lakebed.table.files.file_index import ROW_GROUP_ROWS, read_partitions
 from lakebed.table.files.needed_files import NamedFile
 from lakebed.timeline.archived import read_archived
 from lakebed.timeline.timeline import Timeline
@@ -71,13 +72,27 @@ def read_archived_files(storage: Storage) -> ArchivedFiles | None:
 
     Raises CorruptError if the file is damaged.
     """
+    data = read_record(storage)
+    return None if data is None else parse_archived_files(data)
+
+
+def read_record(storage: Storage) -> bytes | None:
+    """Read the bytes of the record of the last archiving; return None if there is none."""
     try:
-        data = storage.read(ARCHIVED_FILES_PATH)
+        return storage.read(ARCHIVED_FILES_PATH)
     except NotFoundError:
         return None
+
+
+def parse_archived_files(data: bytes, partitions: Set[str] | None = None) -> ArchivedFiles:
+    """Parse the part of a record that is about `partitions`; None means all.
+
+    Raises CorruptError if it is damaged.
+    """
     try:
-        table = _read_whole(data)
-        marks = table.schema.metadata or {}
+        file = pq.ParquetFile(io.BytesIO(data), page_checksum_verification=True)
+        table = read_partitions(file, partitions)
+        marks = file.schema_arrow.metadata or {}
         columns = [table.column(field.name).cast(field.type).to_pylist() for field in _SCHEMA]
         through, next_commit = marks[_THROUGH].decode(), marks[_NEXT].decode()
     except (pa.ArrowException, KeyError, OSError, ValueError) as error:
@@ -91,18 +106,9 @@ def read_archived_files(storage: Storage) -> ArchivedFiles | None:
     return ArchivedFiles(through, next_commit, files)
 
 
-def _read_whole(data: bytes) -> pa.Table:
-    """Read a Parquet file and check its rows: pyarrow skips pages of an unknown type."""
-    file = pq.ParquetFile(io.BytesIO(data), page_checksum_verification=True)
-    table = file.read()
-    if table.num_rows != file.metadata.num_rows:
-        raise ValueError(f"{file.metadata.num_rows} rows in its footer, found {table.num_rows}")
-    return table
-
-
 def write_archived_files(storage: Storage, found: ArchivedFiles) -> None:
     """Record the files that archived commits leave behind; the caller holds the table's lock."""
-    files = sorted(found.files, key=lambda file: file.path)
+    files = sorted(found.files, key=lambda file: file.path.encode())
     values: Mapping[str, Iterable[object]] = {
         "path": [file.path for file in files],
         "size_bytes": [file.size_bytes for file in files],
@@ -113,5 +119,7 @@ def write_archived_files(storage: Storage, found: ArchivedFiles) -> None:
     marks = {_THROUGH: found.through.encode(), _NEXT: found.next_commit.encode()}
     table = pa.Table.from_pydict(dict(values), schema=_SCHEMA.with_metadata(marks))
     out = io.BytesIO()
-    pq.write_table(table, out, compression="zstd", write_page_checksum=True)
+    pq.write_table(
+        table, out, row_group_size=ROW_GROUP_ROWS, compression="zstd", write_page_checksum=True
+    )
     storage.put(ARCHIVED_FILES_PATH, out.getvalue())

@@ -1,17 +1,49 @@
 """The content of the commits of a timeline, read once and kept while their instants are listed."""
 
+import warnings
 from dataclasses import dataclass, field
 
-from lakebed.errors import ConflictError, CorruptError, NotFoundError
+from lakebed.errors import ConflictError, CorruptError, DamageWarning, NotFoundError
 from lakebed.format.names.instant_name import LAYOUT_1, Action, State
 from lakebed.format.timeline.commit_metadata import CommitMetadata
-from lakebed.table.files.archived_files import ArchivedFiles, read_archived_files
+from lakebed.table.files.archived_files import ArchivedFiles, parse_archived_files, read_record
+from lakebed.table.files.file_index import (
+    FILES_FOLDER,
+    CommitFiles,
+    FileRun,
+    commit_files,
+    run_path,
+)
 from lakebed.table.files.pending_plans import PlannedGroup, planned_groups
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.archived import HISTORY_FOLDER, find_archived
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 
 _HELD_AT_LEAST = 100
+# The partitions whose files are kept in memory, for each commit with a run.
+_MAX_PARTITIONS = 10_000
+
+
+@dataclass(slots=True)
+class _Indexed:
+    """A commit with a run, and the partitions whose files were read so far (None: all)."""
+
+    run: FileRun
+    # One attribute, so that threads see the files and the partitions together.
+    known: tuple[CommitFiles, frozenset[str] | None] | None = None
+
+    def within(self, partitions: frozenset[str] | None) -> CommitMetadata:
+        files, there = self.known or (None, frozenset[str]())
+        if files is not None:
+            if there is None or (partitions is not None and partitions <= there):
+                return files.within(partitions)
+            if partitions is not None and len(there | partitions) <= _MAX_PARTITIONS:
+                files = files.plus(self.run.read(partitions - there))
+                self.known = files, there | partitions
+                return files.within(partitions)
+        files = self.run.read(partitions)
+        self.known = files, partitions
+        return files.within(partitions)
 
 
 @dataclass(slots=True)
@@ -21,8 +53,13 @@ class CommitCache:
     active: ActiveTimeline
     history_path: str = HISTORY_FOLDER
     _held: dict[str, CommitMetadata] = field(default_factory=dict, init=False)
+    _folders: dict[str, CommitFiles] = field(default_factory=dict, init=False)
     _plans: dict[str, list[PlannedGroup]] = field(default_factory=dict, init=False)
-    _archived: tuple[str | None, ArchivedFiles | None] | None = field(default=None, init=False)
+    _archived: tuple[str | None, bytes | None] | None = field(default=None, init=False)
+    # By completed instant; None stands for a commit whose run is damaged or does not exist.
+    _indexed: dict[str, _Indexed | None] = field(default_factory=dict, init=False)
+    # The names of the runs, listed at most once for each load of the timeline.
+    _runs: frozenset[str] | None = field(default=None, init=False)
 
     def read(self, instant: TimelineInstant) -> CommitMetadata:
         """Return the metadata of the completed `instant`."""
@@ -41,19 +78,74 @@ class CommitCache:
             self._held[instant.requested] = found
         return found
 
-    def archived_files(self, timeline: Timeline) -> ArchivedFiles | None:
-        """Return the files that archived commits left behind; None if they are unknown.
+    def files(self, instant: TimelineInstant, partitions: frozenset[str] | None) -> CommitMetadata:
+        """Return the metadata of a commit with the files of `partitions` only; None means all.
+
+        The files come from the file index, if it covers the commit: then a write stat has no more
+        than the path, the size, the number of rows and the change data of its file.
+        """
+        indexed = self._run_of(instant)
+        if indexed is not None:
+            try:
+                return indexed.within(partitions)
+            except NotFoundError:
+                pass  # it was deleted with its instant, or by hand
+            except CorruptError as error:
+                warnings.warn(
+                    f"{error}; the commit itself was read instead; run repair()",
+                    DamageWarning,
+                    stacklevel=2,
+                )
+            self._indexed[instant.requested] = None
+        metadata = self.read(instant)
+        return metadata if partitions is None else self._by_folder(instant).within(partitions)
+
+    def _by_folder(self, instant: TimelineInstant) -> CommitFiles:
+        found = self._folders.get(instant.requested)
+        if found is None:
+            found = self._folders[instant.requested] = commit_files(self.read(instant))
+        return found
+
+    def is_indexed(self, instant: TimelineInstant) -> bool:
+        """Return whether the file index covers a commit."""
+        return self._run_of(instant) is not None
+
+    def uncovered(self, timeline: Timeline) -> list[tuple[TimelineInstant, CommitMetadata]]:
+        """Return the commits that had to be read completely for want of a run, with their content."""
+        return [
+            (commit, self._held[commit.requested])
+            for commit in timeline.commits
+            if commit.requested in self._held and not self.is_indexed(commit)
+        ]
+
+    def _run_of(self, instant: TimelineInstant) -> _Indexed | None:
+        requested = instant.requested
+        if instant.layout == LAYOUT_1:
+            return None
+        if requested not in self._indexed:
+            path = run_path(instant)
+            if self._runs is None:
+                self._runs = frozenset(self.active.storage.names(FILES_FOLDER))
+            there = path.rpartition("/")[2] in self._runs
+            storage = self.active.storage
+            self._indexed[requested] = _Indexed(FileRun(storage, path)) if there else None
+        return self._indexed[requested]
+
+    def archived_files(
+        self, timeline: Timeline, partitions: frozenset[str] | None = None
+    ) -> ArchivedFiles | None:
+        """Return the files of `partitions` that archived commits left behind; None if unknown.
 
         The record is read again after archiving.
         """
         first = timeline.commits[0].requested if timeline.commits else None
         if self._archived is None or self._archived[0] != first:
-            try:
-                found = read_archived_files(self.active.storage)
-            except CorruptError:
-                found = None  # verify reports it; the next archiving rewrites it
-            self._archived = (first, found)
-        found = self._archived[1]
+            self._archived = (first, read_record(self.active.storage))
+        data = self._archived[1]
+        try:
+            found = None if data is None else parse_archived_files(data, partitions)
+        except CorruptError:
+            return None  # verify reports it; the next archiving rewrites it
         return found if found is not None and found.fits(timeline) else None
 
     def pending_compactions(self, timeline: Timeline) -> tuple[PlannedGroup, ...]:
@@ -69,11 +161,14 @@ class CommitCache:
 
     def forget_others(self, timeline: Timeline) -> None:
         """Drop commits that are no longer on the timeline: a job may run for months."""
+        self._runs = None
         pending = {plan.requested for plan in timeline.pending(Action.COMPACTION)}
         self._plans = {name: plan for name, plan in self._plans.items() if name in pending}
         if len(self._held) > 2 * len(timeline.instants) + _HELD_AT_LEAST:
             known = {instant.requested for instant in timeline.instants}
             self._held = {name: held for name, held in self._held.items() if name in known}
+            self._folders = {name: of for name, of in self._folders.items() if name in known}
+            self._indexed = {name: of for name, of in self._indexed.items() if name in known}
 
     def _read(self, instant: TimelineInstant) -> bytes:
         try:

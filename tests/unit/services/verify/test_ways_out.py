@@ -376,6 +376,13 @@ WAYS: list[tuple[Code, Callable, Callable, str, dict]] = [
         "repair",
         {},
     ),
+    (
+        Code.FILE_INDEX,
+        lambda w: w.storage.put(f".hoodie/lakebed/files/{GONE}_{GONE}.parquet", b""),
+        mend,
+        "repair",
+        {},
+    ),
     (Code.METADATA_TABLE, _no_table, write, "write to the table with Lakebed", {}),
 ]
 NO_WAY = {

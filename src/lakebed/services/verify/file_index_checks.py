@@ -1,0 +1,79 @@
+"""Checks of the file index: a run for each large commit, which lists what the commit lists."""
+
+from collections.abc import Iterator
+
+from lakebed.commit.hold import TableHold
+from lakebed.errors import LakebedError
+from lakebed.format.names.instant_name import LAYOUT_1
+from lakebed.format.timeline.commit_metadata import CommitMetadata
+from lakebed.model.options.writers import FILE_INDEX_MIN_FILES
+from lakebed.services.verify.findings import Code, Finding, Mend, Severity
+from lakebed.services.verify.inventory import Inventory
+from lakebed.services.verify.plan import Step
+from lakebed.table.files.file_index import (
+    FILES_FOLDER,
+    CommitFiles,
+    FileRun,
+    commit_files,
+    count_files,
+    run_path,
+    write_run,
+)
+
+
+def check_file_index(inventory: Inventory) -> Iterator[Finding]:
+    """Find runs that are damaged, missing or of no use, and runs that differ from their commits."""
+    if inventory.config.timeline_layout == LAYOUT_1:
+        return
+    there = {f"{FILES_FOLDER}/{name}" for name in inventory.storage.names(FILES_FOLDER)}
+    least = FILE_INDEX_MIN_FILES.value(inventory.config.properties)
+    for commit in inventory.timeline.commits:
+        path = run_path(commit)
+        try:
+            metadata = inventory.commits.read(commit)
+        except LakebedError:
+            there.discard(path)  # another check reports the commit
+            continue
+        if path in there:
+            yield from _check_run(FileRun(inventory.storage, path), metadata)
+        elif count_files(metadata) >= least:
+            message = f"commit {commit.requested} is large and has no run in the file index"
+            yield _finding(Severity.NOTE, path, f"{message}; reads parse all of it")
+        there.discard(path)
+    for path in sorted(there):
+        yield _finding(Severity.NOTE, path, "it belongs to no commit of the active timeline")
+
+
+def _check_run(run: FileRun, metadata: CommitMetadata) -> Iterator[Finding]:
+    try:
+        found = run.read(None)
+    except LakebedError as error:
+        yield _finding(Severity.WARNING, run.path, f"{error}; reads parse the whole commit instead")
+        return
+    if _facts(found) != _facts(commit_files(metadata)):
+        message = "it does not list the files that its commit lists, so reads miss rows"
+        yield _finding(Severity.ERROR, run.path, message)
+
+
+def _facts(files: CommitFiles) -> tuple[object, ...]:
+    """Return what readers use of a commit."""
+    stats = [stat for of in files.stats.values() for stat in of]
+    listed = [
+        (s.path, s.file_size_in_bytes, s.num_writes, sorted(s.cdc_stats or ())) for s in stats
+    ]
+    ends = {partition: sorted(ids) for partition, ids in files.replaced.items() if ids}
+    return files.head, sorted(listed, key=repr), ends
+
+
+def _finding(severity: Severity, path: str, message: str) -> Finding:
+    return Finding(severity, Code.FILE_INDEX, message, path=path, mend=Mend.WRITE_FILE_RUN)
+
+
+def write_file_run(hold: TableHold, step: Step) -> str | None:
+    """Write the run of a commit again; delete it if there is no such commit."""
+    for commit in hold.timeline.commits:
+        if run_path(commit) == step.path:
+            write_run(hold.storage, commit, hold.snapshot.commits.read(commit), {})
+            return None
+    hold.storage.delete(step.path)
+    return None

@@ -1,0 +1,272 @@
+"""The file index: the files that a commit lists, sorted by path, so that a reader loads a few partitions.
+
+A commit that wrote thousands of files has megabytes of metadata, and a reader of one partition would
+parse all of it. So such a commit (`lakebed.file.index.min.files`) gets a run:
+
+    .hoodie/lakebed/files/<requested>_<completion>.parquet
+        path          a file that the commit lists; or, for a replaced file group, its folder and id
+        replaced      whether the row is a replaced file group
+        size_bytes, rows, change_data (the paths of its change data), min_key, max_key
+        lakebed.commit    in the footer: what the commit records besides its files
+
+The completed instant determines the content, and neither ever changes, so a run is never stale: it
+is used only for a commit that the timeline has, and can always be made again from that commit.
+"""
+
+import io
+import json
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakebed.errors import CorruptError
+from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from lakebed.storage.storage import Storage
+from lakebed.table.files.file_group import join_path
+from lakebed.timeline.timeline import TimelineInstant
+
+FILES_FOLDER: Final = ".hoodie/lakebed/files"
+ROW_GROUP_ROWS: Final = 4096
+"""How many files are read at least, in a file that is sorted by path."""
+
+_COMMIT: Final = b"lakebed.commit"
+_SCHEMA: Final = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("replaced", pa.bool_(), nullable=False),
+        ("size_bytes", pa.int64()),
+        ("rows", pa.int64()),
+        ("change_data", pa.list_(pa.string())),
+        ("min_key", pa.string()),
+        ("max_key", pa.string()),
+    ]
+)
+
+T = TypeVar("T")
+
+KeyRange = tuple[str, str]
+"""The smallest and the greatest record key of a file."""
+
+
+def run_path(instant: TimelineInstant) -> str:
+    """Return the path of the run of a completed commit."""
+    return f"{FILES_FOLDER}/{instant.requested}_{instant.completion}.parquet"
+
+
+def folder_of(path: str) -> str:
+    """Return the partition of a file."""
+    return path.rpartition("/")[0]
+
+
+def count_files(metadata: CommitMetadata) -> int:
+    """Return how many files a commit lists; a file group that it replaces counts as one."""
+    replaced = metadata.partition_to_replace_file_ids or {}
+    written = metadata.partition_to_write_stats
+    return sum(map(len, written.values())) + sum(map(len, replaced.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFiles:
+    """The files of a commit by partition; `head` is its metadata without them."""
+
+    head: CommitMetadata
+    stats: Mapping[str, tuple[WriteStat, ...]] = field(default_factory=dict)
+    replaced: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def within(self, partitions: Set[str] | None) -> CommitMetadata:
+        """Return the metadata of the commit as if it had touched only `partitions`; None means all."""
+        replaced: Mapping[str, tuple[str, ...]] | None = None
+        if self.head.partition_to_replace_file_ids is not None:
+            replaced = _only(self.replaced, partitions)
+        return replace(
+            self.head,
+            partition_to_write_stats=_only(self.stats, partitions),
+            partition_to_replace_file_ids=replaced,
+        )
+
+    def plus(self, more: "CommitFiles") -> "CommitFiles":
+        """Return these files together with those of other partitions of the same commit."""
+        return CommitFiles(
+            self.head, {**self.stats, **more.stats}, {**self.replaced, **more.replaced}
+        )
+
+
+def _only(of: Mapping[str, T], partitions: Set[str] | None) -> Mapping[str, T]:
+    if partitions is None:
+        return of
+    return {partition: of[partition] for partition in sorted(partitions) if partition in of}
+
+
+def commit_files(metadata: CommitMetadata) -> CommitFiles:
+    """Return the files of a commit by the folder that they are in."""
+    stats: dict[str, list[WriteStat]] = {}
+    for stat in metadata.write_stats():
+        stats.setdefault(folder_of((stat.path or "").lstrip("/")), []).append(stat)
+    return CommitFiles(
+        _head(metadata),
+        {partition: tuple(of) for partition, of in stats.items()},
+        metadata.partition_to_replace_file_ids or {},
+    )
+
+
+def _head(metadata: CommitMetadata) -> CommitMetadata:
+    ends = metadata.partition_to_replace_file_ids is not None
+    return replace(
+        metadata,
+        partition_to_write_stats={},
+        partition_to_replace_file_ids={} if ends else None,
+    )
+
+
+def write_run(
+    storage: Storage,
+    instant: TimelineInstant,
+    metadata: CommitMetadata,
+    key_ranges: Mapping[str, KeyRange],
+) -> None:
+    """Write the run of a completed commit; the caller holds the table's lock."""
+    table = pa.Table.from_pylist(sorted(_rows(metadata, key_ranges), key=_path), _SCHEMA)
+    marks = {_COMMIT: _encode_head(metadata)}
+    out = io.BytesIO()
+    pq.write_table(
+        table.replace_schema_metadata(marks),
+        out,
+        row_group_size=ROW_GROUP_ROWS,
+        compression="zstd",
+        write_page_checksum=True,
+    )
+    storage.put(run_path(instant), out.getvalue())
+
+
+def _path(row: Mapping[str, object]) -> bytes:
+    return str(row["path"]).encode()
+
+
+def _rows(
+    metadata: CommitMetadata, key_ranges: Mapping[str, KeyRange]
+) -> Iterator[dict[str, object]]:
+    for stat in metadata.write_stats():
+        path = (stat.path or "").lstrip("/")
+        low, high = key_ranges.get(path, (None, None))
+        yield {
+            "path": path,
+            "replaced": False,
+            "size_bytes": stat.file_size_in_bytes,
+            "rows": stat.num_writes,
+            "change_data": None if stat.cdc_stats is None else list(stat.cdc_stats),
+            "min_key": low,
+            "max_key": high,
+        }
+    for partition, ids in (metadata.partition_to_replace_file_ids or {}).items():
+        for file_id in ids:
+            yield {"path": join_path(partition, file_id), "replaced": True}
+
+
+def _encode_head(metadata: CommitMetadata) -> bytes:
+    head = {
+        "compacted": metadata.compacted,
+        "extra_metadata": dict(metadata.extra_metadata),
+        "operation_type": metadata.operation_type,
+        "replaces": metadata.partition_to_replace_file_ids is not None,
+        "version": metadata.version,
+    }
+    return json.dumps(head).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class FileRun:
+    """The run of one commit."""
+
+    storage: Storage
+    path: str
+
+    def read(self, partitions: Set[str] | None) -> CommitFiles:
+        """Read the files of `partitions`, from row groups that may list them; None means all.
+
+        Raises CorruptError if the run is damaged, and NotFoundError if it is gone.
+        """
+        table, head = self._table(partitions)
+        stats: dict[str, list[WriteStat]] = {}
+        replaced: dict[str, list[str]] = {}
+        for row in table.to_pylist():
+            partition, _, name = row["path"].rpartition("/")
+            if row["replaced"]:
+                replaced.setdefault(partition, []).append(name)
+                continue
+            changes = row["change_data"]
+            stat = WriteStat(
+                path=row["path"],
+                partition_path=partition,
+                file_size_in_bytes=row["size_bytes"],
+                num_writes=row["rows"],
+                cdc_stats=None if changes is None else dict.fromkeys(changes, 0),
+            )
+            stats.setdefault(partition, []).append(stat)
+        return CommitFiles(
+            head,
+            {partition: tuple(of) for partition, of in stats.items()},
+            {partition: tuple(of) for partition, of in replaced.items()},
+        )
+
+    def _table(self, partitions: Set[str] | None) -> tuple[pa.Table, CommitMetadata]:
+        with self.storage.open_read(self.path) as source:
+            try:
+                file = pq.ParquetFile(source, page_checksum_verification=True)
+                head = _decode_head((file.schema_arrow.metadata or {})[_COMMIT])
+                return read_partitions(file, partitions).select(_SCHEMA.names), head
+            except (pa.ArrowException, KeyError, OSError, TypeError, ValueError) as error:
+                raise CorruptError(
+                    f"{self.path}: expected a run of the file index: {error}"
+                ) from error
+
+
+def read_partitions(file: pq.ParquetFile, partitions: Set[str] | None) -> pa.Table:
+    """Return the rows whose `path` is directly in one of `partitions`; rows are sorted by path.
+
+    Raises ValueError if a row group lacks rows: pyarrow skips pages of an unknown type.
+    """
+    metadata = file.metadata
+    if file.schema_arrow.names[:1] != ["path"] or file.schema_arrow.types[0] != pa.string():
+        raise ValueError(f"expected the column path first, found {file.schema_arrow.names}")
+    groups = [
+        number
+        for number in range(metadata.num_row_groups)
+        if partitions is None or _may_list(metadata.row_group(number), partitions)
+    ]
+    # A thread would take longer to start than to read.
+    table = file.read_row_groups(groups, use_threads=False)
+    expected = sum(metadata.row_group(number).num_rows for number in groups)
+    if table.num_rows != expected:
+        raise ValueError(f"{expected} rows in its footer, found {table.num_rows}")
+    if partitions is None:
+        return table
+    folders = pc.replace_substring_regex(table.column("path"), r"/?[^/]*$", "", max_replacements=1)
+    return table.filter(pc.is_in(folders, pa.array(sorted(partitions), pa.string())))
+
+
+def _may_list(group: pq.RowGroupMetaData, partitions: Set[str]) -> bool:
+    found = group.column(0).statistics
+    if found is None or not found.has_min_max:
+        return True
+    low, high = found.min.encode(), found.max.encode()
+    for partition in partitions:
+        # In the order of bytes, `0` comes right after `/`.
+        first, after = f"{partition}/".encode(), f"{partition}0".encode()
+        if not partition or (first <= high and low < after):
+            return True
+    return False
+
+
+def _decode_head(text: bytes) -> CommitMetadata:
+    values = json.loads(text)
+    return CommitMetadata(
+        compacted=values["compacted"],
+        extra_metadata=values["extra_metadata"],
+        operation_type=values["operation_type"],
+        partition_to_replace_file_ids={} if values["replaces"] else None,
+        version=values["version"],
+    )

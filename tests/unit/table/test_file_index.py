@@ -1,0 +1,233 @@
+"""The file index says what commits say, so that a few partitions are enough to read or write them."""
+
+import io
+import re
+from collections.abc import Iterable
+
+import pyarrow.parquet as pq
+import pytest
+
+from lakebed.api.table import Table
+from lakebed.errors import DamageWarning
+from lakebed.format.names.instant_name import Action
+from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from lakebed.model.clock import ManualClock
+from lakebed.model.executor import LocalExecutor
+from lakebed.model.options.services import ArchiveOptions
+from lakebed.services.archive.execute import archive
+from lakebed.services.verify.findings import Code, Severity
+from lakebed.services.verify.plan import plan_repair
+from lakebed.services.verify.repair import repair
+from lakebed.services.verify.verify import verify
+from lakebed.storage.objects import memory_storage
+from lakebed.storage.storage import Storage
+from lakebed.table.files.file_index import FILES_FOLDER, FileRun, folder_of, run_path, write_run
+from lakebed.table.snapshot import Snapshot
+from support.faulty import FaultyStorage
+from support.tables import batch, contents, copy_of, make, reopen, user_rows
+
+ALWAYS = {"lakebed.file.index.min.files": "1"}
+ROWS = [(f"k{number}", number, 1, f"p{number}") for number in range(5)]
+
+
+def filled(**changes) -> Table:
+    """Make a table of five partitions whose commits all have runs."""
+    table = make(ordering=("ts",), table_type="MERGE_ON_READ", properties=ALWAYS, **changes)
+    table.bulk_insert(batch(*ROWS))
+    return table
+
+
+def wide(partitions: int, storage: Storage | None = None) -> Table:
+    """Make a table of many partitions; its first commit is large, its second is not."""
+    table = make(storage, ordering=("ts",), table_type="MERGE_ON_READ", buckets=1)
+    table.bulk_insert(batch(*((f"k{n}", n, 1, f"p{n}") for n in range(partitions))))
+    table.upsert(batch(("k7", 70, 2, "p7")))
+    return table
+
+
+def runs(storage: Storage) -> list[str]:
+    return [f"{FILES_FOLDER}/{name}" for name in sorted(storage.names(FILES_FOLDER))]
+
+
+def unindexed(storage: Storage) -> Snapshot:
+    """Return the snapshot of a table that never had a file index."""
+    kept = {p: data for p, data in contents(storage).items() if not p.startswith(FILES_FOLDER)}
+    return reopen(copy_of(kept))._now()
+
+
+def check_partitions(storage: Storage, partitions: Iterable[str]) -> None:
+    """Assert that partitions alone are as they are in the whole table, read without the index."""
+    whole, now = unindexed(storage), reopen(storage)._now()
+    assert now.slices == whole.slices
+    for partition in {*partitions, *(slice_.group.partition for slice_ in whole.slices)}:
+        part = reopen(storage)._now().within([partition])
+        assert part.slices == tuple(s for s in whole.slices if s.group.partition == partition)
+        assert part.replaced.get(partition) == whole.replaced.get(partition)
+
+
+def test_a_large_commit_gets_a_run_and_a_small_one_none():
+    table = wide(130)
+    first, second = table._now().timeline.commits
+    assert runs(table._storage) == [run_path(first)]
+    assert table._commits.is_indexed(first)
+    assert not table._commits.is_indexed(second)
+
+
+def test_a_run_holds_what_its_commit_lists():
+    storage = memory_storage()
+    metadata = CommitMetadata(
+        partition_to_write_stats={
+            "a": (WriteStat(path="a/f1", file_size_in_bytes=3, num_writes=4),),
+            "a/b": (WriteStat(path="a/b/f2", cdc_stats={"a/b/c": 1, "a/b/d": 2}),),
+            "a0": (WriteStat(path="a0/f3"),),
+            "": (WriteStat(path="f4", file_size_in_bytes=0),),
+        },
+        extra_metadata={"schema": "é"},
+        operation_type="CLUSTER",
+        partition_to_replace_file_ids={"a": ("x", "y"), "z": ("w",)},
+        compacted=True,
+    )
+    [instant] = wide(2)._now().timeline.commits[:1]
+    write_run(storage, instant, metadata, {"a/f1": ("k", "m")})
+    run = FileRun(storage, run_path(instant))
+    assert run.read(None).within(None).partition_to_replace_file_ids == {
+        "a": ("x", "y"),
+        "z": ("w",),
+    }
+    found = run.read(frozenset({"a"})).within(frozenset({"a"}))
+    assert [stat.path for stat in found.write_stats()] == ["a/f1"]
+    assert found.partition_to_replace_file_ids == {"a": ("x", "y")}
+    assert (found.extra_metadata, found.operation_type) == ({"schema": "é"}, "CLUSTER")
+    assert found.compacted
+    [stat] = run.read(frozenset({"a/b"})).stats["a/b"]
+    assert list(stat.cdc_stats) == ["a/b/c", "a/b/d"]
+    assert [stat.path for stat in run.read(frozenset({""})).stats[""]] == ["f4"]
+    assert run.read(frozenset({"b"})).stats == {}
+    keys = pq.read_table(io.BytesIO(storage.read(run.path)), columns=["path", "min_key", "max_key"])
+    assert {"path": "a/f1", "min_key": "k", "max_key": "m"} in keys.to_pylist()
+
+
+def test_partitions_are_the_same_alone_after_every_operation():
+    table = filled()
+    storage = table._storage
+    steps = [
+        lambda: table.upsert(batch(("k1", 9, 2, "p1"), ("new", 1, 1, "p9"))),
+        lambda: table.delete([{"id": "k2", "dt": "p2"}]),
+        table.compact,
+        lambda: table.upsert(batch(("k1", 10, 3, "p1"))),
+        lambda: table.insert_overwrite(batch(("o", 1, 1, "p3"))),
+        lambda: table.delete_partitions(["p4"]),
+        lambda: table.upsert(batch(("k4", 1, 1, "p4"))),
+        table.clean,
+        table.savepoint,
+        lambda: table.rollback(table.upsert(batch(("k0", 5, 5, "p0"))).instant),
+        lambda: archive(table._target(), ArchiveOptions(min_commits=2, max_commits=3)),
+        lambda: table.upsert(batch(("k0", 6, 6, "p0"))),
+        lambda: table.restore(table._now().timeline.select(Action.SAVEPOINT)[0].requested),
+    ]
+    for step in steps:
+        step()
+        check_partitions(storage, ["p0", "nowhere"])
+
+
+def test_the_runs_of_archived_and_rolled_back_commits_are_deleted():
+    table = filled()
+    for number in range(6):
+        table.upsert(batch(("k1", number, 2 + number, "p1")))
+    gone = table.upsert(batch(("k1", 99, 99, "p1")))
+    assert any(gone.instant in path for path in runs(table._storage))
+    table.rollback(gone.instant)
+    assert not any(gone.instant in path for path in runs(table._storage))
+    archive(table._target(), ArchiveOptions(min_commits=2, max_commits=3))
+    assert runs(table._storage) == [run_path(c) for c in table._now().timeline.commits]
+
+
+def test_a_commit_without_a_run_is_read_itself_and_gets_one_at_the_next_write():
+    table = filled()
+    storage = table._storage
+    [path] = runs(storage)
+    storage.delete(path)
+    again = reopen(storage)
+    assert again.lookup([{"id": "k3", "dt": "p3"}]).num_rows == 1
+    again.upsert(batch(("k1", 9, 2, "p1")))
+    assert path in runs(storage)
+    check_partitions(storage, [])
+
+
+@pytest.mark.parametrize("damage", ["torn", "flipped", "empty", "foreign"])
+def test_a_damaged_run_is_a_warning_and_repaired(damage):
+    table = filled()
+    objects = contents(table._storage)
+    [path] = runs(table._storage)
+    data = objects[path]
+    other = io.BytesIO()
+    pq.write_table(pq.read_table(io.BytesIO(data)).select(["rows"]), other)
+    bad = {"torn": data[:-9], "flipped": data[:50] + b"\xff" + data[51:], "empty": b""}
+    bad["foreign"] = other.getvalue()
+    storage = copy_of({**objects, path: bad[damage]})
+    with pytest.warns(DamageWarning, match=re.escape(path)):
+        assert reopen(storage).lookup([{"id": "k3", "dt": "p3"}])["v"].to_pylist() == [3]
+    with pytest.warns(DamageWarning, match=re.escape(path)):
+        reopen(storage).upsert(batch(("k3", 4, 2, "p3")))
+    # The writer had read the commit, so it wrote the run again.
+    assert storage.read(path) != bad[damage]
+    storage.put(path, bad[damage])
+    clock = ManualClock(1_700_000_100_000)
+    report = verify(storage, clock, LocalExecutor(1))
+    [finding] = [f for f in report if f.code is Code.FILE_INDEX]
+    assert (finding.severity, finding.path) == (Severity.WARNING, path)
+    repaired = repair(storage, clock, plan_repair(report))
+    assert [step.path for step in repaired.done] == [path]
+    check_partitions(storage, [])
+    assert not [f for f in verify(storage, clock, LocalExecutor(1)) if f.code is Code.FILE_INDEX]
+
+
+def test_a_run_that_differs_from_its_commit_is_an_error_and_repaired():
+    table = filled()
+    storage = table._storage
+    [commit] = table._now().timeline.commits
+    write_run(storage, commit, CommitMetadata(), {})
+    clock = ManualClock(1_700_000_100_000)
+    report = verify(storage, clock, LocalExecutor(1))
+    [finding] = [f for f in report if f.code is Code.FILE_INDEX]
+    assert (finding.severity, finding.path) == (Severity.ERROR, run_path(commit))
+    repair(storage, clock, plan_repair(report))
+    assert len(user_rows(reopen(storage))) == len(ROWS)
+    check_partitions(storage, [])
+
+
+def test_a_run_of_no_commit_is_noted_and_deleted():
+    table = filled()
+    [path] = runs(table._storage)
+    stray = f"{FILES_FOLDER}/20200101000000000_20200101000000001.parquet"
+    table._storage.put(stray, table._storage.read(path))
+    clock = ManualClock(1_700_000_100_000)
+    report = verify(table._storage, clock, LocalExecutor(1), quick=True)
+    [finding] = [f for f in report if f.code is Code.FILE_INDEX]
+    assert (finding.severity, finding.path) == (Severity.NOTE, stray)
+    repair(table._storage, clock, plan_repair(report))
+    assert runs(table._storage) == [path]
+
+
+def test_lookups_and_small_writes_touch_as_much_in_a_table_of_many_partitions():
+    counts = []
+    for partitions in (150, 400):
+        storage = FaultyStorage(wide(partitions)._storage)
+        table = reopen(storage, ManualClock(1_700_000_100_000, step_ms=1))
+        assert table.lookup([{"id": "k7", "dt": "p7"}])["v"].to_pylist() == [70]
+        looked = [op.split()[0] for op in storage.ops]
+        storage.ops.clear()
+        table = reopen(storage, ManualClock(1_700_000_200_000, step_ms=1))
+        table.upsert(batch(("k7", 71, 3, "p7"), ("k9", 91, 3, "p9")))
+        wrote = [op.split()[0] for op in storage.ops]
+        counts.append((looked, wrote))
+        listed = [op.split()[1] for op in storage.ops if op.startswith("list") and " p" in op]
+        assert set(listed) <= {"p7", "p9"}
+        assert "list" not in {op for op in storage.ops if op.split() == ["list"]}
+    assert counts[0] == counts[1]
+    assert len(counts[0][0]) < 20
+    assert len(counts[0][1]) < 60
+
+
+def test_folders_of_paths():
+    assert [folder_of(path) for path in ("a/b/c", "c", "a/c")] == ["a/b", "", "a"]
