@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from lakebed.api.arguments import checked_keys, checked_where, key_schema
-from lakebed.api.handle import TableHandle
+from lakebed.api.indexes import TableIndexes
 from lakebed.api.keys import keys_to_table
 from lakebed.api.named_rows import named_rows
 from lakebed.errors import (
@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 _SHOWN = 5
 
 
-class TableWrites(TableHandle):
+class TableWrites(TableIndexes):
     """The writes of a table; each call is one commit."""
 
     def bulk_insert(

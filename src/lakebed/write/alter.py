@@ -8,6 +8,7 @@ from lakebed.commit.transaction import Transaction, begin
 from lakebed.errors import InvalidError, SchemaError
 from lakebed.format.avro.avro_schema import arrow_to_avro
 from lakebed.format.timeline.commit_metadata import CommitMetadata
+from lakebed.index.secondary.definition import parse_definitions
 from lakebed.table.config.properties_file import update_properties
 from lakebed.table.config.table_config import DROPPED_COLUMNS, TableConfig
 from lakebed.write.pipeline import WriteTarget
@@ -43,6 +44,12 @@ def check_droppable(config: TableConfig, known: pa.Schema, name: str) -> None:
         raise SchemaError(
             f"table {config.name!r}: no column {name!r}; it has {', '.join(known.names) or 'none yet'}"
         )
+    for index in parse_definitions(config.properties):
+        if name in {column.partition(".")[0] for column in index.columns} | set(index.columns):
+            raise InvalidError(
+                f"table {config.name!r}: column {name!r} is in the index {index.name!r}; call "
+                f"drop_index({index.name!r}) first"
+            )
     marker = (config.delete_marker or ("", ""))[:1]
     for part, fields in {
         "the record key": config.record_key_fields,

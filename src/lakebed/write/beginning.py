@@ -8,6 +8,7 @@ from lakebed.commit.fence import Fence
 from lakebed.commit.transaction import Transaction
 from lakebed.errors import InvalidError
 from lakebed.index.kinds import strategy_of
+from lakebed.index.secondary.new_entries import IndexWriters
 from lakebed.index.strategy import NewWrite
 from lakebed.index.unstored import check_doubtful_spelling, check_spelling, default_index
 from lakebed.merge.rule import Merger
@@ -72,4 +73,5 @@ def make_spec(
         fence=fence,
         seed=seed,
         markers=columns.markers,
+        indexes=IndexWriters.of(snapshot.config, columns.table, len(snapshot.slices)),
     )

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from lakebed.format.names.data_names import TOMBSTONE_VERSION, BaseFileName
 from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, OUR_PREFIX, RECORD_KEY
 from lakebed.format.timeline.commit_metadata import NO_PREVIOUS_COMMIT, WriteStat
+from lakebed.index.secondary.new_entries import NO_INDEXES
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.rule import Fill
 from lakebed.merge.run import DELETED, FLAGS, OPEN, Run
@@ -25,6 +26,7 @@ from lakebed.table.store.cdc_log import CdcTarget, ChangeLog, open_change_log
 from lakebed.table.store.data_writer import DataFileStats
 from lakebed.write.auto_buckets import of_bucket
 from lakebed.write.base_file import NewBaseFile
+from lakebed.write.index_runs import TaskEntries, split_deletes
 from lakebed.write.log_runs import write_log
 from lakebed.write.partial import PartialWrite, write_partial_log
 from lakebed.write.partition import ensure_partition
@@ -98,12 +100,14 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
     )
     cdc_stats: Mapping[str, int] = {}
     carried = gone = 0
+    entries = TaskEntries(spec, write.group, task)
     with ExitStack() as open_files:
         open_files.enter_context(base)
         changes = _change_log(write, task, open_files)
         for batch in map(_restamped, _merged(write, task, runs, pa.schema(fields))):
-            live = _live(batch)
+            live, _ = split_deletes(batch)
             base.put(live)
+            entries.take(_came(batch), is_merged=True)
             gone += batch.num_rows - live.num_rows
             if write.old is not None:
                 carried += live.num_rows - live.column(COMMIT_TIME).null_count
@@ -115,7 +119,7 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
         if write.old is not None or base.num_rows:
             stats, cdc_stats = base.close(dict if changes is None else changes.close)
     counts = _counts(write, old_rows, base.num_rows, carried, gone)
-    status = WriteStatus(write.group, (), counts)
+    status = WriteStatus(write.group, (), counts, entries.finish())
     if stats is not None:
         stat = replace(_stat(write, stats, old_rows), cdc_stats=cdc_stats or None)
         status = replace(status, stats=(stat,))
@@ -123,7 +127,9 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
         below = _below(write, base.name, stats)
         beside = stats is not None and spec.config.is_lsm_tree
         version = TOMBSTONE_VERSION if beside else 1
-        logged = write_log(spec, write.group, task, version, kept, below)
+        # The entries of these deletes are among those of the base file.
+        plain = replace(spec, indexes=NO_INDEXES)
+        logged = write_log(plain, write.group, task, version, kept, below)
         # Hudi's CDC query takes the slice of a file group from its first stat.
         status = replace(status, stats=(*logged.stats, *status.stats))
     return status
@@ -230,10 +236,12 @@ def _restamped(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns.values()), schema=batch.schema)
 
 
-def _live(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the rows of a merged batch that are not deletes."""
-    gone = batch.column(FLAGS).to_numpy() & DELETED != 0
-    return batch.filter(pa.array(~gone)) if gone.any() else batch
+def _came(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows of a merged batch that this write changed: all but those of the old file."""
+    if COMMIT_TIME not in batch.schema.names:
+        return batch
+    times = batch.column(COMMIT_TIME)
+    return batch.filter(times.is_null()) if times.null_count < len(times) else batch
 
 
 def _ordered_deletes(batch: pa.RecordBatch, spec: WriteSpec) -> pa.RecordBatch:

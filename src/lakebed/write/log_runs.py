@@ -9,6 +9,7 @@ from lakebed.format.timeline.commit_metadata import WriteStat
 from lakebed.model.executor import TaskId
 from lakebed.table.files.file_group import FileGroupId, FileSlice
 from lakebed.table.store.log_writer import LogFileStats, LogRunWriter, NewLog
+from lakebed.write.index_runs import TaskEntries
 from lakebed.write.partition import ensure_partition
 from lakebed.write.spec.status import NOTHING_COMPACTED, RowCounts, WriteStatus
 from lakebed.write.spec.write_spec import WriteSpec
@@ -43,13 +44,15 @@ def write_log(
         table_schema_text=spec.view.avro_schema,
         partial=spec.is_partial,
     )
-    written = LogRunWriter(log).write(batches)
+    entries = TaskEntries(spec, group, task, version)
+    written = LogRunWriter(log).write(entries.watch(batches))
     spec.fence.check_written([stats.path for stats in written])
     return WriteStatus(
         group,
         tuple(_stat(spec, group, stats, below) for stats in written),
         # The changes are known only when the rows are merged.
         RowCounts(deleted=None if spec.may_delete else 0),
+        entries.finish(),
     )
 
 

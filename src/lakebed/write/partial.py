@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.format.names.meta_columns import IS_DELETED, RECORD_KEY
-from lakebed.format.timeline.commit_metadata import WriteStat
 from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import DELETED, FLAGS, Run
 from lakebed.merge.window import merge_runs
@@ -60,7 +59,7 @@ def write_partial_log(
     apart = _Apart(whole, write.slice_, task)
     kept = apart.take_whole(joined, spec)
     partial = write_log(spec, group, task, 1, kept, write.slice_)
-    return replace(partial, stats=(*partial.stats, *apart.finish()))
+    return apart.finish(partial)
 
 
 class _Apart:
@@ -100,11 +99,16 @@ class _Apart:
         self._statuses.append(write_log(self._spec, group, self._task, version, self._held, below))
         self._held = []
 
-    def finish(self) -> tuple[WriteStat, ...]:
-        """Write the remaining rows; return the write stats of all logs of complete rows."""
+    def finish(self, partial: WriteStatus) -> WriteStatus:
+        """Write the remaining rows; return the status of all logs, `partial` and complete rows."""
         if self._held:
             self._flush()
-        return tuple(stat for status in self._statuses for stat in status.stats)
+        statuses = [partial, *self._statuses]
+        return replace(
+            partial,
+            stats=tuple(stat for status in statuses for stat in status.stats),
+            entries=tuple(entries for status in statuses for entries in status.entries),
+        )
 
 
 def _fills(spec: WriteSpec) -> bool:

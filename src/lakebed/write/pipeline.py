@@ -30,6 +30,7 @@ from lakebed.write.auto_buckets import (
 )
 from lakebed.write.beginning import make_spec, settle_index
 from lakebed.write.file_groups import write_file_group
+from lakebed.write.index_runs import IndexParticipant
 from lakebed.write.locate import locate_segments
 from lakebed.write.partition_moves import settle_moves
 from lakebed.write.plan import plan_writes
@@ -130,6 +131,7 @@ def execute_write(
             properties = index.properties(transaction.config.record_key_fields)
             with transaction.locked():
                 transaction.config = update_properties(transaction.storage, properties)
+        transaction.participants.append(IndexParticipant(spec, written))
         metadata = _metadata(operation, spec.view.avro_schema, written, replaced)
         completion = transaction.commit(
             metadata,

@@ -78,6 +78,26 @@ def encode_text_prefix(prefix: str) -> bytes:
     return VALUE + prefix.encode().replace(b"\x00", b"\x00\xff")
 
 
+def leading_values(key: bytes, kinds: Sequence[pa.DataType]) -> bytes:
+    r"""Return the part of a key that holds the values of columns of these types.
+
+    >>> leading_values(encode_values(["a", 7, "x"], [pa.string(), pa.int64(), pa.string()]), [pa.string()])
+    b'\x01a\x00\x00'
+    """
+    at = 0
+    for kind in kinds:
+        if key[at : at + 1] == _NULL:
+            at += 1
+        elif _is_text(kind):
+            at = key.index(_NULL, at + 1)
+            while key[at : at + 2] != _END:
+                at = key.index(_NULL, at + 2)
+            at += 2
+        else:
+            at += 1 + _width(kind)
+    return key[:at]
+
+
 def after_prefix(prefix: bytes) -> bytes | None:
     r"""Return the first key after all keys that begin with `prefix`; None if there is none.
 
@@ -107,6 +127,13 @@ def _encode_column(column: pa.Array) -> pa.Array:
     nulls = pa.nulls(len(column), pa.large_binary())
     filled = pc.replace_with_mask(nulls, column.is_valid(), encoded)
     return pc.fill_null(filled, pa.scalar(NULL, pa.large_binary()))
+
+
+def _width(kind: pa.DataType) -> int:
+    """Return the number of bytes of an encoded value of fixed width, without its first byte."""
+    if pa.types.is_boolean(kind):
+        return 1
+    return int(kind.byte_width) if pa.types.is_decimal(kind) else 8
 
 
 def _fixed_width(valid: pa.Array) -> _Bytes:

@@ -16,7 +16,7 @@ from lakebed.format.names.meta_columns import PARTITION_PATH, RECORD_KEY
 from lakebed.index.secondary.definition import column_values
 from lakebed.index.secondary.manifest import RunFile
 from lakebed.storage.storage import Storage
-from lakebed.table.read.key_filter import KeyFilter, Range
+from lakebed.table.read.key_filter import KeyFilter, Range, first_keys
 from lakebed.table.read.parquet_source import open_parquet
 from lakebed.table.store.run_writer import RunSizes, RunWriter
 
@@ -66,6 +66,14 @@ def write_entries(storage: Storage, path: str, batches: Iterable[pa.RecordBatch]
                 run.write(batch)
         size_bytes = run.close()
     return RunFile(path, run.rows, size_bytes)
+
+
+def read_row_group_keys(storage: Storage, path: str) -> list[bytes]:
+    """Return the first key of each row group of a run, in order."""
+    what = f"index run {path!r}"
+    with open_parquet(storage, path, what) as file:
+        known = first_keys(file, ENTRY_KEY, what)
+    return [] if known is None else known[0]
 
 
 def count_entries(storage: Storage, path: str, ranges: Sequence[Range]) -> int:

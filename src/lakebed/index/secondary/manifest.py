@@ -71,7 +71,7 @@ class Manifest:
         whole: The file groups that commits without runs have written to since.
         emptied: The partitions in which file groups were replaced since.
         retired: Files that the manifest before this one listed; some reader may still use them.
-        generation: How often the manifest was written.
+        token: Identifies the build or compaction that wrote the base runs.
     """
 
     is_complete: bool
@@ -83,7 +83,7 @@ class Manifest:
     whole: frozenset[FileGroupId] = frozenset()
     emptied: frozenset[str] = frozenset()
     retired: tuple[str, ...] = ()
-    generation: int = 0
+    token: str = ""
 
     @classmethod
     def at(cls, timeline: Timeline) -> Self:
@@ -106,7 +106,7 @@ class Manifest:
                 whole=frozenset(FileGroupId(*map(str, group)) for group in values["whole"]),
                 emptied=frozenset(map(str, values["emptied"])),
                 retired=tuple(map(str, values["retired"])),
-                generation=int(values["generation"]),
+                token=str(values["token"]),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptError(f"{what}: not the manifest of an index: {error!r}") from error
@@ -123,7 +123,7 @@ class Manifest:
             "whole": [[group.partition, group.file_id] for group in sorted(self.whole)],
             "emptied": sorted(self.emptied),
             "retired": list(self.retired),
-            "generation": self.generation,
+            "token": self.token,
         }
         return json.dumps(values, ensure_ascii=False, indent=1).encode()
 
@@ -141,6 +141,7 @@ class Manifest:
         """
         timeline = snapshot.timeline
         commits, whole, emptied = dict(self.commits), set(self.whole), set(self.emptied)
+        last = max(self.settled, default="")
         for at, metadata in self._others(snapshot):
             replaced = metadata.partition_to_replace_file_ids or {}
             gone = {FileGroupId(path, id_) for path, ids in replaced.items() for id_ in ids}
@@ -153,7 +154,7 @@ class Manifest:
             if listed is None:
                 whole |= _written(metadata)
             else:
-                commits[at] = listed
+                commits[at] = _as_late(listed) if at < last else listed
         return replace(
             self,
             mark=_mark(timeline),
@@ -210,11 +211,9 @@ def read_manifest(storage: Storage, folder: str) -> Manifest | None:
     return Manifest.parse(data, path)
 
 
-def put_manifest(storage: Storage, folder: str, manifest: Manifest) -> Manifest:
+def put_manifest(storage: Storage, folder: str, manifest: Manifest) -> None:
     """Replace the manifest in a folder; the caller holds the table's lock."""
-    written = replace(manifest, generation=manifest.generation + 1)
-    storage.put(f"{folder}/{MANIFEST_NAME}", written.encode())
-    return written
+    storage.put(f"{folder}/{MANIFEST_NAME}", manifest.encode())
 
 
 def _parse_runs(values: Any) -> tuple[RunFile, ...]:
@@ -231,6 +230,15 @@ def _written(metadata: CommitMetadata) -> set[FileGroupId]:
         for stat in stats
         if stat.file_id
     }
+
+
+def _as_late(runs: CommitRuns) -> CommitRuns:
+    """Return the runs of a commit that began before others whose rows are in the base runs.
+
+    If it deletes a row that won, a version that had lost may stand again, and the base runs do not
+    have its values.
+    """
+    return replace(runs, open=(*runs.open, *runs.deleted))
 
 
 def _mark(timeline: Timeline) -> Instant:

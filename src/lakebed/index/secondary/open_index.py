@@ -158,9 +158,14 @@ def current_manifest(snapshot: Snapshot, definition: IndexDefinition) -> Manifes
         return f"{error}; run repair()"
 
 
+def index_root(config: TableConfig) -> str:
+    """Return the folder of all indexes, below the table."""
+    return f".hoodie/lakebed/{INDEX_PATH.value(config.properties)}"
+
+
 def index_folder(config: TableConfig, definition: IndexDefinition) -> str:
     """Return the folder of an index, below the table."""
-    return f".hoodie/lakebed/{INDEX_PATH.value(config.properties)}/{definition.folder}"
+    return f"{index_root(config)}/{definition.folder}"
 
 
 def _unique(keys: Sequence[pa.Table]) -> pa.Table:

@@ -47,10 +47,14 @@ def load_config(storage: Storage) -> TableConfig:
             raise error from None
 
 
-def update_properties(storage: Storage, changes: Mapping[str, str]) -> TableConfig:
-    """Change properties of an existing table; raise ChangedError if another process did so."""
+def update_properties(storage: Storage, changes: Mapping[str, str | None]) -> TableConfig:
+    """Change properties of an existing table; raise ChangedError if another process did so.
+
+    A property whose new value is None is removed.
+    """
     etag = storage.head(PROPERTIES_PATH).etag
-    merged = {**_read(storage, PROPERTIES_PATH).properties, **changes}
+    wanted = {**_read(storage, PROPERTIES_PATH).properties, **changes}
+    merged = {name: value for name, value in wanted.items() if value is not None}
     updated = TableConfig.parse(merged, f"{storage.url}: changed properties")
     storage.put(BACKUP_PATH, storage.read(PROPERTIES_PATH))
     # The checksum that Hadoop's local file system keeps beside a file of Hudi's: with a stale

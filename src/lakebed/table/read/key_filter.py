@@ -109,7 +109,7 @@ class KeyFilter:
         # Without further columns, reading the keys first saves nothing.
         if len(file.schema) < _MIN_COLUMNS_TO_LOOK or self.column not in file.schema.names:
             return None
-        known = _first_keys(file, self.column, what)
+        known = first_keys(file, self.column, what)
         if known is None:
             return None
         found: list[RowSpan] = []
@@ -142,7 +142,7 @@ class KeyFilter:
         return bool(pc.any(pc.is_in(_as_bytes(keys), value_set=wanted), min_count=0).as_py())
 
     def _groups_in_range(self, file: ParquetSource, what: str) -> list[int]:
-        known = _first_keys(file, self.column, what)
+        known = first_keys(file, self.column, what)
         if known is not None:
             return self._groups_between(*known)
         return self._groups_by_statistics(file) if self.keys or self.ranges else []
@@ -195,7 +195,7 @@ def _is_between(keys: pa.Array, low: bytes, end: bytes | None) -> pa.BooleanArra
     return begun if end is None else pc.and_(begun, pc.less(keys, pa.scalar(end, pa.binary())))
 
 
-def _first_keys(file: KeyColumn, column: str, what: str) -> tuple[list[bytes], bytes | None] | None:
+def first_keys(file: KeyColumn, column: str, what: str) -> tuple[list[bytes], bytes | None] | None:
     """Return the first key of each row group, and the last key, of a file sorted by `column`.
 
     Returns None if the file is not sorted or does not record the keys; the last key is None if it

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from lakebed.format.timeline.commit_metadata import WriteStat
+from lakebed.index.secondary.new_entries import NewEntries
 from lakebed.table.files.file_group import FileGroupId
 
 NOTHING_COMPACTED = WriteStat(
@@ -32,9 +33,11 @@ class RowCounts:
 class WriteStatus:
     """The files that one task wrote to one file group: a write stat for each.
 
-    Only files that a status lists become part of the table.
+    Only files that a status lists become part of the table. `entries` are those of the rows in
+    secondary indexes.
     """
 
     group: FileGroupId
     stats: tuple[WriteStat, ...]
     counts: RowCounts = RowCounts()
+    entries: tuple[NewEntries, ...] = ()

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from lakebed.commit.fence import Fence
 from lakebed.format.logs.cdc import logging_mode
+from lakebed.index.secondary.new_entries import NO_INDEXES, IndexWriters
 from lakebed.index.strategy import Locator
 from lakebed.merge.rule import MergeRule
 from lakebed.storage.storage import Storage
@@ -37,6 +38,7 @@ class WriteSpec:
     fence: Fence
     seed: str
     markers: tuple[Marker, ...] = ()
+    indexes: IndexWriters = NO_INDEXES
     memory_bytes: int = DEFAULT_MEMORY_BYTES
 
     @property

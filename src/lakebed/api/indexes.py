@@ -1,0 +1,152 @@
+"""The secondary indexes of a table: create, drop, list."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakebed.api.handle import TableHandle
+from lakebed.errors import InvalidError
+from lakebed.index.secondary.definition import IndexDefinition
+from lakebed.index.secondary.open_index import OpenIndex, UnusableIndex, open_indexes
+from lakebed.services.indexing.build import Built, create_index, drop_index
+from lakebed.table.snapshot import Snapshot
+from lakebed.terminal.progress import showing
+from lakebed.terminal.text import size_text
+from lakebed.write.pipeline import WriteTarget
+
+
+@dataclass(frozen=True, slots=True)
+class IndexInfo:
+    """A secondary index; `state` is "ready", or why no query uses it.
+
+    `open_entries` are candidates of every query until the index is compacted. `changed_keys` were
+    written since its base runs were: at most so many of the `entries` are stale. `uncovered` is the
+    number of file groups in which another engine wrote, and which are read whole.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    state: str
+    entries: int = 0
+    open_entries: int = 0
+    changed_keys: int = 0
+    uncovered: int = 0
+    runs: int = 0
+    size_bytes: int = 0
+
+    def __str__(self) -> str:
+        """Return the index as one line."""
+        text = f"{self.name} ({', '.join(self.columns)}): {self.state}"
+        if self.state != "ready":
+            return text
+        return (
+            f"{text}, {self.entries:,} entries in {self.runs:,} runs, {size_text(self.size_bytes)}, "
+            f"{self._share(self.open_entries)} open, at most {self._share(self.changed_keys)} stale, "
+            f"{self.uncovered:,} file groups not covered"
+        )
+
+    def _share(self, number: int) -> str:
+        return f"{number / max(1, self.entries):.1%}"
+
+
+class Indexes(tuple[IndexInfo, ...]):
+    """The secondary indexes of a table, by name; `print` it to read it."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self)) or "(no secondary indexes)"
+
+
+class TableIndexes(TableHandle):
+    """The secondary indexes of a table."""
+
+    def create_index(
+        self, name: str, columns: Sequence[str], if_not_exists: bool = False
+    ) -> Built | None:
+        """Create a secondary index, and build it from the rows of the table.
+
+        Other processes may read and write the table meanwhile. An interrupted build is resumed by
+        `if_not_exists=True`, or by `repair`; until it is complete no query uses the index.
+
+        Args:
+            name: Letters, digits, `-` and `_`, beginning with a letter.
+            columns: One or more columns, or fields of a struct (`place.city`), whose type has an
+                order.
+            if_not_exists: Return None if there is an index of this name already.
+
+        Raises:
+            ExistsError: There is an index of this name.
+            SchemaError: A column does not exist, or its values have no order.
+            InvalidError: The name is not valid, or the table has a custom merger.
+
+        Example:
+            >>> import pyarrow as pa, lakebed
+            >>> t = lakebed.create_table(None, "memory://doc/index", "id BIGINT, v STRING", key="id")
+            >>> first = t.insert(pa.table({"id": [1, 2], "v": ["a", "b"]}))
+            >>> print(t.create_index("by_v", ["v"]).entries)
+            2
+        """
+        self._check_writable()
+        given = list(columns) if _is_list(columns) else columns
+        if not isinstance(name, str) or not isinstance(given, list):
+            raise InvalidError(
+                f"create_index: expected a name and a list of columns, found {name!r}, {columns!r}"
+            )
+
+        def work(target: WriteTarget) -> Built | None:
+            built, self._config = create_index(target, name, given, if_not_exists=if_not_exists)
+            return built
+
+        with showing(f"create index {name}"):
+            return self._act(work)
+
+    def drop_index(self, name: str, if_exists: bool = False) -> None:
+        """Remove a secondary index and its files; the rows of the table do not change.
+
+        Args:
+            name: The index.
+            if_exists: Do nothing if there is no such index; otherwise NotFoundError is raised.
+        """
+        self._check_writable()
+
+        def work(target: WriteTarget) -> None:
+            self._config = drop_index(target, name, if_exists=if_exists)
+
+        self._act(work)
+
+    def indexes(self) -> Indexes:
+        """Return the secondary indexes of the table, with their state and size; `print` them."""
+        return describe_indexes(self._snapshot(None))
+
+
+def describe_indexes(snapshot: Snapshot) -> Indexes:
+    """Return what `Table.indexes` shows."""
+    return Indexes(_describe(index) for index in open_indexes(snapshot))
+
+
+def _describe(index: OpenIndex | UnusableIndex) -> IndexInfo:
+    definition: IndexDefinition = index.definition
+    if isinstance(index, UnusableIndex):
+        return IndexInfo(definition.name, definition.columns, index.reason)
+    manifest = index.manifest
+    since = manifest.commits.values()
+    runs = [*index.runs, *index.open_runs, *(run for of in since for run in of.deleted)]
+    return IndexInfo(
+        definition.name,
+        definition.columns,
+        "ready",
+        index.num_entries,
+        index.num_open,
+        sum(run.entries for of in since for run in (*of.entries, *of.open, *of.deleted)),
+        len(manifest.whole),
+        len(runs),
+        sum(run.size_bytes for run in runs),
+    )
+
+
+def _is_list(columns: object) -> bool:
+    return (
+        isinstance(columns, Sequence)
+        and not isinstance(columns, (str, bytes))
+        and all(isinstance(column, str) for column in columns)
+    )

@@ -1,0 +1,135 @@
+"""The entries of rows that are being written: with their values, open, or deleted.
+
+Not every written version shows the values of its row: a partial update lacks columns, and under
+some merge rules the columns of an older version fill the gaps of a newer one. Such a version leaves
+an open entry, whose key is a candidate of every query until the index is compacted. Keys of deleted
+rows are kept too: compaction then removes their entries.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.errors import SchemaError
+from lakebed.index.secondary.definition import IndexDefinition, parse_definitions, resolve_column
+from lakebed.index.secondary.entries import make_entries
+from lakebed.index.secondary.manifest import RunFile
+from lakebed.merge.rule import Fill, MergeRule
+from lakebed.table.config.table_config import TableConfig
+
+
+class EntryKind(StrEnum):
+    """The kinds of entries; each kind has runs of its own. The values are stored on disk."""
+
+    VALUES = "entries"
+    OPEN = "open"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewEntries:
+    """The entries that a task made for the index in `folder`: the rows, or the runs of many rows."""
+
+    folder: str
+    kind: EntryKind
+    rows: pa.RecordBatch | None = None
+    runs: tuple[RunFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EntryMaker:
+    """Makes the entries of one index from rows with some or all columns of the table.
+
+    `is_open` is set if no row shows its values; `fill` if values that yield do not show them.
+    """
+
+    definition: IndexDefinition
+    is_open: bool = False
+    fill: Fill | None = None
+
+    @property
+    def folder(self) -> str:
+        """Return the name of the folder of the index."""
+        return self.definition.folder
+
+    def make(
+        self, rows: pa.RecordBatch, partition: str, *, is_merged: bool = False
+    ) -> Iterator[tuple[EntryKind, pa.RecordBatch]]:
+        """Yield the entries of `rows`, none of which is a delete.
+
+        If the rows `is_merged` with all older versions, each shows its values.
+        """
+        columns = self.definition.columns
+        if is_merged:
+            yield EntryKind.VALUES, make_entries(rows, columns, partition)
+            return
+        if self.is_open:
+            yield EntryKind.OPEN, make_entries(rows, (), partition)
+            return
+        yields = None
+        if self.fill is not None:
+            yields = self.fill.gives_way(rows.column(_top(columns[0], rows.schema)))
+        if yields is not None:
+            yield EntryKind.OPEN, make_entries(rows.filter(yields), (), partition)
+            rows = rows.filter(pc.invert(yields))
+        yield EntryKind.VALUES, make_entries(rows, columns, partition)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexWriters:
+    """The indexes that a write maintains, and the bytes of entries that a task may hand back."""
+
+    indexes: tuple[IndexDefinition, ...] = ()
+    max_bytes: int = 1 << 20
+
+    @classmethod
+    def of(cls, config: TableConfig, schema: pa.Schema, groups: int) -> Self:
+        """Return the indexes of a table with `groups` file groups and the columns of `schema`.
+
+        An index whose columns changed their type is left out: it has to be built again.
+        """
+        defined = parse_definitions(config.properties)
+        usable = tuple(one for one in defined if one.resolve(schema) is not None)
+        # All that tasks hand back is held by the driver.
+        return cls(usable, min(1 << 20, (256 << 20) // max(1, groups)))
+
+    def makers(self, schema: pa.Schema, rule: MergeRule, *, is_partial: bool) -> list[EntryMaker]:
+        """Return what makes the entries of rows with the columns of `schema`."""
+        return [_maker(one, schema, rule, is_partial=is_partial) for one in self.indexes]
+
+
+NO_INDEXES: Final = IndexWriters()
+
+
+def deleted_entries(rows: pa.RecordBatch, partition: str) -> pa.RecordBatch:
+    """Return the entries of deleted rows."""
+    return make_entries(rows, (), partition)
+
+
+def _maker(
+    definition: IndexDefinition, schema: pa.Schema, rule: MergeRule, *, is_partial: bool
+) -> EntryMaker:
+    is_mixed = is_partial or rule.fill is not None
+    is_open = (
+        rule.merger is not None
+        or (is_mixed and len(definition.columns) > 1)
+        or not _has_all(definition.columns, schema)
+    )
+    return EntryMaker(definition, is_open, rule.fill)
+
+
+def _has_all(columns: Sequence[str], schema: pa.Schema) -> bool:
+    try:
+        for column in columns:
+            resolve_column(column, schema, "")
+    except SchemaError:
+        return False
+    return True
+
+
+def _top(column: str, schema: pa.Schema) -> str:
+    return column if column in schema.names else column.partition(".")[0]

@@ -1,0 +1,1 @@
+"""Secondary indexes as a service: create, build, compact, drop; check and repair."""

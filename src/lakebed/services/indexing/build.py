@@ -1,0 +1,200 @@
+"""Creates, builds and drops secondary indexes, while other processes read and write the table.
+
+The definition is stored first, so that the writes that begin later list their entries; the rows of
+a snapshot follow. A manifest that is not complete keeps account of the commits meanwhile. No query
+uses the index before its build has completed.
+"""
+
+import logging
+from dataclasses import dataclass, replace
+
+from lakebed.commit.hold import TableHold, hold_table
+from lakebed.errors import ConflictError, ExistsError, InvalidError, NotFoundError
+from lakebed.index.secondary.definition import IndexDefinition, parse_definitions
+from lakebed.index.secondary.manifest import Manifest, RunFile, put_manifest, read_manifest
+from lakebed.index.secondary.open_index import index_folder, index_root
+from lakebed.services.indexing.parts import merge_parts, plan_parts, write_parts
+from lakebed.storage.storage import Storage
+from lakebed.table.config.merge_mode import MergeMode
+from lakebed.table.config.properties_file import update_properties
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.files.damage import check_whole
+from lakebed.table.snapshot import Snapshot
+from lakebed.write.pipeline import WriteTarget
+
+log = logging.getLogger(__name__)
+
+_ID_LENGTH = 8
+# A file that a build reads may be cleaned meanwhile; the parts of the others are kept.
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """An index that was built: its definition, entries, and size."""
+
+    definition: IndexDefinition
+    entries: int
+    size_bytes: int
+
+    def __str__(self) -> str:
+        """Return the result as one sentence."""
+        return f"index {self.definition.name}: {self.entries:,} entries, {self.size_bytes:,} bytes"
+
+
+def create_index(
+    target: WriteTarget, name: str, columns: list[str], *, if_not_exists: bool = False
+) -> tuple[Built | None, TableConfig]:
+    """Define an index and build it; None if it exists and may.
+
+    If the index exists and its build was interrupted, the build is resumed.
+    """
+    with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
+        found = find_index(hold.config, name)
+        if found is None:
+            definition, config = _define(hold, name, columns), hold.config
+        elif not if_not_exists:
+            raise ExistsError(
+                f"table {hold.config.name!r}: index {name!r} exists, on "
+                f"{', '.join(found.columns)}; drop it first, or pass if_not_exists=True"
+            )
+        else:
+            definition, config = found, hold.config
+            manifest = read_manifest(hold.storage, index_folder(config, definition))
+            if manifest is not None and manifest.is_complete:
+                return None, config
+    return build_index(replace(target, config=config), definition), config
+
+
+def drop_index(target: WriteTarget, name: str, *, if_exists: bool = False) -> TableConfig:
+    """Remove an index and its runs."""
+    with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
+        definition = find_index(hold.config, name)
+        if definition is None:
+            if if_exists:
+                return hold.config
+            raise missing_index(hold.config, name)
+        config = update_properties(hold.storage, {definition.property_name: None})
+        delete_orphans(hold.storage, config)
+        return config
+
+
+def find_index(config: TableConfig, name: str) -> IndexDefinition | None:
+    """Return the definition of an index; None if the table has no index of this name."""
+    found = parse_definitions(config.properties)
+    return next((one for one in found if one.name == name), None)
+
+
+def missing_index(config: TableConfig, name: str) -> NotFoundError:
+    """Return the error for an index that does not exist."""
+    names = ", ".join(one.name for one in parse_definitions(config.properties)) or "none"
+    return NotFoundError(f"table {config.name!r} has no index {name!r}; its indexes are: {names}")
+
+
+def _define(hold: TableHold, name: str, columns: list[str]) -> IndexDefinition:
+    """Check the definition of a new index and store it, with a manifest that is not complete."""
+    config, schema = hold.config, hold.snapshot.schema
+    if config.merge_mode is MergeMode.CUSTOM:
+        raise InvalidError(
+            f"table {config.name!r} has a custom merger, which may compute values that were never "
+            "written: it cannot have a secondary index; create a table with another merge mode"
+        )
+    id_ = hold.clock.new_uuid().replace("-", "")[:_ID_LENGTH]
+    definition = IndexDefinition.create(name, columns, schema, id_)
+    hold.lock.check()
+    delete_orphans(hold.storage, config)
+    start_build(hold, definition)
+    hold.config = update_properties(hold.storage, {definition.property_name: definition.encode()})
+    return definition
+
+
+def start_build(hold: TableHold, definition: IndexDefinition) -> tuple[Snapshot, str]:
+    """Put a manifest that is not complete; return the snapshot to build from, and a token."""
+    folder, token = index_folder(hold.config, definition), hold.clock.new_uuid()
+    manifest = replace(Manifest.at(hold.timeline), token=token)
+    put_manifest(hold.storage, folder, manifest)
+    return hold.snapshot, token
+
+
+def build_index(target: WriteTarget, definition: IndexDefinition) -> Built:
+    """Build the runs of an index from the rows of the table; parts of an earlier attempt are used."""
+    for attempt in range(_ATTEMPTS):
+        with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
+            if (found := find_index(hold.config, definition.name)) is None:
+                raise missing_index(hold.config, definition.name)
+            definition = _retyped(hold, found)
+            snapshot, token = start_build(hold, definition)
+        try:
+            runs = write_base(target, snapshot, definition, token)
+        except NotFoundError:
+            if attempt == _ATTEMPTS - 1:
+                raise
+            log.warning("index %s: a file was cleaned while it was read; again", definition.name)
+            continue
+        with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
+            if _complete(hold, definition, token, runs):
+                size = sum(run.size_bytes for run in runs)
+                return Built(definition, sum(run.entries for run in runs), size)
+    raise ConflictError(
+        f"index {definition.name!r}: the table was rolled back, or another process built or dropped "
+        "the index, during each attempt to build it; try again"
+    )
+
+
+def _retyped(hold: TableHold, definition: IndexDefinition) -> IndexDefinition:
+    """Return the definition with the present types of its columns."""
+    if definition.resolve(hold.snapshot.schema) is not None:
+        return definition
+    columns, schema = definition.columns, hold.snapshot.schema
+    # Another id: the runs that older commits list have values of the former type.
+    id_ = hold.clock.new_uuid().replace("-", "")[:_ID_LENGTH]
+    changed = IndexDefinition.create(definition.name, columns, schema, id_)
+    hold.config = update_properties(hold.storage, {changed.property_name: changed.encode()})
+    return changed
+
+
+def write_base(
+    target: WriteTarget, snapshot: Snapshot, definition: IndexDefinition, token: str
+) -> tuple[RunFile, ...]:
+    """Write the entries of all rows of a snapshot as base runs."""
+    kinds = definition.resolve(snapshot.schema)
+    assert kinds is not None, definition
+    view = snapshot.view(target.merger)
+    check_whole(snapshot.slices)
+    folder = index_folder(snapshot.config, definition)
+    tasks = plan_parts(view, definition, folder, snapshot.slices)
+    written = target.executor.run(write_parts, tasks, f"build index {definition.name}")
+    parts = [part for of in written for part in of]
+    prefix = f"{folder}/base-{token}"
+    return merge_parts(snapshot.storage, definition, kinds, parts, prefix, target.executor)
+
+
+def _complete(
+    hold: TableHold, definition: IndexDefinition, token: str, runs: tuple[RunFile, ...]
+) -> bool:
+    """Complete the manifest, unless the table or the index changed too much meanwhile."""
+    folder = index_folder(hold.config, definition)
+    manifest = read_manifest(hold.storage, folder)
+    if manifest is None or manifest.token != token or manifest.broken(hold.timeline) is not None:
+        return False
+    hold.lock.check()
+    put_manifest(hold.storage, folder, replace(manifest, is_complete=True, base=runs))
+    delete_unlisted(hold.storage, folder, frozenset(run.path for run in runs))
+    return True
+
+
+def delete_unlisted(storage: Storage, folder: str, kept: frozenset[str]) -> None:
+    """Delete the parts and base runs of an index that are not in use, under the table's lock."""
+    for entry in list(storage.list(folder)):
+        name = entry.path.removeprefix(f"{folder}/")
+        if name.startswith(("base-", "parts/")) and entry.path not in kept:
+            storage.delete(entry.path)
+
+
+def delete_orphans(storage: Storage, config: TableConfig) -> None:
+    """Delete the files of indexes that the table does not define any more."""
+    root = index_root(config)
+    kept = tuple(f"{index_folder(config, one)}/" for one in parse_definitions(config.properties))
+    for entry in list(storage.list(root)):
+        if not entry.path.startswith(kept):
+            storage.delete(entry.path)

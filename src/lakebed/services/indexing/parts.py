@@ -1,0 +1,208 @@
+"""The tasks that build an index: rows to sorted parts, and parts to base runs.
+
+A part holds the entries of a few slices. Its name is derived from the files of those slices, so a
+build that was interrupted finds the parts that it has written already. Base runs divide the keys
+into ranges, at the boundaries of values: one value is in one run.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from typing import Final
+
+import pyarrow as pa
+
+from lakebed.errors import NotFoundError
+from lakebed.format.index.ordered_bytes import leading_values
+from lakebed.format.names.meta_columns import RECORD_KEY
+from lakebed.index.secondary.definition import IndexDefinition
+from lakebed.index.secondary.entries import (
+    ENTRY_KEY,
+    ENTRY_SCHEMA,
+    find_entries,
+    make_entries,
+    read_row_group_keys,
+    sort_entries,
+    write_entries,
+)
+from lakebed.index.secondary.manifest import RunFile
+from lakebed.merge.passes import merge_in_passes
+from lakebed.merge.rule import MergeRule
+from lakebed.merge.run import Run
+from lakebed.model.executor import Executor, TaskId
+from lakebed.storage.storage import Storage
+from lakebed.table.files.file_group import FileSlice
+from lakebed.table.read.key_filter import KeyFilter, Range
+from lakebed.table.read.slice_reader import read_slice
+from lakebed.table.view import TableView
+
+_PART_BYTES: Final = 64 << 20
+_MIN_SLICES_BYTES: Final = 4 << 20
+_TASKS: Final = 16
+_BASE_ENTRIES: Final = 1_000_000
+EVERYTHING: Final[Range] = (b"", None)
+_RULE: Final = MergeRule(key=ENTRY_KEY)
+
+
+@dataclass(frozen=True, slots=True)
+class PartTask:
+    """Slices whose entries become parts; with `keys`, only those of the keys of each partition."""
+
+    view: TableView
+    definition: IndexDefinition
+    folder: str
+    slices: tuple[FileSlice, ...]
+    keys: tuple[tuple[str, ...], ...] | None = None
+
+    @property
+    def cost_bytes(self) -> int:
+        """Estimate the work of reading the slices."""
+        return sum(slice_.cost_bytes for slice_ in self.slices)
+
+    @property
+    def name(self) -> str:
+        """Return a name that is different if any file of the slices is."""
+        files = [file.path for slice_ in self.slices for file in slice_.files]
+        pending = [repr(slice_.boundary) for slice_ in self.slices]
+        told = json.dumps([files, pending, self.keys])
+        return hashlib.sha256(told.encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class RangeTask:
+    """Parts to be merged into one base run: the entries of a range of keys."""
+
+    storage: Storage
+    parts: tuple[RunFile, ...]
+    span: Range
+    path: str
+    cost_bytes: int
+
+
+def plan_parts(
+    view: TableView, definition: IndexDefinition, folder: str, slices: Sequence[FileSlice]
+) -> list[PartTask]:
+    """Return the tasks that make the parts of `slices`, small slices together."""
+    ordered = sorted(slices, key=lambda slice_: slice_.group)
+    total = sum(slice_.cost_bytes for slice_ in ordered)
+    most = max(_MIN_SLICES_BYTES, min(_PART_BYTES, total // _TASKS))
+    tasks: list[PartTask] = []
+    held: list[FileSlice] = []
+    for slice_ in ordered:
+        held.append(slice_)
+        if sum(one.cost_bytes for one in held) >= most:
+            tasks.append(PartTask(view, definition, folder, tuple(held)))
+            held = []
+    return [*tasks, PartTask(view, definition, folder, tuple(held))] if held else tasks
+
+
+def write_parts(work: PartTask, task: TaskId) -> tuple[RunFile, ...]:
+    """Write the entries of slices as sorted parts; return those that exist already, if any."""
+    storage = work.view.storage
+    told = f"{work.folder}/parts/{work.name}.json"
+    try:
+        return tuple(RunFile(**run) for run in json.loads(storage.read(told)))
+    except NotFoundError:
+        pass
+    parts: list[RunFile] = []
+    for rows in in_chunks(slice_entries(work)):
+        path = f"{work.folder}/parts/{work.name}-{task.write_token}-{len(parts)}.parquet"
+        parts.append(write_entries(storage, path, [sort_entries(rows)]))
+    storage.put(told, json.dumps([asdict(part) for part in parts]).encode())
+    return tuple(parts)
+
+
+def merge_range(work: RangeTask, task: TaskId) -> RunFile:
+    """Merge the entries of a range of keys into one base run."""
+    del task
+    return write_entries(
+        work.storage, work.path, merge_entries(work.storage, work.parts, work.span)
+    )
+
+
+def merge_parts(
+    storage: Storage,
+    definition: IndexDefinition,
+    kinds: Sequence[pa.DataType],
+    parts: Sequence[RunFile],
+    prefix: str,
+    executor: Executor,
+) -> tuple[RunFile, ...]:
+    """Merge parts into base runs whose paths begin with `prefix`, in the order of their keys."""
+    parts = [part for part in parts if part.entries]
+    total = sum(part.entries for part in parts)
+    size = sum(part.size_bytes for part in parts)
+    splits: list[bytes] = []
+    if (wanted := -(-total // _BASE_ENTRIES)) > 1:
+        firsts = sorted(key for part in parts for key in read_row_group_keys(storage, part.path))
+        step = len(firsts) / wanted
+        chosen = {leading_values(firsts[int(n * step)], kinds) for n in range(1, wanted)}
+        splits = sorted(chosen - {b""})
+    bounds = [b"", *splits, None]
+    tasks = [
+        RangeTask(
+            storage,
+            tuple(parts),
+            (low or b"", high),
+            f"{prefix}-{number:05}.parquet",
+            size // (len(splits) + 1),
+        )
+        for number, (low, high) in enumerate(pairwise(bounds))
+    ]
+    runs = list(executor.run(merge_range, tasks, f"merge index {definition.name}")) if parts else []
+    return tuple(sorted((run for run in runs if run.entries), key=lambda run: run.path))
+
+
+def merge_entries(
+    storage: Storage, parts: Sequence[RunFile], span: Range = EVERYTHING
+) -> Iterator[pa.RecordBatch]:
+    """Yield the entries of sorted parts in a range of keys, each once, in order."""
+    runs = [Run(part.path, find_entries(storage, part.path, [span])) for part in parts]
+    spilled: list[str] = []
+
+    def spill(batches: Iterator[pa.RecordBatch]) -> Run:
+        path = f"{parts[0].path}-pass-{len(spilled)}-{span[0].hex()[:16]}.tmp"
+        spilled.append(path)
+        write_entries(storage, path, (batch.select(ENTRY_SCHEMA.names) for batch in batches))
+        return Run(path, find_entries(storage, path, [EVERYTHING]))
+
+    try:
+        yield from merge_in_passes(runs, _RULE, ENTRY_SCHEMA, spill)
+    finally:
+        for path in spilled:
+            storage.delete(path)
+
+
+def slice_entries(work: PartTask) -> Iterator[pa.RecordBatch]:
+    """Yield the entries of the rows of slices, in no particular order."""
+    names = [RECORD_KEY, *dict.fromkeys(_top(name, work.view) for name in work.definition.columns)]
+    for number, slice_ in enumerate(work.slices):
+        key_filter = None if work.keys is None else KeyFilter.of(keys=work.keys[number])
+        versions = [slice_]
+        if slice_.log_files and slice_.base_file and not work.view.config.is_lsm_tree:
+            # A row of the base file may win again over later logs: it takes part in the merge of
+            # their result, as in Hudi.
+            versions.append(replace(slice_, log_files=(), tombstones=(), boundary=None))
+        for version in versions:
+            for batch in read_slice(work.view, version, names, key_filter=key_filter):
+                yield make_entries(batch, work.definition.columns, slice_.group.partition)
+
+
+def in_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Yield batches together, up to a number of bytes."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        held.append(batch)
+        size += batch.nbytes
+        if size >= _PART_BYTES:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
+
+
+def _top(column: str, view: TableView) -> str:
+    return column if column in view.schema.names else column.partition(".")[0]

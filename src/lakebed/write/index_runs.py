@@ -1,0 +1,163 @@
+"""The runs of secondary indexes that a write adds: made by its tasks, published by its commit."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from zlib import crc32
+
+import pyarrow as pa
+
+from lakebed.commit.hold import TableHold
+from lakebed.commit.rollback import side_path
+from lakebed.format.timeline.commit_metadata import CommitMetadata
+from lakebed.index.secondary.definition import parse_definitions
+from lakebed.index.secondary.entries import sort_entries, write_entries
+from lakebed.index.secondary.manifest import CommitRuns, RunFile, list_runs
+from lakebed.index.secondary.new_entries import EntryKind, NewEntries, deleted_entries
+from lakebed.merge.run import DELETED, FLAGS
+from lakebed.model.executor import TaskId
+from lakebed.model.instant import Instant
+from lakebed.model.options.table import INDEX_PATH
+from lakebed.table.config.table_config import TableConfig
+from lakebed.table.files.file_group import FileGroupId
+from lakebed.write.spec.status import WriteStatus
+from lakebed.write.spec.write_spec import WriteSpec
+
+# Entries of a task beyond this size are sorted and written while more rows come.
+_RUN_BYTES = 32 << 20
+
+
+class TaskEntries:
+    """Collects the entries of the rows that a task writes to one file group."""
+
+    def __init__(self, spec: WriteSpec, group: FileGroupId, task: TaskId, version: int = 0) -> None:
+        self._spec = spec
+        self._partition = group.partition
+        place = f"{crc32(group.partition.encode()):08x}-{group.file_id}"
+        self._name = f"{place}-{task.write_token}-{version}"
+        self._makers = spec.indexes.makers(spec.schema, spec.rule, is_partial=spec.is_partial)
+        self._held: dict[tuple[str, EntryKind], list[pa.RecordBatch]] = defaultdict(list)
+        self._bytes = 0
+        self._written: dict[tuple[str, EntryKind], list[RunFile]] = defaultdict(list)
+
+    def watch(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of a log, and take the entries of their rows."""
+        for batch in batches:
+            self.take(batch)
+            yield batch
+
+    def take(self, rows: pa.RecordBatch, *, is_merged: bool = False) -> None:
+        """Take the entries of rows, some of which may be deletes."""
+        if not self._makers or not rows.num_rows:
+            return
+        live, gone = split_deletes(rows)
+        for maker in self._makers:
+            if live.num_rows:
+                for kind, entries in maker.make(live, self._partition, is_merged=is_merged):
+                    self._add(maker.folder, kind, entries)
+            if gone.num_rows:
+                entries = deleted_entries(gone, self._partition)
+                self._add(maker.folder, EntryKind.DELETED, entries)
+        if self._bytes > _RUN_BYTES:
+            self._write_held()
+
+    def _add(self, folder: str, kind: EntryKind, entries: pa.RecordBatch) -> None:
+        if entries.num_rows:
+            self._held[folder, kind].append(entries)
+            self._bytes += entries.nbytes
+
+    def _write_held(self) -> None:
+        for place, held in self._held.items():
+            folder, kind = place
+            number = len(self._written[place])
+            name = f"{self._name}-{number}-{kind}.parquet"
+            path = run_path(self._spec.config, folder, self._spec.instant, name)
+            self._spec.fence.check()
+            self._written[place].append(
+                write_entries(self._spec.storage, path, [sort_entries(held)])
+            )
+            self._spec.fence.check_written([path])
+        self._held.clear()
+        self._bytes = 0
+
+    def finish(self) -> tuple[NewEntries, ...]:
+        """Return the entries: the rows if they are few, else the runs that they were written to."""
+        if self._bytes > self._spec.indexes.max_bytes:
+            self._write_held()
+        rows = (NewEntries(*place, rows=sort_entries(held)) for place, held in self._held.items())
+        runs = (NewEntries(*place, runs=tuple(of)) for place, of in self._written.items() if of)
+        return (*rows, *runs)
+
+
+class IndexParticipant:
+    """Publishes the entries of a write with its commit, as one run of each index and kind."""
+
+    def __init__(self, spec: WriteSpec, written: Sequence[WriteStatus]) -> None:
+        self._spec = spec
+        self._written = written
+
+    def prepare(
+        self, hold: TableHold, instant: Instant, metadata: CommitMetadata
+    ) -> Mapping[str, str]:
+        """Write the runs; return the list of them for the commit's extra metadata."""
+        del metadata
+        held: dict[tuple[str, EntryKind], list[NewEntries]] = defaultdict(list)
+        for status in self._written:
+            for entries in status.entries:
+                held[entries.folder, entries.kind].append(entries)
+        known = {one.id for one in parse_definitions(hold.config.properties)}
+        found = {
+            one.folder: self._write(instant, one.folder, held)
+            for one in self._spec.indexes.indexes
+            if one.id in known  # else it was dropped meanwhile
+        }
+        return list_runs(found) if found else {}
+
+    def _write(
+        self,
+        instant: Instant,
+        folder: str,
+        held: Mapping[tuple[str, EntryKind], Sequence[NewEntries]],
+    ) -> CommitRuns:
+        storage, config = self._spec.storage, self._spec.config
+        runs: dict[EntryKind, tuple[RunFile, ...]] = {}
+        for kind in EntryKind:
+            of = held.get((folder, kind), ())
+            listed = [run for entries in of for run in entries.runs]
+            rows = [entries.rows for entries in of if entries.rows is not None]
+            if rows:
+                path = run_path(config, folder, instant, f"{kind}.parquet")
+                listed.append(write_entries(storage, path, [sort_entries(rows)]))
+            runs[kind] = tuple(listed)
+        found = CommitRuns(**{str(kind): of for kind, of in runs.items()})
+        if any(
+            entries.runs for (place, _), of in held.items() if place == folder for entries in of
+        ):
+            self._delete_unlisted(instant, folder, found)
+        return found
+
+    def _delete_unlisted(self, instant: Instant, folder: str, listed: CommitRuns) -> None:
+        """Delete the runs of task attempts that failed or ran twice."""
+        kept = {run.path for of in (listed.entries, listed.open, listed.deleted) for run in of}
+        prefix = run_path(self._spec.config, folder, instant, "")
+        for name in self._spec.storage.names(prefix.rpartition("/")[0]):
+            path = f"{prefix.rpartition('/')[0]}/{name}"
+            if path.startswith(prefix) and path not in kept:
+                self._spec.storage.delete(path)
+
+    def publish(self, hold: TableHold, instant: Instant, completion: Instant) -> None:
+        """Do nothing: the commit itself lists the runs."""
+
+
+def run_path(config: TableConfig, folder: str, instant: str, name: str) -> str:
+    """Return the path of a run that an instant writes for an index."""
+    return side_path(f"{INDEX_PATH.value(config.properties)}/{folder}", instant, name)
+
+
+def split_deletes(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """Return the rows that are not deletes, and those that are."""
+    if FLAGS not in rows.schema.names:
+        return rows, rows.slice(0, 0)
+    gone = rows.column(FLAGS).to_numpy() & DELETED != 0
+    if not gone.any():
+        return rows, rows.slice(0, 0)
+    return rows.filter(pa.array(~gone)), rows.filter(pa.array(gone))

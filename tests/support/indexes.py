@@ -1,0 +1,36 @@
+"""Checks that every row of a table is a candidate in each of its secondary indexes."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lakebed.api.table import Table
+from lakebed.index.secondary.definition import PROPERTY_PREFIX
+from lakebed.index.secondary.open_index import OpenIndex, open_indexes
+from lakebed.model.executor import LocalExecutor
+from lakebed.services.indexing.check import check_index
+from lakebed.table.config.properties_file import load_config, update_properties
+
+
+@contextmanager
+def unindexed(table: Table) -> Iterator[None]:
+    """Let the writes of a block know of no index, as those of another engine."""
+    held = load_config(table._storage).properties
+    names = [name for name in held if name.startswith(PROPERTY_PREFIX)]
+    update_properties(table._storage, dict.fromkeys(names))
+    yield
+    update_properties(table._storage, {name: held[name] for name in names})
+
+
+def check_indexes(table: Table, *, covered: bool = False) -> None:
+    """Fail if an index that queries may use does not find a row.
+
+    With `covered`, every index must be usable, and know every row.
+    """
+    snapshot = table._snapshot(None)
+    for index in open_indexes(snapshot):
+        if covered:
+            assert isinstance(index, OpenIndex), index
+            assert not index.manifest.whole, index.manifest
+        if isinstance(index, OpenIndex):
+            found = check_index(snapshot, index, LocalExecutor(1))
+            assert found.missing == 0, (index.definition.name, found)
