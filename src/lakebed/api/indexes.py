@@ -8,6 +8,7 @@ from lakebed.errors import InvalidError
 from lakebed.index.secondary.definition import IndexDefinition
 from lakebed.index.secondary.open_index import OpenIndex, UnusableIndex, open_indexes
 from lakebed.services.indexing.build import Built, create_index, drop_index
+from lakebed.services.indexing.compact import IndexCompaction, compact_index
 from lakebed.table.snapshot import Snapshot
 from lakebed.terminal.progress import showing
 from lakebed.terminal.text import size_text
@@ -114,6 +115,22 @@ class TableIndexes(TableHandle):
 
         self._act(work)
 
+    def compact_index(self, name: str) -> IndexCompaction | None:
+        """Replace the stale and open entries of a secondary index by current ones.
+
+        This also runs after a write, when an index has more than `lakebed.index.compact.max.runs`
+        runs of commits. Other processes may read and write the table meanwhile.
+
+        Args:
+            name: The index.
+
+        Returns:
+            What was done, or None if the index is not usable, or another process changed it.
+        """
+        self._check_writable()
+        with showing(f"compact index {name}"):
+            return self._act(lambda target: compact_index(target, name, force=True))
+
     def indexes(self) -> Indexes:
         """Return the secondary indexes of the table, with their state and size; `print` them."""
         return describe_indexes(self._snapshot(None))
@@ -129,15 +146,16 @@ def _describe(index: OpenIndex | UnusableIndex) -> IndexInfo:
     if isinstance(index, UnusableIndex):
         return IndexInfo(definition.name, definition.columns, index.reason)
     manifest = index.manifest
-    since = manifest.commits.values()
-    runs = [*index.runs, *index.open_runs, *(run for of in since for run in of.deleted)]
+    since = [manifest.delta, *manifest.commits.values()]
+    runs = [*manifest.base, *(run for of in since for run in of.files)]
     return IndexInfo(
         definition.name,
         definition.columns,
         "ready",
         index.num_entries,
         index.num_open,
-        sum(run.entries for of in since for run in (*of.entries, *of.open, *of.deleted)),
+        sum(run.entries for of in since for run in of.files)
+        - sum(run.entries for run in manifest.delta.entries),
         len(manifest.whole),
         len(runs),
         sum(run.size_bytes for run in runs),

@@ -10,13 +10,19 @@ from typing import Protocol
 
 from lakebed.errors import ConflictError, LockedError, TakenError
 from lakebed.format.names.instant_name import Action
-from lakebed.model.options.services import ArchiveOptions, CleanOptions, UpkeepOptions
+from lakebed.model.options.services import (
+    ArchiveOptions,
+    CleanOptions,
+    IndexOptions,
+    UpkeepOptions,
+)
 from lakebed.services.archive.execute import archive
 from lakebed.services.clean.execute import clean
 from lakebed.services.compaction.execute import execute_compaction, pending_compactions
 from lakebed.services.compaction.schedule import schedule_compaction
+from lakebed.services.indexing.compact import compact_index, due_indexes
 from lakebed.table.config.table_config import TableType
-from lakebed.table.snapshot import load_snapshot
+from lakebed.table.snapshot import Snapshot, load_snapshot
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 from lakebed.write.pipeline import WriteTarget
 
@@ -64,6 +70,12 @@ def _run(target: WriteTarget, upkeep: UpkeepOptions, attempt: Attempt) -> tuple[
             for instant in pending_compactions(snapshot)
         ]
     timeline = target.commits.active.load()
+    if IndexOptions.of(target.config.properties).inline:
+        snapshot = Snapshot(target.storage, target.config, timeline, target.commits)
+        done += [
+            attempt("compacting an index", partial(compact_index, target, name))
+            for name in due_indexes(snapshot)
+        ]
     if upkeep.clean and _is_clean_due(timeline, target.config.properties, upkeep.clean_every):
         done.append(attempt("cleaning", lambda: clean(target)))
     if upkeep.archive and _is_archive_due(timeline, target.config.properties):

@@ -137,7 +137,7 @@ class IndexParticipant:
 
     def _delete_unlisted(self, instant: Instant, folder: str, listed: CommitRuns) -> None:
         """Delete the runs of task attempts that failed or ran twice."""
-        kept = {run.path for of in (listed.entries, listed.open, listed.deleted) for run in of}
+        kept = {run.path for run in listed.files}
         prefix = run_path(self._spec.config, folder, instant, "")
         for name in self._spec.storage.names(prefix.rpartition("/")[0]):
             path = f"{prefix.rpartition('/')[0]}/{name}"

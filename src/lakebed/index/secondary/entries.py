@@ -42,6 +42,19 @@ def make_entries(rows: pa.RecordBatch, columns: Sequence[str], partition: str) -
     )
 
 
+def key_entries(entries: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the entries without their values: the key of each is its partition and record key."""
+    places = [entries.column(PARTITION_PATH), entries.column(RECORD_KEY)]
+    return pa.RecordBatch.from_arrays([encode_rows(places), *places], schema=ENTRY_SCHEMA)
+
+
+def row_keys(entries: pa.RecordBatch) -> pa.Array:
+    """Return the partition and record key of each entry as one string."""
+    return pc.binary_join_element_wise(
+        entries.column(PARTITION_PATH), entries.column(RECORD_KEY), "\0"
+    )
+
+
 def sort_entries(entries: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     """Return entries in ascending order, without duplicates."""
     empty = pa.RecordBatch.from_pylist([], ENTRY_SCHEMA)

@@ -50,6 +50,11 @@ class CommitRuns:
     open: tuple[RunFile, ...] = ()
     deleted: tuple[RunFile, ...] = ()
 
+    @property
+    def files(self) -> tuple[RunFile, ...]:
+        """Return the runs of all kinds."""
+        return (*self.entries, *self.open, *self.deleted)
+
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> Self:
         """Parse what `asdict` returned."""
@@ -67,7 +72,9 @@ class Manifest:
         settled: The commits of the active timeline whose rows are in the base runs. Versions that
             they replaced are not, so if one of them is rolled back the index is not complete.
         base: The base runs, in the order of their keys.
-        commits: The runs of commits since the base runs were written.
+        delta: The entries of rows that changed since the base runs were written, and the keys of
+            those rows, whose entries in the base runs are stale; a compaction wrote them.
+        commits: The runs of commits that are in neither.
         whole: The file groups that commits without runs have written to since.
         emptied: The partitions in which file groups were replaced since.
         retired: Files that the manifest before this one listed; some reader may still use them.
@@ -79,6 +86,7 @@ class Manifest:
     covered: frozenset[Instant] = frozenset()
     settled: frozenset[Instant] = frozenset()
     base: tuple[RunFile, ...] = ()
+    delta: CommitRuns = CommitRuns()
     commits: Mapping[Instant, CommitRuns] = field(default_factory=dict)
     whole: frozenset[FileGroupId] = frozenset()
     emptied: frozenset[str] = frozenset()
@@ -102,6 +110,7 @@ class Manifest:
                 covered=frozenset(map(str, values["covered"])),
                 settled=frozenset(map(str, values["settled"])),
                 base=_parse_runs(values["base"]),
+                delta=CommitRuns.parse(values["delta"]),
                 commits={at: CommitRuns.parse(runs) for at, runs in values["commits"].items()},
                 whole=frozenset(FileGroupId(*map(str, group)) for group in values["whole"]),
                 emptied=frozenset(map(str, values["emptied"])),
@@ -119,6 +128,7 @@ class Manifest:
             "covered": sorted(self.covered),
             "settled": sorted(self.settled),
             "base": [asdict(run) for run in self.base],
+            "delta": asdict(self.delta),
             "commits": {at: asdict(runs) for at, runs in sorted(self.commits.items())},
             "whole": [[group.partition, group.file_id] for group in sorted(self.whole)],
             "emptied": sorted(self.emptied),
@@ -126,6 +136,13 @@ class Manifest:
             "token": self.token,
         }
         return json.dumps(values, ensure_ascii=False, indent=1).encode()
+
+    @property
+    def files(self) -> frozenset[str]:
+        """Return the paths of all runs that are in use."""
+        runs = [*self.base, *self.delta.files]
+        runs += [run for of in self.commits.values() for run in of.files]
+        return frozenset(run.path for run in runs)
 
     def broken(self, timeline: Timeline) -> str | None:
         """Return why the manifest cannot be completed from the timeline; None if it can."""

@@ -56,6 +56,7 @@ class OpenIndex:
         """Return the runs that hold values."""
         return [
             *self.manifest.base,
+            *self.manifest.delta.entries,
             *(run for of in self.manifest.commits.values() for run in of.entries),
         ]
 

@@ -27,6 +27,7 @@ _SCOPE: Final = Scope.CREATE | Scope.LATER
 UPKEEP: Final = Subject("Services after a write", _SCOPE)
 COMPACTION: Final = Subject("Compaction", _SCOPE)
 CLEANING: Final = Subject("Cleaning", _SCOPE)
+SECONDARY: Final = Subject("Compaction of secondary indexes", _SCOPE)
 ARCHIVING: Final = Subject("Archiving", _SCOPE)
 CLUSTERING: Final = Subject("Clustering", _SCOPE)
 
@@ -101,6 +102,28 @@ class UpkeepOptions(Settings):
     )
     archive: bool = setting(
         "hoodie.archive.automatic", flag(default=True), "archive after a write, when it is due"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class IndexOptions(Settings):
+    """When a secondary index is compacted after a write."""
+
+    subject: ClassVar = SECONDARY
+    inline: bool = setting(
+        "lakebed.index.compact.inline",
+        flag(default=True),
+        "compact secondary indexes after a write, when it is due",
+    )
+    max_runs: int = setting(
+        "lakebed.index.compact.max.runs",
+        number(8, 1),
+        "an index with more runs of commits is compacted",
+    )
+    open_ratio: float = setting(
+        "lakebed.index.compact.open.ratio",
+        ratio(0.01),
+        "an index with a greater share of open entries is compacted",
     )
 
 

@@ -26,6 +26,7 @@ from lakebed.services.clean.clean_input import (
     without_archived,
 )
 from lakebed.services.clean.plan import safe_limit
+from lakebed.services.indexing.build import account_for_commits
 from lakebed.table.files.visibility import Visibility
 from lakebed.timeline.archive_writer import (
     KEPT_MANIFESTS,
@@ -185,6 +186,7 @@ def _take_from_active(hold: TableHold, instants: tuple[TimelineInstant, ...]) ->
     """
     hold.lock.check()
     record_archived_files(hold, instants)
+    account_for_commits(hold)
     hold.lock.check()
     for instant in instants:
         hold.active.delete_pending(instant.plan_action, instant.requested)

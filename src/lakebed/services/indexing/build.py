@@ -9,9 +9,15 @@ import logging
 from dataclasses import dataclass, replace
 
 from lakebed.commit.hold import TableHold, hold_table
-from lakebed.errors import ConflictError, ExistsError, InvalidError, NotFoundError
+from lakebed.errors import ConflictError, CorruptError, ExistsError, InvalidError, NotFoundError
 from lakebed.index.secondary.definition import IndexDefinition, parse_definitions
-from lakebed.index.secondary.manifest import Manifest, RunFile, put_manifest, read_manifest
+from lakebed.index.secondary.manifest import (
+    MANIFEST_NAME,
+    Manifest,
+    RunFile,
+    put_manifest,
+    read_manifest,
+)
 from lakebed.index.secondary.open_index import index_folder, index_root
 from lakebed.services.indexing.parts import merge_parts, plan_parts, write_parts
 from lakebed.storage.storage import Storage
@@ -181,6 +187,25 @@ def _complete(
     put_manifest(hold.storage, folder, replace(manifest, is_complete=True, base=runs))
     delete_unlisted(hold.storage, folder, frozenset(run.path for run in runs))
     return True
+
+
+def account_for_commits(hold: TableHold) -> None:
+    """Account in every index for the commits of the timeline, some of which are to be archived."""
+    for definition in parse_definitions(hold.config.properties):
+        folder = index_folder(hold.config, definition)
+        try:
+            manifest = read_manifest(hold.storage, folder)
+        except CorruptError:
+            continue  # no query uses it; repair builds it again
+        if manifest is None:
+            continue
+        if manifest.broken(hold.timeline) is None:
+            put_manifest(
+                hold.storage, folder, manifest.account_for(hold.snapshot, definition.folder)
+            )
+        else:
+            # Later it would not be known that a commit was rolled back.
+            hold.storage.delete(f"{folder}/{MANIFEST_NAME}")
 
 
 def delete_unlisted(storage: Storage, folder: str, kept: frozenset[str]) -> None:

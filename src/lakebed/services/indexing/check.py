@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.format.names.meta_columns import PARTITION_PATH, RECORD_KEY
-from lakebed.index.secondary.entries import ENTRY_KEY, find_entries, sort_entries
+from lakebed.index.secondary.entries import ENTRY_KEY, find_entries, row_keys, sort_entries
 from lakebed.index.secondary.manifest import RunFile
 from lakebed.index.secondary.open_index import OpenIndex, index_folder
 from lakebed.merge.rule import Merger
@@ -101,13 +101,6 @@ def _without_open(entries: pa.RecordBatch, work: CheckTask) -> pa.RecordBatch:
     for run in work.open_runs:
         for batch in find_entries(work.part.view.storage, run.path, [EVERYTHING]):
             if entries.num_rows:
-                known = pc.is_in(_row_keys(entries), value_set=_row_keys(batch))
+                known = pc.is_in(row_keys(entries), value_set=row_keys(batch))
                 entries = entries.filter(pc.invert(known))
     return entries
-
-
-def _row_keys(entries: pa.RecordBatch) -> pa.Array:
-    """Return partition and record key of each entry as one string."""
-    return pc.binary_join_element_wise(
-        entries.column(PARTITION_PATH), entries.column(RECORD_KEY), "\0"
-    )

@@ -13,10 +13,11 @@ from itertools import pairwise
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakebed.errors import NotFoundError
 from lakebed.format.index.ordered_bytes import leading_values
-from lakebed.format.names.meta_columns import RECORD_KEY
+from lakebed.format.names.meta_columns import PARTITION_PATH, RECORD_KEY
 from lakebed.index.secondary.definition import IndexDefinition
 from lakebed.index.secondary.entries import (
     ENTRY_KEY,
@@ -24,6 +25,7 @@ from lakebed.index.secondary.entries import (
     find_entries,
     make_entries,
     read_row_group_keys,
+    row_keys,
     sort_entries,
     write_entries,
 )
@@ -31,6 +33,7 @@ from lakebed.index.secondary.manifest import RunFile
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import Run
+from lakebed.merge.window import gather
 from lakebed.model.executor import Executor, TaskId
 from lakebed.storage.storage import Storage
 from lakebed.table.files.file_group import FileSlice
@@ -43,6 +46,7 @@ _MIN_SLICES_BYTES: Final = 4 << 20
 _TASKS: Final = 16
 _BASE_ENTRIES: Final = 1_000_000
 EVERYTHING: Final[Range] = (b"", None)
+_ALL: Final = (EVERYTHING,)
 _RULE: Final = MergeRule(key=ENTRY_KEY)
 
 
@@ -72,13 +76,42 @@ class PartTask:
 
 @dataclass(frozen=True, slots=True)
 class RangeTask:
-    """Parts to be merged into one base run: the entries of a range of keys."""
+    """Parts to be merged into one base run: the entries of a range of keys.
+
+    Entries of `stale` are left out, those of other parts are not.
+    """
 
     storage: Storage
     parts: tuple[RunFile, ...]
     span: Range
     path: str
     cost_bytes: int
+    stale: "Stale | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """Older runs, and the rows whose entries in them are stale: by key, and whole partitions."""
+
+    runs: tuple[RunFile, ...]
+    keys: tuple[RunFile, ...] = ()
+    partitions: frozenset[str] = frozenset()
+
+    def current(self, storage: Storage, span: Range) -> list[Run]:
+        """Return the runs with the entries of a range that are not stale."""
+        gone = [row_keys(b) for run in self.keys for b in find_entries(storage, run.path, _ALL)]
+        keys = pa.concat_arrays([pa.array([], pa.string()), *gone])
+        emptied = pa.array(sorted(self.partitions), pa.string())
+
+        def kept(path: str) -> Iterator[pa.RecordBatch]:
+            for batch in gather(find_entries(storage, path, [span])):
+                drop = pc.or_(
+                    pc.is_in(row_keys(batch), value_set=keys),
+                    pc.is_in(batch.column(PARTITION_PATH), value_set=emptied),
+                )
+                yield batch.filter(pc.invert(drop))
+
+        return [Run(run.path, kept(run.path)) for run in self.runs]
 
 
 def plan_parts(
@@ -117,9 +150,8 @@ def write_parts(work: PartTask, task: TaskId) -> tuple[RunFile, ...]:
 def merge_range(work: RangeTask, task: TaskId) -> RunFile:
     """Merge the entries of a range of keys into one base run."""
     del task
-    return write_entries(
-        work.storage, work.path, merge_entries(work.storage, work.parts, work.span)
-    )
+    merged = merge_entries(work.storage, work.path, work.parts, work.span, work.stale)
+    return write_entries(work.storage, work.path, merged)
 
 
 def merge_parts(
@@ -129,14 +161,19 @@ def merge_parts(
     parts: Sequence[RunFile],
     prefix: str,
     executor: Executor,
+    stale: Stale | None = None,
 ) -> tuple[RunFile, ...]:
-    """Merge parts into base runs whose paths begin with `prefix`, in the order of their keys."""
+    """Merge parts into base runs whose paths begin with `prefix`, in the order of their keys.
+
+    With `stale`, the entries of older runs are merged with them.
+    """
     parts = [part for part in parts if part.entries]
-    total = sum(part.entries for part in parts)
-    size = sum(part.size_bytes for part in parts)
+    every = [*parts, *(() if stale is None else stale.runs)]
+    total = sum(part.entries for part in every)
+    size = sum(part.size_bytes for part in every)
     splits: list[bytes] = []
     if (wanted := -(-total // _BASE_ENTRIES)) > 1:
-        firsts = sorted(key for part in parts for key in read_row_group_keys(storage, part.path))
+        firsts = sorted(key for part in every for key in read_row_group_keys(storage, part.path))
         step = len(firsts) / wanted
         chosen = {leading_values(firsts[int(n * step)], kinds) for n in range(1, wanted)}
         splits = sorted(chosen - {b""})
@@ -148,31 +185,40 @@ def merge_parts(
             (low or b"", high),
             f"{prefix}-{number:05}.parquet",
             size // (len(splits) + 1),
+            stale,
         )
         for number, (low, high) in enumerate(pairwise(bounds))
     ]
-    runs = list(executor.run(merge_range, tasks, f"merge index {definition.name}")) if parts else []
+    runs = list(executor.run(merge_range, tasks, f"merge index {definition.name}")) if every else []
     return tuple(sorted((run for run in runs if run.entries), key=lambda run: run.path))
 
 
 def merge_entries(
-    storage: Storage, parts: Sequence[RunFile], span: Range = EVERYTHING
+    storage: Storage,
+    path: str,
+    parts: Sequence[RunFile],
+    span: Range = EVERYTHING,
+    stale: Stale | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the entries of sorted parts in a range of keys, each once, in order."""
-    runs = [Run(part.path, find_entries(storage, part.path, [span])) for part in parts]
+    """Yield the entries of sorted parts in a range of keys, each once, in order.
+
+    Temporary runs have paths that begin with `path`.
+    """
+    runs = [] if stale is None else stale.current(storage, span)
+    runs += [Run(part.path, find_entries(storage, part.path, [span])) for part in parts]
     spilled: list[str] = []
 
     def spill(batches: Iterator[pa.RecordBatch]) -> Run:
-        path = f"{parts[0].path}-pass-{len(spilled)}-{span[0].hex()[:16]}.tmp"
-        spilled.append(path)
-        write_entries(storage, path, (batch.select(ENTRY_SCHEMA.names) for batch in batches))
-        return Run(path, find_entries(storage, path, [EVERYTHING]))
+        name = f"{path}-pass-{len(spilled)}"
+        spilled.append(name)
+        write_entries(storage, name, (batch.select(ENTRY_SCHEMA.names) for batch in batches))
+        return Run(name, find_entries(storage, name, _ALL))
 
     try:
         yield from merge_in_passes(runs, _RULE, ENTRY_SCHEMA, spill)
     finally:
-        for path in spilled:
-            storage.delete(path)
+        for name in spilled:
+            storage.delete(name)
 
 
 def slice_entries(work: PartTask) -> Iterator[pa.RecordBatch]:

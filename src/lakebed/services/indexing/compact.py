@@ -1,0 +1,270 @@
+"""Compacts a secondary index: replaces the runs of commits by the entries of the rows as they are.
+
+Every key that was written since the last compaction is looked up at one snapshot, and its entries
+then are the only ones; so stale and open entries go without any record of the values before. The
+result is a small delta beside the base runs, with the keys whose entries there are stale. When the
+delta has grown to a share of the base runs, both are merged.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import chain
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.commit.hold import TableHold, hold_table
+from lakebed.errors import CorruptError
+from lakebed.format.names.meta_columns import PARTITION_PATH, RECORD_KEY
+from lakebed.index.secondary.definition import IndexDefinition, parse_definitions
+from lakebed.index.secondary.entries import (
+    find_entries,
+    key_entries,
+    sort_entries,
+    write_entries,
+)
+from lakebed.index.secondary.manifest import (
+    CommitRuns,
+    Manifest,
+    RunFile,
+    put_manifest,
+    read_manifest,
+)
+from lakebed.index.secondary.open_index import current_manifest, index_folder
+from lakebed.model.options.services import IndexOptions
+from lakebed.services.indexing.build import delete_unlisted, find_index, missing_index, write_base
+from lakebed.services.indexing.parts import (
+    EVERYTHING,
+    PartTask,
+    Stale,
+    merge_parts,
+    write_parts,
+)
+from lakebed.storage.storage import Storage
+from lakebed.table.files.file_group import FileSlice
+from lakebed.table.snapshot import Snapshot
+from lakebed.write.pipeline import WriteTarget
+
+log = logging.getLogger(__name__)
+
+# Beyond this share of changed entries the delta is merged into the base runs, and beyond the next
+# one all rows are read instead of looking changed keys up; but not for so few of them.
+_MERGE_SHARE = 0.1
+_REBUILD_SHARE = 0.2
+_FEW_KEYS = 10_000
+_MANY_KEYS = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class IndexCompaction:
+    """The result of compacting an index: the entries looked up, and those that there are now."""
+
+    name: str
+    changed: int
+    entries: int
+    runs: int
+
+    def __str__(self) -> str:
+        """Return the result as one sentence."""
+        return (
+            f"index {self.name}: {self.changed:,} changed keys looked up; now {self.entries:,} entries "
+            f"in {self.runs:,} runs"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """The new runs of an index, and the number of changed keys."""
+
+    base: tuple[RunFile, ...]
+    delta: CommitRuns
+    changed: int
+
+
+def is_due(manifest: Manifest, options: IndexOptions) -> bool:
+    """Return whether an index has too many runs or open entries, or does not cover some rows."""
+    commits = manifest.commits.values()
+    runs = sum(len(of.entries) + len(of.open) for of in commits)
+    still_open = sum(run.entries for of in commits for run in of.open)
+    entries = sum(run.entries for run in (*manifest.base, *manifest.delta.entries))
+    too_open = still_open > max(_FEW_KEYS // 100, options.open_ratio * entries)
+    return bool(manifest.whole) or runs > options.max_runs or too_open
+
+
+def due_indexes(snapshot: Snapshot) -> list[str]:
+    """Return the names of the indexes that have to be compacted."""
+    options = IndexOptions.of(snapshot.config.properties)
+    found = []
+    for index in parse_definitions(snapshot.config.properties):
+        manifest = current_manifest(snapshot, index)
+        if isinstance(manifest, Manifest) and is_due(manifest, options):
+            found.append(index.name)
+    return found
+
+
+def compact_index(
+    target: WriteTarget, name: str, options: IndexOptions | None = None, *, force: bool = False
+) -> IndexCompaction | None:
+    """Compact an index if it is due, or `force` is set; None if there was nothing to do.
+
+    Writers may go on meanwhile. If another process compacts the index too, one of the two results
+    is dropped.
+    """
+    with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
+        definition = find_index(hold.config, name)
+        if definition is None:
+            raise missing_index(hold.config, name)
+        snapshot, token = hold.snapshot, hold.clock.new_uuid()
+        before = current_manifest(snapshot, definition)
+    if isinstance(before, str) or definition.resolve(snapshot.schema) is None:
+        log.warning("index %s is not compacted: %s", name, before)
+        return None
+    settled = options or IndexOptions.of(snapshot.config.properties)
+    if not force and not is_due(before, settled):
+        return None
+    made = _settle(target, snapshot, definition, before, token)
+    with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
+        if not _put(hold, definition, before, snapshot, made, token):
+            return None
+    entries = sum(run.entries for run in (*made.base, *made.delta.entries))
+    return IndexCompaction(name, made.changed, entries, len(made.base) + len(made.delta.files))
+
+
+def _settle(
+    target: WriteTarget,
+    snapshot: Snapshot,
+    definition: IndexDefinition,
+    manifest: Manifest,
+    token: str,
+) -> _Settled:
+    storage, folder = snapshot.storage, index_folder(snapshot.config, definition)
+    kinds = definition.resolve(snapshot.schema)
+    assert kinds is not None, definition
+    listed = [run for of in manifest.commits.values() for run in of.files]
+    whole = [
+        slice_
+        for slice_ in snapshot.slices
+        if slice_.group in manifest.whole or slice_.group.partition in manifest.emptied
+    ]
+    held = sum(run.entries for run in manifest.base)
+    written = sum(run.entries for run in listed)
+    many = min(_MANY_KEYS, max(_FEW_KEYS, int(_REBUILD_SHARE * held)))
+    if written > many or 2 * _cost(whole) > _cost(snapshot.slices):
+        base = write_base(target, snapshot, definition, token)
+        return _Settled(base, CommitRuns(), written)
+    keys = _keys_of(storage, listed)
+    work = _lookups(target, snapshot, definition, whole, keys)
+    label = f"compact index {definition.name}"
+    parts = [part for of in target.executor.run(write_parts, work, label) for part in of]
+    prefix = f"{folder}/base-{token}"
+    read = _keys_of(storage, parts)
+    changed = sort_entries([keys, read])
+    new = _write_keys(storage, f"{prefix}-keys", [changed])
+    touched = (*manifest.delta.deleted, *new)
+    fresh = merge_parts(
+        storage,
+        definition,
+        kinds,
+        parts,
+        f"{prefix}-delta",
+        target.executor,
+        Stale(manifest.delta.entries, new, manifest.emptied),
+    )
+    if not manifest.emptied and sum(run.entries for run in touched) <= _MERGE_SHARE * held:
+        # Few files: they are all read by the next compactions.
+        every = [_keys_of(storage, touched)]
+        once = _write_keys(storage, f"{prefix}-stale", every)
+        return _Settled(manifest.base, CommitRuns(fresh, (), once), changed.num_rows)
+    stale = Stale(manifest.base, touched, manifest.emptied)
+    base = merge_parts(storage, definition, kinds, fresh, prefix, target.executor, stale)
+    return _Settled(base, CommitRuns(), changed.num_rows)
+
+
+def _lookups(
+    target: WriteTarget,
+    snapshot: Snapshot,
+    definition: IndexDefinition,
+    whole: Iterable[FileSlice],
+    keys: pa.RecordBatch,
+) -> list[PartTask]:
+    """Return the tasks that read some slices whole, and look keys up in all others."""
+    view, folder = snapshot.view(target.merger), index_folder(snapshot.config, definition)
+    tasks = [PartTask(view, definition, folder, (slice_,)) for slice_ in whole]
+    done = {slice_.group for slice_ in whole}
+    wanted: dict[str, list[str]] = defaultdict(list)
+    partitions = keys.column(PARTITION_PATH).dictionary_encode()
+    for code, partition in enumerate(partitions.dictionary.to_pylist()):
+        of = pc.equal(partitions.indices, code)
+        wanted[partition] = keys.column(RECORD_KEY).filter(of).to_pylist()
+    for slice_ in snapshot.slices:
+        asked = wanted.get(slice_.group.partition)
+        if asked and slice_.group not in done:
+            tasks.append(PartTask(view, definition, folder, (slice_,), (tuple(asked),)))
+    return tasks
+
+
+def _keys_of(storage: Storage, runs: Iterable[RunFile]) -> pa.RecordBatch:
+    """Return partition and record key of all entries of runs, each once."""
+    batches = chain.from_iterable(find_entries(storage, run.path, [EVERYTHING]) for run in runs)
+    return sort_entries(map(key_entries, batches))
+
+
+def _write_keys(
+    storage: Storage, prefix: str, keys: Iterable[pa.RecordBatch]
+) -> tuple[RunFile, ...]:
+    run = write_entries(storage, f"{prefix}.parquet", keys)
+    return (run,) if run.entries else ()
+
+
+def _put(
+    hold: TableHold,
+    definition: IndexDefinition,
+    before: Manifest,
+    snapshot: Snapshot,
+    made: _Settled,
+    token: str,
+) -> bool:
+    """Replace the manifest, unless the index or the table changed too much meanwhile."""
+    folder = index_folder(hold.config, definition)
+    try:
+        now = read_manifest(hold.storage, folder)
+    except CorruptError:
+        now = None
+    if (
+        now is None
+        or now.token != before.token
+        or not now.is_complete
+        or find_index(hold.config, definition.name) != definition
+        or now.broken(hold.timeline) is not None
+    ):
+        log.warning("index %s changed while it was compacted: dropped", definition.name)
+        return False
+    # Archiving may have accounted for later commits.
+    ahead = any(not snapshot.timeline.is_committed(at) for at in now.covered)
+    manifest = replace(
+        now,
+        token=token,
+        mark=max(now.mark, before.mark),
+        covered=now.covered | before.covered,
+        settled=frozenset(commit.requested for commit in snapshot.timeline.commits),
+        base=made.base,
+        delta=made.delta,
+        commits={at: runs for at, runs in now.commits.items() if at not in before.commits},
+        whole=now.whole if ahead else frozenset(),
+        emptied=now.emptied if ahead else frozenset(),
+    )
+    retired = (before.files | now.files) - manifest.files
+    hold.lock.check()
+    put_manifest(hold.storage, folder, replace(manifest, retired=tuple(sorted(retired))))
+    # Readers that opened the manifest before this one may still use its files.
+    for path in now.retired:
+        if path not in manifest.files:
+            hold.storage.delete(path)
+    delete_unlisted(hold.storage, folder, manifest.files | retired)
+    return True
+
+
+def _cost(slices: Iterable[FileSlice]) -> int:
+    return sum(slice_.cost_bytes for slice_ in slices)

@@ -1,0 +1,237 @@
+"""Compaction of secondary indexes, and what archiving, rolling back and restoring leave of them."""
+
+import pyarrow as pa
+import pytest
+
+import lakebed
+from lakebed.errors import NotFoundError
+from lakebed.expr.constraints import constraints_of
+from lakebed.expr.predicate import Predicate
+from lakebed.format.names.meta_columns import RECORD_KEY
+from lakebed.index.secondary.entries import ENTRY_KEY, find_entries
+from lakebed.index.secondary.open_index import OpenIndex, open_indexes
+from lakebed.index.secondary.ranges import key_ranges
+from lakebed.services.indexing.parts import EVERYTHING
+from support.indexes import check_indexes, unindexed
+
+SCHEMA = pa.schema([("uuid", pa.string()), ("ts", pa.int64()), ("city", pa.string())])
+BY_HAND = {"lakebed.index.compact.inline": "false"}
+SHORT = {
+    "hoodie.keep.min.commits": "2",
+    "hoodie.keep.max.commits": "3",
+    "hoodie.clean.commits.retained": "1",
+    "hoodie.compact.inline.max.delta.commits": "1",
+    "lakebed.clean.min.age.seconds": "0",
+}
+
+
+def rows(given: dict[str, str | None], ts: int = 1) -> pa.Table:
+    return pa.table(
+        {"uuid": list(given), "ts": [ts] * len(given), "city": list(given.values())}, SCHEMA
+    )
+
+
+def make(path: str, properties: dict[str, str] | None = None, **how):
+    settled = {"key": "uuid", "ordering": "ts", "buckets": 2} | how
+    return lakebed.create_table(
+        None,
+        f"memory://indexing/{path}",
+        "uuid STRING, ts BIGINT, city STRING",
+        properties=properties or {},
+        **settled,
+    )
+
+
+def opened(table) -> OpenIndex:
+    (index,) = open_indexes(table._snapshot(None))
+    assert isinstance(index, OpenIndex), index
+    return index
+
+
+def entries(table) -> list[tuple[str, str]]:
+    """Return what all runs of the index hold, as value and key."""
+    index = opened(table)
+    found = [
+        (row[ENTRY_KEY][1:].partition(b"\0\0")[0].decode(), row[RECORD_KEY])
+        for run in index.runs
+        for batch in find_entries(index.storage, run.path, [EVERYTHING])
+        for row in batch.to_pylist()
+    ]
+    return sorted(found)
+
+
+def candidates(table, city: str) -> set[str]:
+    index = opened(table)
+    predicate = Predicate.parse(f"city = '{city}'", SCHEMA)
+    ranges = key_ranges(["city"], index.kinds, constraints_of(predicate, SCHEMA, exact=True))
+    return set(index.find(ranges.ranges, 1000).keys.column(RECORD_KEY).to_pylist())
+
+
+@pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
+def test_the_example_of_the_rfc_of_secondary_indexes(table_type):
+    table = make(f"example-{table_type}", table_type=table_type)
+    table.bulk_insert(
+        rows({"c8": "chennai", "99": "los-angeles", "98": "los-angeles", "30": "sfo", "29": "sfo"})
+    )
+    table.create_index("by_city", ["city"])
+    table.delete([{"uuid": "29"}])
+    table.upsert(rows({"e3": "chennai", "98": "austin"}, 2))
+    assert candidates(table, "los-angeles") == {"98", "99"}
+    table.compact_index("by_city")
+    assert entries(table) == [
+        ("austin", "98"),
+        ("chennai", "c8"),
+        ("chennai", "e3"),
+        ("los-angeles", "99"),
+        ("sfo", "30"),
+    ]
+
+
+def test_a_row_that_returns_to_its_first_value_keeps_an_entry():
+    table = make("returns")
+    table.bulk_insert(rows({"k": "rome", "l": "lima"}))
+    table.create_index("by_city", ["city"])
+    table.upsert(rows({"k": "oslo"}, 2))
+    table.compact()
+    table.compact_index("by_city")
+    assert entries(table) == [("lima", "l"), ("oslo", "k")]
+    table.upsert(rows({"k": "rome"}, 3))
+    table.compact()
+    check_indexes(table, covered=True)
+    table.compact_index("by_city")
+    assert entries(table) == [("lima", "l"), ("rome", "k")]
+
+
+def test_a_late_row_that_loses_leaves_the_value_that_stands():
+    table = make("late")
+    table.bulk_insert(rows({"k": "rome"}, 5))
+    table.create_index("by_city", ["city"])
+    table.upsert(rows({"k": "oslo"}, 3))
+    table.compact_index("by_city")
+    check_indexes(table, covered=True)
+    assert entries(table) == [("rome", "k")]
+
+
+def test_a_base_row_that_wins_again_keeps_its_entry():
+    # Hudi merges the logs with each other first: after a delete without an ordering value and a
+    # row with a low one, the row of the base file stands again.
+    table = make("again", BY_HAND, layout="default")
+    table.bulk_insert(rows({"k": "rome"}, 10))
+    table.create_index("by_city", ["city"])
+    table.delete([{"uuid": "k"}])
+    table.compact_index("by_city")
+    table.upsert(rows({"k": "oslo"}, 5))
+    check_indexes(table, covered=True)
+
+
+def test_hot_keys_leave_few_stale_and_no_open_entries():
+    table = make("hot")
+    table.bulk_insert(rows({f"k{n}": f"v{n % 7}" for n in range(2000)}))
+    table.create_index("by_city", ["city"])
+    shares = []
+    for n in range(50):
+        table.upsert(rows({f"k{m}": f"w{n}" for m in range(20)}, n + 2))
+        if n % 10 == 0:
+            table.update_columns(pa.table({"uuid": ["k1"], "ts": [n + 2]}))
+        info = table.indexes()[0]
+        shares.append((info.entries - 2000) / info.entries)
+        assert info.runs <= 12
+    check_indexes(table, covered=True)
+    assert max(shares) < 0.12, shares
+    table.compact_index("by_city")
+    assert table.indexes()[0].open_entries == 0
+    assert len(entries(table)) <= 2020
+
+
+def test_the_delta_is_merged_into_the_base_runs_when_it_has_grown():
+    table = make("grown", BY_HAND)
+    table.bulk_insert(rows({f"k{n}": "rome" for n in range(100)}))
+    table.create_index("by_city", ["city"])
+    table.upsert(rows({f"k{n}": "oslo" for n in range(5)}, 2))
+    assert table.compact_index("by_city").changed == 5
+    assert (len(opened(table).manifest.base), opened(table).manifest.delta.deleted[0].entries) == (
+        1,
+        5,
+    )
+    assert len(entries(table)) == 105
+    table.upsert(rows({f"k{n}": "kyiv" for n in range(4, 20)}, 3))
+    table.compact_index("by_city")
+    assert opened(table).manifest.delta.files == ()
+    assert len(entries(table)) == 100
+    check_indexes(table, covered=True)
+
+
+def test_a_compaction_covers_what_another_engine_wrote():
+    table = make("caught-up", BY_HAND)
+    table.bulk_insert(rows({f"k{n}": "rome" for n in range(20)}))
+    table.create_index("by_city", ["city"])
+    with unindexed(table):
+        table.upsert(rows({"k1": "oslo", "new": "oslo"}, 2))
+    assert table.indexes()[0].uncovered > 0
+    table.compact_index("by_city")
+    check_indexes(table, covered=True)
+    assert candidates(table, "oslo") == {"k1", "new"}
+
+
+def test_replaced_partitions_leave_no_entries():
+    table = make("replaced", BY_HAND)
+    table.bulk_insert(rows({f"k{n}": "rome" for n in range(20)}))
+    table.create_index("by_city", ["city"])
+    table.insert_overwrite(rows({"x": "oslo"}))
+    check_indexes(table, covered=True)
+    table.compact_index("by_city")
+    assert entries(table) == [("oslo", "x")]
+
+
+def test_archiving_keeps_the_runs_of_archived_commits():
+    table = make("archived", BY_HAND)
+    table.bulk_insert(rows({"a": "rome"}))
+    table.create_index("by_city", ["city"])
+    with unindexed(table):
+        table.upsert(rows({"b": "lima"}))
+    for n in range(6):
+        table.upsert(rows({f"k{n}": "oslo"}))
+    assert table.archive(options=SHORT) is not None
+    check_indexes(table)
+    assert candidates(table, "oslo") == {f"k{n}" for n in range(6)}
+    assert opened(table).manifest.whole
+    table.compact_index("by_city")
+    check_indexes(table, covered=True)
+    assert len(entries(table)) == 8
+
+
+def test_a_commit_that_is_rolled_back_takes_its_entries_along():
+    table = make("rolled", BY_HAND)
+    table.bulk_insert(rows({"a": "rome", "b": "lima"}))
+    table.create_index("by_city", ["city"])
+    commit = table.upsert(rows({"a": "oslo"}, 2))
+    table.rollback(commit.instant)
+    check_indexes(table, covered=True)
+    assert candidates(table, "oslo") == set()
+    commit = table.upsert(rows({"a": "oslo"}, 2))
+    table.compact_index("by_city")
+    table.rollback(commit.instant)
+    assert "rolled back" in table.indexes()[0].state
+    table.create_index("other", ["ts"])
+    assert [one.state == "ready" for one in table.indexes()] == [False, True]
+
+
+def test_a_restored_table_does_not_use_entries_of_the_future():
+    table = make("restored", BY_HAND)
+    table.bulk_insert(rows({"a": "rome"}))
+    table.savepoint()
+    saved = table.savepoints()[0].instant
+    table.upsert(rows({"a": "oslo"}, 2))
+    table.create_index("by_city", ["city"])
+    table.restore(saved)
+    assert "rolled back" in table.indexes()[0].state
+    for n in range(6):
+        table.upsert(rows({f"k{n}": "oslo"}))
+    table.delete_savepoint(saved)
+    table.archive(options=SHORT)
+    assert "missing" in table.indexes()[0].state
+
+
+def test_an_unknown_index_is_not_compacted():
+    with pytest.raises(NotFoundError, match="its indexes are: none"):
+        make("unknown").compact_index("x")
