@@ -29,6 +29,7 @@ from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, PARTITI
 from lakebed.model.clock import ManualClock
 from lakebed.storage.objects import memory_storage
 from lakebed.timeline.timeline import COMMIT_ACTIONS
+from support.indexes import check_indexes
 from support.model import (
     COLUMNS,
     IS_DELETED,
@@ -63,11 +64,11 @@ ROWS = {
 }
 OPERATIONS = ["bulk_insert", "insert", "upsert", "upsert", "upsert", "update_columns"]
 OPERATIONS += ["update_columns", "delete_keys", "delete_where", "insert_overwrite"]
-OPERATIONS += ["delete_partitions", "write_back"]
+OPERATIONS += ["delete_partitions", "write_back", "change_indexes"]
 LOOKS = ["open_again", "read_as_of", "read_some", "look_up", "read_changes"]
 HIDDEN = (PARTITION_PATH, COMMIT_SEQNO)
-NOTES = st.none() | st.text(max_size=3)
 INDEXES = ("bucket", "simple", "global_simple", "bloom", "global_bloom")
+SECONDARY = {"by_n": ["n"], "by_text": ["select", "ts"]}
 
 
 def shapes_of(table_type: str, *indexes: str, stays: bool = False) -> st.SearchStrategy[Shape]:
@@ -203,6 +204,9 @@ class TableMachine(RuleBasedStateMachine):
         self.once: dict[tuple[Ident, str], str] = {}
         self.change_log = data.draw(self.logging, label="logging")
         self.table = self.make(self.shape, self.properties(data))
+        if data.draw(st.booleans(), label="secondary indexes"):
+            for name, columns in SECONDARY.items():
+                self.table.create_index(name, columns)
         # Every step has its turn, in some order.
         self.plan = [*self.first_steps(), *data.draw(st.permutations(self.steps), label="plan")]
 
@@ -350,6 +354,17 @@ class TableMachine(RuleBasedStateMachine):
             return
         self.model.drop(gone)
         self._done(commit.instant)
+
+    def change_indexes(self, data: st.DataObject) -> None:
+        """Create a secondary index, compact it, or build it again."""
+        name = data.draw(st.sampled_from(sorted(SECONDARY)), label="index")
+        table, known = self.again(), {index.name: index for index in self.again().indexes()}
+        if name in known and known[name].state == "ready" and data.draw(st.booleans()):
+            assert table.compact_index(name) is not None
+        else:
+            table.drop_index(name, if_exists=True)
+            table.create_index(name, SECONDARY[name])
+        assert {index.name: index for index in self.again().indexes()}[name].state == "ready"
 
     def _merge(
         self,
@@ -632,6 +647,11 @@ class TableMachine(RuleBasedStateMachine):
             for row in rows:
                 ident = (row[PARTITION_PATH], self.shape.record_key(row))
                 assert (ident, row[COMMIT_TIME]) in self.once, f"{ident} never was there"
+
+    @invariant()
+    def every_row_is_a_candidate_in_every_index(self) -> None:
+        if hasattr(self, "table"):
+            check_indexes(self.again())
 
     @invariant()
     def the_files_keep_their_promises(self) -> None:

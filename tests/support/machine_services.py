@@ -22,6 +22,7 @@ from lakebed.table.files.retention import named_files
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.archived import read_archived
 from lakebed.timeline.timeline import COMMIT_ACTIONS, WRITE_ACTIONS, TimelineInstant
+from support.indexes import check_indexes
 from support.machine import OPERATIONS, PARTITIONS, InMemory, TableMachine, check_same
 from support.model import ALL_TIME, COLUMNS, Event, Group, Ident, ModelTable, Row, Shape
 from support.tables import base_run, check_files, reopen
@@ -417,6 +418,9 @@ class ServicesMachine(InMemory):
         for event in self.events:
             self.check_event(event)
         check_named(self.again())
+        if any(index.state != "ready" for index in self.again().indexes()):
+            self.again().repair()
+        check_indexes(self.again(), covered=True)
         report = self.again().verify()
         assert not [f for f in report.findings if f.severity is not Severity.NOTE], report
 

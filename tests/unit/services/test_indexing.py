@@ -1,5 +1,7 @@
 """Compaction of secondary indexes, and what archiving, rolling back and restoring leave of them."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
@@ -8,10 +10,16 @@ from lakebed.errors import NotFoundError
 from lakebed.expr.constraints import constraints_of
 from lakebed.expr.predicate import Predicate
 from lakebed.format.names.meta_columns import RECORD_KEY
-from lakebed.index.secondary.entries import ENTRY_KEY, find_entries
-from lakebed.index.secondary.open_index import OpenIndex, open_indexes
+from lakebed.index.secondary.definition import parse_definitions
+from lakebed.index.secondary.entries import ENTRY_KEY, find_entries, write_entries
+from lakebed.index.secondary.manifest import CommitRuns, put_manifest
+from lakebed.index.secondary.open_index import OpenIndex, index_folder, open_indexes
 from lakebed.index.secondary.ranges import key_ranges
+from lakebed.model.executor import LocalExecutor
+from lakebed.services.indexing.build import create_index
 from lakebed.services.indexing.parts import EVERYTHING
+from lakebed.services.verify.findings import Code
+from lakebed.services.verify.plan import plan_repair
 from support.indexes import check_indexes, unindexed
 
 SCHEMA = pa.schema([("uuid", pa.string()), ("ts", pa.int64()), ("city", pa.string())])
@@ -224,7 +232,7 @@ def test_a_restored_table_does_not_use_entries_of_the_future():
     table.upsert(rows({"a": "oslo"}, 2))
     table.create_index("by_city", ["city"])
     table.restore(saved)
-    assert "rolled back" in table.indexes()[0].state
+    assert "restored" in table.indexes()[0].state
     for n in range(6):
         table.upsert(rows({f"k{n}": "oslo"}))
     table.delete_savepoint(saved)
@@ -235,3 +243,90 @@ def test_a_restored_table_does_not_use_entries_of_the_future():
 def test_an_unknown_index_is_not_compacted():
     with pytest.raises(NotFoundError, match="its indexes are: none"):
         make("unknown").compact_index("x")
+
+
+def test_verify_compares_the_index_with_the_rows_and_repair_builds_it_again():
+    table = make("verified", BY_HAND)
+    table.bulk_insert(rows({"a": "rome", "b": "lima"}))
+    table.create_index("by_city", ["city"])
+    assert table.verify().is_sound
+    table.upsert(rows({"a": "oslo"}, 2))
+    (note,) = table.verify().findings
+    assert (note.code, note.severity) == (Code.INDEX_STALE, "note")
+    # A run that lacks an entry, as no crash leaves it.
+    (run,) = opened(table).manifest.commits.popitem()[1].entries
+    write_entries(table._storage, run.path, [])
+    (found,) = table.verify(quick=True).findings
+    assert found.code is Code.INDEX_UNUSABLE
+    assert "expected 1 entries, found 0" in found.message
+    manifest = opened(table).manifest
+    commits = {at: CommitRuns() for at in manifest.commits}
+    put_manifest(table._storage, folder_of(table), replace(manifest, commits=commits))
+    found, _ = table.verify().findings
+    assert (found.code, found.key) == (Code.INDEX_INCOMPLETE, ":a")
+    assert table.repair(plan_repair(table.verify())).done is not None
+    assert table.verify().is_sound
+    check_indexes(table, covered=True)
+
+
+@pytest.mark.parametrize("gone", ["manifest.json", "base-"])
+def test_a_lost_file_of_an_index_is_a_warning_until_repair(gone):
+    table = make(f"lost-{gone[:4]}", BY_HAND)
+    table.bulk_insert(rows({"a": "rome", "b": "lima"}))
+    table.create_index("by_city", ["city"])
+    (path,) = (e.path for e in table._storage.list(folder_of(table)) if f"/{gone}" in e.path)
+    table._storage.delete(path)
+    (found,) = table.verify(quick=True).findings
+    assert (found.code, found.severity) == (Code.INDEX_UNUSABLE, "warning")
+    table.upsert(rows({"c": "oslo"}))
+    assert len(table.repair().done.done) == 1
+    check_indexes(table, covered=True)
+    assert table.verify(quick=True).is_sound
+
+
+def test_a_column_of_another_type_makes_the_index_unusable_until_repair():
+    table = lakebed.create_table(
+        None, "memory://indexing/widened", "id STRING, n INT", key="id", properties=BY_HAND
+    )
+    table.bulk_insert(pa.table({"id": ["a", "b"], "n": pa.array([1, None], pa.int32())}))
+    table.create_index("by_n", ["n"])
+    wide = pa.table({"id": ["b"], "n": pa.array([2.5], pa.float64())})
+    table.upsert(wide, evolve=True)
+    assert "type of a column changed" in table.indexes()[0].state
+    table.repair()
+    check_indexes(table, covered=True)
+
+
+def test_an_interrupted_build_is_resumed_and_is_not_used_before():
+    table = make("resumed", BY_HAND)
+    table.bulk_insert(rows({f"k{n}": "rome" for n in range(10)}))
+    target = table._target()
+    with pytest.raises(KeyboardInterrupt):
+        create_index(replace(target, executor=Stops(1)), "by_city", ["city"])
+    assert "being built" in table.indexes()[0].state
+    parts = [e.path for e in table._storage.list(folder_of(table)) if "/parts/" in e.path]
+    assert parts
+    table.upsert(rows({"new": "oslo"}))
+    assert table.create_index("by_city", ["city"], if_not_exists=True).entries == 11
+    check_indexes(table, covered=True)
+    assert not [e for e in table._storage.list(folder_of(table)) if "/parts/" in e.path]
+
+
+class Stops(LocalExecutor):
+    """An executor that dies after some tasks."""
+
+    def __init__(self, tasks: int) -> None:
+        super().__init__(1)
+        self.tasks = tasks
+
+    def run(self, task, items, label, report=None):
+        for result in super().run(task, items, label, report):
+            if not self.tasks:
+                raise KeyboardInterrupt
+            self.tasks -= 1
+            yield result
+
+
+def folder_of(table) -> str:
+    (definition,) = parse_definitions(table._snapshot(None).config.properties)
+    return index_folder(table.config, definition)

@@ -11,10 +11,12 @@ the table's lock.
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 from lakebed.errors import CorruptError, NotFoundError
+from lakebed.format.names.instant_name import Action, State
 from lakebed.format.timeline.commit_metadata import CommitMetadata
+from lakebed.format.timeline.plans import PlanKind, parse_plan
 from lakebed.model.instant import Instant
 from lakebed.storage.storage import Storage
 from lakebed.table.files.file_group import FileGroupId
@@ -71,6 +73,7 @@ class Manifest:
         covered: The commits of the active timeline that are accounted for.
         settled: The commits of the active timeline whose rows are in the base runs. Versions that
             they replaced are not, so if one of them is rolled back the index is not complete.
+        made: The last instant of the table when the base runs were written.
         base: The base runs, in the order of their keys.
         delta: The entries of rows that changed since the base runs were written, and the keys of
             those rows, whose entries in the base runs are stale; a compaction wrote them.
@@ -85,6 +88,7 @@ class Manifest:
     mark: Instant
     covered: frozenset[Instant] = frozenset()
     settled: frozenset[Instant] = frozenset()
+    made: Instant = ""
     base: tuple[RunFile, ...] = ()
     delta: CommitRuns = CommitRuns()
     commits: Mapping[Instant, CommitRuns] = field(default_factory=dict)
@@ -97,7 +101,13 @@ class Manifest:
     def at(cls, timeline: Timeline) -> Self:
         """Return the manifest of an index to be built from the rows of a snapshot."""
         commits = frozenset(commit.requested for commit in timeline.commits)
-        return cls(is_complete=False, mark=_mark(timeline), covered=commits, settled=commits)
+        return cls(
+            is_complete=False,
+            mark=_mark(timeline),
+            covered=commits,
+            settled=commits,
+            made=timeline.last_instant or "",
+        )
 
     @classmethod
     def parse(cls, data: bytes, what: str) -> Self:
@@ -109,6 +119,7 @@ class Manifest:
                 mark=str(values["mark"]),
                 covered=frozenset(map(str, values["covered"])),
                 settled=frozenset(map(str, values["settled"])),
+                made=str(values["made"]),
                 base=_parse_runs(values["base"]),
                 delta=CommitRuns.parse(values["delta"]),
                 commits={at: CommitRuns.parse(runs) for at, runs in values["commits"].items()},
@@ -127,6 +138,7 @@ class Manifest:
             "mark": self.mark,
             "covered": sorted(self.covered),
             "settled": sorted(self.settled),
+            "made": self.made,
             "base": [asdict(run) for run in self.base],
             "delta": asdict(self.delta),
             "commits": {at: asdict(runs) for at, runs in sorted(self.commits.items())},
@@ -144,11 +156,16 @@ class Manifest:
         runs += [run for of in self.commits.values() for run in of.files]
         return frozenset(run.path for run in runs)
 
-    def broken(self, timeline: Timeline) -> str | None:
+    def broken(self, snapshot: Snapshot) -> str | None:
         """Return why the manifest cannot be completed from the timeline; None if it can."""
-        undone = [at for at in sorted(self.settled) if not timeline.is_committed(at)]
+        timeline = snapshot.timeline
+        restored = [i for i in timeline.select(Action.RESTORE) if i.requested > self.made]
+        if restored:
+            return "the table was restored since it was built; run repair()"
+        undone = self.settled & rolled_back(snapshot)
+        undone |= {at for at in self.settled if not timeline.is_committed(at)}
         if undone:
-            return f"commit {undone[0]}, whose rows it holds, was rolled back; run repair()"
+            return f"commit {min(undone)}, whose rows it holds, was rolled back; run repair()"
         return None
 
     def account_for(self, snapshot: Snapshot, folder: str) -> Self:
@@ -159,6 +176,7 @@ class Manifest:
         timeline = snapshot.timeline
         commits, whole, emptied = dict(self.commits), set(self.whole), set(self.emptied)
         last = max(self.settled, default="")
+        undone = rolled_back(snapshot)
         for at, metadata in self._others(snapshot):
             replaced = metadata.partition_to_replace_file_ids or {}
             gone = {FileGroupId(path, id_) for path, ids in replaced.items() for id_ in ids}
@@ -177,7 +195,11 @@ class Manifest:
             mark=_mark(timeline),
             covered=frozenset(commit.requested for commit in timeline.commits),
             settled=frozenset(at for at in self.settled if timeline.completed(at) is not None),
-            commits={at: runs for at, runs in commits.items() if timeline.is_committed(at)},
+            commits={
+                at: runs
+                for at, runs in commits.items()
+                if timeline.is_committed(at) and at not in undone
+            },
             whole=frozenset(whole),
             emptied=frozenset(emptied),
         )
@@ -200,6 +222,26 @@ class Manifest:
         for commit in sorted(timeline.commits, key=lambda commit: commit.completion or ""):
             if commit.requested not in self.covered:
                 yield commit.requested, snapshot.commits.read(commit)
+
+
+def rolled_back(snapshot: Snapshot) -> frozenset[Instant]:
+    """Return the commits that the rollbacks of the timeline have undone, or are undoing.
+
+    From the order of instants alone such a commit looks archived once a savepoint is all that is
+    left before it.
+    """
+    active = snapshot.commits.active
+    found: set[str] = set()
+    for instant in snapshot.timeline.select(Action.ROLLBACK):
+        what = f"instant {instant.file_name}"
+        if instant.is_completed:
+            done = parse_plan(PlanKind.ROLLBACK, active.read(instant), what)
+            found.update(cast("list[str]", done["commitsRollback"]))
+        else:
+            plan = parse_plan(PlanKind.ROLLBACK_PLAN, active.read(instant, State.REQUESTED), what)
+            info = cast("dict[str, str] | None", plan["instantToRollback"])
+            found.update(() if info is None else (info["commitTime"],))
+    return frozenset(found)
 
 
 def runs_of(metadata: CommitMetadata, what: str) -> Mapping[str, CommitRuns]:

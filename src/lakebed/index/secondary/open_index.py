@@ -152,7 +152,7 @@ def current_manifest(snapshot: Snapshot, definition: IndexDefinition) -> Manifes
             return "its manifest is missing; run repair()"
         if not manifest.is_complete:
             return "it is being built; if its build was interrupted, run repair()"
-        reason = manifest.broken(snapshot.timeline)
+        reason = manifest.broken(snapshot)
         return reason or manifest.account_for(snapshot, definition.folder)
     except CorruptError as error:
         warnings.warn(f"index {definition.name!r}: {error}", DamageWarning, stacklevel=4)

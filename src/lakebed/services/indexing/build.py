@@ -30,7 +30,6 @@ from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
 
-_ID_LENGTH = 8
 # A file that a build reads may be cleaned meanwhile; the parts of the others are kept.
 _ATTEMPTS = 3
 
@@ -105,7 +104,7 @@ def _define(hold: TableHold, name: str, columns: list[str]) -> IndexDefinition:
             f"table {config.name!r} has a custom merger, which may compute values that were never "
             "written: it cannot have a secondary index; create a table with another merge mode"
         )
-    id_ = hold.clock.new_uuid().replace("-", "")[:_ID_LENGTH]
+    id_ = hold.clock.new_uuid()
     definition = IndexDefinition.create(name, columns, schema, id_)
     hold.lock.check()
     delete_orphans(hold.storage, config)
@@ -153,7 +152,7 @@ def _retyped(hold: TableHold, definition: IndexDefinition) -> IndexDefinition:
         return definition
     columns, schema = definition.columns, hold.snapshot.schema
     # Another id: the runs that older commits list have values of the former type.
-    id_ = hold.clock.new_uuid().replace("-", "")[:_ID_LENGTH]
+    id_ = hold.clock.new_uuid()
     changed = IndexDefinition.create(definition.name, columns, schema, id_)
     hold.config = update_properties(hold.storage, {changed.property_name: changed.encode()})
     return changed
@@ -181,7 +180,7 @@ def _complete(
     """Complete the manifest, unless the table or the index changed too much meanwhile."""
     folder = index_folder(hold.config, definition)
     manifest = read_manifest(hold.storage, folder)
-    if manifest is None or manifest.token != token or manifest.broken(hold.timeline) is not None:
+    if manifest is None or manifest.token != token or manifest.broken(hold.snapshot) is not None:
         return False
     hold.lock.check()
     put_manifest(hold.storage, folder, replace(manifest, is_complete=True, base=runs))
@@ -199,7 +198,7 @@ def account_for_commits(hold: TableHold) -> None:
             continue  # no query uses it; repair builds it again
         if manifest is None:
             continue
-        if manifest.broken(hold.timeline) is None:
+        if manifest.broken(hold.snapshot) is None:
             put_manifest(
                 hold.storage, folder, manifest.account_for(hold.snapshot, definition.folder)
             )

@@ -237,7 +237,7 @@ def _put(
         or now.token != before.token
         or not now.is_complete
         or find_index(hold.config, definition.name) != definition
-        or now.broken(hold.timeline) is not None
+        or now.broken(hold.snapshot) is not None
     ):
         log.warning("index %s changed while it was compacted: dropped", definition.name)
         return False
@@ -249,6 +249,7 @@ def _put(
         mark=max(now.mark, before.mark),
         covered=now.covered | before.covered,
         settled=frozenset(commit.requested for commit in snapshot.timeline.commits),
+        made=snapshot.timeline.last_instant or "",
         base=made.base,
         delta=made.delta,
         commits={at: runs for at, runs in now.commits.items() if at not in before.commits},

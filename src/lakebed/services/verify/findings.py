@@ -64,6 +64,9 @@ class Code(StrEnum):
     TEMP_STALE = "temp-stale"
     METADATA_TABLE = "metadata-table"
     FILE_INDEX = "file-index"
+    INDEX_UNUSABLE = "index-unusable"
+    INDEX_INCOMPLETE = "index-incomplete"
+    INDEX_STALE = "index-stale"
     TABLE_CHANGED = "table-changed"
 
 
@@ -83,6 +86,7 @@ class Mend(StrEnum):
     WRITE_FILE_RUN = "write-file-run"
     DROP_LOST = "drop-lost"
     KEEP_READABLE = "keep-readable"
+    BUILD_INDEX = "build-index"
 
 
 DAMAGE = frozenset(

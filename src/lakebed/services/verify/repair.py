@@ -18,9 +18,12 @@ from lakebed.format.files.properties import encode_properties, parse_properties
 from lakebed.format.names.data_names import BaseFileName, parse_data_name
 from lakebed.format.names.instant_name import Action
 from lakebed.format.timeline.lock_file import LOCK_FILE_MAX_BYTES, LockFile
+from lakebed.index.secondary.definition import parse_definitions
+from lakebed.index.secondary.open_index import index_folder
 from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
 from lakebed.model.executor import Executor, LocalExecutor
+from lakebed.services.indexing.build import build_index
 from lakebed.services.verify.drop_lost import Dropped, drop_lost
 from lakebed.services.verify.file_index_checks import write_file_run
 from lakebed.services.verify.findings import Mend
@@ -107,14 +110,15 @@ def repair(
         elif step.mend in _FIRST:
             note(step, _mend_properties(storage, clock, step, wait_seconds))
     drops = [step for step in plan.steps if step.mend in _DROPS]
-    rest = [step for step in plan.steps if step.mend not in _FIRST | _DROPS]
+    builds = [step for step in plan.steps if step.mend is Mend.BUILD_INDEX]
+    rest = [s for s in plan.steps if s.mend not in _FIRST | _DROPS | {Mend.BUILD_INDEX}]
     if rest:
         with hold_table(storage, clock, commits, wait_seconds=wait_seconds, clear=False) as hold:
             for step in rest:
                 hold.lock.check()
                 note(step, _STEPS[step.mend](hold, step))
     dropped: tuple[Dropped, ...] = ()
-    if drops:
+    if drops or builds:
         config = load_config(storage)
         check_writable(config)
         known = commits or CommitCache(
@@ -122,6 +126,8 @@ def repair(
         )
         target = WriteTarget(storage, config, clock, known, executor or LocalExecutor(), merger)
         dropped = _drop(target, drops, note)
+        for step in builds:
+            note(step, _build(target, step))
     return Repaired(storage.url, tuple(done), tuple(skipped), dropped)
 
 
@@ -142,6 +148,15 @@ def _drop(
             note(chosen[path], reason)
         found += result.dropped
     return found
+
+
+def _build(target: WriteTarget, step: Step) -> str | None:
+    """Build a secondary index; return a reason if it no longer exists."""
+    for definition in parse_definitions(target.config.properties):
+        if index_folder(target.config, definition) == step.path:
+            build_index(target, definition)
+            return None
+    return "the index was dropped"
 
 
 def _split(path: str) -> tuple[str, str]:

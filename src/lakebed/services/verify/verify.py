@@ -7,6 +7,7 @@ from dataclasses import replace
 from lakebed.commit.heartbeat import is_alive
 from lakebed.errors import LakebedError
 from lakebed.index.kinds import strategy_of
+from lakebed.index.secondary.definition import parse_definitions
 from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
 from lakebed.model.executor import Executor
@@ -29,6 +30,7 @@ from lakebed.services.verify.findings import (
     Severity,
     make_report,
 )
+from lakebed.services.verify.index_checks import check_indexes
 from lakebed.services.verify.inventory import Inventory, read_inventory, read_timeline
 from lakebed.services.verify.key_holders import HoldersCheck, check_holders
 from lakebed.services.verify.metadata_checks import (
@@ -87,6 +89,9 @@ def verify(
         findings += done.findings
         for what, number in done.counts.items():
             coverage.add(what, number)
+    findings += check_indexes(storage, config, executor, quick=quick, merger=merger)
+    if indexes := parse_definitions(config.properties):
+        coverage.add("index definition", len(indexes))
     if findings and read_timeline(storage, config.timeline_path)[0] != inventory.timeline:
         findings.append(_changed())
     return make_report(storage.url, level, findings, coverage)
