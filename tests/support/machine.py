@@ -67,6 +67,7 @@ OPERATIONS += ["update_columns", "delete_keys", "delete_where", "insert_overwrit
 OPERATIONS += ["delete_partitions", "write_back", "change_indexes"]
 LOOKS = ["open_again", "read_as_of", "read_some", "look_up", "read_changes"]
 HIDDEN = (PARTITION_PATH, COMMIT_SEQNO)
+NOTES = st.none() | st.text(max_size=3)
 INDEXES = ("bucket", "simple", "global_simple", "bloom", "global_bloom")
 SECONDARY = {"by_n": ["n"], "by_text": ["select", "ts"]}
 

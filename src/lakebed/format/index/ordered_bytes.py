@@ -86,12 +86,12 @@ def leading_values(key: bytes, kinds: Sequence[pa.DataType]) -> bytes:
     """
     at = 0
     for kind in kinds:
-        if key[at : at + 1] == _NULL:
+        if key[at : at + 1] == NULL:
             at += 1
         elif _is_text(kind):
-            at = key.index(_NULL, at + 1)
+            at = key.index(NULL, at + 1)
             while key[at : at + 2] != _END:
-                at = key.index(_NULL, at + 2)
+                at = key.index(NULL, at + 2)
             at += 2
         else:
             at += 1 + _width(kind)
