@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Iterator
 
 from lakebed.errors import DAMAGE_ERRORS, LakebedError
+from lakebed.index.secondary.definition import parse_definitions
 from lakebed.index.secondary.entries import count_entries
 from lakebed.index.secondary.open_index import OpenIndex, UnusableIndex, index_folder, open_indexes
 from lakebed.merge.rule import Merger
@@ -25,7 +26,12 @@ def check_indexes(
     merger: Merger | None = None,
 ) -> Iterator[Finding]:
     """Find indexes that no query can use; unless `quick`, also rows that an index does not find."""
-    snapshot = load_snapshot(storage, config)
+    if not parse_definitions(config.properties):
+        return
+    try:
+        snapshot = load_snapshot(storage, config)
+    except LakebedError:
+        return  # another check finds the reason
     with warnings.catch_warnings():
         # A damaged manifest becomes a finding.
         warnings.simplefilter("ignore")
@@ -91,7 +97,7 @@ def _compare(
         yield Finding(
             Severity.NOTE,
             Code.INDEX_STALE,
-            f"index {name}: {stale:,} of {index.num_entries:,} entries are stale; compact_index "
-            "removes them",
+            f"index {name}: {stale:,} of {index.num_entries:,} entries are stale or repeated",
             path=folder,
+            advice="compact_index removes them",
         )

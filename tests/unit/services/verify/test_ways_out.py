@@ -18,6 +18,7 @@ from lakebed.format.names.instant_name import Action
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.format.timeline.heartbeat import heartbeat_path
 from lakebed.format.timeline.lock_file import LOCK_FILE_PATH
+from lakebed.index.secondary.manifest import Manifest
 from lakebed.model.clock import ManualClock
 from lakebed.model.executor import LocalExecutor
 from lakebed.services.verify.findings import Code
@@ -227,7 +228,37 @@ EMPTY_BLOOM = base64.b64encode(struct.pack(">iibi", -1, 7, 1, 959) + bytes(120))
 SIMPLE = {"index": "simple", "buckets": 2}
 TWICE = {**SIMPLE, "properties": {**BY_HAND, "hoodie.parquet.small.file.limit": "0"}}
 
+
 # What is broken, how, and the way out that the advice names by one of its words.
+def _indexed(world):
+    """Create an index; return the path of its manifest."""
+    world.opened().create_index("by_v", ["v"])
+    return next(e.path for e in world.storage.list(".hoodie/lakebed/index") if "manifest" in e.path)
+
+
+def _forget_entries(world):
+    path = _indexed(world)
+    manifest = Manifest.parse(world.storage.read(path), path)
+    world.storage.put(path, replace(manifest, base=()).encode())
+
+
+def _write_indexed(world):
+    _indexed(world)
+    write(world)
+
+
+def _mend_index(world):
+    mend(world)
+    # A later write leaves stale entries, which is no damage.
+    world.opened().drop_index("by_v")
+
+
+def _compact_index(world):
+    world.opened().compact_index("by_v")
+    assert list(world.verify()) == []
+    world.opened().drop_index("by_v")
+
+
 WAYS: list[tuple[Code, Callable, Callable, str, dict]] = [
     (Code.PROPERTIES_BAD, lambda w: w.spoil(PROPERTIES, b"x"), bring_back, "from a backup", {}),
     (
@@ -384,6 +415,9 @@ WAYS: list[tuple[Code, Callable, Callable, str, dict]] = [
         {},
     ),
     (Code.METADATA_TABLE, _no_table, write, "write to the table with Lakebed", {}),
+    (Code.INDEX_UNUSABLE, lambda w: w.storage.delete(_indexed(w)), _mend_index, "repair", {}),
+    (Code.INDEX_INCOMPLETE, _forget_entries, _mend_index, "repair", {}),
+    (Code.INDEX_STALE, _write_indexed, _compact_index, "compact_index", {}),
 ]
 NO_WAY = {
     Code.FILE_UNSUPPORTED,  # nothing is broken: another release reads it
