@@ -6,6 +6,7 @@ uses the index before its build has completed.
 """
 
 import logging
+import re
 from dataclasses import dataclass, replace
 
 from lakebed.commit.hold import TableHold, hold_table
@@ -30,6 +31,7 @@ from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
 
+_FOLDER = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\.[0-9a-f]{8}-[0-9a-f-]{27}/")
 # A file that a build reads may be cleaned meanwhile; the parts of the others are kept.
 _ATTEMPTS = 3
 
@@ -220,5 +222,7 @@ def delete_orphans(storage: Storage, config: TableConfig) -> None:
     root = index_root(config)
     kept = tuple(f"{index_folder(config, one)}/" for one in parse_definitions(config.properties))
     for entry in list(storage.list(root)):
-        if not entry.path.startswith(kept):
+        # Other files may be in a folder that was chosen for indexes.
+        is_ours = _FOLDER.match(entry.path.removeprefix(f"{root}/")) is not None
+        if is_ours and not entry.path.startswith(kept):
             storage.delete(entry.path)
