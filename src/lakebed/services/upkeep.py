@@ -28,6 +28,8 @@ from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
 
+_WHOLE_EVERY = 10
+
 
 class Done(Protocol):
     """The result of a service; `str()` of it is a sentence."""
@@ -52,13 +54,16 @@ def run_due(target: WriteTarget) -> tuple[Done, ...]:
     """Run everything that is due, including compaction and pending plans of other processes."""
     upkeep = UpkeepOptions.of(target.config.properties)
     wanted = UpkeepOptions(compact=True, mode=upkeep.mode, clean_every=1)
-    return _run(target, wanted, _raised)
+    return _run(target, wanted, _raised, whole=True)
 
 
 Attempt = Callable[[str, Callable[[], Done | None]], Done | None]
 
 
-def _run(target: WriteTarget, upkeep: UpkeepOptions, attempt: Attempt) -> tuple[Done, ...]:
+def _run(
+    target: WriteTarget, upkeep: UpkeepOptions, attempt: Attempt, *, whole: bool = False
+) -> tuple[Done, ...]:
+    """Run what is due; with `whole`, a clean lists the whole table."""
     done: list[Done | None] = []
     on_read = target.config.table_type is TableType.MERGE_ON_READ
     if on_read and (upkeep.compact or upkeep.schedule):
@@ -77,7 +82,8 @@ def _run(target: WriteTarget, upkeep: UpkeepOptions, attempt: Attempt) -> tuple[
             for name in due_indexes(snapshot)
         ]
     if upkeep.clean and _is_clean_due(timeline, target.config.properties, upkeep.clean_every):
-        done.append(attempt("cleaning", lambda: clean(target)))
+        whole = whole or _is_whole_clean_due(timeline, upkeep.clean_every)
+        done.append(attempt("cleaning", lambda: clean(target, incremental=not whole)))
     if upkeep.archive and _is_archive_due(timeline, target.config.properties):
         done.append(attempt("archiving", lambda: archive(target)))
     return tuple(result for result in done if result is not None)
@@ -127,6 +133,14 @@ def _is_clean_due(timeline: Timeline, properties: Mapping[str, str], every: int)
     enough = len(timeline.commits) > min(options.commits_retained, options.file_versions_retained)
     # This holds even if the last attempt found nothing to delete.
     return enough and since > 0 and since % every == 0
+
+
+def _is_whole_clean_due(timeline: Timeline, every: int) -> bool:
+    """Return whether the next clean lists the whole table: one in ten does."""
+    cleans = [instant for instant in timeline.select(Action.CLEAN) if instant.is_completed]
+    last = cleans[-1].requested if cleans else ""
+    since = sum(commit.requested > last for commit in timeline.commits)
+    return (len(cleans) + since // every) % _WHOLE_EVERY == 0
 
 
 def _is_archive_due(timeline: Timeline, properties: Mapping[str, str]) -> bool:

@@ -236,12 +236,13 @@ class Snapshot:
         )
 
     def _visible_files(self) -> Iterator[BaseFile | LogFile]:
-        for entry in self._entries():
+        for entry in self.entries():
             file = data_file(entry.path, entry.size)
             if file is not None and self._counts(file):
                 yield file
 
-    def _entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[Entry]:
+        """List every object of the partitions, data files or not."""
         if self.partitions is None:
             yield from table_files(self.storage)
             return

@@ -15,6 +15,7 @@ from lakebed.model.clock import ManualClock
 from lakebed.model.executor import LocalExecutor
 from lakebed.model.options.services import ArchiveOptions
 from lakebed.services.archive.execute import archive
+from lakebed.services.clean.execute import clean
 from lakebed.services.verify.findings import Code, Severity
 from lakebed.services.verify.plan import plan_repair
 from lakebed.services.verify.repair import repair
@@ -231,3 +232,37 @@ def test_lookups_and_small_writes_touch_as_much_in_a_table_of_many_partitions():
 
 def test_folders_of_paths():
     assert [folder_of(path) for path in ("a/b/c", "c", "a/c")] == ["a/b", "", "a"]
+
+
+def test_a_clean_after_a_write_lists_only_partitions_with_superseded_files():
+    properties = {**ALWAYS, "hoodie.clean.commits.retained": "1"}
+    properties["lakebed.clean.min.age.seconds"] = "0"
+    storage = FaultyStorage(memory_storage())
+    clock = ManualClock(1_700_000_000_000, step_ms=1_000)
+    table = make(storage, clock, ordering=("ts",), properties=properties, buckets=1)
+    table.bulk_insert(batch(*ROWS))
+    for number in range(3):
+        table.upsert(batch(("k1", number, 2 + number, "p1")))
+    storage.ops.clear()
+    done = clean(table._target(), incremental=True)
+    assert {op.split()[1] for op in storage.ops if re.fullmatch(r"list_names p\d", op)} == {"p1"}
+    assert "list " not in storage.ops
+    assert done.deleted_files == 2
+    assert clean(table._target()) is None
+    table.upsert(batch(("k2", 7, 7, "p2")))
+    table.upsert(batch(("k2", 8, 8, "p2")))
+    storage.ops.clear()
+    assert clean(table._target(), incremental=True).deleted_files == 2
+    # The version that the last commit of the first clean superseded is deleted only now.
+    listed = {op.split()[1] for op in storage.ops if re.fullmatch(r"list_names p\d", op)}
+    assert listed == {"p1", "p2"}
+    assert clean(table._target()) is None
+
+
+def test_a_clean_with_nothing_superseded_lists_no_partition():
+    table = filled()
+    for number in range(12):
+        table.upsert(batch(("k1", number, 2 + number, "p1")))
+    storage = FaultyStorage(table._storage)
+    assert clean(reopen(storage)._target(), incremental=True) is None
+    assert not [op for op in storage.ops if op.startswith("list_names p") or op == "list "]

@@ -8,7 +8,7 @@ from lakebed.format.names.data_names import BaseFileName, parse_data_name
 from lakebed.format.names.instant_name import Action
 from lakebed.format.timeline.plans import PlanKind, parse_plan
 from lakebed.model.instant import Instant
-from lakebed.storage.storage import Storage
+from lakebed.storage.storage import Entry, Storage
 from lakebed.table.files.copies import without_copies
 from lakebed.table.files.file_group import (
     BaseFile,
@@ -49,12 +49,12 @@ class CleanInput:
 
 
 def read_clean_input(snapshot: Snapshot) -> CleanInput:
-    """List the table's files and read its timeline; requires the table's lock."""
+    """List the files of a snapshot and read its timeline; requires the table's lock."""
     timeline = snapshot.timeline
     visible: list[DataFile] = []
     change_data: list[LogFile] = []
     leftovers: list[DataFile] = []
-    for file in _all_files(snapshot.storage):
+    for file in _data_files(snapshot.entries()):
         visibility = snapshot.visibility.of(file)
         if visibility is Visibility.LEFTOVER:
             leftovers.append(file)
@@ -88,13 +88,13 @@ def read_clean_input(snapshot: Snapshot) -> CleanInput:
 
 def data_files(storage: Storage) -> Iterator[DataFile]:
     """List the base and log files of a table, without its change data."""
-    for file in _all_files(storage):
+    for file in _data_files(table_files(storage)):
         if not (isinstance(file, LogFile) and file.is_cdc):
             yield file
 
 
-def _all_files(storage: Storage) -> Iterator[DataFile]:
-    for entry in table_files(storage):
+def _data_files(entries: Iterable[Entry]) -> Iterator[DataFile]:
+    for entry in entries:
         partition, _, text = entry.path.rpartition("/")
         name = parse_data_name(text)
         if name is None:
@@ -125,7 +125,8 @@ def read_replaced(snapshot: Snapshot) -> Mapping[tuple[str, str], Instant]:
     ended: dict[tuple[str, str], Instant] = {}
     for instant in snapshot.timeline.commits:
         if instant.action is Action.REPLACECOMMIT:
-            replaced = snapshot.commits.read(instant).partition_to_replace_file_ids or {}
+            metadata = snapshot.commits.files(instant, snapshot.partitions)
+            replaced = metadata.partition_to_replace_file_ids or {}
             for partition, ids in replaced.items():
                 for file_id in ids:
                     ended.setdefault((partition, file_id), instant.requested)

@@ -19,6 +19,7 @@ from lakebed.model.packing import FILE_BYTES
 from lakebed.services.clean.clean_input import read_clean_input
 from lakebed.services.clean.plan import CleanPlan, plan_clean
 from lakebed.services.clean.plan_file import encode_clean, encode_clean_plan, parse_clean_plan
+from lakebed.services.clean.scope import partitions_to_clean
 from lakebed.services.clean.sweep import find_stale
 from lakebed.storage.stale_temporary import delete_abandoned
 from lakebed.storage.storage import Storage
@@ -67,17 +68,25 @@ class _Work:
 
 
 def clean(
-    target: WriteTarget, options: CleanOptions | None = None, *, chunk_files: int = CHUNK_FILES
+    target: WriteTarget,
+    options: CleanOptions | None = None,
+    *,
+    chunk_files: int = CHUNK_FILES,
+    incremental: bool = False,
 ) -> Clean | None:
     """Delete the files that no retained commit needs; return None if there are none.
+
+    An `incremental` clean lists only the partitions in which commits superseded files since the
+    last clean, and does not look for leftovers of writers that died.
 
     A pending clean is completed first; returns None while another engine may be working on one. A
     failure leaves the plan pending, so that the next clean completes it.
     """
     done: Clean | None = None
-    delete_abandoned(target.storage, target.clock.now_ms() - _ABANDONED_MS)
+    if not incremental:
+        delete_abandoned(target.storage, target.clock.now_ms() - _ABANDONED_MS)
     while True:
-        work, stale = _begin(target, options)
+        work, stale = _begin(target, options, incremental=incremental)
         for path in stale:
             target.storage.delete(path)
         if work is None:
@@ -88,7 +97,9 @@ def clean(
             return done
 
 
-def _begin(target: WriteTarget, options: CleanOptions | None) -> tuple[_Work | None, list[str]]:
+def _begin(
+    target: WriteTarget, options: CleanOptions | None, *, incremental: bool
+) -> tuple[_Work | None, list[str]]:
     """Resume a pending clean, or plan one; also return the leftovers of writes that have ended."""
     with hold_table(target.storage, target.clock, target.commits) as hold:
         stale = find_stale(hold.storage, hold.timeline)
@@ -102,7 +113,9 @@ def _begin(target: WriteTarget, options: CleanOptions | None) -> tuple[_Work | N
                 return work, stale
         settled = options or CleanOptions.of(hold.config.properties)
         began_ms = hold.clock.now_ms()
-        plan = plan_clean(read_clean_input(hold.snapshot), settled, began_ms, hold.config.zone)
+        scope = partitions_to_clean(hold.snapshot) if incremental else None
+        snapshot = hold.snapshot if scope is None else hold.snapshot.within(scope)
+        plan = plan_clean(read_clean_input(snapshot), settled, began_ms, hold.config.zone)
         if plan is None:
             return None, stale
         hold.lock.check()

@@ -1,7 +1,9 @@
 """The content of the commits of a timeline, read once and kept while their instants are listed."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from lakebed.errors import ConflictError, CorruptError, DamageWarning, NotFoundError
 from lakebed.format.names.instant_name import LAYOUT_1, Action, State
@@ -13,11 +15,14 @@ from lakebed.table.files.file_index import (
     FileRun,
     commit_files,
     run_path,
+    superseding,
 )
 from lakebed.table.files.pending_plans import PlannedGroup, planned_groups
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.archived import HISTORY_FOLDER, find_archived
 from lakebed.timeline.timeline import Timeline, TimelineInstant
+
+Found = TypeVar("Found")
 
 _HELD_AT_LEAST = 100
 # The partitions whose files are kept in memory, for each commit with a run.
@@ -84,10 +89,25 @@ class CommitCache:
         The files come from the file index, if it covers the commit: then a write stat has no more
         than the path, the size, the number of rows and the change data of its file.
         """
+        found = self._from_run(instant, lambda indexed: indexed.within(partitions))
+        if found is not None:
+            return found
+        metadata = self.read(instant)
+        return metadata if partitions is None else self._by_folder(instant).within(partitions)
+
+    def superseding(self, instant: TimelineInstant) -> frozenset[str]:
+        """Return the partitions in which a commit made older files superfluous."""
+        found = self._from_run(instant, lambda indexed: indexed.run.superseding())
+        return superseding(self.read(instant)) if found is None else found
+
+    def _from_run(
+        self, instant: TimelineInstant, read: Callable[[_Indexed], Found]
+    ) -> Found | None:
+        """Return what `read` finds in the run of a commit; None if there is no sound run."""
         indexed = self._run_of(instant)
         if indexed is not None:
             try:
-                return indexed.within(partitions)
+                return read(indexed)
             except NotFoundError:
                 pass  # it was deleted with its instant, or by hand
             except CorruptError as error:
@@ -97,8 +117,7 @@ class CommitCache:
                     stacklevel=2,
                 )
             self._indexed[instant.requested] = None
-        metadata = self.read(instant)
-        return metadata if partitions is None else self._by_folder(instant).within(partitions)
+        return None
 
     def _by_folder(self, instant: TimelineInstant) -> CommitFiles:
         found = self._folders.get(instant.requested)

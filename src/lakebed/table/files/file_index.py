@@ -6,6 +6,7 @@ parse all of it. So such a commit (`lakebed.file.index.min.files`) gets a run:
     .hoodie/lakebed/files/<requested>_<completion>.parquet
         path          a file that the commit lists; or, for a replaced file group, its folder and id
         replaced      whether the row is a replaced file group
+        supersedes    whether the file is the new base file of a file group that existed
         size_bytes, rows, change_data (the paths of its change data), min_key, max_key
         lakebed.commit    in the footer: what the commit records besides its files
 
@@ -24,9 +25,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakebed.errors import CorruptError
-from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from lakebed.format.names.data_names import BaseFileName, parse_data_name
+from lakebed.format.timeline.commit_metadata import (
+    NO_PREVIOUS_COMMIT,
+    CommitMetadata,
+    WriteStat,
+)
 from lakebed.storage.storage import Storage
 from lakebed.table.files.file_group import join_path
+from lakebed.table.files.retention import rewrites
 from lakebed.timeline.timeline import TimelineInstant
 
 FILES_FOLDER: Final = ".hoodie/lakebed/files"
@@ -38,6 +45,7 @@ _SCHEMA: Final = pa.schema(
     [
         pa.field("path", pa.string(), nullable=False),
         pa.field("replaced", pa.bool_(), nullable=False),
+        pa.field("supersedes", pa.bool_(), nullable=False),
         ("size_bytes", pa.int64()),
         ("rows", pa.int64()),
         ("change_data", pa.list_(pa.string())),
@@ -45,6 +53,8 @@ _SCHEMA: Final = pa.schema(
         ("max_key", pa.string()),
     ]
 )
+
+_DAMAGE: Final = (pa.ArrowException, KeyError, OSError, TypeError, ValueError)
 
 T = TypeVar("T")
 
@@ -155,6 +165,7 @@ def _rows(
         yield {
             "path": path,
             "replaced": False,
+            "supersedes": _supersedes(stat, metadata),
             "size_bytes": stat.file_size_in_bytes,
             "rows": stat.num_writes,
             "change_data": None if stat.cdc_stats is None else list(stat.cdc_stats),
@@ -163,7 +174,26 @@ def _rows(
         }
     for partition, ids in (metadata.partition_to_replace_file_ids or {}).items():
         for file_id in ids:
-            yield {"path": join_path(partition, file_id), "replaced": True}
+            yield {
+                "path": join_path(partition, file_id),
+                "replaced": True,
+                "supersedes": True,
+            }
+
+
+def superseding(metadata: CommitMetadata) -> frozenset[str]:
+    """Return the partitions in which a commit made older files superfluous."""
+    stats = (stat for stat in metadata.write_stats() if _supersedes(stat, metadata))
+    ended = metadata.partition_to_replace_file_ids or {}
+    return frozenset([*(folder_of((stat.path or "").lstrip("/")) for stat in stats), *ended])
+
+
+def _supersedes(stat: WriteStat, metadata: CommitMetadata) -> bool:
+    name = parse_data_name((stat.path or "").rpartition("/")[2])
+    if not isinstance(name, BaseFileName):
+        return False
+    # A compaction may write the first base file of logs.
+    return rewrites(metadata) or stat.prev_commit not in (None, NO_PREVIOUS_COMMIT)
 
 
 def _encode_head(metadata: CommitMetadata) -> bytes:
@@ -212,16 +242,32 @@ class FileRun:
             {partition: tuple(of) for partition, of in replaced.items()},
         )
 
+    def superseding(self) -> frozenset[str]:
+        """Return the partitions in which the commit made older files superfluous."""
+        with self.storage.open_read(self.path) as source:
+            try:
+                table = pq.read_table(
+                    source,
+                    columns=["path"],
+                    filters=pc.field("supersedes"),
+                    use_threads=False,
+                    page_checksum_verification=True,
+                )
+            except _DAMAGE as error:
+                raise self._corrupt(error) from error
+        return frozenset(map(folder_of, table.column("path").to_pylist()))
+
+    def _corrupt(self, error: Exception) -> CorruptError:
+        return CorruptError(f"{self.path}: expected a run of the file index: {error}")
+
     def _table(self, partitions: Set[str] | None) -> tuple[pa.Table, CommitMetadata]:
         with self.storage.open_read(self.path) as source:
             try:
                 file = pq.ParquetFile(source, page_checksum_verification=True)
                 head = _decode_head((file.schema_arrow.metadata or {})[_COMMIT])
                 return read_partitions(file, partitions).select(_SCHEMA.names), head
-            except (pa.ArrowException, KeyError, OSError, TypeError, ValueError) as error:
-                raise CorruptError(
-                    f"{self.path}: expected a run of the file index: {error}"
-                ) from error
+            except _DAMAGE as error:
+                raise self._corrupt(error) from error
 
 
 def read_partitions(file: pq.ParquetFile, partitions: Set[str] | None) -> pa.Table:
