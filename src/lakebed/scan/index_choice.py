@@ -36,11 +36,12 @@ FEW_CANDIDATES = 100
 # Below this cost it does not matter how a table is read.
 _SMALL_BYTES = 8 << 20
 # So many more candidates than allowed may be found by one search, if others are intersected with it.
-_INTERSECT = 10
+_INTERSECT = 50
 # A search whose estimate is beyond this many times the limit is not even begun. Estimates count
 # whole row groups at both ends of each range, so that they are far too large for few entries.
 _HOPELESS = 20
 _ROW_GROUPS = 1 << 16
+_UNLIMITED = "the predicate does not limit its first column"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ def choose_indexes(
     limit = max_candidates(rows)
     found = _find(searches, limit, rows, notes)
     if found is None:
-        return replace(unchanged, notes=notes.all("the predicate does not limit its first column"))
+        return replace(unchanged, notes=notes.all(_UNLIMITED))
     used, candidates = found
     kept = candidate_keys(candidates, pruned.key_filter, pruned.slices)
     slices, cost = slices_with(config, schema, kept, pruned.slices)
@@ -109,11 +110,11 @@ def choose_indexes(
             f"a scan of {size_text(full_cost)} costs less than reading {number} in {scattered}, "
             f"{len(candidates.whole & {s.group.whole for s in slices})} of them whole"
         )
-        return replace(unchanged, notes=notes.reject(used, why).all(""))
+        return replace(unchanged, notes=notes.reject(used, why).all(_UNLIMITED))
     conditions = tuple(text for search in used for text in search.conditions)
     names = dict.fromkeys(index.definition.name for search in used for index in search.indexes)
     step = PruneStep(f"index {' and '.join(names)}", conditions, len(slices))
-    return Choice(slices, kept, notes.all("another index was used"), (step,))
+    return Choice(slices, kept, notes.all(_UNLIMITED), (step,))
 
 
 def max_candidates(rows: int) -> int:

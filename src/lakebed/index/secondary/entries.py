@@ -6,6 +6,7 @@ result wrong.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import pyarrow as pa
@@ -17,8 +18,11 @@ from lakebed.index.secondary.definition import column_values
 from lakebed.index.secondary.manifest import RunFile
 from lakebed.storage.storage import Storage
 from lakebed.table.read.key_filter import KeyFilter, Range, first_keys
-from lakebed.table.read.parquet_source import open_parquet
+from lakebed.table.read.parquet_source import ParquetFooter, ParquetSource, open_parquet
 from lakebed.table.store.run_writer import RunSizes, RunWriter
+
+Footers = dict[str, ParquetFooter]
+"""The footers of runs by path, filled as runs are opened: files never change."""
 
 ENTRY_KEY: Final = "_key"
 # A query for one value reads one row group of each run.
@@ -89,22 +93,36 @@ def read_row_group_keys(storage: Storage, path: str) -> list[bytes]:
     return [] if known is None else known[0]
 
 
-def count_entries(storage: Storage, path: str, ranges: Sequence[Range]) -> int:
+@contextmanager
+def _open_run(storage: Storage, path: str, footers: Footers | None) -> Iterator[ParquetSource]:
+    held = {} if footers is None else footers
+    with open_parquet(storage, path, _what(path), footer=held.get(path)) as file:
+        held[path] = file.footer
+        yield file
+
+
+def count_entries(
+    storage: Storage, path: str, ranges: Sequence[Range], footers: Footers | None = None
+) -> int:
     """Return an upper bound of the entries in `ranges`: those of the row groups that may hold them."""
     wanted = KeyFilter.of(ranges=ranges, column=ENTRY_KEY)
-    what = f"index run {path!r}"
-    with open_parquet(storage, path, what) as file:
-        groups = wanted.row_groups(file, what)
+    with _open_run(storage, path, footers) as file:
+        groups = wanted.row_groups(file, _what(path))
         return file.num_rows if groups is None else file.count_rows(groups)
 
 
-def find_entries(storage: Storage, path: str, ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:
+def find_entries(
+    storage: Storage, path: str, ranges: Sequence[Range], footers: Footers | None = None
+) -> Iterator[pa.RecordBatch]:
     """Yield the entries of a run whose keys lie in `ranges`, from row groups that may hold them."""
     wanted = KeyFilter.of(ranges=ranges, column=ENTRY_KEY)
-    what = f"index run {path!r}"
-    with open_parquet(storage, path, what) as file:
-        groups = wanted.row_groups(file, what)
+    with _open_run(storage, path, footers) as file:
+        groups = wanted.row_groups(file, _what(path))
         for batch in file.read(ENTRY_SCHEMA.names, row_groups=groups):
             found = batch.filter(wanted.mask(batch.column(ENTRY_KEY)))
             if found.num_rows:
                 yield found
+
+
+def _what(path: str) -> str:
+    return f"index run {path!r}"

@@ -9,7 +9,7 @@ import pyarrow as pa
 from lakebed.errors import DAMAGE_ERRORS, CorruptError, DamageWarning
 from lakebed.format.names.meta_columns import PARTITION_PATH, RECORD_KEY
 from lakebed.index.secondary.definition import IndexDefinition, parse_definitions
-from lakebed.index.secondary.entries import ENTRY_SCHEMA, count_entries, find_entries
+from lakebed.index.secondary.entries import ENTRY_SCHEMA, Footers, count_entries, find_entries
 from lakebed.index.secondary.manifest import Manifest, RunFile, read_manifest
 from lakebed.model.options.table import INDEX_PATH
 from lakebed.storage.storage import Storage
@@ -50,6 +50,7 @@ class OpenIndex:
     kinds: list[pa.DataType]
     manifest: Manifest = field(repr=False)
     storage: Storage = field(repr=False)
+    footers: Footers = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def runs(self) -> list[RunFile]:
@@ -78,7 +79,9 @@ class OpenIndex:
     def estimate(self, ranges: Sequence[Range]) -> int:
         """Return an upper estimate of the candidates in `ranges`, from the footers of the runs."""
         try:
-            found = sum(count_entries(self.storage, run.path, ranges) for run in self.runs)
+            found = sum(
+                count_entries(self.storage, run.path, ranges, self.footers) for run in self.runs
+            )
         except DAMAGE_ERRORS as error:
             self._warn(error)
             return self.num_entries
@@ -109,9 +112,9 @@ class OpenIndex:
 
     def _matches(self, ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:
         for run in self.open_runs:
-            yield from find_entries(self.storage, run.path, [_EVERYTHING])
+            yield from find_entries(self.storage, run.path, [_EVERYTHING], self.footers)
         for run in self.runs:
-            yield from find_entries(self.storage, run.path, ranges)
+            yield from find_entries(self.storage, run.path, ranges, self.footers)
 
     def _warn(self, error: Exception) -> None:
         warnings.warn(
