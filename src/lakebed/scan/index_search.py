@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lakebed.expr.bound import Apply, Bound
 from lakebed.expr.constraints import Constraints, part_constraints
+from lakebed.format.index.ordered_bytes import after_prefix
 from lakebed.format.names.meta_columns import PARTITION_PATH, RECORD_KEY
 from lakebed.index.secondary.open_index import Candidates, OpenIndex
 from lakebed.index.secondary.ranges import KeyRanges, key_ranges
@@ -20,6 +21,7 @@ from lakebed.scan.prune_step import allowed_text
 from lakebed.terminal.text import plural
 
 _MAX_BRANCHES = 100
+_COARSE = 8_192
 _KEY_COLUMNS = [PARTITION_PATH, RECORD_KEY]
 
 
@@ -36,6 +38,11 @@ class RangeSearch:
     def indexes(self) -> tuple[OpenIndex, ...]:
         """Return the index."""
         return (self.index,)
+
+    @property
+    def is_for_values(self) -> bool:
+        """Return whether single values are searched for, and no range of them."""
+        return all(end == after_prefix(low) for low, end in self.key_ranges.ranges)
 
     def find(self, limit: int) -> Candidates | None:
         """Return the candidates; None if there are more than `limit`, or the index is damaged."""
@@ -64,6 +71,11 @@ class UnionSearch:
             index.definition.name: index for branch in self.branches for index in branch.indexes
         }
         return tuple(found.values())
+
+    @property
+    def is_for_values(self) -> bool:
+        """Return whether single values are searched for, and no range of them."""
+        return all(branch.is_for_values for branch in self.branches)
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -145,13 +157,14 @@ def intersect(one: Candidates, other: Candidates) -> Candidates:
     return Candidates(keys, one.whole | other.whole)
 
 
-def _rank(search: Search) -> tuple[int, int, int, str]:
-    """Return the sort key of a search: few entries, many columns, few ranges, then the name."""
-    columns, ranges = 0, 0
-    if isinstance(search, RangeSearch):
-        columns, ranges = search.key_ranges.columns, len(search.key_ranges.ranges)
+def _rank(search: Search) -> tuple[int, bool, int, str]:
+    """Return the sort key of a search: few entries, values before ranges, many columns, the name.
+
+    Estimates count whole row groups, so that small ones do not differ.
+    """
+    columns = search.key_ranges.columns if isinstance(search, RangeSearch) else 0
     names = ",".join(index.definition.name for index in search.indexes)
-    return search.estimate, -columns, ranges, names
+    return max(search.estimate, _COARSE), not search.is_for_values, -columns, names
 
 
 def _disjunctions(node: Bound) -> Iterator[Apply]:
