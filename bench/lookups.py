@@ -75,7 +75,9 @@ def at_rate(ask: Callable[[Query], None], asked: Sequence[Query], rate: float) -
     return taken
 
 
-def at_most(ask: Callable[[Query], None], asked: Sequence[Query], threads: int) -> dict[str, object]:
+def at_most(
+    ask: Callable[[Query], None], asked: Sequence[Query], threads: int
+) -> dict[str, object]:
     """Ask from each thread, one query after the other; return the rate that this reaches."""
     taken: list[float] = []
     left = iter(list(asked))

@@ -11,6 +11,7 @@ Pages keep their headers, and so their checksums. Field numbers are those of `pa
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from lakebed.format.files.parquet_pages import ChunkPages, ColumnChunk, PlacedPage
 from lakebed.format.files.thrift import CompactWriter
@@ -92,13 +93,20 @@ def encode_window(window: PageWindow, pages: Sequence[bytes]) -> bytes:
     return b"".join([_MAGIC, *pages, encoded, len(encoded).to_bytes(4, "little"), _MAGIC])
 
 
+@lru_cache(maxsize=4096)
+def _chunk_start(physical: int, path: str, codec: int) -> bytes:
+    """Return the fields of a chunk that are the same in every window."""
+    held = CompactWriter()
+    held.number(1, _I32, physical)
+    held.numbers(2, _I32, ())
+    held.binaries(3, [path.encode()])
+    held.number(4, _I32, codec)
+    return held.so_far
+
+
 def _chunk(column: WindowColumn, rows: int, at: int) -> bytes:
     chunk = column.chunk
-    held = CompactWriter()
-    held.number(1, _I32, chunk.physical)
-    held.numbers(2, _I32, ())
-    held.binaries(3, [chunk.path.encode()])
-    held.number(4, _I32, chunk.codec)
+    held = CompactWriter(_chunk_start(chunk.physical, chunk.path, chunk.codec), 4)
     held.number(5, _I64, rows)
     length = sum(page.length for page in column.placed)
     held.number(6, _I64, length)

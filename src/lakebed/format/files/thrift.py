@@ -92,9 +92,15 @@ class CompactReader:
 class CompactWriter:
     """Writes a struct in Thrift's compact protocol; fields in ascending order of their numbers."""
 
-    def __init__(self) -> None:
-        self._data = bytearray()
-        self._number = 0
+    def __init__(self, data: bytes = b"", number: int = 0) -> None:
+        """Begin a struct, or go on behind `data`, whose last field has this number."""
+        self._data = bytearray(data)
+        self._number = number
+
+    @property
+    def so_far(self) -> bytes:
+        """Return the fields that were written, without the end of the struct."""
+        return bytes(self._data)
 
     def end(self) -> bytes:
         """Return the struct."""

@@ -7,7 +7,7 @@ the merge decides between them as usual.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import pairwise
 from typing import Self
 
@@ -195,6 +195,19 @@ def _is_between(keys: pa.Array, low: bytes, end: bytes | None) -> pa.BooleanArra
     return begun if end is None else pc.and_(begun, pc.less(keys, pa.scalar(end, pa.binary())))
 
 
+@lru_cache(maxsize=64)
+def _listed_keys(text: str, entry: str, what: str) -> list[bytes]:
+    """Return the ascending keys of a footer's entry; lookups ask for the same ones again."""
+    if entry == FOOTER_ROW_GROUP_KEYS:
+        listed = [key.encode() for key in parse_row_group_keys(text, what)]
+    else:
+        listed = parse_row_group_key_bytes(text, what)
+    for low, high in pairwise(listed):
+        if low > high:
+            raise CorruptError(f"{what}: {entry} has {high!r} after {low!r}")
+    return listed
+
+
 def first_keys(file: KeyColumn, column: str, what: str) -> tuple[list[bytes], bytes | None] | None:
     """Return the first key of each row group, and the last key, of a file sorted by `column`.
 
@@ -208,16 +221,12 @@ def first_keys(file: KeyColumn, column: str, what: str) -> tuple[list[bytes], by
     if text is None:
         return None
     last: bytes | None
+    firsts = _listed_keys(text, entry, what)
     if column == RECORD_KEY:
-        listed = firsts = [key.encode() for key in parse_row_group_keys(text, what)]
         told = file.key_values.get(FOOTER_MAX_KEY)
         last = None if told is None else told.encode()
     else:
-        listed = parse_row_group_key_bytes(text, what)
-        *firsts, last = listed or [b""]
-    for low, high in pairwise(listed):
-        if low > high:
-            raise CorruptError(f"{what}: {entry} has {high!r} after {low!r}")
+        *firsts, last = firsts or [b""]
     if len(firsts) != file.num_row_groups:
         raise CorruptError(
             f"{what}: {entry} has {len(firsts)} keys for {file.num_row_groups} row groups"

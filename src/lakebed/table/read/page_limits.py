@@ -79,7 +79,9 @@ class PageLimits:
         chunks = {chunk.path: chunk for chunk in self._chunks(group)}
         elements = self.known.elements
         # A nested column has several chunks, or pages that do not count rows.
-        if any(name not in elements or name not in chunks for name in columns):
+        if any(
+            name not in elements or name not in chunks or chunks[name].is_nested for name in columns
+        ):
             return None
         found = find_window(
             row,
