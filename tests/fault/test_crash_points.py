@@ -80,6 +80,16 @@ def prepare_change_data(storage: Storage) -> None:
     reopen(storage, clock()).bulk_insert(FIRST)
 
 
+def prepare_record_index(storage: Storage) -> None:
+    make(storage, clock(), ordering=("ts",), index="record")
+    reopen(storage, clock()).bulk_insert(FIRST)
+
+
+def prepare_lost_record_index(storage: Storage) -> None:
+    prepare_record_index(storage)
+    storage.delete(".hoodie/lakebed/record_index/manifest.json")
+
+
 def create(storage: Storage) -> None:
     make(storage, clock(), ordering=("ts",))
 
@@ -107,6 +117,12 @@ CASES = {
     ),
     "insert with change data": Case(prepare_change_data, lambda s: write(s, "insert", CHANGES)),
     "insert nothing": Case(prepare_filled, lambda s: write(s, "insert", SCHEMA.empty_table())),
+    "upsert with a record index": Case(
+        prepare_record_index, lambda s: write(s, "upsert", NEW_PARTITIONS)
+    ),
+    "upsert that builds the record index again": Case(
+        prepare_lost_record_index, lambda s: write(s, "upsert", CHANGES)
+    ),
     "first write that stores the index": Case(
         prepare_without_index, lambda s: write(s, "insert", CHANGES, index="bucket", buckets=2)
     ),

@@ -68,7 +68,7 @@ OPERATIONS += ["delete_partitions", "write_back", "change_indexes"]
 LOOKS = ["open_again", "read_as_of", "read_some", "look_up", "read_changes"]
 HIDDEN = (PARTITION_PATH, COMMIT_SEQNO)
 NOTES = st.none() | st.text(max_size=3)
-INDEXES = ("bucket", "simple", "global_simple", "bloom", "global_bloom")
+INDEXES = ("bucket", "simple", "global_simple", "bloom", "global_bloom", "record", "global_record")
 SECONDARY = {"by_n": ["n"], "by_text": ["select", "ts"]}
 
 

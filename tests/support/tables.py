@@ -25,6 +25,10 @@ from lakebed.format.names.data_names import NativeLogName, parse_data_name
 from lakebed.format.names.instant_name import InstantName, State
 from lakebed.format.names.meta_columns import FILE_NAME, META_COLUMNS, RECORD_KEY
 from lakebed.format.timeline.commit_metadata import CommitMetadata
+from lakebed.index.kinds import strategy_of
+from lakebed.index.record.entries import PLACES, place_of, read_entries
+from lakebed.index.record.state import open_record_index
+from lakebed.index.simple import SimpleLocator
 from lakebed.model.clock import Clock, ManualClock
 from lakebed.model.executor import LocalExecutor
 from lakebed.storage.objects import memory_storage
@@ -34,7 +38,7 @@ from lakebed.table.config.properties_file import load_config
 from lakebed.table.config.writer_index import BucketIndex
 from lakebed.table.files.file_group import LogFile
 from lakebed.table.files.retention import named_files
-from lakebed.table.snapshot import load_snapshot
+from lakebed.table.snapshot import Snapshot, load_snapshot
 
 SCHEMA = pa.schema(
     [("id", pa.string()), ("v", pa.int64()), ("ts", pa.int64()), ("dt", pa.string())]
@@ -173,6 +177,29 @@ def check_files(table: Table) -> None:
                     composite=config.composite_key,
                 )
                 assert set(found.tolist()) <= {bucket_of_file_id(slice_.group.file_id)}, what
+
+    if config.index.records_keys:
+        check_record_index(snapshot)
+
+
+def check_record_index(snapshot: Snapshot) -> None:
+    """Assert that each key of a file group is found: the index has it, or does not claim to."""
+    state = open_record_index(snapshot)
+    if state.whole is None:
+        return
+    assert snapshot.config.index is not None
+    places: dict[str, set[str]] = {}
+    for run in state.runs:
+        for rows in read_entries(snapshot.storage, run.path, None):
+            for row in rows.to_pylist():
+                found = places.setdefault(row[RECORD_KEY], set())
+                found.update(row[PLACES].split("\x1e"))
+    for slice_ in strategy_of(snapshot.config.index).indexed_slices(snapshot):
+        if slice_.group not in state.whole:
+            (source,) = SimpleLocator().key_sources(snapshot.view(), [slice_], None)
+            for rows in source.open(snapshot.view()).batches:
+                for key in rows.column(RECORD_KEY).to_pylist():
+                    assert place_of(slice_.group) in places.get(key, ()), (key, slice_.group)
 
 
 KeyRun = tuple[str, pa.StringArray]

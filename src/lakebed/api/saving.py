@@ -34,7 +34,7 @@ from lakebed.storage.storage import Storage
 from lakebed.table.config.properties_file import load_config
 from lakebed.table.config.schema import normalise
 from lakebed.table.config.table_config import TableConfig
-from lakebed.table.config.writer_index import WriterIndex, hashes_keys
+from lakebed.table.config.writer_index import WriterIndex, hashes_keys, index_word
 from lakebed.table.files.commit_cache import CommitCache
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.active import ActiveTimeline
@@ -317,6 +317,6 @@ def _without_meta(batch: pa.RecordBatch, config: TableConfig) -> pa.RecordBatch:
 
 
 def _index_word(given: Mapping[str, str]) -> str:
-    kind = given.get(table_options.INDEX_TYPE.name, "SIMPLE").lower()
-    hashing = kind == "bucket" and table_options.BUCKET_ENGINE.value(given) != "SIMPLE"
-    return "consistent_hashing" if hashing else kind
+    word = index_word(given.get(table_options.INDEX_TYPE.name, "SIMPLE"))
+    hashing = word == "bucket" and table_options.BUCKET_ENGINE.value(given) != "SIMPLE"
+    return "consistent_hashing" if hashing else word

@@ -68,6 +68,11 @@ def side_path(folder: str, instant: str, name: str) -> str:
     return f"{SIDE_FOLDER}/{folder}/{instant}_{name}"
 
 
+def is_side_path(path: str) -> bool:
+    """Return whether `path` is one that `side_path` returned."""
+    return path.startswith(f"{SIDE_FOLDER}/")
+
+
 def delete_side_files(storage: Storage, instant: str) -> None:
     """Delete the files whose paths `side_path` returned for an instant."""
     for entry in list(storage.list(SIDE_FOLDER)):

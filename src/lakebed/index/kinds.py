@@ -6,6 +6,7 @@ from typing import Any
 from lakebed.index.bloom import BloomStrategy
 from lakebed.index.bucket import BucketStrategy
 from lakebed.index.consistent_hashing import ConsistentHashingStrategy
+from lakebed.index.record.strategy import RecordStrategy
 from lakebed.index.simple import SimpleStrategy
 from lakebed.index.staged_buckets import AutoBucketStrategy
 from lakebed.index.strategy import IndexStrategy
@@ -14,6 +15,7 @@ from lakebed.table.config.writer_index import (
     BloomIndex,
     BucketIndex,
     ConsistentHashingIndex,
+    RecordIndex,
     SimpleIndex,
     WriterIndex,
 )
@@ -23,6 +25,7 @@ _STRATEGIES: Mapping[type[WriterIndex], Callable[[Any], IndexStrategy]] = {
     BloomIndex: BloomStrategy,
     BucketIndex: BucketStrategy,
     ConsistentHashingIndex: ConsistentHashingStrategy,
+    RecordIndex: RecordStrategy,
     SimpleIndex: SimpleStrategy,
 }
 

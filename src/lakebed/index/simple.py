@@ -50,17 +50,17 @@ class SimpleLocator(Locator):
     """Finds the file groups of a write's keys by reading the keys of files."""
 
     def key_sources(
-        self, slices: Sequence[FileSlice], keys: pa.StringArray | None
+        self, view: TableView, slices: Sequence[FileSlice], keys: pa.StringArray | None
     ) -> Sequence[KeySource]:
         """Return the keys of each slice, from its base file and from logs that may have more."""
-        return [
-            KeySource(
-                partial(self._key_run, slice_, number, keys),
-                slice_.cost_bytes,
-                None if slice_.tombstones or slice_.key_logs else slice_.base_file,
-            )
-            for number, slice_ in enumerate(slices)
-        ]
+        return [self._source(slice_, number, keys) for number, slice_ in enumerate(slices)]
+
+    def _source(self, slice_: FileSlice, number: int, keys: pa.StringArray | None) -> KeySource:
+        return KeySource(
+            partial(self._key_run, slice_, number, keys),
+            slice_.cost_bytes,
+            None if slice_.tombstones or slice_.key_logs else slice_.base_file,
+        )
 
     def narrow(
         self, view: TableView, source: RunSource, keys: pa.StringArray

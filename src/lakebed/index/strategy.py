@@ -78,7 +78,7 @@ class Locator:
         return ()
 
     def key_sources(
-        self, slices: Sequence[FileSlice], keys: pa.StringArray | None
+        self, view: TableView, slices: Sequence[FileSlice], keys: pa.StringArray | None
     ) -> Sequence[KeySource]:
         """Return the known keys of `slices`, all or some of those that `indexed_slices` returned.
 

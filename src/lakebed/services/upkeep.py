@@ -21,6 +21,7 @@ from lakebed.services.clean.execute import clean
 from lakebed.services.compaction.execute import execute_compaction, pending_compactions
 from lakebed.services.compaction.schedule import schedule_compaction
 from lakebed.services.indexing.compact import compact_index, due_indexes
+from lakebed.services.record_index import compact_record_index
 from lakebed.table.config.table_config import TableType
 from lakebed.table.snapshot import Snapshot, load_snapshot
 from lakebed.timeline.timeline import Timeline, TimelineInstant
@@ -74,6 +75,7 @@ def _run(
             attempt("compaction", partial(_carry_out, target, instant))
             for instant in pending_compactions(snapshot)
         ]
+    done.append(attempt("the record index", lambda: compact_record_index(target)))
     timeline = target.commits.active.load()
     if IndexOptions.of(target.config.properties).inline:
         snapshot = Snapshot(target.storage, target.config, timeline, target.commits)

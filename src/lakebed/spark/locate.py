@@ -108,7 +108,7 @@ def _known_keys(spark: SparkSession, spec: WriteSpec, slices: Sequence[FileSlice
     storage = spec.storage
     native = []
     others = []
-    for source in spec.locator.key_sources(slices, None):
+    for source in spec.locator.key_sources(spec.view, slices, None):
         base = source.base_file
         if base is not None and is_native(storage, base):
             native.append(base)

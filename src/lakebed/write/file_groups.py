@@ -9,6 +9,7 @@ from itertools import count
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakebed.commit.rollback import is_side_path
 from lakebed.format.names.data_names import TOMBSTONE_VERSION, BaseFileName
 from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, OUR_PREFIX, RECORD_KEY
 from lakebed.format.timeline.commit_metadata import NO_PREVIOUS_COMMIT, WriteStat
@@ -28,6 +29,7 @@ from lakebed.write.auto_buckets import of_bucket
 from lakebed.write.base_file import NewBaseFile
 from lakebed.write.index_runs import TaskEntries, split_deletes
 from lakebed.write.log_runs import write_log
+from lakebed.write.new_keys import NewKeysWriter
 from lakebed.write.partial import PartialWrite, write_partial_log
 from lakebed.write.partition import ensure_partition
 from lakebed.write.plan import FileGroupWrite
@@ -98,12 +100,13 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
         write.number,
         may_repeat=write.old is not None,
     )
-    cdc_stats: Mapping[str, int] = {}
+    written: Mapping[str, int] = {}
     carried = gone = 0
     entries = TaskEntries(spec, write.group, task)
     with ExitStack() as open_files:
         open_files.enter_context(base)
         changes = _change_log(write, task, open_files)
+        keys = open_files.enter_context(NewKeysWriter(write, task))
         for batch in map(_restamped, _merged(write, task, runs, pa.schema(fields))):
             live, _ = split_deletes(batch)
             base.put(live)
@@ -113,14 +116,16 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
                 carried += live.num_rows - live.column(COMMIT_TIME).null_count
             if changes is not None:
                 changes.put(live)
+            keys.put(live)
             if keeps_deletes and live.num_rows < batch.num_rows:
                 kept.append(_ordered_deletes(batch, spec))
         stats = None
         if write.old is not None or base.num_rows:
-            stats, cdc_stats = base.close(dict if changes is None else changes.close)
+            stats, written = base.close(partial(_close_beside, changes, keys))
     counts = _counts(write, old_rows, base.num_rows, carried, gone)
-    status = WriteStatus(write.group, (), counts, entries.finish())
+    status = WriteStatus(write.group, (), counts, entries.finish(), keys.result())
     if stats is not None:
+        cdc_stats = {path: size for path, size in written.items() if not is_side_path(path)}
         stat = replace(_stat(write, stats, old_rows), cdc_stats=cdc_stats or None)
         status = replace(status, stats=(stat,))
     if any(batch.num_rows for batch in kept):
@@ -133,6 +138,11 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
         # Hudi's CDC query takes the slice of a file group from its first stat.
         status = replace(status, stats=(*logged.stats, *status.stats))
     return status
+
+
+def _close_beside(changes: ChangeLog | None, keys: NewKeysWriter) -> Mapping[str, int]:
+    """Publish the files that belong to a base file; return the size of each."""
+    return {**({} if changes is None else changes.close()), **keys.close()}
 
 
 def _with_old(

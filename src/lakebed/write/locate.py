@@ -146,7 +146,7 @@ def _locate(lookup: Lookup, task: TaskId) -> list[Segment]:
         partial(spill, "incoming"),
         keep_deletes=True,
     )
-    sources = spec.locator.key_sources(lookup.slices, _incoming_keys(lookup))
+    sources = spec.locator.key_sources(spec.view, lookup.slices, _incoming_keys(lookup))
     keys = merge_in_passes(
         [source.open(spec.view) for source in sources],
         HOLDERS_RULE,

@@ -32,6 +32,7 @@ from lakebed.write.beginning import make_spec, settle_index
 from lakebed.write.file_groups import write_file_group
 from lakebed.write.index_runs import IndexParticipant
 from lakebed.write.locate import locate_segments
+from lakebed.write.new_keys import RecordIndexEntries
 from lakebed.write.partition_moves import settle_moves
 from lakebed.write.plan import plan_writes
 from lakebed.write.small_files import fill_small_files
@@ -133,6 +134,8 @@ def execute_write(
                 transaction.config = update_properties(transaction.storage, properties)
         transaction.participants.append(IndexParticipant(spec, written))
         metadata = _metadata(operation, spec.view.avro_schema, written, replaced)
+        if spec.index.records_keys:
+            transaction.participants.append(RecordIndexEntries(written))
         completion = transaction.commit(
             metadata,
             {status.group.partition for status in written},

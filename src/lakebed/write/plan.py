@@ -30,6 +30,8 @@ class FileGroupWrite:
     old: BaseFile | None
     below: FileSlice | None
     segments: tuple[Segment, ...]
+    # Whether some of the rows may have keys that the file group did not hold.
+    adds_keys: bool = True
 
     @property
     def as_log(self) -> bool:
@@ -88,6 +90,7 @@ def plan_writes(
                 existing.base_file if existing is not None and not as_log else None,
                 existing if as_log else None,
                 tuple(sorted(held, key=lambda segment: segment.arrival)),
+                existing is None or group in filled,
             )
         )
     return sorted(writes, key=lambda write: (-write.new_rows, write.group.file_id))

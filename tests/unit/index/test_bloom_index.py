@@ -68,7 +68,7 @@ def test_sources_have_the_keys_that_are_looked_up_and_the_files_that_hold_them(
     asked = None if keys is None else pa.array(keys)
     found = {
         key: slices[int(at)].base_file
-        for source in locator.key_sources(slices, asked)
+        for source in locator.key_sources(view, slices, asked)
         for rows in source.open(view).batches
         for key, at in zip(
             rows.column(RECORD_KEY).to_pylist(), rows.column(HOLDERS).to_pylist(), strict=True

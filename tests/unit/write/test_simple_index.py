@@ -14,7 +14,9 @@ from support.tables import SCHEMA, batch, check_no_leftovers, make, reopen, rows
 NO_FILL = {"hoodie.parquet.small.file.limit": "0"}
 STAYS = {"hoodie.simple.index.update.partition.path": "false"}
 TYPES = pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
-INDEXES = pytest.mark.parametrize("index", ["simple", "global_simple", "bloom", "global_bloom"])
+INDEXES = pytest.mark.parametrize(
+    "index", ["simple", "global_simple", "bloom", "global_bloom", "record", "global_record"]
+)
 
 
 def values(table: Table) -> dict[tuple[str, str], int]:

@@ -168,10 +168,18 @@ class Manifest:
             return f"commit {min(undone)}, whose rows it holds, was rolled back; run repair()"
         return None
 
-    def account_for(self, snapshot: Snapshot, folder: str) -> Self:
+    def account_for(
+        self,
+        snapshot: Snapshot,
+        folder: str,
+        *,
+        key: str = COMMIT_RUNS,
+        moves_rows: bool = False,
+    ) -> Self:
         """Return the manifest with the commits of the snapshot that it does not cover yet.
 
-        `folder` is the name under which commits list the runs of the index.
+        `folder` is the name under which commits list the runs of the index, in the entry `key` of
+        their metadata. With `moves_rows` a clustering is a write: it moves rows between file groups.
         """
         timeline = snapshot.timeline
         commits, whole, emptied = dict(self.commits), set(self.whole), set(self.emptied)
@@ -180,12 +188,12 @@ class Manifest:
         for at, metadata in self._others(snapshot):
             replaced = metadata.partition_to_replace_file_ids or {}
             gone = {FileGroupId(path, id_) for path, ids in replaced.items() for id_ in ids}
-            if rewrites(metadata):
+            if rewrites(metadata) and not (moves_rows and gone):
                 # The rows of a file group that has to be read whole are in other groups now.
                 whole |= _written(metadata) if gone & whole else set()
                 continue
             emptied |= {group.partition for group in gone}
-            listed = runs_of(metadata, f"commit {at}").get(folder)
+            listed = runs_of(metadata, f"commit {at}", key).get(folder)
             if listed is None:
                 whole |= _written(metadata)
             else:
@@ -244,15 +252,17 @@ def rolled_back(snapshot: Snapshot) -> frozenset[Instant]:
     return frozenset(found)
 
 
-def runs_of(metadata: CommitMetadata, what: str) -> Mapping[str, CommitRuns]:
+def runs_of(
+    metadata: CommitMetadata, what: str, key: str = COMMIT_RUNS
+) -> Mapping[str, CommitRuns]:
     """Return the runs that a commit lists, by the folder of their index."""
-    text = (metadata.extra_metadata or {}).get(COMMIT_RUNS)
+    text = (metadata.extra_metadata or {}).get(key)
     if text is None:
         return {}
     try:
         return {folder: CommitRuns.parse(runs) for folder, runs in json.loads(text).items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptError(f"{what}: {COMMIT_RUNS} does not list index runs: {error!r}") from error
+        raise CorruptError(f"{what}: {key} does not list index runs: {error!r}") from error
 
 
 def list_runs(runs: Mapping[str, CommitRuns]) -> Mapping[str, str]:

@@ -203,8 +203,12 @@ DELETE_MARKER: Final = Option(
 INDEX_TYPE: Final = Option(
     "hoodie.index.type",
     INDEX,
-    word("SIMPLE", "GLOBAL_SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET"),
-    "SIMPLE if a write creates the table",
+    word(
+        *("SIMPLE", "GLOBAL_SIMPLE", "BLOOM", "GLOBAL_BLOOM", "RECORD_LEVEL_INDEX"),
+        *("RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX", "BUCKET"),
+        same={"GLOBAL_RECORD_LEVEL_INDEX": "RECORD_INDEX"},
+    ),
+    "SIMPLE if a write creates the table; RECORD_INDEX and GLOBAL_RECORD_LEVEL_INDEX are the same",
     keyword="index",
 )
 BUCKET_ENGINE: Final = Option(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from lakebed.format.names.bucket_hash import bucket_of_file_id
-from lakebed.model.options.table import HASH_FIELD
+from lakebed.model.options.table import HASH_FIELD, INDEX_TYPE
 from lakebed.table.config.property_values import whole_number
 
 _TYPE: Final = "hoodie.index.type"
@@ -29,6 +29,8 @@ class _Index:
     allows_non_blocking: ClassVar[bool] = False
     # Whether a base file has a Bloom filter of its keys.
     filters_keys: ClassVar[bool] = False
+    # Whether each commit records the file groups of the keys that it adds.
+    records_keys: ClassVar[bool] = False
     # Whether rows may be staged before their write starts.
     allows_deferred: ClassVar[bool] = True
 
@@ -160,7 +162,21 @@ class BloomIndex(_BaseFileIndex):
     filters_keys: ClassVar[bool] = True
 
 
-WriterIndex = BucketIndex | AutoBuckets | ConsistentHashingIndex | SimpleIndex | BloomIndex
+@dataclass(frozen=True, slots=True)
+class RecordIndex(_LookupIndex):
+    """The file groups of keys are recorded when the keys are inserted."""
+
+    is_global: bool = False
+    words: ClassVar[tuple[str, str]] = ("RECORD_LEVEL_INDEX", "RECORD_INDEX")
+    records_keys: ClassVar[bool] = True
+
+    def __str__(self) -> str:
+        return "global record index" if self.is_global else "record index"
+
+
+WriterIndex = (
+    BucketIndex | AutoBuckets | ConsistentHashingIndex | SimpleIndex | BloomIndex | RecordIndex
+)
 
 INDEXES: Mapping[str, Callable[[int | None, tuple[str, ...]], WriterIndex]] = {
     "bucket": lambda buckets, keys: (
@@ -171,8 +187,16 @@ INDEXES: Mapping[str, Callable[[int | None, tuple[str, ...]], WriterIndex]] = {
     "global_simple": lambda _buckets, _keys: SimpleIndex(is_global=True),
     "bloom": lambda _buckets, _keys: BloomIndex(),
     "global_bloom": lambda _buckets, _keys: BloomIndex(is_global=True),
+    "record": lambda _buckets, _keys: RecordIndex(),
+    "global_record": lambda _buckets, _keys: RecordIndex(is_global=True),
 }
 """Index constructors by the names that callers use; arguments: number of buckets, key fields."""
+
+
+def index_word(kind: str) -> str:
+    """Return the name that callers use for a word of `hoodie.index.type`."""
+    names = {word: f"{'global_' * at}record" for at, word in enumerate(RecordIndex.words)}
+    return names.get(kind.upper(), kind.lower())
 
 
 def hashes_keys(word: str) -> bool:
@@ -186,7 +210,7 @@ _ENGINES: dict[str, type[BucketIndex] | type[ConsistentHashingIndex]] = {
 }
 _LOOKUP_INDEXES: Mapping[str, WriterIndex] = {
     word: kind(is_global=bool(at))
-    for kind in (SimpleIndex, BloomIndex)
+    for kind in (SimpleIndex, BloomIndex, RecordIndex)
     for at, word in enumerate(kind.words)
 }
 
@@ -195,7 +219,7 @@ def parse_index(
     properties: Mapping[str, str], keys: tuple[str, ...], where: str
 ) -> WriterIndex | None:
     """Return the index in the properties; None if there is none with which Lakebed can write."""
-    kind = properties.get(_TYPE, "").strip().upper()
+    kind = INDEX_TYPE.kind.spell(properties.get(_TYPE, "").strip().upper())
     if kind in _LOOKUP_INDEXES:
         return _LOOKUP_INDEXES[kind]
     if kind != "BUCKET":

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from lakebed.format.timeline.commit_metadata import WriteStat
+from lakebed.index.secondary.manifest import RunFile
 from lakebed.index.secondary.new_entries import NewEntries
 from lakebed.table.files.file_group import FileGroupId
 
@@ -30,6 +31,17 @@ class RowCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class NewKeys:
+    """The keys that a task added to its file group: a run of the record index, or the keys.
+
+    A few keys are returned as Arrow batches, so that the keys of all tasks become one run.
+    """
+
+    run: RunFile | None = None
+    batches: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
 class WriteStatus:
     """The files that one task wrote to one file group: a write stat for each.
 
@@ -41,3 +53,4 @@ class WriteStatus:
     stats: tuple[WriteStat, ...]
     counts: RowCounts = RowCounts()
     entries: tuple[NewEntries, ...] = ()
+    new_keys: NewKeys | None = None

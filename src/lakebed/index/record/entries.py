@@ -1,0 +1,161 @@
+"""Entries of the record index: a record key, and the file groups that it was written to.
+
+    _hoodie_record_key    the key; a run has each key once, in ascending order
+    _lakebed_places       partition 0x1f file id, several of them separated by 0x1e
+
+An entry says that a commit put the key into the file group. The key may have been deleted since, and
+the file group may have been replaced: superfluous entries are harmless, missing ones are not.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.format.names.meta_columns import RECORD_KEY
+from lakebed.index.holders import HOLDERS_SCHEMA
+from lakebed.index.secondary.manifest import RunFile
+from lakebed.merge.rule import MergeRule
+from lakebed.storage.storage import Storage
+from lakebed.table.files.file_group import FileGroupId
+from lakebed.table.read.key_filter import KeyFilter
+from lakebed.table.read.parquet_source import open_parquet
+from lakebed.table.store.run_writer import RunWriter
+
+PLACES: Final = "_lakebed_places"
+ENTRIES_SCHEMA: Final = pa.schema(
+    [
+        pa.field(RECORD_KEY, pa.string(), nullable=False),
+        pa.field(PLACES, pa.string(), nullable=False),
+    ]
+)
+# No path on storage and no file id contains these separators.
+_IN_PLACE: Final = "\x1f"
+_BETWEEN_PLACES: Final = "\x1e"
+# A lookup of few keys decodes one row group for each.
+_ROW_GROUP_ROWS: Final = 4_096
+# For more keys than this, all row groups are read: most of them hold one of the keys.
+_MAX_FILTERED: Final = 10_000
+
+
+def place_of(group: FileGroupId) -> str:
+    """Return a file group as it is spelled in an entry."""
+    return f"{group.partition}{_IN_PLACE}{group.file_id}"
+
+
+def make_entries(keys: pa.StringArray, group: FileGroupId) -> pa.RecordBatch:
+    """Return the entries of keys, ascending and each once, that are written to a file group."""
+    places = pa.repeat(pa.scalar(place_of(group)), len(keys))
+    return pa.RecordBatch.from_arrays([keys, places], schema=ENTRIES_SCHEMA)
+
+
+def join_entries(entries: Iterable[pa.RecordBatch]) -> pa.Table:
+    """Return entries in key order; a key with entries in several batches gets all their places."""
+    table = pa.Table.from_batches(entries, ENTRIES_SCHEMA)
+    grouped = table.group_by(RECORD_KEY, use_threads=False).aggregate([(PLACES, "list")])
+    places = pc.binary_join(grouped.column(f"{PLACES}_list").combine_chunks(), _BETWEEN_PLACES)
+    joined = pa.Table.from_arrays([grouped.column(RECORD_KEY), places], schema=ENTRIES_SCHEMA)
+    return joined.take(pc.sort_indices(joined.column(RECORD_KEY)))
+
+
+def _join_places(older: pa.RecordBatch, newer: pa.RecordBatch) -> pa.RecordBatch:
+    first, second = older.column(PLACES), newer.column(PLACES)
+    both = pc.binary_join_element_wise(first, second, _BETWEEN_PLACES)
+    at = newer.schema.get_field_index(PLACES)
+    places = pc.if_else(pc.equal(first, second), second, both)
+    return newer.set_column(at, newer.schema.field(at), places)
+
+
+ENTRIES_RULE: Final = MergeRule(merger=_join_places)
+"""Merges runs of entries: a key that is in several runs gets the places of all of them."""
+
+
+def entries_writer(storage: Storage, path: str) -> RunWriter:
+    """Return the writer of a run of entries."""
+    return RunWriter(
+        storage.open_write(path), path, ENTRIES_SCHEMA, {}, row_group_rows=_ROW_GROUP_ROWS
+    )
+
+
+def write_entries(storage: Storage, path: str, batches: Iterable[pa.RecordBatch]) -> RunFile:
+    """Write entries in key order as one run."""
+    with entries_writer(storage, path) as run:
+        for batch in batches:
+            run.write(batch)
+        size_bytes = run.close()
+    return RunFile(path, run.rows, size_bytes)
+
+
+def read_entries(
+    storage: Storage, path: str, keys: pa.StringArray | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the entries of a run whose keys are among `keys`; None means all of them."""
+    what = f"run {path!r} of the record index"
+    wanted = None
+    if keys is not None and len(keys) <= _MAX_FILTERED:
+        wanted = KeyFilter.of(keys=keys.to_pylist())
+    with open_parquet(storage, path, what) as file:
+        groups = None if wanted is None else wanted.row_groups(file, what)
+        for batch in file.read(ENTRIES_SCHEMA.names, row_groups=groups):
+            held = batch.column(RECORD_KEY)
+            if wanted is not None:
+                found = batch.filter(wanted.mask(held))
+            elif keys is not None:
+                found = batch.filter(pc.is_in(held, value_set=keys))
+            else:
+                found = batch
+            if found.num_rows:
+                yield pa.RecordBatch.from_arrays(found.columns, schema=ENTRIES_SCHEMA)
+
+
+def check_entries(storage: Storage, path: str) -> None:
+    """Raise an error if a run does not exist or has no readable footer."""
+    with open_parquet(storage, path, f"run {path!r} of the record index"):
+        pass
+
+
+def to_holders(entries: pa.RecordBatch, groups: Sequence[FileGroupId]) -> pa.RecordBatch:
+    """Return the keys of entries with the numbers of their places in `groups`.
+
+    Other places are left out, and so are keys without any of `groups`.
+    """
+    numbers = pa.array(map(str, range(len(groups))), pa.string())
+    keys, places = _translate(entries, groups, numbers, ",")
+    return pa.RecordBatch.from_arrays([keys, places], schema=HOLDERS_SCHEMA)
+
+
+def keep_places(entries: pa.RecordBatch, groups: Sequence[FileGroupId]) -> pa.RecordBatch:
+    """Return entries without places other than `groups`, and without keys that have no other."""
+    known = pa.array(map(place_of, groups), pa.string())
+    keys, places = _translate(entries, groups, known, _BETWEEN_PLACES)
+    return pa.RecordBatch.from_arrays([keys, places], schema=ENTRIES_SCHEMA)
+
+
+def from_holders(holders: pa.RecordBatch, groups: Sequence[FileGroupId]) -> pa.RecordBatch:
+    """Return entries for keys that each have one number of a file group."""
+    known = pa.array(map(place_of, groups), pa.string())
+    places = known.take(holders.column(1).cast(pa.int64()))
+    return pa.RecordBatch.from_arrays([holders.column(0), places], schema=ENTRIES_SCHEMA)
+
+
+def _translate(
+    entries: pa.RecordBatch, groups: Sequence[FileGroupId], spelled: pa.StringArray, between: str
+) -> tuple[pa.StringArray, pa.StringArray]:
+    """Return keys, and their places as `spelled` has those of `groups`, each once."""
+    known = pa.array(map(place_of, groups), pa.string())
+    lists = pc.split_pattern(entries.column(PLACES), _BETWEEN_PLACES)
+    rows = pc.list_parent_indices(lists).to_numpy().astype(np.int64)
+    found = pc.index_in(pc.list_flatten(lists), value_set=known)
+    valid = found.is_valid().to_numpy(zero_copy_only=False)
+    pairs = np.stack([rows[valid], found.drop_null().to_numpy().astype(np.int64)])
+    if pairs.shape[1] > entries.num_rows or not valid.all():
+        pairs = np.unique(pairs, axis=1)
+    counts = np.bincount(pairs[0], minlength=entries.num_rows)
+    offsets = pa.array(np.append(0, np.cumsum(counts)).astype(np.int32))
+    joined = pc.binary_join(
+        pa.ListArray.from_arrays(offsets, spelled.take(pa.array(pairs[1]))), between
+    )
+    kept = pa.array(counts > 0)
+    return entries.column(RECORD_KEY).filter(kept), joined.filter(kept)

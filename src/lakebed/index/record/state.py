@@ -1,0 +1,64 @@
+"""The record index of a table at a snapshot: its runs, and the file groups that they do not cover.
+
+A commit lists the runs that it wrote in its own metadata, under `lakebed.record_index`. A commit that
+lists none, such as one of Hudi's or a clustering, leaves its file groups uncovered: there, keys are
+looked up in the files. Without a manifest, or after a commit that the index was compacted with was
+rolled back, no file group is covered, until the index is rebuilt.
+"""
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from lakebed.errors import DAMAGE_ERRORS
+from lakebed.index.record.entries import check_entries
+from lakebed.index.secondary.manifest import CommitRuns, Manifest, RunFile, read_manifest
+from lakebed.table.files.file_group import FileGroupId
+from lakebed.table.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
+
+RECORD_INDEX: Final = "record_index"
+"""The name of the folder below `.hoodie/lakebed`."""
+RECORD_INDEX_FOLDER: Final = f".hoodie/lakebed/{RECORD_INDEX}"
+COMMIT_ENTRIES: Final = "lakebed.record_index"
+"""The key in a commit's extra metadata under which it lists its runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordIndexState:
+    """The runs of the index, and the file groups whose keys they may lack; None means all.
+
+    `manifest` accounts for every commit of the snapshot; None if the index has to be rebuilt.
+    """
+
+    manifest: Manifest | None
+    runs: tuple[RunFile, ...] = ()
+    whole: frozenset[FileGroupId] | None = None
+    # Whether the archive has to be read for commits that the stored manifest does not cover.
+    is_stale: bool = False
+
+
+def open_record_index(snapshot: Snapshot) -> RecordIndexState:
+    """Return the index of a table as of its latest snapshot."""
+    try:
+        manifest = read_manifest(snapshot.storage, RECORD_INDEX_FOLDER)
+        if manifest is None or manifest.broken(snapshot.timeline) is not None:
+            return RecordIndexState(None)
+        current = manifest.account_for(snapshot, RECORD_INDEX, key=COMMIT_ENTRIES, moves_rows=True)
+        listed = [run for runs in current.commits.values() for run in runs.entries]
+        for run in (*current.base, *listed):
+            check_entries(snapshot.storage, run.path)
+    except DAMAGE_ERRORS as error:
+        log.warning("%s; keys are looked up in the files instead", error)
+        return RecordIndexState(None)
+    first = snapshot.timeline.first_active
+    is_stale = first is not None and first > manifest.mark
+    return RecordIndexState(current, (*current.base, *listed), current.whole, is_stale)
+
+
+def list_entries(runs: tuple[RunFile, ...]) -> Mapping[str, str]:
+    """Return the extra metadata of a commit that wrote these runs."""
+    return {COMMIT_ENTRIES: json.dumps({RECORD_INDEX: asdict(CommitRuns(entries=runs))})}

@@ -1,0 +1,112 @@
+"""The record index: which file group holds a key, without a look at base files.
+
+Inserts leave an entry for each new key, in the commit that makes them visible. An entry may be too
+old: its key was deleted, and a base file without the key was written since. The file group is
+still a right place for the key, unless a global index has to leave rows in their partitions: the
+row then belongs to the partition that it names, as with a simple index. So in that case alone,
+entries are checked against the files.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from lakebed.index.holders import HOLDERS, explode_holders
+from lakebed.index.record.entries import read_entries, to_holders
+from lakebed.index.record.state import open_record_index
+from lakebed.index.secondary.manifest import RunFile
+from lakebed.index.simple import BaseFileStrategy, SimpleLocator
+from lakebed.index.strategy import KeySource, Locator, NewWrite
+from lakebed.merge.run import Run
+from lakebed.storage.storage import Storage
+from lakebed.table.config.writer_index import RecordIndex
+from lakebed.table.files.file_group import FileGroupId, FileSlice
+from lakebed.table.snapshot import Snapshot
+from lakebed.table.view import TableView
+
+# Operations that do not look keys up.
+_BLIND = ("bulk_insert", "insert")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordStrategy(BaseFileStrategy):
+    """Keys are looked up in the record index; a global index searches all partitions."""
+
+    value: RecordIndex
+    needs_keys: ClassVar[bool] = True
+
+    def indexed_slices(self, snapshot: Snapshot) -> list[FileSlice]:
+        """Return the slices with a base file, to be searched in all their logs.
+
+        A key that was deleted and written again may be in a log and in no base file.
+        """
+        slices = [s for s in snapshot.slices if s.base_file is not None and not s.damage]
+        return [replace(slice_, key_logs=slice_.log_files) for slice_ in slices]
+
+    def locator(self, write: NewWrite) -> Locator:
+        """Return the locator of a write."""
+        snapshot = write.snapshot
+        if write.replaces or write.operation in _BLIND:
+            return RecordLocator(None)
+        state = open_record_index(snapshot)
+        stays = self.value.is_global and not self.moves_rows(snapshot.config)
+        return RecordLocator(state.whole, state.runs, stays)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordLocator(SimpleLocator):
+    """Finds the file groups of a write's keys in the runs of the index.
+
+    The keys of the file groups `whole` (None: all of them) are looked up in their files, and with
+    `checks` those of the file groups that the index names, too.
+    """
+
+    whole: frozenset[FileGroupId] | None
+    runs: tuple[RunFile, ...] = ()
+    checks: bool = False
+
+    def key_sources(
+        self, view: TableView, slices: Sequence[FileSlice], keys: pa.StringArray | None
+    ) -> Sequence[KeySource]:
+        """Return the entries of the index, and the keys of the slices that it does not cover."""
+        groups = [slice_.group for slice_ in slices]
+        files = set(range(len(slices)))
+        entries: list[KeySource] = []
+        if self.whole is not None:
+            files = {at for at in files if groups[at] in self.whole}
+            if self.checks:
+                files |= self._named(view.storage, groups, keys)
+            else:
+                entries = [
+                    KeySource(partial(self._entries, run.path, groups, keys), run.size_bytes)
+                    for run in self.runs
+                ]
+        return [*entries, *(self._source(slices[at], at, keys) for at in sorted(files))]
+
+    def _named(
+        self, storage: Storage, groups: Sequence[FileGroupId], keys: pa.StringArray | None
+    ) -> set[int]:
+        """Return the numbers of the file groups that the index names for any of the keys."""
+        found: set[int] = set()
+        for run in self.runs:
+            for batch in read_entries(storage, run.path, keys):
+                numbers = explode_holders(to_holders(batch, groups).column(HOLDERS))[1]
+                found.update(np.unique(numbers).tolist())
+        return found
+
+    def _entries(
+        self,
+        path: str,
+        groups: Sequence[FileGroupId],
+        keys: pa.StringArray | None,
+        view: TableView,
+    ) -> Run:
+        def batches() -> Iterator[pa.RecordBatch]:
+            for batch in read_entries(view.storage, path, keys):
+                yield to_holders(batch, groups)
+
+        return Run(f"run {path!r} of the record index", batches())

@@ -1,0 +1,201 @@
+"""Compacts the record index: merges runs, and adds the keys of file groups that it does not cover.
+
+The runs are merged outside the lock. The new manifest is put under the lock, if no other process has
+put one meanwhile. The runs that it no longer lists are deleted by the next compaction: a writer that
+has read the manifest before may still be using them.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+
+from lakebed.commit.hold import TableHold, hold_table
+from lakebed.errors import DAMAGE_ERRORS
+from lakebed.index.kinds import strategy_of
+from lakebed.index.record.entries import (
+    ENTRIES_RULE,
+    ENTRIES_SCHEMA,
+    from_holders,
+    keep_places,
+    read_entries,
+    write_entries,
+)
+from lakebed.index.record.state import RECORD_INDEX_FOLDER, RecordIndexState, open_record_index
+from lakebed.index.secondary.manifest import (
+    Manifest,
+    RunFile,
+    put_manifest,
+    read_manifest,
+)
+from lakebed.index.simple import SimpleLocator
+from lakebed.merge.passes import merge_in_passes
+from lakebed.merge.run import Run
+from lakebed.table.files.file_group import FileGroupId, FileSlice
+from lakebed.table.read.spill import Spills
+from lakebed.table.snapshot import Snapshot, load_snapshot
+from lakebed.table.view import TableView
+from lakebed.write.pipeline import WriteTarget
+
+log = logging.getLogger(__name__)
+
+MAX_RUNS: Final = 16
+"""The index is compacted when it has more runs than this."""
+_MERGED: Final = "merged-"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordIndexCompaction:
+    """The result of a compaction of the record index."""
+
+    merged: int
+    groups: int
+    entries: int
+
+    def __str__(self) -> str:
+        return (
+            f"record index: merged {self.merged} runs and the keys of {self.groups} file groups into "
+            f"{self.entries:,} entries"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The runs to keep and to merge, and the file slices whose keys are added.
+
+    `rebuilds` says that no run of before is used.
+    """
+
+    kept: tuple[RunFile, ...]
+    merged: tuple[RunFile, ...]
+    slices: tuple[FileSlice, ...]
+    rebuilds: bool = False
+
+
+def compact_record_index(
+    target: WriteTarget, *, rebuild: bool = False
+) -> RecordIndexCompaction | None:
+    """Compact the index if this is due, or build it again from the files; None if there is nothing to do."""
+    index = target.config.index
+    if index is None or not index.records_keys:
+        return None
+    snapshot = load_snapshot(target.storage, target.config, commits=target.commits)
+    before = _stored_generation(snapshot)
+    state = RecordIndexState(None) if rebuild else open_record_index(snapshot)
+    plan = _plan(state, strategy_of(index).indexed_slices(snapshot))
+    if plan is None:
+        return None
+    path = f"{RECORD_INDEX_FOLDER}/{_MERGED}{before + 1:08}-{target.clock.new_uuid()}.parquet"
+    with Spills() as spills:
+        runs = list(_runs(snapshot, plan))
+        merged = merge_in_passes(runs, ENTRIES_RULE, ENTRIES_SCHEMA, spills.spill)
+        run = write_entries(target.storage, path, _plain(merged))
+    with hold_table(
+        target.storage, target.clock, target.commits, clear=False, retires=False
+    ) as hold:
+        if not _publish(hold, snapshot, replace(plan, kept=(*plan.kept, run)), before):
+            target.storage.delete(path)
+            return None
+    return RecordIndexCompaction(len(plan.merged), len(plan.slices), run.entries)
+
+
+def _plan(state: RecordIndexState, slices: Sequence[FileSlice]) -> _Plan | None:
+    """Return what to merge; None if the index is complete and has few enough runs."""
+    if state.whole is None:
+        return _Plan((), (), tuple(slices), rebuilds=True)
+    uncovered = tuple(slice_ for slice_ in slices if slice_.group in state.whole)
+    if not uncovered and not state.is_stale and len(state.runs) <= MAX_RUNS:
+        return None
+    kept = sorted(state.runs, key=lambda run: (run.entries, run.path))
+    merged: list[RunFile] = []
+    # Small runs are merged, and a large one only with as many entries as it has: an entry is then
+    # written a few times, however many commits there are.
+    while kept and (len(kept) > MAX_RUNS // 2 or kept[0].entries <= _entries(merged)):
+        merged.append(kept.pop(0))
+    return _Plan(tuple(kept), tuple(merged), uncovered)
+
+
+def _entries(runs: Sequence[RunFile]) -> int:
+    return sum(run.entries for run in runs)
+
+
+def _runs(snapshot: Snapshot, plan: _Plan) -> Iterator[Run]:
+    # The file groups that were replaced since hold no keys.
+    groups = [slice_.group for slice_ in snapshot.slices]
+    for run in plan.merged:
+        yield Run(run.path, _live_entries(snapshot, run, groups))
+    view = snapshot.view()
+    for slice_ in plan.slices:
+        yield Run(f"file group {slice_.group}", _file_entries(view, slice_))
+
+
+def _live_entries(
+    snapshot: Snapshot, run: RunFile, groups: Sequence[FileGroupId]
+) -> Iterator[pa.RecordBatch]:
+    for batch in read_entries(snapshot.storage, run.path, None):
+        yield keep_places(batch, groups)
+
+
+def _file_entries(view: TableView, slice_: FileSlice) -> Iterator[pa.RecordBatch]:
+    for source in SimpleLocator().key_sources(view, [slice_], None):
+        yield from map(partial(from_holders, groups=[slice_.group]), source.open(view).batches)
+
+
+def _plain(merged: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in merged:
+        yield pa.RecordBatch.from_arrays(
+            [batch.column(name) for name in ENTRIES_SCHEMA.names], schema=ENTRIES_SCHEMA
+        )
+
+
+def _stored_generation(snapshot: Snapshot) -> int:
+    try:
+        manifest = read_manifest(snapshot.storage, RECORD_INDEX_FOLDER)
+    except DAMAGE_ERRORS:
+        return -1
+    return 0 if manifest is None else manifest.generation
+
+
+def _publish(hold: TableHold, snapshot: Snapshot, plan: _Plan, before: int) -> bool:
+    """Put the manifest; return False if the index or the snapshot has changed meanwhile."""
+    made = Manifest.at(snapshot.timeline)
+    if _stored_generation(hold.snapshot) != before or made.broken(hold.timeline) is not None:
+        return False
+    there = [entry.path for entry in hold.storage.list(RECORD_INDEX_FOLDER)]
+    listed = {run.path for run in plan.kept}
+    retired = set(there) if plan.rebuilds else {run.path for run in plan.merged}
+    manifest = replace(
+        made,
+        is_complete=True,
+        base=plan.kept,
+        whole=_uncovered(snapshot),
+        retired=tuple(sorted(retired - listed)),
+        generation=max(before, 0),
+    )
+    put_manifest(hold.storage, RECORD_INDEX_FOLDER, manifest)
+    for path in there:
+        if path not in listed and path not in retired and _is_over(path, manifest, snapshot):
+            hold.storage.delete(path)
+    return True
+
+
+def _uncovered(snapshot: Snapshot) -> frozenset[FileGroupId]:
+    """Return the file groups whose keys cannot be read; their files may come back from a backup."""
+    assert snapshot.config.index is not None
+    covered = {s.group for s in strategy_of(snapshot.config.index).indexed_slices(snapshot)}
+    return frozenset(group for group in snapshot.groups if group not in covered)
+
+
+def _is_over(path: str, manifest: Manifest, snapshot: Snapshot) -> bool:
+    """Return whether a file that the manifest does not list belongs to nothing that still counts."""
+    name = path.rpartition("/")[2]
+    if name.startswith(_MERGED):
+        # A compaction that is still running writes a file of a later generation.
+        return name[len(_MERGED) :].partition("-")[0] < f"{manifest.generation:08}"
+    instant = name.partition("_")[0]
+    return instant in manifest.covered or (
+        instant.isdigit() and snapshot.timeline.is_archived(instant)
+    )

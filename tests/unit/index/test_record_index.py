@@ -1,0 +1,360 @@
+"""The record index knows the file group of each key, and says where it does not."""
+
+import json
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+
+from lakebed.api.table import Table
+from lakebed.errors import ConflictError, InvalidError
+from lakebed.format.names.meta_columns import PARTITION_PATH, RECORD_KEY
+from lakebed.index.holders import HOLDERS
+from lakebed.index.record.entries import (
+    ENTRIES_SCHEMA,
+    PLACES,
+    join_entries,
+    keep_places,
+    make_entries,
+    place_of,
+    to_holders,
+)
+from lakebed.index.record.state import RECORD_INDEX_FOLDER, RecordIndexState, open_record_index
+from lakebed.index.record.strategy import RecordLocator
+from lakebed.services.record_index import MAX_RUNS
+from lakebed.storage.objects import memory_storage
+from lakebed.table.config.properties_file import update_properties
+from lakebed.table.files.file_group import FileGroupId
+from support.machine_services import ARCHIVES, BY_HAND
+from support.tables import batch, check_files, check_no_leftovers, make, reopen
+
+NO_FILL = {"hoodie.parquet.small.file.limit": "0"}
+TYPES = pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+INDEXES = pytest.mark.parametrize("index", ["record", "global_record"])
+OPTIMISTIC = {"hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL"}
+MANIFEST = f"{RECORD_INDEX_FOLDER}/manifest.json"
+
+
+def state_of(table: Table) -> RecordIndexState:
+    return open_record_index(table._snapshot(None))
+
+
+def index_files(table: Table) -> set[str]:
+    return {entry.path for entry in table._storage.list(RECORD_INDEX_FOLDER)}
+
+
+def rows(table: Table) -> list[tuple[str, str, int]]:
+    """Return every row, so that a key that comes twice shows."""
+    found = reopen(table._storage).read().read_all().to_pylist()
+    return sorted((row["dt"], row["id"], row["v"]) for row in found)
+
+
+def as_another_writer(table: Table, *new: tuple[str, int, int, str]) -> None:
+    """Write as a writer does that knows nothing of the record index."""
+    stored = table.config.properties["hoodie.index.type"]
+    update_properties(table._storage, {"hoodie.index.type": "SIMPLE"})
+    reopen(table._storage).upsert(batch(*new))
+    update_properties(table._storage, {"hoodie.index.type": stored})
+
+
+@INDEXES
+@TYPES
+def test_keys_are_found_without_a_look_at_base_files(index: str, table_type: str):
+    table = make(index=index, table_type=table_type, properties=NO_FILL)
+    table.upsert(batch(("a", 1, 1, "p"), ("b", 1, 1, "p"), ("c", 1, 1, "q")))
+    table.upsert(batch(("a", 2, 2, "p"), ("d", 2, 2, "p")))
+    state = state_of(table)
+    assert state.whole == frozenset()
+    assert [run.entries for run in state.runs] == [3, 1]
+    slices = list(table._snapshot(None).slices)
+    view = table._snapshot(None).view()
+    sources = RecordLocator(state.whole, state.runs).key_sources(view, slices, pa.array(["a", "x"]))
+    # No source is a base file.
+    assert len(sources) == len(state.runs)
+    (found,) = [rows for source in sources for rows in source.open(view).batches if rows.num_rows]
+    assert found.column(RECORD_KEY).to_pylist() == ["a"]
+    assert slices[int(found.column(HOLDERS)[0].as_py())].group.partition == "p"
+    assert rows(table) == [("p", "a", 2), ("p", "b", 1), ("p", "d", 2), ("q", "c", 1)]
+    check_files(table)
+    check_no_leftovers(table._storage)
+
+
+@TYPES
+def test_an_index_per_partition_keeps_the_keys_of_partitions_apart(table_type: str):
+    table = make(index="record", table_type=table_type)
+    table.upsert(batch(("a", 1, 1, "p"), ("a", 1, 1, "q")))
+    table.upsert(batch(("a", 2, 2, "q")))
+    assert rows(table) == [("p", "a", 1), ("q", "a", 2)]
+
+
+@TYPES
+def test_a_row_moves_to_its_new_partition_and_back_with_a_global_index(table_type: str):
+    table = make(index="global_record", table_type=table_type, properties=NO_FILL)
+    for value, partition in enumerate("pqprq"):
+        table.upsert(batch(("a", value, value, partition), ("b", value, value, "p")))
+        assert rows(table) == sorted([(partition, "a", value), ("p", "b", value)])
+    table.delete([{"id": "a"}])
+    table.upsert(batch(("a", 9, 9, "s")))
+    assert rows(table) == [("p", "b", 4), ("s", "a", 9)]
+
+
+@INDEXES
+@TYPES
+def test_a_key_that_was_deleted_and_forgotten_comes_back_once(index: str, table_type: str):
+    table = make(index=index, table_type=table_type, properties=NO_FILL)
+    table.upsert(batch(("a", 1, 1, "p"), ("b", 1, 1, "p")))
+    for version in range(2, 5):
+        table.delete([{"id": "a", "dt": "p"}] if index == "record" else [{"id": "a"}])
+        if table_type == "MERGE_ON_READ":
+            table.compact(mode="full")
+        assert rows(table) == [("p", "b", 1)]
+        table.upsert(batch(("a", version, version, "p")))
+        assert rows(table) == [("p", "a", version), ("p", "b", 1)]
+    check_files(table)
+
+
+def test_a_forgotten_key_of_a_row_that_must_stay_goes_to_the_partition_that_it_names():
+    stays = {**NO_FILL, "hoodie.simple.index.update.partition.path": "false"}
+    table = make(index="global_record", table_type="COPY_ON_WRITE", properties=stays)
+    table.upsert(batch(("a", 1, 1, "p"), ("b", 1, 1, "p")))
+    table.upsert(batch(("b", 2, 2, "q")))
+    table.delete([{"id": "a"}])
+    table.upsert(batch(("a", 2, 2, "q")))
+    found = table.read(columns=["id", "v", PARTITION_PATH]).read_all().to_pylist()
+    places = sorted((row["id"], row["v"], row[PARTITION_PATH]) for row in found)
+    assert places == [("a", 2, "q"), ("b", 2, "p")]
+
+
+@TYPES
+def test_keys_that_another_writer_added_are_found_in_its_files_and_then_indexed(table_type: str):
+    table = make(index="record", table_type=table_type, properties=NO_FILL)
+    table.upsert(batch(("a", 1, 1, "p"), ("b", 1, 1, "p")))
+    as_another_writer(table, ("a", 2, 2, "p"), ("c", 2, 2, "p"))
+    table = reopen(table._storage)
+    state = state_of(table)
+    assert state.whole == {slice_.group for slice_ in table._snapshot(None).slices}
+    table.upsert(batch(("a", 3, 3, "p"), ("c", 3, 3, "p"), ("d", 3, 3, "p")))
+    assert rows(table) == [("p", "a", 3), ("p", "b", 1), ("p", "c", 3), ("p", "d", 3)]
+    # The services after the write have caught up.
+    assert state_of(table).whole == frozenset()
+    check_files(table)
+
+
+@TYPES
+def test_clustered_rows_are_found_in_their_new_file_groups(table_type: str):
+    table = make(index="record", table_type=table_type, properties={**NO_FILL, **BY_HAND})
+    for key in "abcd":
+        table.upsert(batch((key, 1, 1, "p")))
+    assert table.cluster() is not None
+    assert len(state_of(table).whole or ()) == 1
+    table.upsert(batch(*((key, 2, 2, "p") for key in "abcde")))
+    assert rows(table) == [("p", key, 2) for key in "abcde"]
+    assert state_of(table).whole == frozenset()
+    check_files(table)
+
+
+@TYPES
+def test_replaced_file_groups_hold_no_keys(table_type: str):
+    table = make(index="record", table_type=table_type, properties=NO_FILL)
+    table.upsert(batch(("a", 1, 1, "p"), ("b", 1, 1, "p"), ("a", 1, 1, "q")))
+    table.insert_overwrite(batch(("a", 2, 2, "p")))
+    table.upsert(batch(("a", 3, 3, "p"), ("b", 3, 3, "p")))
+    table.delete_partitions(["q"])
+    table.upsert(batch(("a", 4, 4, "q")))
+    assert rows(table) == [("p", "a", 3), ("p", "b", 3), ("q", "a", 4)]
+    check_files(table)
+
+
+DAMAGE = {
+    "a manifest that is lost": (MANIFEST, None),
+    "a damaged manifest": (MANIFEST, b"{"),
+    "a run that is lost": ("keys.parquet", None),
+    "a damaged run": ("keys.parquet", b"PAR1"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_index_is_not_used_and_is_built_again(
+    damage: str, caplog: pytest.LogCaptureFixture
+):
+    name, data = DAMAGE[damage]
+    table = make(index="record", properties=NO_FILL)
+    table.upsert(batch(("a", 1, 1, "p"), ("b", 1, 1, "p")))
+    for path in index_files(table):
+        if path.endswith(name):
+            if data is None:
+                table._storage.delete(path)
+            else:
+                table._storage.put(path, data)
+    assert state_of(table).whole is None
+    table.upsert(batch(("a", 2, 2, "p"), ("c", 2, 2, "p")))
+    assert rows(table) == [("p", "a", 2), ("p", "b", 1), ("p", "c", 2)]
+    assert state_of(table).whole == frozenset()
+    assert damage == "a manifest that is lost" or "looked up in the files instead" in caplog.text
+    check_files(table)
+
+
+def test_the_index_of_a_table_that_has_rows_is_built_after_the_first_write():
+    table = make(index="simple", properties=NO_FILL)
+    table.upsert(batch(("a", 1, 1, "p"), ("b", 1, 1, "q")))
+    update_properties(table._storage, {"hoodie.index.type": "RECORD_LEVEL_INDEX"})
+    table = reopen(table._storage)
+    assert state_of(table).whole is None
+    table.upsert(batch(("a", 2, 2, "p"), ("c", 2, 2, "p")))
+    assert rows(table) == [("p", "a", 2), ("p", "c", 2), ("q", "b", 1)]
+    assert sum(run.entries for run in state_of(table).runs) == 3
+    check_files(table)
+
+
+@TYPES
+def test_entries_of_a_commit_that_is_rolled_back_do_not_count(table_type: str):
+    table = make(index="record", table_type=table_type, properties={**NO_FILL, **BY_HAND})
+    table.upsert(batch(("a", 1, 1, "p")))
+    for _ in range(2):
+        table.upsert(batch(("a", 2, 2, "p"), ("b", 2, 2, "p")))
+        table.rollback(table._snapshot(None).timeline.commits[-1].requested)
+        assert [run.entries for run in state_of(table).runs] == [1]
+        assert len(index_files(table)) == 2
+    table.upsert(batch(("b", 3, 3, "p")))
+    assert rows(table) == [("p", "a", 1), ("p", "b", 3)]
+    check_files(table)
+
+
+def test_a_rollback_past_a_compaction_of_the_index_builds_it_again():
+    table = make(index="record", properties={**NO_FILL, **BY_HAND})
+    table.upsert(batch(("a", 1, 1, "p"), ("x", 1, 1, "q")))
+    table.insert_overwrite(batch(("b", 1, 1, "p")))
+    # The compaction leaves out the entries of file groups that were replaced.
+    as_another_writer(table, ("x", 2, 2, "q"))
+    table = reopen(table._storage)
+    table.upsert(batch(("c", 1, 1, "r")))
+    places = Counter(run.entries for run in state_of(table).runs)
+    assert places
+    for _ in range(3):
+        table.rollback(table._snapshot(None).timeline.commits[-1].requested)
+    assert state_of(table).whole is None
+    table.upsert(batch(("a", 2, 2, "p"), ("x", 2, 2, "q")))
+    assert rows(table) == [("p", "a", 2), ("q", "x", 2)]
+    check_files(table)
+
+
+def test_a_restored_table_is_indexed_again():
+    table = make(index="record", properties=NO_FILL)
+    table.upsert(batch(("a", 1, 1, "p"), ("b", 1, 1, "p")))
+    savepoint = table.savepoint()
+    table.upsert(batch(("c", 1, 1, "p")))
+    table.cluster()
+    table.upsert(batch(("d", 1, 1, "p")))
+    table.restore(savepoint.instant)
+    table.upsert(batch(("a", 2, 2, "p"), ("c", 2, 2, "p")))
+    assert rows(table) == [("p", "a", 2), ("p", "b", 1), ("p", "c", 2)]
+    check_files(table)
+
+
+@INDEXES
+def test_runs_are_merged_before_there_are_many_and_files_do_not_pile_up(index: str):
+    table = make(index=index, properties=NO_FILL)
+    for number in range(3 * MAX_RUNS):
+        table.upsert(batch((f"k{number}", 1, 1, "p"), ("k0", number, number, "p")))
+        assert len(state_of(table).runs) <= MAX_RUNS
+        assert len(index_files(table)) <= 3 * MAX_RUNS
+    assert len(rows(table)) == 3 * MAX_RUNS
+    check_files(table)
+
+
+def test_commits_may_be_archived():
+    table = make(index="record", properties={**NO_FILL, **BY_HAND})
+    keys = [f"k{number}" for number in range(8)]
+    for key in keys:
+        table.upsert(batch((key, 1, 1, "p")))
+    as_another_writer(table, ("other", 1, 1, "p"))
+    table = reopen(table._storage)
+    table.clean(options=ARCHIVES)
+    assert table.archive(options=ARCHIVES) is not None
+    assert state_of(table).is_stale
+    assert len(state_of(table).whole or ()) == 1
+    table.upsert(batch(*((key, 2, 2, "p") for key in (*keys, "other"))))
+    assert rows(table) == [("p", key, 2) for key in (*keys, "other")]
+    assert not state_of(table).is_stale
+    check_files(table)
+
+
+@INDEXES
+def test_two_writers_do_not_both_add_a_key(index: str):
+    storage = memory_storage()
+    make(storage, index=index, properties={**NO_FILL, **OPTIMISTIC}).upsert(batch(("a", 1, 1, "p")))
+    first, second = reopen(storage), reopen(storage)
+
+    def while_the_first_reads() -> pa.RecordBatchReader:
+        def batches():
+            yield from batch(("b", 1, 1, "p")).to_batches()
+            second.upsert(batch(("b", 2, 2, "p")))
+
+        return pa.RecordBatchReader.from_batches(batch().schema, batches())
+
+    with pytest.raises(ConflictError):
+        first.upsert(while_the_first_reads())
+    assert rows(first) == [("p", "a", 1), ("p", "b", 2)]
+    first.upsert(batch(("b", 3, 3, "p")))
+    assert rows(first) == [("p", "a", 1), ("p", "b", 3)]
+    check_files(first)
+
+
+def test_the_keys_of_a_large_write_are_written_by_its_tasks():
+    table = make(index="record", properties=NO_FILL)
+    many = [f"{n:040}" for n in range(30_000)]
+    table.bulk_insert(batch(*((key, 1, 1, "p") for key in many)))
+    (run,) = state_of(table).runs
+    assert run.entries == len(many)
+    assert not run.path.endswith("keys.parquet")
+    table.upsert(batch(*((key, 2, 2, "p") for key in [*many[::2], "x"])))
+    assert Counter(value for _, _, value in rows(table)) == {1: 15_000, 2: 15_001}
+    check_files(table)
+
+
+def test_the_places_of_a_key_are_joined_and_those_that_do_not_count_are_left_out():
+    one, two, gone = (FileGroupId("p", name) for name in ("f1", "f2", "f3"))
+    entries = join_entries(
+        [make_entries(pa.array(["a", "b", "c"]), group) for group in (two, gone, one)]
+        + [make_entries(pa.array(["a", "z"]), two), make_entries(pa.array(["y"]), gone)]
+    )
+    assert entries.column(RECORD_KEY).to_pylist() == ["a", "b", "c", "y", "z"]
+    (rows,) = entries.to_batches()
+    holders = to_holders(rows, [one, two])
+    assert dict(zip(*(column.to_pylist() for column in holders.columns), strict=True)) == {
+        "a": "0,1",
+        "b": "0,1",
+        "c": "0,1",
+        "z": "1",
+    }
+    kept = keep_places(rows, [one])
+    assert kept.column(PLACES).to_pylist() == [place_of(one)] * 3
+    assert keep_places(rows.slice(0, 0), [one]).num_rows == 0
+    assert kept.schema == ENTRIES_SCHEMA
+
+
+def test_hudis_words_name_the_index():
+    for word, name in (
+        ("RECORD_INDEX", "global record index"),
+        ("GLOBAL_RECORD_LEVEL_INDEX", "global record index"),
+        ("RECORD_LEVEL_INDEX", "record index"),
+    ):
+        table = make(index="simple")
+        update_properties(table._storage, {"hoodie.index.type": word})
+        assert str(reopen(table._storage).config.index) == name
+    table = make(index="record")
+    assert table.config.properties["hoodie.index.type"] == "RECORD_LEVEL_INDEX"
+    with pytest.raises(InvalidError, match=r"is written with .* found SimpleIndex"):
+        table.upsert(batch(("a", 1, 1, "p")), index="simple")
+
+
+def test_a_commit_says_which_runs_it_wrote():
+    table = make(index="record")
+    table.upsert(batch(("a", 1, 1, "p")))
+    table.upsert(batch(("a", 2, 2, "p")))
+    listed = []
+    for commit in table._snapshot(None).timeline.commits:
+        extra = table._snapshot(None).commits.read(commit).extra_metadata or {}
+        listed.append(json.loads(extra["lakebed.record_index"])["record_index"]["entries"])
+    # An update adds no key.
+    assert [len(runs) for runs in listed] == [1, 0]
