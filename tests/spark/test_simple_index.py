@@ -47,6 +47,8 @@ def frame_of(spark: SparkSession, found: list[Row]) -> DataFrame:
         ("MERGE_ON_READ", "global_simple", None),
         ("MERGE_ON_READ", "bloom", None),
         ("COPY_ON_WRITE", "global_bloom", "ts"),
+        ("COPY_ON_WRITE", "record", None),
+        ("MERGE_ON_READ", "global_record", "ts"),
     ],
 )
 def test_spark_and_the_process_make_the_same_table(

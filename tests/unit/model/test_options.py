@@ -51,7 +51,7 @@ def value(kind, given: str, *aliases: str):
 
 def sample(option) -> str:
     """Return a value that an option takes."""
-    taken = (*option.kind.words, "2", "1 day")
+    taken = (*option.kind.words, "2", "0.5", "1 day")
     return next(one for one in taken if option.kind.parse(one) is not None)
 
 
