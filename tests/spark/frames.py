@@ -84,6 +84,7 @@ def strays(table: lakebed.Table) -> list[str]:
         name
         for name in files_below(root)
         if name not in named
+        and not name.startswith(".hoodie/lakebed/")
         and (name.endswith(".parquet") or name.startswith(".hoodie/.temp/") or ".tmp" in name)
     ]
 

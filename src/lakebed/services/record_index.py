@@ -19,9 +19,10 @@ from lakebed.index.kinds import strategy_of
 from lakebed.index.record.entries import (
     ENTRIES_RULE,
     ENTRIES_SCHEMA,
+    drop_places,
     from_holders,
-    keep_places,
     read_entries,
+    unique_places,
     write_entries,
 )
 from lakebed.index.record.state import RECORD_INDEX_FOLDER, RecordIndexState, open_record_index
@@ -66,12 +67,14 @@ class RecordIndexCompaction:
 class _Plan:
     """The runs to keep and to merge, and the file slices whose keys are added.
 
-    `rebuilds` says that no run of before is used.
+    `rebuilds` says that no run of before is used. The keys of the file groups `whole` cannot be read
+    now; their files may come back from a backup.
     """
 
     kept: tuple[RunFile, ...]
     merged: tuple[RunFile, ...]
     slices: tuple[FileSlice, ...]
+    whole: frozenset[FileGroupId]
     rebuilds: bool = False
 
 
@@ -85,7 +88,7 @@ def compact_record_index(
     snapshot = load_snapshot(target.storage, target.config, commits=target.commits)
     before = _stored_generation(snapshot)
     state = RecordIndexState(None) if rebuild else open_record_index(snapshot)
-    plan = _plan(state, strategy_of(index).indexed_slices(snapshot))
+    plan = _plan(snapshot, state)
     if plan is None:
         return None
     path = f"{RECORD_INDEX_FOLDER}/{_MERGED}{before + 1:08}-{target.clock.new_uuid()}.parquet"
@@ -102,12 +105,22 @@ def compact_record_index(
     return RecordIndexCompaction(len(plan.merged), len(plan.slices), run.entries)
 
 
-def _plan(state: RecordIndexState, slices: Sequence[FileSlice]) -> _Plan | None:
+def _plan(snapshot: Snapshot, state: RecordIndexState) -> _Plan | None:
     """Return what to merge; None if the index is complete and has few enough runs."""
+    assert snapshot.config.index is not None
+    part = snapshot
+    if state.whole is not None:
+        part = snapshot.within(group.partition for group in state.whole)
+    groups = frozenset(part.groups) if state.whole is None else state.whole & part.groups.keys()
+    slices = tuple(
+        slice_
+        for slice_ in strategy_of(snapshot.config.index).indexed_slices(part)
+        if slice_.group in groups
+    )
+    left = groups - {slice_.group for slice_ in slices}
     if state.whole is None:
-        return _Plan((), (), tuple(slices), rebuilds=True)
-    uncovered = tuple(slice_ for slice_ in slices if slice_.group in state.whole)
-    if not uncovered and not state.is_stale and len(state.runs) <= MAX_RUNS:
+        return _Plan((), (), slices, left, rebuilds=True)
+    if not slices and not state.is_stale and len(state.runs) <= MAX_RUNS:
         return None
     kept = sorted(state.runs, key=lambda run: (run.entries, run.path))
     merged: list[RunFile] = []
@@ -115,7 +128,7 @@ def _plan(state: RecordIndexState, slices: Sequence[FileSlice]) -> _Plan | None:
     # written a few times, however many commits there are.
     while kept and (len(kept) > MAX_RUNS // 2 or kept[0].entries <= _entries(merged)):
         merged.append(kept.pop(0))
-    return _Plan(tuple(kept), tuple(merged), uncovered)
+    return _Plan(tuple(kept), tuple(merged), slices, left)
 
 
 def _entries(runs: Sequence[RunFile]) -> int:
@@ -123,20 +136,19 @@ def _entries(runs: Sequence[RunFile]) -> int:
 
 
 def _runs(snapshot: Snapshot, plan: _Plan) -> Iterator[Run]:
-    # The file groups that were replaced since hold no keys.
-    groups = [slice_.group for slice_ in snapshot.slices]
+    replaced = [FileGroupId(path, id_) for path, ids in snapshot.replaced.items() for id_ in ids]
     for run in plan.merged:
-        yield Run(run.path, _live_entries(snapshot, run, groups))
+        yield Run(run.path, _live_entries(snapshot, run, replaced))
     view = snapshot.view()
     for slice_ in plan.slices:
         yield Run(f"file group {slice_.group}", _file_entries(view, slice_))
 
 
 def _live_entries(
-    snapshot: Snapshot, run: RunFile, groups: Sequence[FileGroupId]
+    snapshot: Snapshot, run: RunFile, replaced: Sequence[FileGroupId]
 ) -> Iterator[pa.RecordBatch]:
     for batch in read_entries(snapshot.storage, run.path, None):
-        yield keep_places(batch, groups)
+        yield drop_places(batch, replaced)
 
 
 def _file_entries(view: TableView, slice_: FileSlice) -> Iterator[pa.RecordBatch]:
@@ -146,9 +158,8 @@ def _file_entries(view: TableView, slice_: FileSlice) -> Iterator[pa.RecordBatch
 
 def _plain(merged: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in merged:
-        yield pa.RecordBatch.from_arrays(
-            [batch.column(name) for name in ENTRIES_SCHEMA.names], schema=ENTRIES_SCHEMA
-        )
+        columns = [batch.column(name) for name in ENTRIES_SCHEMA.names]
+        yield unique_places(pa.RecordBatch.from_arrays(columns, schema=ENTRIES_SCHEMA))
 
 
 def _stored_generation(snapshot: Snapshot) -> int:
@@ -171,7 +182,7 @@ def _publish(hold: TableHold, snapshot: Snapshot, plan: _Plan, before: int) -> b
         made,
         is_complete=True,
         base=plan.kept,
-        whole=_uncovered(snapshot),
+        whole=plan.whole,
         retired=tuple(sorted(retired - listed)),
         generation=max(before, 0),
     )
@@ -180,13 +191,6 @@ def _publish(hold: TableHold, snapshot: Snapshot, plan: _Plan, before: int) -> b
         if path not in listed and path not in retired and _is_over(path, manifest, snapshot):
             hold.storage.delete(path)
     return True
-
-
-def _uncovered(snapshot: Snapshot) -> frozenset[FileGroupId]:
-    """Return the file groups whose keys cannot be read; their files may come back from a backup."""
-    assert snapshot.config.index is not None
-    covered = {s.group for s in strategy_of(snapshot.config.index).indexed_slices(snapshot)}
-    return frozenset(group for group in snapshot.groups if group not in covered)
 
 
 def _is_over(path: str, manifest: Manifest, snapshot: Snapshot) -> bool:

@@ -13,11 +13,12 @@ from lakebed.index.holders import HOLDERS
 from lakebed.index.record.entries import (
     ENTRIES_SCHEMA,
     PLACES,
+    drop_places,
     join_entries,
-    keep_places,
     make_entries,
     place_of,
     to_holders,
+    unique_places,
 )
 from lakebed.index.record.state import RECORD_INDEX_FOLDER, RecordIndexState, open_record_index
 from lakebed.index.record.strategy import RecordLocator
@@ -322,14 +323,17 @@ def test_the_places_of_a_key_are_joined_and_those_that_do_not_count_are_left_out
     (rows,) = entries.to_batches()
     holders = to_holders(rows, [one, two])
     assert dict(zip(*(column.to_pylist() for column in holders.columns), strict=True)) == {
-        "a": "0,1",
-        "b": "0,1",
-        "c": "0,1",
+        "a": "1,0,1",
+        "b": "1,0",
+        "c": "1,0",
         "z": "1",
     }
-    kept = keep_places(rows, [one])
+    once = unique_places(rows).column(PLACES).to_pylist()
+    assert once[0] == "\x1e".join(map(place_of, (two, gone, one)))
+    kept = drop_places(rows, [two, gone])
     assert kept.column(PLACES).to_pylist() == [place_of(one)] * 3
-    assert keep_places(rows.slice(0, 0), [one]).num_rows == 0
+    assert drop_places(rows, []) is rows
+    assert drop_places(rows.slice(0, 0), [one]).num_rows == 0
     assert kept.schema == ENTRIES_SCHEMA
 
 

@@ -22,7 +22,7 @@ from lakebed.storage.storage import Storage
 from lakebed.table.files.file_group import FileGroupId
 from lakebed.table.read.key_filter import KeyFilter
 from lakebed.table.read.parquet_source import open_parquet
-from lakebed.table.store.run_writer import RunWriter
+from lakebed.table.store.run_writer import RunSizes, RunWriter
 
 PLACES: Final = "_lakebed_places"
 ENTRIES_SCHEMA: Final = pa.schema(
@@ -74,9 +74,8 @@ ENTRIES_RULE: Final = MergeRule(merger=_join_places)
 
 def entries_writer(storage: Storage, path: str) -> RunWriter:
     """Return the writer of a run of entries."""
-    return RunWriter(
-        storage.open_write(path), path, ENTRIES_SCHEMA, {}, row_group_rows=_ROW_GROUP_ROWS
-    )
+    sizes = RunSizes(row_group_rows=_ROW_GROUP_ROWS)
+    return RunWriter(storage.open_write(path), path, ENTRIES_SCHEMA, {}, sizes=sizes)
 
 
 def write_entries(storage: Storage, path: str, batches: Iterable[pa.RecordBatch]) -> RunFile:
@@ -121,41 +120,60 @@ def to_holders(entries: pa.RecordBatch, groups: Sequence[FileGroupId]) -> pa.Rec
 
     Other places are left out, and so are keys without any of `groups`.
     """
-    numbers = pa.array(map(str, range(len(groups))), pa.string())
-    keys, places = _translate(entries, groups, numbers, ",")
+    lists = pc.split_pattern(entries.column(PLACES), _BETWEEN_PLACES)
+    numbers = pc.index_in(pc.list_flatten(lists), value_set=_places(groups))
+    keys, places = _joined(entries, lists, numbers.is_valid(), numbers.cast(pa.string()), ",")
     return pa.RecordBatch.from_arrays([keys, places], schema=HOLDERS_SCHEMA)
 
 
-def keep_places(entries: pa.RecordBatch, groups: Sequence[FileGroupId]) -> pa.RecordBatch:
-    """Return entries without places other than `groups`, and without keys that have no other."""
-    known = pa.array(map(place_of, groups), pa.string())
-    keys, places = _translate(entries, groups, known, _BETWEEN_PLACES)
+def drop_places(entries: pa.RecordBatch, groups: Sequence[FileGroupId]) -> pa.RecordBatch:
+    """Return entries without the places `groups`, and without keys that have no other."""
+    if not groups:
+        return entries
+    lists = pc.split_pattern(entries.column(PLACES), _BETWEEN_PLACES)
+    flat = pc.list_flatten(lists)
+    stays = pc.invert(pc.is_in(flat, value_set=_places(groups)))
+    keys, places = _joined(entries, lists, stays, flat, _BETWEEN_PLACES)
     return pa.RecordBatch.from_arrays([keys, places], schema=ENTRIES_SCHEMA)
+
+
+def unique_places(entries: pa.RecordBatch) -> pa.RecordBatch:
+    """Return entries with each place once; merging runs may have repeated some."""
+    several = pc.match_substring(entries.column(PLACES), _BETWEEN_PLACES)
+    if not several.true_count:
+        return entries
+    lists = pc.split_pattern(entries.column(PLACES), _BETWEEN_PLACES)
+    flat = pc.list_flatten(lists)
+    codes = flat.dictionary_encode().indices.to_numpy()
+    pairs = np.stack([pc.list_parent_indices(lists).to_numpy(), codes])
+    first = np.zeros(len(flat), dtype=bool)
+    first[np.unique(pairs, axis=1, return_index=True)[1]] = True
+    _, places = _joined(entries, lists, pa.array(first), flat, _BETWEEN_PLACES)
+    return entries.set_column(1, ENTRIES_SCHEMA.field(PLACES), places)
 
 
 def from_holders(holders: pa.RecordBatch, groups: Sequence[FileGroupId]) -> pa.RecordBatch:
     """Return entries for keys that each have one number of a file group."""
-    known = pa.array(map(place_of, groups), pa.string())
-    places = known.take(holders.column(1).cast(pa.int64()))
+    places = _places(groups).take(holders.column(1).cast(pa.int64()))
     return pa.RecordBatch.from_arrays([holders.column(0), places], schema=ENTRIES_SCHEMA)
 
 
-def _translate(
-    entries: pa.RecordBatch, groups: Sequence[FileGroupId], spelled: pa.StringArray, between: str
+def _places(groups: Sequence[FileGroupId]) -> pa.StringArray:
+    return pa.array(map(place_of, groups), pa.string())
+
+
+def _joined(
+    entries: pa.RecordBatch,
+    lists: pa.ListArray,
+    stays: pa.BooleanArray,
+    values: pa.StringArray,
+    between: str,
 ) -> tuple[pa.StringArray, pa.StringArray]:
-    """Return keys, and their places as `spelled` has those of `groups`, each once."""
-    known = pa.array(map(place_of, groups), pa.string())
-    lists = pc.split_pattern(entries.column(PLACES), _BETWEEN_PLACES)
-    rows = pc.list_parent_indices(lists).to_numpy().astype(np.int64)
-    found = pc.index_in(pc.list_flatten(lists), value_set=known)
-    valid = found.is_valid().to_numpy(zero_copy_only=False)
-    pairs = np.stack([rows[valid], found.drop_null().to_numpy().astype(np.int64)])
-    if pairs.shape[1] > entries.num_rows or not valid.all():
-        pairs = np.unique(pairs, axis=1)
-    counts = np.bincount(pairs[0], minlength=entries.num_rows)
+    """Return the keys with values that stay, and these values, joined."""
+    kept = stays.to_numpy(zero_copy_only=False)
+    rows = pc.list_parent_indices(lists).to_numpy()[kept]
+    counts = np.bincount(rows, minlength=entries.num_rows)
     offsets = pa.array(np.append(0, np.cumsum(counts)).astype(np.int32))
-    joined = pc.binary_join(
-        pa.ListArray.from_arrays(offsets, spelled.take(pa.array(pairs[1]))), between
-    )
-    kept = pa.array(counts > 0)
-    return entries.column(RECORD_KEY).filter(kept), joined.filter(kept)
+    joined = pc.binary_join(pa.ListArray.from_arrays(offsets, values.filter(stays)), between)
+    some = pa.array(counts > 0)
+    return entries.column(RECORD_KEY).filter(some), joined.filter(some)
