@@ -86,12 +86,13 @@ def compact_record_index(
     if index is None or not index.records_keys:
         return None
     snapshot = load_snapshot(target.storage, target.config, commits=target.commits)
-    before = _stored_generation(snapshot)
+    before = _stored_token(snapshot)
     state = RecordIndexState(None) if rebuild else open_record_index(snapshot)
     plan = _plan(snapshot, state)
     if plan is None:
         return None
-    path = f"{RECORD_INDEX_FOLDER}/{_MERGED}{before + 1:08}-{target.clock.new_uuid()}.parquet"
+    token = f"{_generation(before) + 1:08}-{target.clock.new_uuid()}"
+    path = f"{RECORD_INDEX_FOLDER}/{_MERGED}{token}.parquet"
     with Spills() as spills:
         runs = list(_runs(snapshot, plan))
         merged = merge_in_passes(runs, ENTRIES_RULE, ENTRIES_SCHEMA, spills.spill)
@@ -99,9 +100,13 @@ def compact_record_index(
     with hold_table(
         target.storage, target.clock, target.commits, clear=False, retires=False
     ) as hold:
-        if not _publish(hold, snapshot, replace(plan, kept=(*plan.kept, run)), before):
+        # Another process may have compacted the index meanwhile.
+        unchanged = _stored_token(hold.snapshot) == before
+        manifest = replace(Manifest.at(snapshot.timeline), is_complete=True, token=token)
+        if not unchanged or manifest.broken(hold.snapshot) is not None:
             target.storage.delete(path)
             return None
+        _publish(hold, manifest, replace(plan, kept=(*plan.kept, run)))
     return RecordIndexCompaction(len(plan.merged), len(plan.slices), run.entries)
 
 
@@ -162,44 +167,46 @@ def _plain(merged: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield unique_places(pa.RecordBatch.from_arrays(columns, schema=ENTRIES_SCHEMA))
 
 
-def _stored_generation(snapshot: Snapshot) -> int:
+def _stored_token(snapshot: Snapshot) -> str:
+    """Return the token of the manifest: a generation, and what identifies the compaction."""
     try:
         manifest = read_manifest(snapshot.storage, RECORD_INDEX_FOLDER)
     except DAMAGE_ERRORS:
-        return -1
-    return 0 if manifest is None else manifest.generation
+        return "damaged"
+    return "" if manifest is None else manifest.token
 
 
-def _publish(hold: TableHold, snapshot: Snapshot, plan: _Plan, before: int) -> bool:
-    """Put the manifest; return False if the index or the snapshot has changed meanwhile."""
-    made = Manifest.at(snapshot.timeline)
-    if _stored_generation(hold.snapshot) != before or made.broken(hold.timeline) is not None:
-        return False
+def _generation(token: str) -> int:
+    number = token.partition("-")[0]
+    return int(number) if number.isdigit() else 0
+
+
+def _publish(hold: TableHold, manifest: Manifest, plan: _Plan) -> None:
+    """Put the manifest with the runs of a plan, and delete files that no process uses any more."""
     there = [entry.path for entry in hold.storage.list(RECORD_INDEX_FOLDER)]
     listed = {run.path for run in plan.kept}
     retired = set(there) if plan.rebuilds else {run.path for run in plan.merged}
-    manifest = replace(
-        made,
-        is_complete=True,
-        base=plan.kept,
-        whole=plan.whole,
-        retired=tuple(sorted(retired - listed)),
-        generation=max(before, 0),
+    put_manifest(
+        hold.storage,
+        RECORD_INDEX_FOLDER,
+        replace(
+            manifest,
+            base=plan.kept,
+            whole=plan.whole,
+            retired=tuple(sorted(retired - listed)),
+        ),
     )
-    put_manifest(hold.storage, RECORD_INDEX_FOLDER, manifest)
     for path in there:
-        if path not in listed and path not in retired and _is_over(path, manifest, snapshot):
+        if path not in listed and path not in retired and _is_over(path, manifest, hold):
             hold.storage.delete(path)
-    return True
 
 
-def _is_over(path: str, manifest: Manifest, snapshot: Snapshot) -> bool:
+def _is_over(path: str, manifest: Manifest, hold: TableHold) -> bool:
     """Return whether a file that the manifest does not list belongs to nothing that still counts."""
     name = path.rpartition("/")[2]
     if name.startswith(_MERGED):
-        # A compaction that is still running writes a file of a later generation.
-        return name[len(_MERGED) :].partition("-")[0] < f"{manifest.generation:08}"
+        # A compaction that is still running may write a file of this generation.
+        return _generation(name.removeprefix(_MERGED)) < _generation(manifest.token)
     instant = name.partition("_")[0]
-    return instant in manifest.covered or (
-        instant.isdigit() and snapshot.timeline.is_archived(instant)
-    )
+    archived = instant.isdigit() and hold.timeline.is_archived(instant)
+    return instant in manifest.covered or archived

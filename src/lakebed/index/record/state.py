@@ -45,10 +45,10 @@ def open_record_index(snapshot: Snapshot) -> RecordIndexState:
     """Return the index of a table as of its latest snapshot."""
     try:
         manifest = read_manifest(snapshot.storage, RECORD_INDEX_FOLDER)
-        if manifest is None or manifest.broken(snapshot.timeline) is not None:
+        if manifest is None or manifest.broken(snapshot) is not None:
             return RecordIndexState(None)
         current = manifest.account_for(snapshot, RECORD_INDEX, key=COMMIT_ENTRIES, moves_rows=True)
-        listed = [run for runs in current.commits.values() for run in runs.entries]
+        listed = [run for runs in current.commits.values() for run in runs.files]
         for run in (*current.base, *listed):
             check_entries(snapshot.storage, run.path)
     except DAMAGE_ERRORS as error:
