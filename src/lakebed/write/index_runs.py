@@ -1,7 +1,9 @@
 """The runs of secondary indexes that a write adds: made by its tasks, published by its commit."""
 
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from zlib import crc32
 
 import pyarrow as pa
@@ -10,9 +12,9 @@ from lakebed.commit.hold import TableHold
 from lakebed.commit.rollback import side_path
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.index.secondary.definition import parse_definitions
-from lakebed.index.secondary.entries import sort_entries, write_entries
+from lakebed.index.secondary.entries import make_keys, sort_entries, write_entries
 from lakebed.index.secondary.manifest import CommitRuns, RunFile, list_runs
-from lakebed.index.secondary.new_entries import EntryKind, NewEntries, deleted_entries
+from lakebed.index.secondary.new_entries import EntryKind, NewEntries
 from lakebed.merge.run import DELETED, FLAGS
 from lakebed.model.executor import TaskId
 from lakebed.model.instant import Instant
@@ -38,6 +40,8 @@ class TaskEntries:
         self._held: dict[tuple[str, EntryKind], list[pa.RecordBatch]] = defaultdict(list)
         self._bytes = 0
         self._written: dict[tuple[str, EntryKind], list[RunFile]] = defaultdict(list)
+        self._pool: ThreadPoolExecutor | None = None
+        self._under_way: Future[None] | None = None
 
     def watch(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a log, and take the entries of their rows."""
@@ -46,23 +50,37 @@ class TaskEntries:
             yield batch
 
     def take(self, rows: pa.RecordBatch, *, is_merged: bool = False) -> None:
-        """Take the entries of rows, some of which may be deletes."""
+        """Take the entries of rows, some of which may be deletes, while the caller goes on."""
         if not self._makers or not rows.num_rows:
             return
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, thread_name_prefix="lakebed-index")
+        self._wait()
+        self._under_way = self._pool.submit(self._take, rows, is_merged)
+
+    def _wait(self) -> None:
+        if self._under_way is not None:
+            self._under_way.result()
+            self._under_way = None
+
+    def _take(self, rows: pa.RecordBatch, is_merged: bool) -> None:
         live, gone = split_deletes(rows)
-        for maker in self._makers:
-            if live.num_rows:
-                for kind, entries in maker.make(live, self._partition, is_merged=is_merged):
+        if gone.num_rows:
+            keys = make_keys(gone, self._partition)
+            for maker in self._makers:
+                self._add(maker.folder, EntryKind.DELETED, keys)
+        if live.num_rows:
+            keys = make_keys(live, self._partition)
+            for maker in self._makers:
+                for kind, entries in maker.make(keys, live, is_merged=is_merged):
                     self._add(maker.folder, kind, entries)
-            if gone.num_rows:
-                entries = deleted_entries(gone, self._partition)
-                self._add(maker.folder, EntryKind.DELETED, entries)
         if self._bytes > _RUN_BYTES:
             self._write_held()
 
     def _add(self, folder: str, kind: EntryKind, entries: pa.RecordBatch) -> None:
         if entries.num_rows:
-            self._held[folder, kind].append(entries)
+            # Runs that ascend are sorted together in a fraction of the time.
+            self._held[folder, kind].append(sort_entries([entries]))
             self._bytes += entries.nbytes
 
     def _write_held(self) -> None:
@@ -73,7 +91,7 @@ class TaskEntries:
             path = run_path(self._spec.config, folder, self._spec.instant, name)
             self._spec.fence.check()
             self._written[place].append(
-                write_entries(self._spec.storage, path, [sort_entries(held)])
+                write_entries(self._spec.storage, path, [sort_entries(held)], compress=False)
             )
             self._spec.fence.check_written([path])
         self._held.clear()
@@ -81,9 +99,15 @@ class TaskEntries:
 
     def finish(self) -> tuple[NewEntries, ...]:
         """Return the entries: the rows if they are few, else the runs that they were written to."""
+        self._wait()
+        if self._pool is not None:
+            self._pool.shutdown()
         if self._bytes > self._spec.indexes.max_bytes:
             self._write_held()
-        rows = (NewEntries(*place, rows=sort_entries(held)) for place, held in self._held.items())
+        # The driver sorts the entries of all tasks together.
+        rows = (
+            NewEntries(*place, rows=pa.concat_batches(held)) for place, held in self._held.items()
+        )
         runs = (NewEntries(*place, runs=tuple(of)) for place, of in self._written.items() if of)
         return (*rows, *runs)
 
@@ -105,12 +129,13 @@ class IndexParticipant:
             for entries in status.entries:
                 held[entries.folder, entries.kind].append(entries)
         known = {one.id for one in parse_definitions(hold.config.properties)}
-        found = {
-            one.folder: self._write(instant, one.folder, held)
-            for one in self._spec.indexes.indexes
-            if one.id in known  # else it was dropped meanwhile
-        }
-        return list_runs(found) if found else {}
+        # An index that is not known was dropped meanwhile.
+        folders = [one.folder for one in self._spec.indexes.indexes if one.id in known]
+        if not folders:
+            return {}
+        with ThreadPoolExecutor(min(len(folders), os.cpu_count() or 1)) as pool:
+            runs = pool.map(lambda folder: self._write(instant, folder, held), folders)
+            return list_runs(dict(zip(folders, runs, strict=True)))
 
     def _write(
         self,
@@ -126,7 +151,8 @@ class IndexParticipant:
             rows = [entries.rows for entries in of if entries.rows is not None]
             if rows:
                 path = run_path(config, folder, instant, f"{kind}.parquet")
-                listed.append(write_entries(storage, path, [sort_entries(rows)]))
+                run = write_entries(storage, path, [sort_entries(rows)], compress=False)
+                listed.append(run)
             runs[kind] = tuple(listed)
         found = CommitRuns(**{str(kind): of for kind, of in runs.items()})
         if any(

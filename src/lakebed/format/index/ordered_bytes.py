@@ -50,15 +50,28 @@ def is_ordered(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
-def encode_rows(columns: Sequence[pa.Array]) -> pa.BinaryArray:
+def encode_rows(columns: Sequence[pa.Array], tail: pa.Array | None = None) -> pa.BinaryArray:
     r"""Return the key of each row: its values in these columns, one after the other.
+
+    `tail` is the end of each key, encoded already.
 
     >>> encode_rows([pa.array([7, None], pa.int64()), pa.array(["a", "b"])]).to_pylist()
     [b'\x01\x80\x00\x00\x00\x00\x00\x00\x07\x01a\x00\x00', b'\x00\x01b\x00\x00']
     """
     parts = [_encode_column(column) for column in columns]
+    if tail is not None:
+        parts.append(tail.cast(pa.large_binary()))
     # Offsets of 32 bits end at 2 GiB, which a batch of rows does not reach.
     return pc.binary_join_element_wise(*parts, _empty()).cast(pa.binary())
+
+
+def encode_keys(partition: str, keys: pa.Array) -> pa.BinaryArray:
+    r"""Return what `encode_rows` returns for rows of one partition: it, and the record key.
+
+    >>> encode_keys("p", pa.array(["a"])).to_pylist()
+    [b'\x01p\x00\x00\x01a\x00\x00']
+    """
+    return _encode_text(keys, encode_values([partition], [pa.string()]) + VALUE).cast(pa.binary())
 
 
 def encode_values(values: Sequence[object], kinds: Sequence[pa.DataType]) -> bytes:
@@ -113,20 +126,24 @@ def _encode_column(column: pa.Array) -> pa.Array:
     if not is_ordered(kind):
         raise SchemaError(f"a column of type {kind} has no order that an index could keep")
     valid = column.drop_null()
-    if _is_text(kind):
-        # Use large binary, because escaping makes strings longer.
-        plain = valid.cast(pa.large_binary())
-        # Arrow replaces in binary values as well, byte by byte.
-        escaped = pc.replace_substring(plain, b"\x00", b"\x00\xff")
-        marks = pa.scalar(VALUE, pa.large_binary()), pa.scalar(_END, pa.large_binary())
-        encoded = pc.binary_join_element_wise(marks[0], escaped, marks[1], _empty())
-    else:
-        encoded = _as_binary(_fixed_width(valid))
+    encoded = _encode_text(valid, VALUE) if _is_text(kind) else _as_binary(_fixed_width(valid))
     if column.null_count == 0:
         return encoded
     nulls = pa.nulls(len(column), pa.large_binary())
     filled = pc.replace_with_mask(nulls, column.is_valid(), encoded)
     return pc.fill_null(filled, pa.scalar(NULL, pa.large_binary()))
+
+
+def _encode_text(valid: pa.Array, before: bytes) -> pa.Array:
+    """Return texts without nulls, escaped and ended, each after the bytes `before`."""
+    # Use large binary, because escaping makes strings longer.
+    plain = valid.cast(pa.large_binary())
+    data = plain.buffers()[2]
+    if data is not None and 0 in np.frombuffer(data, np.uint8):
+        # Arrow replaces in binary values as well, byte by byte.
+        plain = pc.replace_substring(plain, NULL, NULL + b"\xff")
+    marks = pa.scalar(before, pa.large_binary()), pa.scalar(_END, pa.large_binary())
+    return pc.binary_join_element_wise(marks[0], plain, marks[1], _empty())
 
 
 def _width(kind: pa.DataType) -> int:

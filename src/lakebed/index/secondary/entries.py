@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebed.format.index.ordered_bytes import encode_rows
+from lakebed.format.index.ordered_bytes import encode_keys, encode_rows
 from lakebed.format.names.meta_columns import PARTITION_PATH, RECORD_KEY
 from lakebed.index.secondary.definition import column_values
 from lakebed.index.secondary.manifest import RunFile
@@ -26,7 +26,7 @@ Footers = dict[str, ParquetFooter]
 
 ENTRY_KEY: Final = "_key"
 # A query for one value reads one row group of each run.
-_ROW_GROUP_ROWS: Final = 4096
+_ROW_GROUP_ROWS: Final = 8192
 ENTRY_SCHEMA: Final = pa.schema(
     [
         pa.field(ENTRY_KEY, pa.binary(), nullable=False),
@@ -34,16 +34,33 @@ ENTRY_SCHEMA: Final = pa.schema(
         pa.field(RECORD_KEY, pa.string(), nullable=False),
     ]
 )
+_STORED_SCHEMA: Final = ENTRY_SCHEMA.set(
+    1, pa.field(PARTITION_PATH, pa.dictionary(pa.int32(), pa.string()), nullable=False)
+)
 
 
 def make_entries(rows: pa.RecordBatch, columns: Sequence[str], partition: str) -> pa.RecordBatch:
     """Return an entry for each of `rows`, which hold record keys and the columns of the index."""
+    return add_values(make_keys(rows, partition), rows, columns)
+
+
+def make_keys(rows: pa.RecordBatch, partition: str) -> pa.RecordBatch:
+    """Return an entry without values for each of `rows`."""
     keys = rows.column(RECORD_KEY)
     partitions = pa.repeat(pa.scalar(partition), rows.num_rows)
+    encoded = encode_keys(partition, keys)
+    return pa.RecordBatch.from_arrays([encoded, partitions, keys], schema=ENTRY_SCHEMA)
+
+
+def add_values(
+    keys: pa.RecordBatch, rows: pa.RecordBatch, columns: Sequence[str]
+) -> pa.RecordBatch:
+    """Return `keys`, the entries that `make_keys` made of `rows`, with the values of `columns`."""
+    if not columns:
+        return keys
     values = [column_values(rows, column) for column in columns]
-    return pa.RecordBatch.from_arrays(
-        [encode_rows([*values, partitions, keys]), partitions, keys], schema=ENTRY_SCHEMA
-    )
+    encoded = encode_rows(values, tail=keys.column(ENTRY_KEY))
+    return pa.RecordBatch.from_arrays([encoded, *keys.columns[1:]], schema=ENTRY_SCHEMA)
 
 
 def key_entries(entries: pa.RecordBatch) -> pa.RecordBatch:
@@ -72,15 +89,28 @@ def sort_entries(entries: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     return gathered.take(order)
 
 
-def write_entries(storage: Storage, path: str, batches: Iterable[pa.RecordBatch]) -> RunFile:
-    """Write sorted entries as one run."""
+def write_entries(
+    storage: Storage, path: str, batches: Iterable[pa.RecordBatch], *, compress: bool = True
+) -> RunFile:
+    """Write sorted entries as one run.
+
+    Compression takes longer than all other work on an entry: it pays for runs that stay.
+    """
     sink = storage.open_write(path)
     with RunWriter(
-        sink, path, ENTRY_SCHEMA, {}, key=ENTRY_KEY, sizes=RunSizes(row_group_rows=_ROW_GROUP_ROWS)
+        sink,
+        path,
+        _STORED_SCHEMA,
+        {},
+        key=ENTRY_KEY,
+        sizes=RunSizes(row_group_rows=_ROW_GROUP_ROWS),
+        compression="zstd" if compress else "none",
     ) as run:
         for batch in batches:
             if batch.num_rows:
-                run.write(batch)
+                key, partitions, record_keys = batch.columns
+                columns = [key, partitions.dictionary_encode(), record_keys]
+                run.write(pa.RecordBatch.from_arrays(columns, schema=_STORED_SCHEMA))
         size_bytes = run.close()
     return RunFile(path, run.rows, size_bytes)
 

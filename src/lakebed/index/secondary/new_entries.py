@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from lakebed.errors import SchemaError
 from lakebed.index.secondary.definition import IndexDefinition, parse_definitions, resolve_column
-from lakebed.index.secondary.entries import make_entries
+from lakebed.index.secondary.entries import add_values
 from lakebed.index.secondary.manifest import RunFile
 from lakebed.merge.rule import Fill, MergeRule
 from lakebed.table.config.table_config import TableConfig
@@ -57,26 +57,23 @@ class EntryMaker:
         return self.definition.folder
 
     def make(
-        self, rows: pa.RecordBatch, partition: str, *, is_merged: bool = False
+        self, keys: pa.RecordBatch, rows: pa.RecordBatch, *, is_merged: bool = False
     ) -> Iterator[tuple[EntryKind, pa.RecordBatch]]:
-        """Yield the entries of `rows`, none of which is a delete.
+        """Yield the entries of `rows`, none of which is a delete; `keys` are without values.
 
         If the rows `is_merged` with all older versions, each shows its values.
         """
         columns = self.definition.columns
-        if is_merged:
-            yield EntryKind.VALUES, make_entries(rows, columns, partition)
-            return
-        if self.is_open:
-            yield EntryKind.OPEN, make_entries(rows, (), partition)
+        if self.is_open and not is_merged:
+            yield EntryKind.OPEN, keys
             return
         yields = None
-        if self.fill is not None:
+        if self.fill is not None and not is_merged:
             yields = self.fill.gives_way(rows.column(_top(columns[0], rows.schema)))
         if yields is not None:
-            yield EntryKind.OPEN, make_entries(rows.filter(yields), (), partition)
-            rows = rows.filter(pc.invert(yields))
-        yield EntryKind.VALUES, make_entries(rows, columns, partition)
+            yield EntryKind.OPEN, keys.filter(yields)
+            keys, rows = keys.filter(pc.invert(yields)), rows.filter(pc.invert(yields))
+        yield EntryKind.VALUES, add_values(keys, rows, columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +81,7 @@ class IndexWriters:
     """The indexes that a write maintains, and the bytes of entries that a task may hand back."""
 
     indexes: tuple[IndexDefinition, ...] = ()
-    max_bytes: int = 1 << 20
+    max_bytes: int = 8 << 20
 
     @classmethod
     def of(cls, config: TableConfig, schema: pa.Schema, groups: int) -> Self:
@@ -95,7 +92,7 @@ class IndexWriters:
         defined = parse_definitions(config.properties)
         usable = tuple(one for one in defined if one.resolve(schema) is not None)
         # All that tasks hand back is held by the driver.
-        return cls(usable, min(1 << 20, (256 << 20) // max(1, groups)))
+        return cls(usable, min(8 << 20, (256 << 20) // max(1, groups)))
 
     def makers(self, schema: pa.Schema, rule: MergeRule, *, is_partial: bool) -> list[EntryMaker]:
         """Return what makes the entries of rows with the columns of `schema`."""
@@ -103,11 +100,6 @@ class IndexWriters:
 
 
 NO_INDEXES: Final = IndexWriters()
-
-
-def deleted_entries(rows: pa.RecordBatch, partition: str) -> pa.RecordBatch:
-    """Return the entries of deleted rows."""
-    return make_entries(rows, (), partition)
 
 
 def _maker(

@@ -100,8 +100,10 @@ class RunWriter(NewRun):
         sizes: RunSizes = DEFAULT_SIZES,
         may_repeat: bool = False,
         key: str = RECORD_KEY,
+        compression: str = "zstd",
     ) -> None:
         super().__init__(stream, path, may_repeat=may_repeat, key=key)
+        self._compression = compression
         self._schema = schema
         self._metadata = metadata
         self._sizes = sizes
@@ -153,8 +155,8 @@ class RunWriter(NewRun):
         return pq.ParquetWriter(
             self._sink,
             self._schema,
-            compression="zstd",
-            compression_level=1,
+            compression=self._compression,
+            compression_level=1 if self._compression == "zstd" else None,
             use_dictionary=[*dictionaries, *repeating],
             column_encoding=dict.fromkeys(sorted_columns, "DELTA_BYTE_ARRAY"),
             write_page_checksum=True,
