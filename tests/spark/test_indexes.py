@@ -5,8 +5,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakebed
+from lakebed.expr.predicate import Predicate
 from lakebed.model.options.writers import DRIVER_MAX_BYTES
+from lakebed.scan.scan import plan_scan
 from spark.frames import session_conf
+from support.indexed import DDL, SCHEMA, Draw, history
 from support.secondary import index_by_hand
 
 ROWS = 3_000
@@ -67,3 +70,33 @@ def test_in_another_time_zone_a_timestamp_means_another_instant(spark, table):
         assert table.read(["n"], where).count() == 0
         assert any(note.used for note in table.explain(where="city = 'c3'").indexes)
         assert table.read(["n"], "city = 'c3' AND n > 3").count() == 5
+
+
+def test_random_queries_after_random_histories_agree_with_a_scan_in_process(spark, tmp_path):
+    draw = Draw(7)
+    path = str(tmp_path / "random")
+    here = lakebed.create_table(
+        None, path, DDL, key="id", ordering="ts", partition_by="dt", buckets=2
+    )
+    for _ in history(here, draw, steps=10):
+        pass
+    there = lakebed.open_table(spark, path)
+    snapshot = here._snapshot(None)
+    rows = here._engines.read(plan_scan(snapshot, SCHEMA.names, None, indexes=())).read_all()
+    [batch] = rows.combine_chunks().to_batches()
+    asked = used = 0
+    for _ in range(24):
+        where = draw.query()
+        wanted = Predicate.parse(where, SCHEMA).filter(batch)
+        asked, used = (
+            asked + 1,
+            used + any(note.used for note in there.explain(None, where).indexes),
+        )
+        found = there.read(["id", "dt"], where).toArrow()
+        assert pairs(found) == pairs(wanted), where
+    assert used / asked > 0.5
+
+
+def pairs(rows) -> list[tuple[str, str]]:
+    """Return the keys of rows with their partitions, in order."""
+    return sorted(zip(rows["id"].to_pylist(), rows["dt"].to_pylist(), strict=True))
