@@ -37,10 +37,8 @@ FEW_CANDIDATES = 100
 _SMALL_BYTES = 8 << 20
 # So many more candidates than allowed may be found by one search, if others are intersected with it.
 _INTERSECT = 50
-# A search whose estimate is beyond this many times the limit is not even begun. Estimates count
-# whole row groups at both ends of each range, so that they are far too large for few entries.
+# A search that finds more entries than this many times the limit is not even begun.
 _HOPELESS = 20
-_ROW_GROUPS = 1 << 16
 _UNLIMITED = "the predicate does not limit its first column"
 
 
@@ -157,6 +155,10 @@ class _Notes:
         return known or IndexNote(definition.name, definition.columns, False, otherwise)
 
 
+def _problems(search: Search) -> str:
+    return "; ".join(problem for index in search.indexes for problem in index.problems[:1])
+
+
 def _find(
     searches: Sequence[Search], limit: int, rows: int, notes: _Notes
 ) -> tuple[list[Search], Candidates] | None:
@@ -169,18 +171,19 @@ def _find(
         names = {index.definition.name for index in search.indexes}
         if left is not None and names <= {i.definition.name for s in used for i in s.indexes}:
             continue
-        if left is not None and (left <= FEW_CANDIDATES or search.estimate > left * _INTERSECT):
+        if left is not None and (left <= FEW_CANDIDATES or search.least > left * _INTERSECT):
             notes.add(
                 search, f"not needed: {plural(left, 'candidate')} are left without it", used=False
             )
             continue
-        if search.estimate > limit * _HOPELESS + _ROW_GROUPS:
-            share = min(100, round(100 * search.estimate / max(1, rows)))
+        if search.least > limit * _HOPELESS:
+            share = min(100, round(100 * search.least / max(1, rows)))
             notes.add(search, f"about {share} % of its entries match: {search}", used=False)
             continue
-        held = search.find(most)
+        held = None if _problems(search) else search.find(most)
         if held is None:
-            notes.add(search, f"more than {most:,} candidates, or damaged: {search}", used=False)
+            why = f"more than {most:,} candidates in {search}"
+            notes.add(search, _problems(search) or why, used=False)
             continue
         number = plural(held.keys.num_rows, "candidate")
         notes.add(search, f"{number} in {search}", used=True)

@@ -21,7 +21,8 @@ from lakebed.scan.prune_step import allowed_text
 from lakebed.terminal.text import plural
 
 _MAX_BRANCHES = 100
-_COARSE = 8_192
+# An estimate counts whole row groups at both ends of each range, in each run.
+_ROW_GROUP_ENTRIES = 2 * 4_096
 _KEY_COLUMNS = [PARTITION_PATH, RECORD_KEY]
 
 
@@ -38,6 +39,12 @@ class RangeSearch:
     def indexes(self) -> tuple[OpenIndex, ...]:
         """Return the index."""
         return (self.index,)
+
+    @property
+    def least(self) -> int:
+        """Return how many entries it finds at least, as far as the estimate shows."""
+        edges = len(self.key_ranges.ranges) * len(self.index.runs) * _ROW_GROUP_ENTRIES
+        return max(0, self.estimate - edges)
 
     @property
     def is_for_values(self) -> bool:
@@ -60,9 +67,9 @@ class UnionSearch:
     branches: tuple["Search", ...]
 
     @property
-    def estimate(self) -> int:
-        """Return how many entries the searches may find."""
-        return sum(branch.estimate for branch in self.branches)
+    def least(self) -> int:
+        """Return how many entries the searches find at least, as far as estimates show."""
+        return sum(branch.least for branch in self.branches)
 
     @property
     def indexes(self) -> tuple[OpenIndex, ...]:
@@ -158,13 +165,10 @@ def intersect(one: Candidates, other: Candidates) -> Candidates:
 
 
 def _rank(search: Search) -> tuple[int, bool, int, str]:
-    """Return the sort key of a search: few entries, values before ranges, many columns, the name.
-
-    Estimates count whole row groups, so that small ones do not differ.
-    """
+    """Return the sort key of a search: few entries, values before ranges, many columns, the name."""
     columns = search.key_ranges.columns if isinstance(search, RangeSearch) else 0
     names = ",".join(index.definition.name for index in search.indexes)
-    return max(search.estimate, _COARSE), not search.is_for_values, -columns, names
+    return search.least, not search.is_for_values, -columns, names
 
 
 def _disjunctions(node: Bound) -> Iterator[Apply]:

@@ -51,6 +51,8 @@ class OpenIndex:
     manifest: Manifest = field(repr=False)
     storage: Storage = field(repr=False)
     footers: Footers = field(default_factory=dict, repr=False, compare=False)
+    problems: list[str] = field(default_factory=list, repr=False, compare=False)
+    """What was found to be damaged; the index answers nothing from then on."""
 
     @property
     def runs(self) -> list[RunFile]:
@@ -117,6 +119,7 @@ class OpenIndex:
             yield from find_entries(self.storage, run.path, ranges, self.footers)
 
     def _warn(self, error: Exception) -> None:
+        self.problems.append(f"it is damaged: {error}; run repair()")
         warnings.warn(
             f"index {self.definition.name!r} is damaged and was not used: {error}; run repair()",
             DamageWarning,
