@@ -9,6 +9,7 @@ from lakebed.index.secondary.definition import IndexDefinition
 from lakebed.index.secondary.open_index import OpenIndex, UnusableIndex, open_indexes
 from lakebed.services.indexing.build import Built, create_index, drop_index
 from lakebed.services.indexing.compact import IndexCompaction, compact_index
+from lakebed.services.indexing.estimate import IndexEstimate, estimate_index
 from lakebed.table.snapshot import Snapshot
 from lakebed.terminal.progress import showing
 from lakebed.terminal.text import size_text
@@ -130,6 +131,19 @@ class TableIndexes(TableHandle):
         self._check_writable()
         with showing(f"compact index {name}"):
             return self._act(lambda target: compact_index(target, name, force=True))
+
+    def estimate_index(self, columns: Sequence[str]) -> IndexEstimate:
+        """Return what a secondary index on `columns` would cost and find, from a sample of the rows.
+
+        Nothing is written. `print` the result to read it.
+
+        Args:
+            columns: The columns, as for `create_index`.
+
+        Raises:
+            SchemaError: A column does not exist, or its values have no order.
+        """
+        return estimate_index(self._snapshot(None), columns)
 
     def indexes(self) -> Indexes:
         """Return the secondary indexes of the table, with their state and size; `print` them."""

@@ -101,7 +101,7 @@ def choose_indexes(
     kept = candidate_keys(candidates, pruned.key_filter, pruned.slices)
     slices, cost = slices_with(config, schema, kept, pruned.slices)
     full_cost = sum(slice_.cost_bytes for slice_ in pruned.slices)
-    if full_cost > _SMALL_BYTES and cost > full_cost // 2:
+    if not pays_off(cost, full_cost):
         number = plural(candidates.keys.num_rows, "candidate")
         scattered = plural(len(slices), "file group")
         why = (
@@ -113,6 +113,11 @@ def choose_indexes(
     names = dict.fromkeys(index.definition.name for search in used for index in search.indexes)
     step = PruneStep(f"index {' and '.join(names)}", conditions, len(slices))
     return Choice(slices, kept, notes.all(_UNLIMITED), (step,))
+
+
+def pays_off(cost: int, full_cost: int) -> bool:
+    """Return whether to read candidates at a cost, in bytes, rather than scan."""
+    return full_cost <= _SMALL_BYTES or cost <= full_cost // 2
 
 
 def max_candidates(rows: int) -> int:
