@@ -90,12 +90,26 @@ def seen_commits(path: pathlib.Path) -> list[str]:
     return sorted([*archived, *active])
 
 
+def check_partitions_alone(path: pathlib.Path) -> None:
+    """Assert that each partition alone is as in the whole table, and is found by each of its keys."""
+    whole = lakebed.open_table(None, str(path))
+    for partition in ("d0", "d1"):
+        alone = lakebed.open_table(None, str(path))._now().within([partition])
+        slices = tuple(s for s in whole._now().slices if s.group.partition == partition)
+        assert alone.slices == slices
+    for row in found(whole.read()):
+        table = lakebed.open_table(None, str(path))
+        for key in ({"id": row["id"], "dt": row["dt"]}, {"id": row["id"]}):
+            assert row in found(table.lookup([key]))
+
+
 @TYPES
 def test_hudi_reads_writes_and_archives_on_top_of_our_archive(
     hudi: Hudi, hudi_rs: HudiRs, tmp_path: pathlib.Path, table_type: str
 ) -> None:
     path = tmp_path / "t"
-    table = create(path, table_type, **UPKEEP, **{"lakebed.clean.min.age.seconds": "0"})
+    ours_only = {"lakebed.clean.min.age.seconds": "0", "lakebed.file.index.min.files": "1"}
+    table = create(path, table_type, **UPKEEP, **ours_only)
     commits = [table.upsert(rows_of(number)).instant for number in range(60)]
     storage = open_storage(str(path))
     # Until there is a file that Hudi's next one can be merged with.
@@ -111,6 +125,7 @@ def test_hudi_reads_writes_and_archives_on_top_of_our_archive(
     count = len(commits)
     for number in range(count, count + 4):
         hudi.write(path, rows_of(number), hudi_options(path, table_type, **UPKEEP))
+        check_partitions_alone(path)
     theirs = {file.name for file in read_manifest(storage)}
     assert theirs - ours, "Hudi archived nothing"
     assert ours - theirs, "Hudi merged none of our files"
@@ -121,6 +136,7 @@ def test_hudi_reads_writes_and_archives_on_top_of_our_archive(
     assert found(hudi.read(path)) == want
     for number in range(count + 4, count + 7):
         table.upsert(rows_of(number))
+        check_partitions_alone(path)
     assert len(seen_commits(path)) == count + 7
     want = found(lakebed.open_table(None, str(path)).read())
     assert found(hudi.read(path)) == want

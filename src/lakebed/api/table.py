@@ -130,6 +130,7 @@ class Table(TableWrites):
             Share(read=1, total=2, estimated=False)
         """
         snapshot = self._snapshot(as_of)
+        _ = snapshot.slices  # what is left out is explained too
         return explain_scan(self._plan(snapshot, columns, where), snapshot, self._sources)
 
     def _plan(

@@ -25,7 +25,6 @@ from lakebed.model.clock import Clock
 from lakebed.model.instant import Instant
 from lakebed.storage.storage import Storage
 from lakebed.table.config.table_config import TableConfig
-from lakebed.table.files.file_index import KeyRange
 from lakebed.table.files.retention import named_files
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.active import ActiveTimeline
@@ -79,8 +78,6 @@ class Attempt:
     # Set if the lock is held from start to end.
     hold: TableHold | None = field(default=None, repr=False)
     participants: list[Participant] = field(default_factory=list)
-    # The keys of the files that were written, by path, as far as they are known.
-    key_ranges: dict[str, KeyRange] = field(default_factory=dict, repr=False)
     completion: Instant | None = field(default=None, init=False)
     # True while it is unknown whether the completed file exists: if so, nothing may be undone.
     in_doubt: bool = field(default=False, init=False)
@@ -191,7 +188,7 @@ class Attempt:
     def _publish(self, hold: TableHold, completion: Instant, metadata: CommitMetadata) -> None:
         requested = self.instant.requested
         works = [partial(p.publish, hold, requested, completion) for p in self.participants]
-        for work in (partial(index_files, hold, requested, metadata, self.key_ranges), *works):
+        for work in (partial(index_files, hold, requested, metadata), *works):
             try:
                 work()
             except LakebedError:

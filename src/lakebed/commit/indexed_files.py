@@ -4,29 +4,24 @@ A crash in between leaves a commit without a run, and so do other engines. Reade
 commit itself, and the next writer that had to read it writes its run.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from lakebed.commit.hold import TableHold
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.model.instant import Instant
 from lakebed.model.options.writers import FILE_INDEX_MIN_FILES
-from lakebed.table.files.file_index import FILES_FOLDER, KeyRange, count_files, write_run
+from lakebed.table.files.file_index import FILES_FOLDER, count_files, write_run
 
 
-def index_files(
-    hold: TableHold,
-    instant: Instant,
-    metadata: CommitMetadata,
-    key_ranges: Mapping[str, KeyRange],
-) -> None:
+def index_files(hold: TableHold, instant: Instant, metadata: CommitMetadata) -> None:
     """Write the run of a commit that has just completed, and of others that lack theirs."""
     least = FILE_INDEX_MIN_FILES.value(hold.config.properties)
     done = hold.timeline.completed(instant)
     if done is not None and count_files(metadata) >= least:
-        write_run(hold.storage, done, metadata, key_ranges)
+        write_run(hold.storage, done, metadata)
     for commit, content in hold.snapshot.commits.uncovered(hold.timeline):
         if commit.requested != instant and count_files(content) >= least:
-            write_run(hold.storage, commit, content, {})
+            write_run(hold.storage, commit, content)
 
 
 def delete_runs(hold: TableHold, instants: Iterable[Instant]) -> None:

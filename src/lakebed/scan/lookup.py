@@ -11,7 +11,12 @@ from lakebed.expr.constraints import Constraints
 from lakebed.format.names.record_key import join_key_texts, key_texts
 from lakebed.index.foreign_keys import keys_are_ours, may_differ, odd_folder
 from lakebed.model.executor import LocalExecutor, TaskId
-from lakebed.scan.prune import folders_follow_columns, has_known_keys, prune_by_index
+from lakebed.scan.prune import (
+    MAX_RANGED,
+    folders_follow_columns,
+    has_known_keys,
+    prune_by_index,
+)
 from lakebed.scan.scan import Scan
 from lakebed.table.config.partitions import partition_column
 from lakebed.table.config.table_config import TableConfig
@@ -63,8 +68,9 @@ def run_probes(scan: Scan, probes: Sequence[Probe]) -> pa.Table:
 
 
 def within_keys(snapshot: Snapshot, keys: pa.RecordBatch) -> Snapshot:
-    """Return the snapshot of the partitions that can hold the keys, if these tell their partitions.
+    """Return the snapshot of the partitions that can hold the keys, as far as that is known.
 
+    The partition columns tell them, if the keys have these; otherwise the key ranges of files do.
     Some formats of keys and folders are recognised only by samples of the whole table.
     """
     config, schema = snapshot.config, snapshot.schema
@@ -72,9 +78,13 @@ def within_keys(snapshot: Snapshot, keys: pa.RecordBatch) -> Snapshot:
     if not config.partition_fields or may_differ(schema, sampled):
         return snapshot
     folders = _folders(config, schema, keys, ())
-    if folders is None:
+    if folders is not None:
+        return snapshot.within(folder for folder in folders if folder is not None)
+    if keys.num_rows > MAX_RANGED or not has_known_keys(config):
         return snapshot
-    return snapshot.within(folder for folder in folders if folder is not None)
+    texts = [text for column in _spelled(config, keys) for text in column.to_pylist()]
+    partitions = snapshot.partitions_with(texts)
+    return snapshot if partitions is None else snapshot.within(partitions)
 
 
 def _is_among(rows: pa.Table | pa.RecordBatch, asked: pa.RecordBatch) -> pa.Array:
@@ -136,6 +146,18 @@ def _plan_search(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> list[P
 def _by_partition(scan: Scan, keys: pa.RecordBatch) -> Mapping[str | None, Sequence[str]]:
     """Return the keys as strings, by partition if it is known; None stands for all partitions."""
     config = scan.view.config
+    folders = _scan_folders(scan, keys)
+    places: dict[str | None, list[str]] = defaultdict(list)
+    for column in _spelled(config, keys):
+        for number, text in enumerate(column.to_pylist()):
+            folder = None if folders is None else folders[number]
+            if folders is None or folder is not None:
+                places[folder].append(text)
+    return dict(places)
+
+
+def _spelled(config: TableConfig, keys: pa.RecordBatch) -> list[pa.StringArray]:
+    """Return the keys as they may be stored."""
     fields = config.record_key_fields
     texts = key_texts({name: keys.column(name) for name in fields}, fields)
     spelled = [join_key_texts(texts, config.composite_key)]
@@ -143,14 +165,7 @@ def _by_partition(scan: Scan, keys: pa.RecordBatch) -> Mapping[str | None, Seque
         # Some releases of Hudi wrote the bare value of a single field, as if the key were not
         # composite.
         spelled.append(texts[fields[0]])
-    folders = _scan_folders(scan, keys)
-    places: dict[str | None, list[str]] = defaultdict(list)
-    for column in spelled:
-        for number, text in enumerate(column.to_pylist()):
-            folder = None if folders is None else folders[number]
-            if folders is None or folder is not None:
-                places[folder].append(text)
-    return dict(places)
+    return spelled
 
 
 def _scan_folders(scan: Scan, keys: pa.RecordBatch) -> list[str | None] | None:

@@ -6,7 +6,7 @@ a table or a value, nothing is skipped.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -25,14 +25,19 @@ from lakebed.format.names.java_text import column_text
 from lakebed.format.names.meta_columns import META_FIELDS, RECORD_KEY
 from lakebed.format.names.partition_path import parse_partition_path
 from lakebed.format.names.record_key import EMPTY_PART
+from lakebed.index.foreign_keys import may_differ
 from lakebed.index.kinds import strategy_of
 from lakebed.scan.prune_step import PruneStep, allowed_text
 from lakebed.table.config.partitions import time_level
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.files.file_group import FileSlice
 from lakebed.table.read.key_filter import KeyFilter
+from lakebed.table.snapshot import Snapshot
 
 MAX_KEYS = 10_000
+MAX_RANGED = 100
+"""Up to this many keys are compared with the key ranges of all files."""
+
 _GENERATORS = ("hoodie.table.keygenerator.type", "hoodie.table.keygenerator.class")
 _SLASHED_DATES = "hoodie.datasource.write.slash.separated.date.partitioning"
 _MOVES_ROWS = ".index.update.partition.path"
@@ -94,18 +99,55 @@ def prune_partitions(
 
     The default folder holds null and the empty string, so a default folder excludes nothing.
     """
+    kept = tuple(slices)
+    may_hold = folder_test(config, schema, constraints)
+    if may_hold is None:
+        return kept
+    folders = {slice_.group.partition for slice_ in kept}
+    open_ = set(filter(may_hold, folders))
+    return tuple(slice_ for slice_ in kept if slice_.group.partition in open_)
+
+
+def folder_test(
+    config: TableConfig, schema: pa.Schema, constraints: Constraints
+) -> Callable[[str], bool] | None:
+    """Return a function that tells whether a folder can hold a matching row; None if all can."""
     tests = {
         field: test
         for field in config.partition_fields
         if (allowed := constraints.columns.get(field)) is not None
         and (test := _FolderTest.of(field, schema, allowed, config)) is not None
     }
-    kept = tuple(slices)
     if not tests or not folders_follow_columns(config):
-        return kept
-    folders = {slice_.group.partition for slice_ in kept}
-    open_ = {folder for folder in folders if _may_hold(folder, tests, config)}
-    return tuple(slice_ for slice_ in kept if slice_.group.partition in open_)
+        return None
+    return lambda folder: _may_hold(folder, tests, config)
+
+
+def within_predicate(snapshot: Snapshot, predicate: Predicate | None) -> Snapshot:
+    """Return the snapshot of the partitions that can satisfy `predicate`, as far as that is known.
+
+    If the table is listed already, nothing is gained.
+    """
+    if predicate is None or snapshot.is_listed:
+        return snapshot
+    config, schema = snapshot.config, snapshot.schema
+    meta = [field for field in META_FIELDS if field.name not in schema.names]
+    constraints = constraints_of(predicate, pa.schema([*meta, *schema]))
+    if constraints.is_impossible:
+        return snapshot
+    may_hold = folder_test(config, schema, constraints)
+    keys = key_filter(config, schema, constraints)
+    texts = None
+    # Keys in another format are recognised only by samples of the whole table.
+    is_ours = not may_differ(schema, config.record_key_fields)
+    if is_ours and keys is not None and keys.keys is not None and len(keys.keys) <= MAX_RANGED:
+        texts = [key.decode() for key in keys.keys]
+    if may_hold is None and texts is None:
+        return snapshot
+    partitions = snapshot.partitions_with(texts)
+    if partitions is None:
+        return snapshot
+    return snapshot.within(partitions if may_hold is None else filter(may_hold, partitions))
 
 
 def key_filter(

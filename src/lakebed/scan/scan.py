@@ -17,7 +17,7 @@ from lakebed.merge.align import align
 from lakebed.merge.rule import Merger
 from lakebed.scan.candidates import CandidateKeys, keys_cost
 from lakebed.scan.index_choice import Choice, Indexes, IndexNote, choose_indexes
-from lakebed.scan.prune import prune_slices
+from lakebed.scan.prune import prune_slices, within_predicate
 from lakebed.scan.prune_step import PruneStep
 from lakebed.table.changes.column_types import check_column_types
 from lakebed.table.changes.commit_files import gone
@@ -247,8 +247,11 @@ def plan_scan(
     the reader evaluates the predicate as Lakebed does, in ANSI mode and in UTC. `indexes` are the
     table's secondary indexes at the snapshot, if the caller has opened them.
     """
+    opened: Indexes = ()
     if not read_optimized:
         opened = open_indexes(snapshot) if indexes is None else indexes
+    snapshot = within_predicate(snapshot, parse_where(where, snapshot.schema))
+    if not read_optimized:
         return _scan(snapshot, snapshot.slices, columns, where, merger, opened, exact=exact)
     alone = (
         replace(slice_, log_files=(), damage=tuple(filter(_is_base, slice_.damage)))

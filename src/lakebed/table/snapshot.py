@@ -7,7 +7,7 @@ instant in the name of a log is the instant of its slice, and the log's blocks s
 are committed.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -19,6 +19,7 @@ from lakebed.format.names.instant_name import LAYOUT_1, Action
 from lakebed.format.names.meta_columns import META_COLUMNS
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.merge.rule import Merger
+from lakebed.model.options.writers import FILE_INDEX_MIN_FILES
 from lakebed.storage.storage import Entry, Storage
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.files.commit_cache import CommitCache
@@ -37,6 +38,7 @@ from lakebed.table.files.file_group import (
 )
 from lakebed.table.files.file_index import folder_of
 from lakebed.table.files.lost_files import find_damage
+from lakebed.table.files.partition_search import all_key_ranges, partitions_with
 from lakebed.table.files.pending_plans import PlannedGroup, slice_boundaries
 from lakebed.table.files.retention import REWRITES, kept_as_of, lost_kept_files, named_files
 from lakebed.table.files.visibility import Visibility, VisibilityRules
@@ -94,6 +96,25 @@ class Snapshot:
                 self._parts.clear()
             held = self._parts[wanted] = replace(self, partitions=wanted)
         return held
+
+    def partitions_with(self, keys: Sequence[str] | None) -> frozenset[str] | None:
+        """Return the partitions whose files may hold one of the keys (None: any key at all).
+
+        Returns None if only a listing can tell, or is cheaper: in a table without large commits.
+        """
+        ranges = self._key_ranges
+        return None if ranges is None else partitions_with(ranges, keys)
+
+    @cached_property
+    def _key_ranges(self) -> pa.Table | None:
+        if self.within(()) is self:
+            return None
+        if not any(map(self.commits.is_indexed, self.timeline.commits)):
+            archived = self.commits.archived_files(self.timeline)
+            least = FILE_INDEX_MIN_FILES.value(self.config.properties)
+            if archived is None or len(archived.files) < least:
+                return None
+        return all_key_ranges(self.commits, self.timeline)
 
     def bare(self) -> "Snapshot":
         """Return the snapshot without anything that was read from storage, to be pickled."""
@@ -175,6 +196,11 @@ class Snapshot:
             if group.file_id not in self.replaced.get(group.partition, frozenset())
         }
         return {**found, **doubled}
+
+    @property
+    def is_listed(self) -> bool:
+        """Return whether all files were listed already."""
+        return "slices" in self.__dict__
 
     @property
     def was_damaged(self) -> bool:

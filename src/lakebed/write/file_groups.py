@@ -282,6 +282,7 @@ def _stat(write: FileGroupWrite, stats: DataFileStats, old_rows: int) -> WriteSt
         NOTHING_COMPACTED,
         file_id=write.group.file_id,
         path=stats.path,
+        key_range=stats.key_range,
         prev_commit=write.old.name.instant if write.old else NO_PREVIOUS_COMMIT,
         num_writes=stats.rows,
         num_deletes=gone,

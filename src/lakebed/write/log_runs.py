@@ -68,6 +68,7 @@ def _stat(
         NOTHING_COMPACTED,
         file_id=group.file_id,
         path=stats.path,
+        key_range=stats.key_range,
         prev_commit=spec.instant,
         num_writes=stats.rows,
         num_deletes=stats.deletes,

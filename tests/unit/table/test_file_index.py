@@ -13,7 +13,7 @@ from lakebed.format.names.instant_name import Action
 from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from lakebed.model.clock import ManualClock
 from lakebed.model.executor import LocalExecutor
-from lakebed.model.options.services import ArchiveOptions
+from lakebed.model.options.services import ArchiveOptions, CleanOptions
 from lakebed.services.archive.execute import archive
 from lakebed.services.clean.execute import clean
 from lakebed.services.verify.findings import Code, Severity
@@ -22,12 +22,16 @@ from lakebed.services.verify.repair import repair
 from lakebed.services.verify.verify import verify
 from lakebed.storage.objects import memory_storage
 from lakebed.storage.storage import Storage
+from lakebed.table.files.archived_files import ARCHIVED_FILES_PATH
 from lakebed.table.files.file_index import FILES_FOLDER, FileRun, folder_of, run_path, write_run
 from lakebed.table.snapshot import Snapshot
 from support.faulty import FaultyStorage
 from support.tables import batch, contents, copy_of, make, reopen, user_rows
 
 ALWAYS = {"lakebed.file.index.min.files": "1"}
+ARCHIVE = ArchiveOptions(
+    2, 3, clean=CleanOptions(commits_retained=1, min_age_seconds=0), delta_commits=1
+)
 ROWS = [(f"k{number}", number, 1, f"p{number}") for number in range(5)]
 
 
@@ -78,7 +82,7 @@ def test_a_run_holds_what_its_commit_lists():
     storage = memory_storage()
     metadata = CommitMetadata(
         partition_to_write_stats={
-            "a": (WriteStat(path="a/f1", file_size_in_bytes=3, num_writes=4),),
+            "a": (WriteStat(path="a/f1", file_size_in_bytes=3, key_range=("k", "m")),),
             "a/b": (WriteStat(path="a/b/f2", cdc_stats={"a/b/c": 1, "a/b/d": 2}),),
             "a0": (WriteStat(path="a0/f3"),),
             "": (WriteStat(path="f4", file_size_in_bytes=0),),
@@ -89,7 +93,7 @@ def test_a_run_holds_what_its_commit_lists():
         compacted=True,
     )
     [instant] = wide(2)._now().timeline.commits[:1]
-    write_run(storage, instant, metadata, {"a/f1": ("k", "m")})
+    write_run(storage, instant, metadata)
     run = FileRun(storage, run_path(instant))
     assert run.read(None).within(None).partition_to_replace_file_ids == {
         "a": ("x", "y"),
@@ -122,7 +126,7 @@ def test_partitions_are_the_same_alone_after_every_operation():
         table.clean,
         table.savepoint,
         lambda: table.rollback(table.upsert(batch(("k0", 5, 5, "p0"))).instant),
-        lambda: archive(table._target(), ArchiveOptions(min_commits=2, max_commits=3)),
+        lambda: archive(table._target(), ARCHIVE),
         lambda: table.upsert(batch(("k0", 6, 6, "p0"))),
         lambda: table.restore(table._now().timeline.select(Action.SAVEPOINT)[0].requested),
     ]
@@ -139,7 +143,7 @@ def test_the_runs_of_archived_and_rolled_back_commits_are_deleted():
     assert any(gone.instant in path for path in runs(table._storage))
     table.rollback(gone.instant)
     assert not any(gone.instant in path for path in runs(table._storage))
-    archive(table._target(), ArchiveOptions(min_commits=2, max_commits=3))
+    assert archive(table._target(), ARCHIVE)
     assert runs(table._storage) == [run_path(c) for c in table._now().timeline.commits]
 
 
@@ -187,7 +191,7 @@ def test_a_run_that_differs_from_its_commit_is_an_error_and_repaired():
     table = filled()
     storage = table._storage
     [commit] = table._now().timeline.commits
-    write_run(storage, commit, CommitMetadata(), {})
+    write_run(storage, commit, CommitMetadata())
     clock = ManualClock(1_700_000_100_000)
     report = verify(storage, clock, LocalExecutor(1))
     [finding] = [f for f in report if f.code is Code.FILE_INDEX]
@@ -266,3 +270,37 @@ def test_a_clean_with_nothing_superseded_lists_no_partition():
     storage = FaultyStorage(table._storage)
     assert clean(reopen(storage)._target(), incremental=True) is None
     assert not [op for op in storage.ops if op.startswith("list_names p") or op == "list "]
+
+
+def test_keys_without_their_partition_are_searched_where_key_ranges_allow_it():
+    table = make(ordering=("ts",), table_type="MERGE_ON_READ", buckets=1)
+    table.bulk_insert(batch(*((f"k{n:03}", n, 1, f"p{n}") for n in range(150))))
+    table.upsert(batch(("k007", 70, 2, "p7"), ("other", 1, 1, "p8")))
+    for _ in range(2):
+        storage = FaultyStorage(table._storage)
+        found = reopen(storage).lookup([{"id": "k100"}, {"id": "k007"}, {"id": "none"}])
+        assert sorted(found["v"].to_pylist()) == [70, 100]
+        # The small commit tells no key ranges, so its partitions are searched.
+        listed = {op.split()[1] for op in storage.ops if re.fullmatch(r"list_names p\d+", op)}
+        assert listed == {"p7", "p8", "p100"}
+        assert "list " not in storage.ops
+        assert reopen(storage).to_arrow(where="id = 'k050'")["v"].to_pylist() == [50]
+        assert reopen(storage).to_arrow(where="dt IN ('p3', 'p4')").num_rows == 2
+        assert "list " not in storage.ops
+        # Once more, with the large commit in the archive.
+        for number in range(3):
+            table.upsert(batch(("k007", 70, 3 + number, "p7"), ("other", 1, 1, "p8")))
+        assert archive(table._target(), ARCHIVE)
+    assert runs(table._storage) == []
+
+
+def test_a_partition_that_only_another_engine_archived_is_found_by_listing():
+    table = wide(300)
+    for number in range(4):
+        table.upsert(batch(("k7", 70, 3 + number, "p7")))
+    assert archive(table._target(), ARCHIVE)
+    storage = table._storage
+    assert reopen(storage)._now().partitions_with(["k200"]) is not None
+    storage.delete(ARCHIVED_FILES_PATH)
+    assert reopen(storage)._now().partitions_with(["k200"]) is None
+    assert reopen(storage).lookup([{"id": "k200"}]).num_rows == 1

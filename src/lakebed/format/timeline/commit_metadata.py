@@ -44,7 +44,11 @@ class RuntimeStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteStat:
-    """A commit's statistics of one file. `path` is relative to the table's base path."""
+    """A commit's statistics of one file. `path` is relative to the table's base path.
+
+    `key_range`, the smallest and the greatest record key, is known to the writer of the file only: a
+    commit does not store it.
+    """
 
     file_id: str | None = None
     path: str | None = None
@@ -77,6 +81,7 @@ class WriteStat:
     total_log_size_compacted: int | None = None
     temp_path: str | None = None
     num_updates: int | None = None
+    key_range: tuple[str, str] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +166,7 @@ def _branch(record: Schema, name: str) -> str:
     return str(branch["type"] if isinstance(branch, dict) else branch)
 
 
-_STAT_FIELDS: Final = {f.name: _camel(f.name) for f in fields(WriteStat)}
+_STAT_FIELDS: Final = {f.name: _camel(f.name) for f in fields(WriteStat) if f.name != "key_range"}
 _RUNTIME_FIELDS: Final = {f.name: _camel(f.name) for f in fields(RuntimeStats)}
 _NULL: Final = ("null", None)
 _STAT_BRANCHES: Final = {ours: _branch(WRITE_STAT, theirs) for ours, theirs in _STAT_FIELDS.items()}

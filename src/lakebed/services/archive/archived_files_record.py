@@ -24,7 +24,8 @@ def record_archived_files(hold: TableHold, gone: Sequence[TimelineInstant]) -> N
     left = [commit for commit in hold.timeline.commits if commit not in gone]
     if not archive or not left:
         return
-    known = [*_known(hold), *_written(hold, gone)]
+    before, complete = _known(hold)
+    known = [*before, *_written(hold, gone)]
     deleted = read_deleted(hold.active, hold.timeline)
     there = {file.path for file in hold.snapshot.files}
     replaced = _replaced(hold, gone)
@@ -36,11 +37,16 @@ def record_archived_files(hold: TableHold, gone: Sequence[TimelineInstant]) -> N
         and (file.path in there or file.path not in deleted)
     ]
     through = max(file.last for file in archive)
-    write_archived_files(hold.storage, ArchivedFiles(through, left[0].requested, tuple(files)))
+    write_archived_files(
+        hold.storage, ArchivedFiles(through, left[0].requested, tuple(files), complete)
+    )
 
 
-def _known(hold: TableHold) -> Iterator[NamedFile]:
-    """Yield the files that earlier archiving recorded; if the record is stale, the actual files."""
+def _known(hold: TableHold) -> tuple[list[NamedFile], bool]:
+    """Return the files that earlier archiving recorded; if the record is stale, the actual files.
+
+    Also returns whether these are all.
+    """
     storage, history = hold.storage, hold.config.history_path
     try:
         before = read_archived_files(storage)
@@ -51,9 +57,9 @@ def _known(hold: TableHold) -> Iterator[NamedFile]:
         and before.fits(hold.timeline)
         and before.is_current(storage, hold.timeline, history)
     ):
-        yield from before.files
-        return
+        return list(before.files), before.complete
     snapshot = hold.snapshot
+    found, complete = list[NamedFile](), True
     for file in snapshot.files:
         instant = file.name.instant
         if hold.timeline.is_archived(instant):
@@ -61,14 +67,17 @@ def _known(hold: TableHold) -> Iterator[NamedFile]:
             # If the archive has dropped the completion time of a log, it is unknown which base file
             # supersedes the log.
             if isinstance(file, BaseFile) or completion != LATEST:
-                yield NamedFile(file.path, file.size_bytes, instant, completion)
+                found.append(NamedFile(file.path, file.size_bytes, instant, completion))
+            else:
+                complete = False
+    return found, complete
 
 
 def _written(hold: TableHold, gone: Sequence[TimelineInstant]) -> Iterator[NamedFile]:
     commits = [instant for instant in gone if instant.action in COMMIT_ACTIONS]
     counted = {commit.requested for commit in hold.timeline.commits}
     for commit in commits:
-        yield from written_files(commit, hold.snapshot.commits.read(commit), counted)
+        yield from written_files(commit, hold.snapshot.commits.files(commit, None), counted)
 
 
 def _replaced(hold: TableHold, gone: Sequence[TimelineInstant]) -> frozenset[tuple[str, str]]:

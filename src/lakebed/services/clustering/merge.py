@@ -170,6 +170,7 @@ def _stat(group: FileGroupId, stats: DataFileStats) -> WriteStat:
         NOTHING_COMPACTED,
         file_id=group.file_id,
         path=stats.path,
+        key_range=stats.key_range,
         prev_commit=NO_PREVIOUS_COMMIT,
         num_writes=stats.rows,
         num_deletes=0,

@@ -141,6 +141,7 @@ def _base_stat(work: CompactionTask, stats: DataFileStats) -> WriteStat:
     return replace(
         _compacted(work),
         path=stats.path,
+        key_range=stats.key_range,
         prev_commit=_previous(base),
         num_writes=stats.rows,
         num_deletes=max(0, before - stats.rows),
@@ -222,6 +223,7 @@ def _log_stat(work: CompactionTask, stats: LogFileStats) -> WriteStat:
     return replace(
         _compacted(work),
         path=stats.path,
+        key_range=stats.key_range,
         prev_commit=_previous(work.operation.slice_.base_file),
         num_writes=stats.rows,
         num_deletes=stats.deletes,

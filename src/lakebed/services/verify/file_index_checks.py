@@ -73,7 +73,7 @@ def write_file_run(hold: TableHold, step: Step) -> str | None:
     """Write the run of a commit again; delete it if there is no such commit."""
     for commit in hold.timeline.commits:
         if run_path(commit) == step.path:
-            write_run(hold.storage, commit, hold.snapshot.commits.read(commit), {})
+            write_run(hold.storage, commit, hold.snapshot.commits.read(commit))
             return None
     hold.storage.delete(step.path)
     return None

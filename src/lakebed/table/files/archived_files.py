@@ -7,7 +7,9 @@ open. So archiving records the files that the archived commits leave behind:
     .hoodie/lakebed/archived_files.parquet
         path, size_bytes, rows, instant, completion    a row for each file, by path
         lakebed.archived.through    the newest instant in the archive
+        min_key, max_key    its smallest and greatest record key, if known
         lakebed.archived.next       the oldest commit that stayed on the active timeline
+        lakebed.archived.complete   whether it lists all files that the newest slices need
 
 This record can only add an error to a read, and only if nothing else explains that a file is
 missing: a newer base file, a replacecommit, a clean, a rollback or a restore. Another engine
@@ -34,6 +36,8 @@ from lakebed.timeline.timeline import Timeline
 ARCHIVED_FILES_PATH: Final = ".hoodie/lakebed/archived_files.parquet"
 _THROUGH: Final = b"lakebed.archived.through"
 _NEXT: Final = b"lakebed.archived.next"
+_COMPLETE: Final = b"lakebed.archived.complete"
+_KEYS: Final = ("min_key", "max_key")
 _SCHEMA: Final = pa.schema(
     [
         ("path", pa.string()),
@@ -41,17 +45,23 @@ _SCHEMA: Final = pa.schema(
         ("rows", pa.int64()),
         ("instant", pa.string()),
         ("completion", pa.string()),
+        ("min_key", pa.string()),
+        ("max_key", pa.string()),
     ]
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivedFiles:
-    """The files left by archived commits when the instants up to `through` were archived."""
+    """The files left by archived commits when the instants up to `through` were archived.
+
+    If the files are not `complete`, newest slices may need others.
+    """
 
     through: Instant
     next_commit: Instant
     files: tuple[NamedFile, ...]
+    complete: bool = False
 
     def fits(self, timeline: Timeline) -> bool:
         """Return whether nothing seems to have been archived since, by the timeline's names."""
@@ -93,17 +103,32 @@ def parse_archived_files(data: bytes, partitions: Set[str] | None = None) -> Arc
         file = pq.ParquetFile(io.BytesIO(data), page_checksum_verification=True)
         table = read_partitions(file, partitions)
         marks = file.schema_arrow.metadata or {}
-        columns = [table.column(field.name).cast(field.type).to_pylist() for field in _SCHEMA]
+        columns = [_column(table, field).to_pylist() for field in _SCHEMA]
         through, next_commit = marks[_THROUGH].decode(), marks[_NEXT].decode()
+        complete = marks.get(_COMPLETE) == b"true"
     except (pa.ArrowException, KeyError, OSError, ValueError) as error:
         raise CorruptError(
             f"{ARCHIVED_FILES_PATH}: expected what archiving writes: {error}"
         ) from error
     files = tuple(
-        NamedFile(path or "", size or 0, instant or "", completion or "", rows)
-        for path, size, rows, instant, completion in zip(*columns, strict=True)
+        NamedFile(
+            path or "",
+            size or 0,
+            instant or "",
+            completion or "",
+            rows,
+            None if low is None or high is None else (low, high),
+        )
+        for path, size, rows, instant, completion, low, high in zip(*columns, strict=True)
     )
-    return ArchivedFiles(through, next_commit, files)
+    return ArchivedFiles(through, next_commit, files, complete)
+
+
+def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
+    """Return a column of a record; an older release wrote no keys."""
+    if field.name in _KEYS and field.name not in table.column_names:
+        return pa.chunked_array([pa.nulls(table.num_rows, field.type)])
+    return table.column(field.name).cast(field.type)
 
 
 def write_archived_files(storage: Storage, found: ArchivedFiles) -> None:
@@ -115,8 +140,11 @@ def write_archived_files(storage: Storage, found: ArchivedFiles) -> None:
         "rows": [file.rows for file in files],
         "instant": [file.instant for file in files],
         "completion": [file.completion for file in files],
+        "min_key": [file.key_range[0] if file.key_range else None for file in files],
+        "max_key": [file.key_range[1] if file.key_range else None for file in files],
     }
     marks = {_THROUGH: found.through.encode(), _NEXT: found.next_commit.encode()}
+    marks[_COMPLETE] = b"true" if found.complete else b"false"
     table = pa.Table.from_pydict(dict(values), schema=_SCHEMA.with_metadata(marks))
     out = io.BytesIO()
     pq.write_table(

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import pyarrow as pa
+
 from lakebed.errors import ConflictError, CorruptError, DamageWarning, NotFoundError
 from lakebed.format.names.instant_name import LAYOUT_1, Action, State
 from lakebed.format.timeline.commit_metadata import CommitMetadata
@@ -14,6 +16,7 @@ from lakebed.table.files.file_index import (
     CommitFiles,
     FileRun,
     commit_files,
+    key_ranges_of,
     run_path,
     superseding,
 )
@@ -59,6 +62,7 @@ class CommitCache:
     history_path: str = HISTORY_FOLDER
     _held: dict[str, CommitMetadata] = field(default_factory=dict, init=False)
     _folders: dict[str, CommitFiles] = field(default_factory=dict, init=False)
+    _key_ranges: dict[str, pa.Table] = field(default_factory=dict, init=False)
     _plans: dict[str, list[PlannedGroup]] = field(default_factory=dict, init=False)
     _archived: tuple[str | None, bytes | None] | None = field(default=None, init=False)
     # By completed instant; None stands for a commit whose run is damaged or does not exist.
@@ -99,6 +103,15 @@ class CommitCache:
         """Return the partitions in which a commit made older files superfluous."""
         found = self._from_run(instant, lambda indexed: indexed.run.superseding())
         return superseding(self.read(instant)) if found is None else found
+
+    def key_ranges(self, instant: TimelineInstant) -> pa.Table:
+        """Return the files of a commit with the columns of KEY_RANGES."""
+        held = self._key_ranges.get(instant.requested)
+        if held is None:
+            held = self._from_run(instant, lambda indexed: indexed.run.key_ranges())
+            held = key_ranges_of(self.read(instant)) if held is None else held
+            self._key_ranges[instant.requested] = held
+        return held
 
     def _from_run(
         self, instant: TimelineInstant, read: Callable[[_Indexed], Found]
@@ -187,6 +200,7 @@ class CommitCache:
             known = {instant.requested for instant in timeline.instants}
             self._held = {name: held for name, held in self._held.items() if name in known}
             self._folders = {name: of for name, of in self._folders.items() if name in known}
+            self._key_ranges = {n: of for n, of in self._key_ranges.items() if n in known}
             self._indexed = {name: of for name, of in self._indexed.items() if name in known}
 
     def _read(self, instant: TimelineInstant) -> bytes:

@@ -54,12 +54,12 @@ _SCHEMA: Final = pa.schema(
     ]
 )
 
+KEY_RANGES: Final = pa.schema([(name, pa.string()) for name in ("path", "min_key", "max_key")])
+"""Files with their smallest and greatest record keys; null if these are unknown."""
+
 _DAMAGE: Final = (pa.ArrowException, KeyError, OSError, TypeError, ValueError)
 
 T = TypeVar("T")
-
-KeyRange = tuple[str, str]
-"""The smallest and the greatest record key of a file."""
 
 
 def run_path(instant: TimelineInstant) -> str:
@@ -111,6 +111,13 @@ def _only(of: Mapping[str, T], partitions: Set[str] | None) -> Mapping[str, T]:
     return {partition: of[partition] for partition in sorted(partitions) if partition in of}
 
 
+def key_ranges_of(metadata: CommitMetadata) -> pa.Table:
+    """Return the files that a commit lists with the columns of KEY_RANGES."""
+    paths = [stat.path.lstrip("/") for stat in metadata.write_stats() if stat.path]
+    unknown = pa.nulls(len(paths), pa.string())
+    return pa.table([pa.array(paths, pa.string()), unknown, unknown], schema=KEY_RANGES)
+
+
 def commit_files(metadata: CommitMetadata) -> CommitFiles:
     """Return the files of a commit by the folder that they are in."""
     stats: dict[str, list[WriteStat]] = {}
@@ -132,14 +139,9 @@ def _head(metadata: CommitMetadata) -> CommitMetadata:
     )
 
 
-def write_run(
-    storage: Storage,
-    instant: TimelineInstant,
-    metadata: CommitMetadata,
-    key_ranges: Mapping[str, KeyRange],
-) -> None:
+def write_run(storage: Storage, instant: TimelineInstant, metadata: CommitMetadata) -> None:
     """Write the run of a completed commit; the caller holds the table's lock."""
-    table = pa.Table.from_pylist(sorted(_rows(metadata, key_ranges), key=_path), _SCHEMA)
+    table = pa.Table.from_pylist(sorted(_rows(metadata), key=_path), _SCHEMA)
     marks = {_COMMIT: _encode_head(metadata)}
     out = io.BytesIO()
     pq.write_table(
@@ -156,12 +158,10 @@ def _path(row: Mapping[str, object]) -> bytes:
     return str(row["path"]).encode()
 
 
-def _rows(
-    metadata: CommitMetadata, key_ranges: Mapping[str, KeyRange]
-) -> Iterator[dict[str, object]]:
+def _rows(metadata: CommitMetadata) -> Iterator[dict[str, object]]:
     for stat in metadata.write_stats():
         path = (stat.path or "").lstrip("/")
-        low, high = key_ranges.get(path, (None, None))
+        low, high = stat.key_range or (None, None)
         yield {
             "path": path,
             "replaced": False,
@@ -234,6 +234,7 @@ class FileRun:
                 file_size_in_bytes=row["size_bytes"],
                 num_writes=row["rows"],
                 cdc_stats=None if changes is None else dict.fromkeys(changes, 0),
+                key_range=None if row["max_key"] is None else (row["min_key"], row["max_key"]),
             )
             stats.setdefault(partition, []).append(stat)
         return CommitFiles(
@@ -244,18 +245,25 @@ class FileRun:
 
     def superseding(self) -> frozenset[str]:
         """Return the partitions in which the commit made older files superfluous."""
+        table = self._filtered(["path"], pc.field("supersedes"))
+        return frozenset(map(folder_of, table.column("path").to_pylist()))
+
+    def key_ranges(self) -> pa.Table:
+        """Return the files of the commit with the columns of KEY_RANGES."""
+        return self._filtered(KEY_RANGES.names, ~pc.field("replaced")).cast(KEY_RANGES)
+
+    def _filtered(self, columns: list[str], condition: pc.Expression) -> pa.Table:
         with self.storage.open_read(self.path) as source:
             try:
-                table = pq.read_table(
+                return pq.read_table(
                     source,
-                    columns=["path"],
-                    filters=pc.field("supersedes"),
+                    columns=columns,
+                    filters=condition,
                     use_threads=False,
                     page_checksum_verification=True,
                 )
             except _DAMAGE as error:
                 raise self._corrupt(error) from error
-        return frozenset(map(folder_of, table.column("path").to_pylist()))
 
     def _corrupt(self, error: Exception) -> CorruptError:
         return CorruptError(f"{self.path}: expected a run of the file index: {error}")

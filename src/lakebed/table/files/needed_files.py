@@ -6,7 +6,7 @@ return too few rows.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lakebed.errors import CorruptError
 from lakebed.format.names.data_names import BaseFileName, parse_data_name
@@ -28,6 +28,7 @@ class NamedFile:
     instant: str = ""
     completion: str = ""
     rows: int | None = None
+    key_range: tuple[str, str] | None = field(default=None, compare=False)
 
 
 def needed_files(
@@ -72,7 +73,9 @@ def written_files(
                 # completes.
                 continue
         size_bytes = stat.file_size_in_bytes or 0
-        yield NamedFile(path, size_bytes, instant.requested, completion, stat.num_writes)
+        yield NamedFile(
+            path, size_bytes, instant.requested, completion, stat.num_writes, stat.key_range
+        )
 
 
 def newest_slices(files: Iterable[NamedFile]) -> dict[FileGroupId, list[NamedFile]]:

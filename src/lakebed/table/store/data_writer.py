@@ -55,6 +55,12 @@ class DataFileStats:
     min_key: str | None
     max_key: str | None
 
+    @property
+    def key_range(self) -> tuple[str, str] | None:
+        """Return the smallest and the greatest key; None if there are none."""
+        low, high = self.min_key, self.max_key
+        return None if low is None or high is None else (low, high)
+
 
 @dataclass(frozen=True, slots=True)
 class NewDataFile:

@@ -1,0 +1,62 @@
+"""Finds the partitions of a table, or those that may hold some keys, without listing the table.
+
+Commits list every file of the newest slices; those of archived commits are in the record that
+archiving leaves. If that record may lack a file, only a listing can tell.
+"""
+
+from collections.abc import Sequence
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.errors import CorruptError
+from lakebed.table.files.commit_cache import CommitCache
+from lakebed.table.files.file_index import KEY_RANGES, folder_of
+from lakebed.timeline.archived import read_manifest
+from lakebed.timeline.timeline import Timeline
+
+
+def all_key_ranges(commits: CommitCache, timeline: Timeline) -> pa.Table | None:
+    """Return at least the files of the newest slices, with the columns of KEY_RANGES.
+
+    Returns None if the files of archived commits are unknown.
+    """
+    archived = _archived(commits, timeline)
+    if archived is None:
+        return None
+    return pa.concat_tables([archived, *map(commits.key_ranges, timeline.commits)])
+
+
+def _archived(commits: CommitCache, timeline: Timeline) -> pa.Table | None:
+    storage, history = commits.active.storage, commits.history_path
+    found = commits.archived_files(timeline)
+    if found is None:
+        try:
+            return None if read_manifest(storage, history) else KEY_RANGES.empty_table()
+        except CorruptError:
+            return None
+    if not found.complete or not found.is_current(storage, timeline, history):
+        return None
+    ranges = [file.key_range or (None, None) for file in found.files]
+    columns = [[file.path for file in found.files], *([r[n] for r in ranges] for n in (0, 1))]
+    return pa.table([pa.array(of, pa.string()) for of in columns], schema=KEY_RANGES)
+
+
+def partitions_with(ranges: pa.Table, keys: Sequence[str] | None) -> frozenset[str]:
+    """Return the partitions of files that may hold one of the keys; None means all partitions."""
+    paths = ranges.column("path")
+    if keys is not None:
+        low, high = ranges.column("min_key"), ranges.column("max_key")
+        inside = [
+            pc.and_(pc.less_equal(low, key), pc.greater_equal(high, key))
+            for key in map(_text, keys)
+        ]
+        none = pa.chunked_array([pa.repeat(pa.scalar(False), len(paths))])
+        # A comparison with an unknown key is null.
+        paths = paths.filter(pc.fill_null(reduce(pc.or_, inside, none), True))
+    return frozenset(folder_of(path) for path in pc.unique(paths).to_pylist())
+
+
+def _text(key: str) -> pa.Scalar:
+    return pa.scalar(key, pa.string())
