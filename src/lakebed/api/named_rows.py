@@ -10,8 +10,8 @@ from lakebed.errors import InvalidError
 from lakebed.index.secondary.definition import resolve_column
 from lakebed.merge.rule import Merger
 from lakebed.scan.index_choice import Indexes
-from lakebed.scan.lookup import look_up, within_keys
-from lakebed.scan.scan import plan_scan
+from lakebed.scan.lookup import look_up, plan_lookup
+from lakebed.scan.scan import Scan, plan_scan
 from lakebed.scan.value_lookup import leading_columns
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.read.source_cache import SourceCache
@@ -123,9 +123,13 @@ def _look_up(snapshot: Snapshot, keys: pa.Table, merger: Merger | None) -> pa.Ta
     """Return the key and partition columns of the rows with `keys`."""
     names, cache = _names(snapshot.config), SourceCache()
     empty = plan_scan(snapshot.within(()), names, None, merger).empty()
+
+    def plan(within: Snapshot) -> Scan:
+        return plan_scan(within, names, None, merger)
+
     batches = keys.combine_chunks().to_batches(max_chunksize=_BATCH_ROWS)
     found = [
-        look_up(plan_scan(within_keys(snapshot, batch), names, None, merger), batch, cache)
+        look_up(plan_lookup(snapshot, batch, plan, cache), batch, cache)
         for batch in batches
         if batch.num_rows
     ]

@@ -16,7 +16,7 @@ from lakebed.errors import DamageWarning, InvalidError, UnsupportedError
 from lakebed.format.names.meta_columns import META_COLUMNS
 from lakebed.model.instant import resolve_as_of, resolve_since
 from lakebed.scan.explain import Explanation, explain_scan
-from lakebed.scan.lookup import look_up, within_keys
+from lakebed.scan.lookup import look_up, plan_lookup
 from lakebed.scan.salvage import describe_left_out, leave_out_damaged
 from lakebed.scan.scan import Scan, plan_incremental, plan_scan
 from lakebed.scan.value_lookup import look_up_values
@@ -228,7 +228,7 @@ class Table(TableWrites):
             return plan_scan(within, names, None, self._merger, indexes=())
 
         found = [
-            look_up(plan(within_keys(snapshot, batch)), batch, self._sources)
+            look_up(plan_lookup(snapshot, batch, plan, self._sources), batch, self._sources)
             for given, names_of in ((placed, (*fields, *partition)), (bare, fields))
             for batch in key_batches(given, snapshot.schema, names_of)
         ]

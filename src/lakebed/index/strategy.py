@@ -6,7 +6,7 @@ that looks keys up.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -126,6 +126,17 @@ class Locator:
         """
 
 
+class KeyIndex(Protocol):
+    """Finds the file groups of keys at the latest state of a table, without their files."""
+
+    @property
+    def cost(self) -> int:
+        """Return how many files a lookup reads."""
+
+    def find(self, keys: pa.StringArray) -> frozenset[FileGroupId]:
+        """Return the file groups that may hold one of the keys, which ascend."""
+
+
 @dataclass(frozen=True, slots=True)
 class IndexStrategy:
     """The index of a table, identified by a value of the table's properties."""
@@ -164,6 +175,10 @@ class IndexStrategy:
     ) -> Sequence[FileSlice]:
         """Return the slices that may hold one of the keys; nothing is read."""
         return slices
+
+    def key_index(self, snapshot: Snapshot) -> KeyIndex | None:
+        """Return what finds keys at the latest snapshot; None if only their files can tell."""
+        return None
 
     def check_clusterable(self, config: TableConfig) -> None:
         """Raise an error if clustering must not move keys to other file groups."""

@@ -6,10 +6,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from lakebed.errors import DAMAGE_ERRORS
 from lakebed.expr.constraints import Constraints
 from lakebed.format.names.record_key import join_key_texts, key_texts
 from lakebed.index.foreign_keys import keys_are_ours, may_differ, odd_folder
+from lakebed.index.kinds import strategy_of
+from lakebed.index.strategy import KeyIndex
 from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.scan.prune import (
     MAX_RANGED,
@@ -48,7 +52,7 @@ def look_up(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> pa.Table:
     """
     names = keys.schema.names
     read = replace(scan, columns=tuple(dict.fromkeys((*scan.columns, *names))))
-    known = has_known_keys(scan.view.config) and cache.verdict(
+    known = has_known_keys(scan.view.config) and cache.answer(
         "keys are ours",
         lambda: keys_are_ours(scan.view.storage, scan.view.config, scan.view.schema, scan.slices),
     )
@@ -58,6 +62,41 @@ def look_up(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> pa.Table:
         # If folders are not derived from the columns, other partitions were searched too.
         table = table.filter(_is_among(table.select(names), keys))
     return table.select(list(scan.columns))
+
+
+def plan_lookup(
+    snapshot: Snapshot, keys: pa.RecordBatch, plan: Callable[[Snapshot], Scan], cache: SourceCache
+) -> Scan:
+    """Return the scan of the slices that can hold the keys.
+
+    An index that finds keys is used if it reads fewer files than there are slices; if the keys do
+    not tell their partitions, it saves listing all of them.
+    """
+    within = within_keys(snapshot, keys)
+    index = _key_index(snapshot, cache)
+    if index is None:
+        return plan(within)
+    if within is not snapshot or not snapshot.config.partition_fields:
+        scan = plan(within)
+        if len(scan.slices) <= 2 * index.cost:
+            return scan
+    texts = pa.chunked_array(_spelled(snapshot.config, keys)).unique()
+    try:
+        groups = index.find(texts.take(pc.sort_indices(texts)))
+    except DAMAGE_ERRORS:
+        return plan(within)
+    scan = plan(within.within(group.partition for group in groups))
+    return replace(scan, slices=tuple(s for s in scan.slices if s.group in groups))
+
+
+def _key_index(snapshot: Snapshot, cache: SourceCache) -> KeyIndex | None:
+    config = snapshot.config
+    index = config.index
+    if index is None or snapshot.timeline.until is not None or not has_known_keys(config):
+        return None
+    if may_differ(snapshot.schema, config.record_key_fields):
+        return None
+    return cache.answer("key index", lambda: strategy_of(index).key_index(snapshot))
 
 
 def run_probes(scan: Scan, probes: Sequence[Probe]) -> pa.Table:

@@ -146,7 +146,7 @@ def _runs(snapshot: Snapshot, plan: _Plan) -> Iterator[Run]:
         yield Run(run.path, _live_entries(snapshot, run, replaced))
     view = snapshot.view()
     for slice_ in plan.slices:
-        yield Run(f"file group {slice_.group}", _file_entries(view, slice_))
+        yield Run(f"file group {slice_.group}", file_entries(view, slice_))
 
 
 def _live_entries(
@@ -156,7 +156,8 @@ def _live_entries(
         yield drop_places(batch, replaced)
 
 
-def _file_entries(view: TableView, slice_: FileSlice) -> Iterator[pa.RecordBatch]:
+def file_entries(view: TableView, slice_: FileSlice) -> Iterator[pa.RecordBatch]:
+    """Yield an entry for each key of a file slice, in key order."""
     for source in SimpleLocator().key_sources(view, [slice_], None):
         yield from map(partial(from_holders, groups=[slice_.group]), source.open(view).batches)
 

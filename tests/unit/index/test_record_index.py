@@ -17,15 +17,22 @@ from lakebed.index.record.entries import (
     join_entries,
     make_entries,
     place_of,
+    read_entries,
     to_holders,
     unique_places,
+    write_entries,
 )
 from lakebed.index.record.state import RECORD_INDEX_FOLDER, RecordIndexState, open_record_index
 from lakebed.index.record.strategy import RecordLocator
+from lakebed.scan.lookup import plan_lookup
+from lakebed.scan.scan import plan_scan
 from lakebed.services.record_index import MAX_RUNS
+from lakebed.services.verify.findings import Code
+from lakebed.services.verify.plan import plan_repair
 from lakebed.storage.objects import memory_storage
 from lakebed.table.config.properties_file import update_properties
 from lakebed.table.files.file_group import FileGroupId
+from lakebed.table.read.source_cache import SourceCache
 from support.machine_services import ARCHIVES, BY_HAND
 from support.tables import batch, check_files, check_no_leftovers, make, reopen
 
@@ -299,6 +306,64 @@ def test_two_writers_do_not_both_add_a_key(index: str):
     first.upsert(batch(("b", 3, 3, "p")))
     assert rows(first) == [("p", "a", 1), ("p", "b", 3)]
     check_files(first)
+
+
+def test_verify_finds_keys_that_the_index_lacks_and_repair_builds_it_again():
+    table = make(index="record", table_type="MERGE_ON_READ", properties=NO_FILL)
+    table.upsert(batch(*((f"k{n}", 1, 1, "p") for n in range(5)), ("k1", 1, 1, "q")))
+    table.upsert(batch(("k0", 2, 2, "p"), ("x", 2, 2, "q")))
+    assert not table.verify().findings
+    # As if a writer had forgotten two keys in one partition, and one in another.
+    state = state_of(table)
+    entries = [
+        {**row, PLACES: row[PLACES].split("\x1e")[0]}
+        for rows in read_entries(table._storage, state.runs[0].path, None)
+        for row in rows.to_pylist()
+        if row[RECORD_KEY] not in ("k0", "k3")
+    ]
+    rows = pa.RecordBatch.from_pylist(entries, ENTRIES_SCHEMA)
+    write_entries(table._storage, state.runs[0].path, [rows])
+    assert not table.verify(quick=True).findings
+    (finding,) = table.verify().findings
+    assert finding.code is Code.INDEX_INCOMPLETE
+    assert "does not find 3 keys, one of them 'k" in finding.message
+    table.repair(plan_repair(table.verify()))
+    assert not table.verify().findings
+    check_files(table)
+    table._storage.delete(MANIFEST)
+    (finding,) = table.verify(quick=True).findings
+    assert finding.code is Code.INDEX_UNUSABLE
+    table.repair()
+    assert not table.verify().findings
+    assert state_of(table).whole == frozenset()
+
+
+def test_a_lookup_reads_the_file_groups_of_its_keys_alone():
+    """Even if it does not name their partitions, and after another writer has written."""
+    table = make(index="record", properties=NO_FILL)
+    for number in range(8):
+        table.insert(batch(*((f"{number}{key}", 1, 1, f"p{number}") for key in "ab")))
+    table.insert(batch(*(("0a", 2, 2, f"p{number}") for number in (3, 5))))
+    snapshot = table._snapshot(None)
+
+    def found(key: str) -> tuple[list[str], int]:
+        keys = pa.record_batch([pa.array([key])], ["id"])
+        scan = plan_lookup(
+            snapshot, keys, lambda part: plan_scan(part, ["id"], None, None), SourceCache()
+        )
+        return sorted(s.group.partition for s in scan.slices), table.lookup([{"id": key}]).num_rows
+
+    assert found("4b") == (["p4"], 1)
+    assert found("0a") == (["p0", "p3", "p5"], 3)
+    assert found("none") == ([], 0)
+    as_another_writer(table, ("new", 1, 1, "p7"))
+    table = reopen(table._storage)
+    snapshot = table._snapshot(None)
+    assert found("new") == (["p7"], 1)
+    assert found("4b") == (["p4", "p7"], 1)
+    # The past is searched in the files.
+    first = snapshot.timeline.commits[0].requested
+    assert table.lookup([{"id": "0a"}], as_of=first).num_rows == 1
 
 
 def test_the_keys_of_a_large_write_are_written_by_its_tasks():

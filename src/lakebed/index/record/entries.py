@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.index.holders import HOLDERS_SCHEMA
 from lakebed.index.secondary.manifest import RunFile
+from lakebed.index.strategy import Numbers
 from lakebed.merge.rule import MergeRule
 from lakebed.storage.storage import Storage
 from lakebed.table.files.file_group import FileGroupId
@@ -115,6 +116,13 @@ def check_entries(storage: Storage, path: str) -> None:
         pass
 
 
+def list_places(column: pa.StringArray) -> tuple[Numbers, pa.StringArray]:
+    """Return (row, place) for every place of every row; a null row has none."""
+    lists = pc.split_pattern(column, _BETWEEN_PLACES)
+    rows = pc.list_parent_indices(lists).to_numpy().astype(np.int64)
+    return rows, pc.list_flatten(lists)
+
+
 def to_holders(entries: pa.RecordBatch, groups: Sequence[FileGroupId]) -> pa.RecordBatch:
     """Return the keys of entries with the numbers of their places in `groups`.
 
@@ -124,6 +132,12 @@ def to_holders(entries: pa.RecordBatch, groups: Sequence[FileGroupId]) -> pa.Rec
     numbers = pc.index_in(pc.list_flatten(lists), value_set=_places(groups))
     keys, places = _joined(entries, lists, numbers.is_valid(), numbers.cast(pa.string()), ",")
     return pa.RecordBatch.from_arrays([keys, places], schema=HOLDERS_SCHEMA)
+
+
+def places_of(entries: pa.RecordBatch) -> set[FileGroupId]:
+    """Return all places of some entries."""
+    places = pc.list_flatten(pc.split_pattern(entries.column(PLACES), _BETWEEN_PLACES)).unique()
+    return {FileGroupId(*place.split(_IN_PLACE)) for place in places.to_pylist()}
 
 
 def drop_places(entries: pa.RecordBatch, groups: Sequence[FileGroupId]) -> pa.RecordBatch:

@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from lakebed.index.holders import HOLDERS, explode_holders
-from lakebed.index.record.entries import read_entries, to_holders
+from lakebed.index.record.entries import places_of, read_entries, to_holders
 from lakebed.index.record.state import open_record_index
 from lakebed.index.secondary.manifest import RunFile
 from lakebed.index.simple import BaseFileStrategy, SimpleLocator
-from lakebed.index.strategy import KeySource, Locator, NewWrite
+from lakebed.index.strategy import KeyIndex, KeySource, Locator, NewWrite
 from lakebed.merge.run import Run
 from lakebed.storage.storage import Storage
 from lakebed.table.config.writer_index import RecordIndex
@@ -55,6 +55,35 @@ class RecordStrategy(BaseFileStrategy):
         state = open_record_index(snapshot)
         stays = self.value.is_global and not self.moves_rows(snapshot.config)
         return RecordLocator(state.whole, state.runs, stays)
+
+    def key_index(self, snapshot: Snapshot) -> KeyIndex | None:
+        """Return the index, if it covers any file group."""
+        state = open_record_index(snapshot)
+        if state.whole is None:
+            return None
+        return _RecordKeyIndex(snapshot.storage, state.runs, state.whole)
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordKeyIndex:
+    """The runs of the index, and the file groups whose keys they may lack."""
+
+    storage: Storage
+    runs: tuple[RunFile, ...]
+    whole: frozenset[FileGroupId]
+
+    @property
+    def cost(self) -> int:
+        """Return how many files a lookup reads."""
+        return len(self.runs)
+
+    def find(self, keys: pa.StringArray) -> frozenset[FileGroupId]:
+        """Return the file groups that may hold one of the keys, which ascend."""
+        found = set(self.whole)
+        for run in self.runs:
+            for batch in read_entries(self.storage, run.path, keys):
+                found |= places_of(batch)
+        return frozenset(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ _SENTENCES: Final = {
         "remove the damaged file slice {path}, and keep the rows that can still be read of it, "
         "which may be stale"
     ),
-    Mend.BUILD_INDEX: "build the secondary index {path} again",
+    Mend.BUILD_INDEX: "build the index {path} again",
 }
 
 

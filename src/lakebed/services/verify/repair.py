@@ -18,12 +18,14 @@ from lakebed.format.files.properties import encode_properties, parse_properties
 from lakebed.format.names.data_names import BaseFileName, parse_data_name
 from lakebed.format.names.instant_name import Action
 from lakebed.format.timeline.lock_file import LOCK_FILE_MAX_BYTES, LockFile
+from lakebed.index.record.state import RECORD_INDEX_FOLDER
 from lakebed.index.secondary.definition import parse_definitions
 from lakebed.index.secondary.open_index import index_folder
 from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
 from lakebed.model.executor import Executor, LocalExecutor
 from lakebed.services.indexing.build import build_index
+from lakebed.services.record_index import compact_record_index
 from lakebed.services.verify.drop_lost import Dropped, drop_lost
 from lakebed.services.verify.file_index_checks import write_file_run
 from lakebed.services.verify.findings import Mend
@@ -151,7 +153,10 @@ def _drop(
 
 
 def _build(target: WriteTarget, step: Step) -> str | None:
-    """Build a secondary index; return a reason if it no longer exists."""
+    """Build an index; return a reason if it no longer exists."""
+    if step.path == RECORD_INDEX_FOLDER:
+        compact_record_index(target, rebuild=True)
+        return None
     for definition in parse_definitions(target.config.properties):
         if index_folder(target.config, definition) == step.path:
             build_index(target, definition)

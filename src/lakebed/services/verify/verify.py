@@ -40,6 +40,7 @@ from lakebed.services.verify.metadata_checks import (
     check_remains,
 )
 from lakebed.services.verify.properties_checks import check_properties
+from lakebed.services.verify.record_index_checks import check_record_index
 from lakebed.services.verify.slice_checks import Checked, SliceCheck, check_slice
 from lakebed.services.verify.timeline_checks import check_pending, check_plans, check_states
 from lakebed.storage.storage import Storage
@@ -90,6 +91,7 @@ def verify(
         for what, number in done.counts.items():
             coverage.add(what, number)
     findings += check_indexes(storage, config, executor, quick=quick, merger=merger)
+    findings += check_record_index(storage, config, quick=quick)
     if indexes := parse_definitions(config.properties):
         coverage.add("index definition", len(indexes))
     if findings and read_timeline(storage, config.timeline_path)[0] != inventory.timeline:

@@ -4,10 +4,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from threading import Lock
+from typing import TypeVar, cast
 
 from lakebed.table.files.file_group import FileSlice
 from lakebed.table.read.run_source import RunSource
 from lakebed.table.read.sorted_keys import HeldColumns
+
+T = TypeVar("T")
 
 MAX_BYTES = 64 << 20
 """The memory bound for footers, and another of the same size for keys."""
@@ -25,7 +28,7 @@ class SourceCache:
         self._bytes = 0
         self._lock = Lock()
         self._columns = HeldColumns(max_bytes)
-        self._verdicts: dict[str, bool] = {}
+        self._answers: dict[str, object] = {}
 
     def get(
         self, slice_: FileSlice, find: Callable[[], Sequence[RunSource]]
@@ -50,11 +53,11 @@ class SourceCache:
                 self._bytes -= self._held.popitem(last=False)[1][1]
         return sources
 
-    def verdict(self, question: str, find: Callable[[], bool]) -> bool:
+    def answer(self, question: str, find: Callable[[], T]) -> T:
         """Return the answer to a question about the table, calling `find` once."""
-        if question not in self._verdicts:
-            self._verdicts[question] = find()
-        return self._verdicts[question]
+        if question not in self._answers:
+            self._answers[question] = find()
+        return cast("T", self._answers[question])
 
     def _with_columns(self, source: RunSource) -> RunSource:
         """Cache the key columns of a run: each lookup searches them in every log."""
