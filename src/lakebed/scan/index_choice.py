@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from lakebed.expr.constraints import has_one_meaning
+from lakebed.expr.constraints import constraints_of, has_one_meaning
 from lakebed.expr.predicate import Predicate
-from lakebed.format.names.meta_columns import META_FIELDS
+from lakebed.format.names.meta_columns import META_FIELDS, PARTITION_PATH
 from lakebed.index.secondary.open_index import Candidates, OpenIndex, UnusableIndex
 from lakebed.scan.candidates import CandidateKeys, candidate_keys, slices_with
 from lakebed.scan.index_search import Search, Searches, intersect
-from lakebed.scan.prune import Pruned
+from lakebed.scan.prune import Pruned, key_filter
 from lakebed.scan.prune_step import PruneStep
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.files.file_group import FileSlice
@@ -65,39 +65,55 @@ class Choice:
 Indexes = Sequence[OpenIndex | UnusableIndex]
 
 
-def choose_indexes(
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The candidates that secondary indexes found for a predicate, if any, and by which searches."""
+
+    notes: "_Notes"
+    searches: tuple[Search, ...] = ()
+    candidates: Candidates | None = None
+    otherwise: str = _UNLIMITED
+
+    @property
+    def partitions(self) -> frozenset[str] | None:
+        """Return the partitions of few candidates; None if rows may be in others too."""
+        held = self.candidates
+        if held is None or held.whole or held.keys.num_rows > FEW_CANDIDATES:
+            return None
+        return frozenset(held.keys.column(PARTITION_PATH).to_pylist())
+
+
+def find_candidates(
     config: TableConfig,
     schema: pa.Schema,
     predicate: Predicate | None,
-    pruned: Pruned,
     indexes: Indexes,
     *,
     exact: bool,
-) -> Choice:
-    """Decide how to read the slices that are left; `exact` as for `constraints_of`."""
+) -> Found:
+    """Search the indexes for rows that may satisfy a predicate; `exact` as for `constraints_of`."""
     notes = _Notes(indexes)
-    unchanged = Choice(pruned.slices)
     usable = [index for index in indexes if isinstance(index, OpenIndex)]
-    if predicate is None or (not exact and not has_one_meaning(predicate)):
-        why = (
-            "there is no predicate"
-            if predicate is None
-            else "the session may read '\\' differently"
-        )
-        return replace(unchanged, notes=notes.all(why))
-    keys = pruned.key_filter
-    if not pruned.slices or (keys is not None and keys.is_exact):
-        return replace(unchanged, notes=notes.all("the record keys are known from the predicate"))
-    if not usable:
-        return replace(unchanged, notes=notes.all(""))
+    if predicate is None or not usable:
+        return Found(notes, otherwise="there is no predicate")
+    if not exact and not has_one_meaning(predicate):
+        return Found(notes, otherwise="the session may read '\\' differently")
     full = pa.schema([*META_FIELDS, *schema])
+    constraints = constraints_of(predicate, full)
+    keys = key_filter(config, schema, constraints)
+    if constraints.is_impossible or (keys is not None and keys.is_exact):
+        return Found(notes, otherwise="the record keys are known from the predicate")
     searches = Searches(usable, full, exact).of(predicate.bound)
     rows = max(index.num_entries for index in usable)
-    limit = max_candidates(rows)
-    found = _find(searches, limit, rows, notes)
-    if found is None:
-        return replace(unchanged, notes=notes.all(_UNLIMITED))
-    used, candidates = found
+    return _find(searches, max_candidates(rows), rows, notes)
+
+
+def choose_indexes(config: TableConfig, schema: pa.Schema, pruned: Pruned, found: Found) -> Choice:
+    """Decide how to read the slices that are left: by the candidates, or all of their rows."""
+    unchanged = Choice(pruned.slices, notes=found.notes.all(found.otherwise))
+    candidates = found.candidates
+    if candidates is None:
+        return unchanged
     kept = candidate_keys(candidates, pruned.key_filter, pruned.slices)
     slices, cost = slices_with(config, schema, kept, pruned.slices)
     full_cost = sum(slice_.cost_bytes for slice_ in pruned.slices)
@@ -108,11 +124,15 @@ def choose_indexes(
             f"a scan of {size_text(full_cost)} costs less than reading {number} in {scattered}, "
             f"{len(candidates.whole & {s.group.whole for s in slices})} of them whole"
         )
-        return replace(unchanged, notes=notes.reject(used, why).all(_UNLIMITED))
-    conditions = tuple(text for search in used for text in search.conditions)
-    names = dict.fromkeys(index.definition.name for search in used for index in search.indexes)
+        return replace(
+            unchanged, notes=found.notes.without(found.searches, why).all(found.otherwise)
+        )
+    conditions = tuple(text for search in found.searches for text in search.conditions)
+    names = dict.fromkeys(
+        index.definition.name for search in found.searches for index in search.indexes
+    )
     step = PruneStep(f"index {' and '.join(names)}", conditions, len(slices))
-    return Choice(slices, kept, notes.all(_UNLIMITED), (step,))
+    return replace(unchanged, slices=slices, candidates=kept, steps=(step,))
 
 
 def pays_off(cost: int, full_cost: int) -> bool:
@@ -140,13 +160,14 @@ class _Notes:
                     index.definition.name, index.definition.columns, used, why
                 )
 
-    def reject(self, searches: Sequence[Search], why: str) -> "_Notes":
-        """Take back that the searches were used."""
+    def without(self, searches: Sequence[Search], why: str) -> "_Notes":
+        """Return the notes if the searches are not used after all."""
+        others = _Notes(self._indexes)
+        names = {index.definition.name for search in searches for index in search.indexes}
+        others._found = {name: note for name, note in self._found.items() if name not in names}
         for search in searches:
-            for index in search.indexes:
-                del self._found[index.definition.name]
-            self.add(search, why, used=False)
-        return self
+            others.add(search, why, used=False)
+        return others
 
     def all(self, otherwise: str) -> tuple[IndexNote, ...]:
         """Return a note for each index: `otherwise` for those that have none yet."""
@@ -164,10 +185,8 @@ def _problems(search: Search) -> str:
     return "; ".join(problem for index in search.indexes for problem in index.problems[:1])
 
 
-def _find(
-    searches: Sequence[Search], limit: int, rows: int, notes: _Notes
-) -> tuple[list[Search], Candidates] | None:
-    """Return the searches that were used, and the candidates of all of them; None to scan."""
+def _find(searches: Sequence[Search], limit: int, rows: int, notes: _Notes) -> Found:
+    """Run the searches; return the candidates of all that were used, or none to scan."""
     most = limit * _INTERSECT if len(searches) > 1 else limit
     used: list[Search] = []
     found: Candidates | None = None
@@ -195,6 +214,6 @@ def _find(
         used.append(search)
         found = held if found is None else intersect(found, held)
     if found is None or found.keys.num_rows <= limit:
-        return None if found is None else (used, found)
-    notes.reject(used, f"{found.keys.num_rows:,} candidates are more than {limit:,}")
-    return None
+        return Found(notes, tuple(used), found)
+    why = f"{found.keys.num_rows:,} candidates are more than {limit:,}"
+    return Found(notes.without(used, why))

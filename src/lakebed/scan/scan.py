@@ -16,7 +16,14 @@ from lakebed.index.secondary.open_index import open_indexes
 from lakebed.merge.align import align
 from lakebed.merge.rule import Merger
 from lakebed.scan.candidates import CandidateKeys, keys_cost
-from lakebed.scan.index_choice import Choice, Indexes, IndexNote, choose_indexes
+from lakebed.scan.index_choice import (
+    Choice,
+    Found,
+    Indexes,
+    IndexNote,
+    choose_indexes,
+    find_candidates,
+)
 from lakebed.scan.prune import prune_slices, within_predicate
 from lakebed.scan.prune_step import PruneStep
 from lakebed.table.changes.column_types import check_column_types
@@ -252,13 +259,36 @@ def plan_scan(
         opened = open_indexes(snapshot) if indexes is None else indexes
     snapshot = within_predicate(snapshot, parse_where(where, snapshot.schema))
     if not read_optimized:
-        return _scan(snapshot, snapshot.slices, columns, where, merger, opened, exact=exact)
+        return _plan_snapshot(snapshot, columns, where, merger, opened, exact=exact)
     alone = (
         replace(slice_, log_files=(), damage=tuple(filter(_is_base, slice_.damage)))
         for slice_ in snapshot.slices
     )
     slices = tuple(s for s in alone if s.base_file is not None or s.damage)
     return _scan(snapshot, slices, columns, where, merger)
+
+
+def _plan_snapshot(
+    snapshot: Snapshot,
+    columns: Sequence[str],
+    where: str | None,
+    merger: Merger | None,
+    indexes: Indexes,
+    *,
+    exact: bool,
+) -> Scan:
+    config, schema = snapshot.config, snapshot.schema
+    if not indexes:
+        return _scan(snapshot, snapshot.slices, columns, where, merger)
+    predicate = parse_where(where, schema)
+    found = find_candidates(config, schema, predicate, indexes, exact=exact)
+    if config.partition_fields and found.partitions is not None:
+        # If reading the candidates costs less than their partitions, it costs less than the table.
+        part = snapshot.within(found.partitions)
+        scan = _scan(part, part.slices, columns, where, merger, found)
+        if scan.candidates is not None:
+            return scan
+    return _scan(snapshot, snapshot.slices, columns, where, merger, found)
 
 
 def _is_base(file: LostFile) -> bool:
@@ -326,17 +356,15 @@ def _scan(
     columns: Sequence[str],
     where: str | None,
     merger: Merger | None,
-    indexes: Indexes = (),
-    *,
-    exact: bool = False,
+    found: Found | None = None,
 ) -> Scan:
     view = snapshot.view(merger)
     config, schema = snapshot.config, snapshot.schema
     predicate = parse_where(where, schema)
     pruned = prune_slices(config, schema, predicate, slices)
     choice = Choice(pruned.slices)
-    if indexes:
-        choice = choose_indexes(config, schema, predicate, pruned, indexes, exact=exact)
+    if found is not None:
+        choice = choose_indexes(config, schema, pruned, found)
     if any(slice_.needs_merge for slice_ in choice.slices):
         _ = view.rule  # checked here rather than in a task
     return Scan(

@@ -194,3 +194,15 @@ def test_a_delete_by_predicate_finds_its_rows_by_the_index():
     table.delete(where="city = 'city0007' OR city IS NULL")
     assert table.count() == 98
     assert table.count(where="city = 'city0007'") == 0
+
+
+def test_few_candidates_are_read_without_listing_the_other_partitions():
+    table = make(schema=SCHEMA, table_type="MERGE_ON_READ", buckets=1, partition_by=("dt",))
+    table.insert(rows(range(100)))
+    index_by_hand(table, "by_city", ["city"])
+    table = reopen(table._storage)
+    assert table.read(where="city = 'city0007'").read_all().num_rows == 1
+    assert "slices" not in vars(table._snapshot(None))
+    # The partition of a predicate counts as well.
+    assert table.count(where="city = 'city0007' AND dt = 'p0'") == 0
+    assert table.explain(where="city = 'city0007' AND dt = 'p0'").file_groups.read == 0
