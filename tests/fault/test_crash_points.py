@@ -20,6 +20,7 @@ from lakebed.storage.storage import Storage
 from lakebed.table.config.properties_file import load_config
 from support.crash_points import Unseen, When, Work
 from support.faulty import Silent
+from support.indexes import add_indexes, check_indexes
 from support.tables import (
     SCHEMA,
     Rows,
@@ -67,6 +68,7 @@ def prepare_empty(storage: Storage) -> None:
 def prepare_filled(storage: Storage) -> None:
     prepare_empty(storage)
     reopen(storage, clock()).bulk_insert(FIRST)
+    add_indexes(reopen(storage, clock()))
 
 
 def prepare_without_index(storage: Storage) -> None:
@@ -172,6 +174,7 @@ def recover(storage: Storage, now: State_, what: str) -> None:
     assert user_rows(reopen(storage)) == {**rows, **added}, what
     check_no_leftovers(storage)
     check_files(table)
+    check_indexes(reopen(storage), covered=True)
 
 
 def test_no_crash_leaves_anything_that_one_after_a_change_does_not_leave():

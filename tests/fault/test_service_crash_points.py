@@ -30,6 +30,7 @@ from lakebed.timeline.active import load_timeline
 from support.crash_points import Unseen, Work
 from support.faulty import FaultyStorage, SimulatedCrash
 from support.figures import FIGURE
+from support.indexes import add_indexes, check_indexes
 from support.tables import Rows, batch, contents, copy_of, make, reopen, user_rows
 
 Act = Callable[[Table], object]
@@ -133,6 +134,11 @@ CASES = {
     "write, then cleaning inline": Case(
         upsert, MOR, INLINE, commits=6, again=lambda t: t.run_services()
     ),
+    "index that is created": service(
+        lambda t: t.create_index("later", ["v"], if_not_exists=True), MOR
+    ),
+    "index that is merged": service(lambda t: t.compact_index("by_v"), MOR, commits=4),
+    "index that is dropped": service(lambda t: t.drop_index("by_v", if_exists=True), MOR),
     "upgrade": service(move(upgrade, 10), MOR),
     "downgrade": service(move(downgrade, 9), MOR10),
 }
@@ -172,6 +178,8 @@ def facts(name: str) -> Facts:
         rows = FIRST if number == 0 else SECOND
         instant = table.upsert(rows).instant
         past[instant] = user_rows(table)
+        if number == 0:
+            add_indexes(table)
         clock.ms += 1_200_000
     case.prepare(table)
     work = Work.of(contents(storage), lambda given: case.act(first_process(given)))
@@ -220,6 +228,7 @@ def recover(case: Case, known: Facts, storage: Storage) -> None:
     table.clean(options=RETAIN)
     assert user_rows(reopen(storage)) == ended
     check_nothing_left(storage)
+    check_indexes(reopen(storage), covered=True)
 
 
 def check_past(known: Facts, storage: Storage) -> None:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from lakebed.api.table import Table
 from lakebed.index.secondary.definition import PROPERTY_PREFIX
-from lakebed.index.secondary.open_index import OpenIndex, open_indexes
+from lakebed.index.secondary.open_index import OpenIndex, index_root, open_indexes
 from lakebed.model.executor import LocalExecutor
 from lakebed.services.indexing.check import check_index
 from lakebed.table.config.properties_file import load_config, update_properties
@@ -21,12 +21,24 @@ def unindexed(table: Table) -> Iterator[None]:
     update_properties(table._storage, {name: held[name] for name in names})
 
 
+def add_indexes(table: Table) -> None:
+    """Create two indexes on a table of `support.tables`."""
+    table.create_index("by_v", ["v"])
+    table.create_index("by_two", ["ts", "id"])
+
+
 def check_indexes(table: Table, *, covered: bool = False) -> None:
     """Fail if an index that queries may use does not find a row.
 
     With `covered`, every index must be usable, and know every row.
     """
     snapshot = table._snapshot(None)
+    first = snapshot.timeline.first_active or ""
+    for entry in table._storage.list(index_root(snapshot.config)):
+        instant, _, rest = entry.path.rpartition("/")[2].partition("_")
+        if rest and covered:
+            done = snapshot.timeline.completed(instant) is not None or instant < first
+            assert done, f"{entry.path}: its commit is not complete"
     for index in open_indexes(snapshot):
         if covered:
             assert isinstance(index, OpenIndex), index

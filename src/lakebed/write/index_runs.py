@@ -24,6 +24,8 @@ from lakebed.table.files.file_group import FileGroupId
 from lakebed.write.spec.status import WriteStatus
 from lakebed.write.spec.write_spec import WriteSpec
 
+# Fewer bytes are sorted and written by one thread.
+_THREADS_BYTES = 1 << 20
 # Entries of a task beyond this size are sorted and written while more rows come.
 _RUN_BYTES = 32 << 20
 
@@ -133,7 +135,9 @@ class IndexParticipant:
         folders = [one.folder for one in self._spec.indexes.indexes if one.id in known]
         if not folders:
             return {}
-        with ThreadPoolExecutor(min(len(folders), os.cpu_count() or 1)) as pool:
+        size = sum(e.rows.nbytes for of in held.values() for e in of if e.rows is not None)
+        threads = min(len(folders), os.cpu_count() or 1) if size > _THREADS_BYTES else 1
+        with ThreadPoolExecutor(threads) as pool:
             runs = pool.map(lambda folder: self._write(instant, folder, held), folders)
             return list_runs(dict(zip(folders, runs, strict=True)))
 
