@@ -23,6 +23,7 @@ from lakebed.services.verify.verify import verify
 from lakebed.storage.objects import memory_storage
 from support.faulty import FaultyStorage
 from support.figures import FIGURE
+from support.indexes import check_indexes
 from support.schedule import (
     ActorClock,
     Choice,
@@ -153,7 +154,8 @@ def choice_of(plan: Plan, random: Random) -> Choice:
 
 def run(plan: Plan, choice: Choice | None = None) -> tuple[World, Schedule]:
     random = Random(plan.seed + 1)
-    objects, done = prepared(plan.mode, plan.version, plan.kind, plan.planned)
+    indexed = bool(plan.seed % 2)
+    objects, done = prepared(plan.mode, plan.version, plan.kind, plan.planned, indexed)
     world = World(
         MemoryObjects(objects, f"memory://schedule-{plan.seed}"),
         SharedTime(START + HOUR),
@@ -224,6 +226,7 @@ def check_end(world: World, plan: Plan) -> None:
     rows = world.judged(state_of(table))
     assert rows == world.model(count + 1), "after the next write and the last clean"
     check_nothing_left(world.storage, table)
+    check_indexes(table, covered=True)
     if plan.seed % 16 == 0:
         report = verify(world.storage, clock, LocalExecutor(1))
         assert report.is_sound, "\n".join(map(str, report))

@@ -34,7 +34,7 @@ LAST = {"hoodie.clean.commits.retained": "1", "lakebed.clean.min.age.seconds": "
 
 def make_table(path: pathlib.Path, mode: str, **properties: str) -> Table:
     """Make a table for several writers on local disk."""
-    return create_table(
+    table = create_table(
         None,
         str(path),
         SCHEMA,
@@ -45,6 +45,9 @@ def make_table(path: pathlib.Path, mode: str, **properties: str) -> Table:
         buckets=1,
         properties={**SMALL_RETENTION, "hoodie.write.concurrency.mode": mode, **properties},
     )
+    table.create_index("by_v", ["v"])
+    table.create_index("by_two", ["dt", "v"])
+    return table
 
 
 @dataclass

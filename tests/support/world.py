@@ -249,12 +249,16 @@ BY_HAND = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false
 
 @functools.cache
 def prepared(
-    mode: str, version: int, kind: str, planned: bool
+    mode: str, version: int, kind: str, planned: bool, indexed: bool = False
 ) -> tuple[dict[str, bytes], tuple[Done, ...]]:
-    """Return a table with an hour of history: base files, logs above them, maybe a plan."""
+    """Return a table with an hour of history: base files, logs, maybe a plan and indexes."""
     world = World(MemoryObjects(), SharedTime(START), mode)
     clock = ActorClock("past", world.time)
-    properties = {**BY_HAND, "hoodie.write.concurrency.mode": MODES[mode]}
+    properties = {
+        **BY_HAND,
+        "hoodie.write.concurrency.mode": MODES[mode],
+        "lakebed.index.compact.max.runs": "3",
+    }
     table = make(
         world.storage,
         clock,
@@ -267,6 +271,9 @@ def prepared(
     for batch in (Batch(1, ("p", "q")), Batch(2, ("p",)), Batch(3, ("p",))):
         commit = batch.write(table)
         world.done.append(Done(commit.instant, batch))
+        if indexed and batch.number == 1:
+            table.create_index("by_v", ["v"])
+            table.create_index("by_two", ["ts", "id"])
         if on_read and batch.number == 2:
             table.compact()
         world.time.ms += 600_000

@@ -73,5 +73,5 @@ def make_spec(
         fence=fence,
         seed=seed,
         markers=columns.markers,
-        indexes=IndexWriters.of(snapshot.config, columns.table, len(snapshot.slices)),
+        indexes=IndexWriters.of(snapshot.config, columns.table),
     )

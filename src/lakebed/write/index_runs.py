@@ -136,8 +136,9 @@ class IndexParticipant:
         if not folders:
             return {}
         size = sum(e.rows.nbytes for of in held.values() for e in of if e.rows is not None)
-        threads = min(len(folders), os.cpu_count() or 1) if size > _THREADS_BYTES else 1
-        with ThreadPoolExecutor(threads) as pool:
+        if size <= _THREADS_BYTES:
+            return list_runs({folder: self._write(instant, folder, held) for folder in folders})
+        with ThreadPoolExecutor(min(len(folders), os.cpu_count() or 1)) as pool:
             runs = pool.map(lambda folder: self._write(instant, folder, held), folders)
             return list_runs(dict(zip(folders, runs, strict=True)))
 

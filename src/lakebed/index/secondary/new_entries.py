@@ -21,6 +21,8 @@ from lakebed.index.secondary.manifest import RunFile
 from lakebed.merge.rule import Fill, MergeRule
 from lakebed.table.config.table_config import TableConfig
 
+_GROUP_BYTES: Final = 2 << 20
+
 
 class EntryKind(StrEnum):
     """The kinds of entries; each kind has runs of its own. The values are stored on disk."""
@@ -78,21 +80,23 @@ class EntryMaker:
 
 @dataclass(frozen=True, slots=True)
 class IndexWriters:
-    """The indexes that a write maintains, and the bytes of entries that a task may hand back."""
+    """The indexes that a write maintains."""
 
     indexes: tuple[IndexDefinition, ...] = ()
-    max_bytes: int = 8 << 20
 
     @classmethod
-    def of(cls, config: TableConfig, schema: pa.Schema, groups: int) -> Self:
-        """Return the indexes of a table with `groups` file groups and the columns of `schema`.
+    def of(cls, config: TableConfig, schema: pa.Schema) -> Self:
+        """Return the indexes of a table with the columns of `schema`.
 
         An index whose columns changed their type is left out: it has to be built again.
         """
         defined = parse_definitions(config.properties)
-        usable = tuple(one for one in defined if one.resolve(schema) is not None)
-        # All that tasks hand back is held by the driver.
-        return cls(usable, min(8 << 20, (256 << 20) // max(1, groups)))
+        return cls(tuple(one for one in defined if one.resolve(schema) is not None))
+
+    @property
+    def max_bytes(self) -> int:
+        """Return how many bytes of entries of one file group the driver takes, instead of runs."""
+        return len(self.indexes) * _GROUP_BYTES
 
     def makers(self, schema: pa.Schema, rule: MergeRule, *, is_partial: bool) -> list[EntryMaker]:
         """Return what makes the entries of rows with the columns of `schema`."""
