@@ -10,7 +10,7 @@ from lakebed.model.options.writers import DRIVER_MAX_BYTES
 from lakebed.scan.scan import plan_scan
 from spark.frames import session_conf
 from support.indexed import DDL, SCHEMA, Draw, history
-from support.secondary import index_by_hand
+from support.indexes import check_indexes
 
 ROWS = 3_000
 
@@ -31,11 +31,23 @@ def table(spark: SparkSession, tmp_path_factory) -> lakebed.Table:
         }
     )
     made.bulk_insert(rows)
-    made.upsert(rows.slice(0, 1))
-    here = lakebed.open_table(None, path)
-    index_by_hand(here, "by_city", ["city"])
-    index_by_hand(here, "by_at", ["at"])
+    with session_conf(spark, **{DRIVER_MAX_BYTES.name: "0"}):
+        # Built, written and compacted by Spark's workers.
+        assert made.create_index("by_city", ["city"]).entries == ROWS
+        made.create_index("by_at", ["at"])
+        made.upsert(made.read(where="n < 20"))
+        made.compact_index("by_at")
+        made.upsert(made.read(where="n = 0"))
+        made.delete([{"id": f"{ROWS:06d}"}])
     return made
+
+
+def test_what_workers_write_to_an_index_is_every_row(table):
+    check_indexes(lakebed.open_table(None, table.path), covered=True)
+    assert {one.name: one.entries for one in table.indexes()} == {
+        "by_at": ROWS + 21,
+        "by_city": ROWS + 21,
+    }
 
 
 QUERIES = {
