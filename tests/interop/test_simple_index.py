@@ -144,3 +144,27 @@ def test_we_go_on_with_a_table_that_hudi_made(hudi: Hudi, tmp_path: pathlib.Path
     table.upsert(rows_of(("a", 2, 3, "p"), ("b", 2, 0, "p"), ("c", 2, 1, "p")), index="simple")
     assert brief(table) == [("a", 2, "p"), ("b", 0, "p"), ("c", 2, "p")]
     assert found(hudi.read(path)) == found(table.read())
+
+
+@TYPES
+def test_hudi_writes_between_our_writes_to_a_table_with_a_record_index(
+    hudi: Hudi, tmp_path: pathlib.Path, table_type: str
+):
+    """Hudi's record index is in its metadata table; without one it looks into base files."""
+    path = tmp_path / "t"
+    table = create(path, table_type, "global_record")
+    table.upsert(rows_of(*((f"k{n}", 0, 1, "pq"[n % 2]) for n in range(6))))
+    table.upsert(rows_of(("k0", 1, 2, "p"), ("new", 1, 2, "p")))
+    assert found(hudi.read(path)) == found(table.read())
+    came = rows_of(("k0", 2, 3, "p"), ("k3", 2, 3, "q"), ("hudi", 2, 3, "q"))
+    hudi.write(path, came, hudi_options(path, "RECORD_INDEX", table_type))
+    table.upsert(rows_of(("hudi", 3, 4, "q"), ("k0", 3, 4, "p"), ("k1", 3, 4, "p")))
+    after = {row["id"]: (row["v"], row["dt"]) for row in found(table.read())}
+    assert len(after) == len(found(table.read())) == 8
+    assert [after[key] for key in ("hudi", "k0", "k1", "k3")] == [
+        (3, "q"),
+        (3, "p"),
+        (3, "p"),
+        (2, "q"),
+    ]
+    assert found(hudi.read(path)) == found(table.read())

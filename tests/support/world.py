@@ -249,7 +249,12 @@ BY_HAND = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false
 
 @functools.cache
 def prepared(
-    mode: str, version: int, kind: str, planned: bool, indexed: bool = False
+    mode: str,
+    version: int,
+    kind: str,
+    planned: bool,
+    indexed: bool = False,
+    index: str = "bucket",
 ) -> tuple[dict[str, bytes], tuple[Done, ...]]:
     """Return a table with an hour of history: base files, logs, maybe a plan and indexes."""
     world = World(MemoryObjects(), SharedTime(START), mode)
@@ -259,11 +264,14 @@ def prepared(
         "hoodie.write.concurrency.mode": MODES[mode],
         "lakebed.index.compact.max.runs": "3",
     }
+    if index != "bucket":
+        properties["hoodie.parquet.small.file.limit"] = "0"  # so that updates become logs
     table = make(
         world.storage,
         clock,
         table_type=kind,
-        buckets=1,
+        index=index,
+        buckets=1 if index == "bucket" else None,
         table_version=version,
         properties=properties,
     )

@@ -29,6 +29,9 @@ from lakebed.table.read.key_filter import KeyFilter
 from lakebed.table.read.source_cache import SourceCache
 from lakebed.table.snapshot import Snapshot
 
+# A lookup in a run of an index takes as long as one in so many file groups, if footers are cached.
+_FILES_PER_RUN = 4
+
 Accepts = Callable[[pa.RecordBatch], pa.BooleanArray]
 """Returns for each row of a batch whether it was asked for."""
 
@@ -78,7 +81,7 @@ def plan_lookup(
         return plan(within)
     if within is not snapshot or not snapshot.config.partition_fields:
         scan = plan(within)
-        if len(scan.slices) <= 2 * index.cost:
+        if len(scan.slices) <= _FILES_PER_RUN * index.cost:
             return scan
     texts = pa.chunked_array(_spelled(snapshot.config, keys)).unique()
     try:

@@ -22,7 +22,7 @@ from lakebed.merge.rule import MergeRule
 from lakebed.storage.storage import Storage
 from lakebed.table.files.file_group import FileGroupId
 from lakebed.table.read.key_filter import KeyFilter
-from lakebed.table.read.parquet_source import open_parquet
+from lakebed.table.read.parquet_source import ParquetFooter, open_parquet
 from lakebed.table.store.run_writer import RunSizes, RunWriter
 
 PLACES: Final = "_lakebed_places"
@@ -89,21 +89,29 @@ def write_entries(storage: Storage, path: str, batches: Iterable[pa.RecordBatch]
 
 
 def read_entries(
-    storage: Storage, path: str, keys: pa.StringArray | None
+    storage: Storage,
+    path: str,
+    keys: pa.StringArray | None,
+    footers: dict[str, ParquetFooter] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the entries of a run whose keys are among `keys`; None means all of them."""
+    """Yield the entries of a run whose keys are among `keys`; None means all of them.
+
+    `footers` keeps the footers of runs between calls.
+    """
+    held = {} if footers is None else footers
     what = f"run {path!r} of the record index"
     wanted = None
     if keys is not None and len(keys) <= _MAX_FILTERED:
         wanted = KeyFilter.of(keys=keys.to_pylist())
-    with open_parquet(storage, path, what) as file:
+    with open_parquet(storage, path, what, footer=held.get(path)) as file:
+        held[path] = file.footer
         groups = None if wanted is None else wanted.row_groups(file, what)
         for batch in file.read(ENTRIES_SCHEMA.names, row_groups=groups):
-            held = batch.column(RECORD_KEY)
+            found_keys = batch.column(RECORD_KEY)
             if wanted is not None:
-                found = batch.filter(wanted.mask(held))
+                found = batch.filter(wanted.mask(found_keys))
             elif keys is not None:
-                found = batch.filter(pc.is_in(held, value_set=keys))
+                found = batch.filter(pc.is_in(found_keys, value_set=keys))
             else:
                 found = batch
             if found.num_rows:

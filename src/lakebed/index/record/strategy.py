@@ -8,7 +8,7 @@ entries are checked against the files.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar
 
@@ -25,6 +25,7 @@ from lakebed.merge.run import Run
 from lakebed.storage.storage import Storage
 from lakebed.table.config.writer_index import RecordIndex
 from lakebed.table.files.file_group import FileGroupId, FileSlice
+from lakebed.table.read.parquet_source import ParquetFooter
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.view import TableView
 
@@ -71,6 +72,7 @@ class _RecordKeyIndex:
     storage: Storage
     runs: tuple[RunFile, ...]
     whole: frozenset[FileGroupId]
+    footers: dict[str, ParquetFooter] = field(default_factory=dict, compare=False)
 
     @property
     def cost(self) -> int:
@@ -81,7 +83,7 @@ class _RecordKeyIndex:
         """Return the file groups that may hold one of the keys, which ascend."""
         found = set(self.whole)
         for run in self.runs:
-            for batch in read_entries(self.storage, run.path, keys):
+            for batch in read_entries(self.storage, run.path, keys, self.footers):
                 found |= places_of(batch)
         return frozenset(found)
 
