@@ -14,6 +14,7 @@ from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
 from lakebed.model.instant import resolve_as_of
 from lakebed.scan.index_choice import Indexes
+from lakebed.services.indexing.advisor import ScanLog
 from lakebed.storage.storage import Storage
 from lakebed.table.config.merge_mode import MergeMode
 from lakebed.table.config.metadata_partitions import metadata_partitions
@@ -59,6 +60,7 @@ class TableHandle(TableServices):
         self._held: Snapshot | None = None
         self._sources = SourceCache()
         self._opened: Indexes | None = None
+        self._scan_log = ScanLog(storage)
 
     def __repr__(self) -> str:
         return f"Table({self._config.name!r}, {self._config.table_type}, {self._storage.url})"

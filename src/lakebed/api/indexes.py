@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from lakebed.api.handle import TableHandle
 from lakebed.errors import InvalidError
-from lakebed.index.secondary.definition import IndexDefinition
+from lakebed.index.secondary.definition import IndexDefinition, parse_definitions
 from lakebed.index.secondary.open_index import OpenIndex, UnusableIndex, open_indexes
+from lakebed.services.indexing.advisor import IndexAdvice, advise_indexes
 from lakebed.services.indexing.build import Built, create_index, drop_index
 from lakebed.services.indexing.compact import IndexCompaction, compact_index
 from lakebed.services.indexing.estimate import IndexEstimate, estimate_index
@@ -144,6 +145,16 @@ class TableIndexes(TableHandle):
             SchemaError: A column does not exist, or its values have no order.
         """
         return estimate_index(self._snapshot(None), columns)
+
+    def advise_indexes(self) -> tuple[IndexAdvice, ...]:
+        """Return indexes that past reads could have used, those that save most first.
+
+        Set the table property `lakebed.index.advisor` to `true`, with `set_properties`: from then on
+        reads that scan leave the columns of their predicates in a small file, without any values.
+        """
+        self._scan_log.write()
+        snapshot = self._snapshot(None)
+        return advise_indexes(snapshot, parse_definitions(snapshot.config.properties))
 
     def indexes(self) -> Indexes:
         """Return the secondary indexes of the table, with their state and size; `print` them."""

@@ -15,6 +15,7 @@ from lakebed.api.writing import TableWrites
 from lakebed.errors import DamageWarning, InvalidError, UnsupportedError
 from lakebed.format.names.meta_columns import META_COLUMNS
 from lakebed.model.instant import resolve_as_of, resolve_since
+from lakebed.model.options.services import INDEX_ADVISOR
 from lakebed.scan.explain import Explanation, explain_scan
 from lakebed.scan.lookup import look_up, plan_lookup
 from lakebed.scan.salvage import describe_left_out, leave_out_damaged
@@ -99,6 +100,8 @@ class Table(TableWrites):
                 raise InvalidError("as_of cannot be combined with since, until or mode='cdc'")
             return self._read_range(columns, where, since, until, mode)
         scan = self._plan(self._snapshot(as_of), columns, where, mode)
+        if as_of is None and INDEX_ADVISOR.value(self._config.properties):
+            self._scan_log.note(scan)
         if on_damage == "skip":
             scan, left = leave_out_damaged(scan, self._engines.executor(scan.view.config))
             if left:

@@ -28,6 +28,7 @@ UPKEEP: Final = Subject("Services after a write", _SCOPE)
 COMPACTION: Final = Subject("Compaction", _SCOPE)
 CLEANING: Final = Subject("Cleaning", _SCOPE)
 SECONDARY: Final = Subject("Compaction of secondary indexes", _SCOPE)
+ADVISOR: Final = Subject("Proposals of secondary indexes", _SCOPE)
 ARCHIVING: Final = Subject("Archiving", _SCOPE)
 CLUSTERING: Final = Subject("Clustering", _SCOPE)
 
@@ -302,4 +303,10 @@ CLUSTER_INLINE: Final = Option(
     word("false"),
     "call cluster, or run `lakebed serve --cluster`",
     fate=Fate.FIXED,
+)
+INDEX_ADVISOR: Final = Option(
+    "lakebed.index.advisor",
+    ADVISOR,
+    flag(default=False),
+    "reads that scan leave the columns of their predicates, without values, for `advise_indexes()`",
 )
