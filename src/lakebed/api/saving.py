@@ -289,6 +289,9 @@ def _settled(storage: Storage, options: SaveOptions, rows: pa.Schema) -> dict[st
         given.setdefault(GENERATOR, KeyGenerator.parse(named).value)
     key = table_options.RECORD_KEY.value(given)
     index = _index_word(given)
+    if index == "global_record":
+        # Hudi's default, unlike that of its other global indexes.
+        given.setdefault(table_options.UPDATE_PARTITION.name, "false")
     settled = table_properties(
         schema=normalise(rows),
         key=key,

@@ -502,6 +502,20 @@ def test_options_that_say_what_the_table_says_pass_in_any_spelling(path):
     assert len(read(path)) == 4
 
 
+@pytest.mark.parametrize(("moves", "place"), [(None, "oslo"), ("false", "oslo"), ("true", "kyiv")])
+def test_with_hudis_record_index_rows_stay_in_their_partition_unless_it_says_otherwise(
+    path, moves, place
+):
+    """A job that moves here from Hudi keeps its semantics: there rows stay by default."""
+    options = {**KEYED, "hoodie.index.type": "RECORD_INDEX"}
+    if moves is not None:
+        options["hoodie.record.index.update.partition.path"] = moves
+    put(path, table_of([("a", 1, "oslo", 1.0)]), options)
+    put(path, table_of([("a", 2, "kyiv", 2.0)]), options)
+    assert read(path, "id", "fare", "_hoodie_partition_path") == [("a", 2.0, place)]
+    assert str(lakebed.open_table(None, path).config.index) == "global record index"
+
+
 def test_a_setting_of_the_services_is_taken_over_by_the_table(path):
     put(path, table_of(FIRST), {**KEYED, "hoodie.clean.automatic": "false"})
     assert lakebed.open_table(None, path).config.properties["hoodie.clean.automatic"] == "false"

@@ -22,7 +22,9 @@ from lakebed.index.secondary.manifest import RunFile
 from lakebed.index.simple import BaseFileStrategy, SimpleLocator
 from lakebed.index.strategy import KeyIndex, KeySource, Locator, NewWrite
 from lakebed.merge.run import Run
+from lakebed.model.options.table import UPDATE_PARTITION
 from lakebed.storage.storage import Storage
+from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.writer_index import RecordIndex
 from lakebed.table.files.file_group import FileGroupId, FileSlice
 from lakebed.table.read.parquet_source import ParquetFooter
@@ -39,6 +41,11 @@ class RecordStrategy(BaseFileStrategy):
 
     value: RecordIndex
     needs_keys: ClassVar[bool] = True
+
+    def moves_rows(self, config: TableConfig) -> bool:
+        """Return the table's setting; without one, as in a table of Hudi's, rows do not move."""
+        stored = UPDATE_PARTITION.name in config.properties
+        return stored and UPDATE_PARTITION.value(config.properties)
 
     def indexed_slices(self, snapshot: Snapshot) -> list[FileSlice]:
         """Return the slices with a base file, to be searched in all their logs.

@@ -113,6 +113,12 @@ BLOOM_MOVES: Final = Option(
     flag(default=True),
     "hoodie.simple.index.update.partition.path, with GLOBAL_BLOOM",
 )
+RECORD_MOVES: Final = Option(
+    "hoodie.record.index.update.partition.path",
+    WRITE,
+    flag(default=False),
+    "hoodie.simple.index.update.partition.path, with RECORD_INDEX; false if a write creates the table",
+)
 
 _ONCE: Final = "rows of one key that meet in a file are merged, also those of an insert"
 _READ_FALSE: Final = {

@@ -155,7 +155,6 @@ _REFUSED: Final = {
         avro.write.support.class writestatus.class write.merge.handle.class
         write.concat.handle.class compact.merge.handle.class fileid.prefix.provider.class
         client.init.callback.classes record.size.estimator.class""",
-    "use GLOBAL_SIMPLE": "hoodie.record.index.update.partition.path",
     "a class of Java cannot be run; files are sorted by record key": """
         hoodie.bulkinsert.user.defined.partitioner.class""",
     "services look at all partitions": """

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Final, Self
 
 from lakebed.errors import OptionError
 from lakebed.model.options import data_source as of
@@ -11,6 +11,13 @@ from lakebed.model.options.option import Scope
 from lakebed.model.options.read import path_of
 from lakebed.model.options.registry import check_given
 from lakebed.model.options.table import INDEX_TYPE, UPDATE_PARTITION
+
+# The option that says whether rows move, of the indexes that have one of their own.
+_MOVES: Final = {
+    "GLOBAL_BLOOM": of.BLOOM_MOVES,
+    "RECORD_INDEX": of.RECORD_MOVES,
+    "GLOBAL_RECORD_LEVEL_INDEX": of.RECORD_MOVES,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +50,10 @@ class SaveOptions:
             )
         checked = check_given({name: text.strip() for name, text in options.items()}, Scope.WRITE)
         held, properties, used = checked.values, checked.stored, dict(checked.names)
-        is_global_bloom = options.get(INDEX_TYPE.name, "").upper() == "GLOBAL_BLOOM"
-        if is_global_bloom and of.BLOOM_MOVES.name in held and UPDATE_PARTITION.name not in held:
-            properties[UPDATE_PARTITION.name] = held[of.BLOOM_MOVES.name]
-            used[UPDATE_PARTITION.name] = of.BLOOM_MOVES.name
+        moves = _MOVES.get(options.get(INDEX_TYPE.name, "").strip().upper())
+        if moves is not None and moves.name in held and UPDATE_PARTITION.name not in held:
+            properties[UPDATE_PARTITION.name] = held[moves.name]
+            used[UPDATE_PARTITION.name] = moves.name
         return cls(
             path,
             of.OPERATION.value(held) or None,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from lakebed.format.names.bucket_hash import bucket_of_file_id
-from lakebed.model.options.table import HASH_FIELD, INDEX_TYPE
+from lakebed.model.options.table import HASH_FIELD, INDEX_TYPE, UPDATE_PARTITION
 from lakebed.table.config.property_values import whole_number
 
 _TYPE: Final = "hoodie.index.type"
@@ -172,6 +172,12 @@ class RecordIndex(_LookupIndex):
 
     def __str__(self) -> str:
         return "global record index" if self.is_global else "record index"
+
+    def properties(self, keys: Sequence[str]) -> dict[str, str]:
+        """Return the index as table properties; rows move, which is not Hudi's default here."""
+        del keys
+        moves = {UPDATE_PARTITION.name: "true"} if self.is_global else {}
+        return {_TYPE: self.words[self.is_global], **moves}
 
 
 WriterIndex = (
