@@ -15,12 +15,17 @@ from lakebed.index.secondary.entries import ENTRY_KEY, find_entries, write_entri
 from lakebed.index.secondary.manifest import CommitRuns, put_manifest
 from lakebed.index.secondary.open_index import OpenIndex, index_folder, open_indexes
 from lakebed.index.secondary.ranges import key_ranges
+from lakebed.model.clock import ManualClock
 from lakebed.model.executor import LocalExecutor
 from lakebed.services.indexing.build import create_index
 from lakebed.services.indexing.parts import EVERYTHING
 from lakebed.services.verify.findings import Code
 from lakebed.services.verify.plan import plan_repair
+from lakebed.storage.objects import memory_storage
+from support.faulty import FaultyStorage
 from support.indexes import check_indexes, unindexed
+from support.tables import batch, reopen, user_rows
+from support.tables import make as make_plain
 
 SCHEMA = pa.schema([("uuid", pa.string()), ("ts", pa.int64()), ("city", pa.string())])
 BY_HAND = {"lakebed.index.compact.inline": "false"}
@@ -330,3 +335,38 @@ class Stops(LocalExecutor):
 def folder_of(table) -> str:
     (definition,) = parse_definitions(table._snapshot(None).config.properties)
     return index_folder(table.config, definition)
+
+
+class Meanwhile(FaultyStorage):
+    """Lets others work, once, when the first data file of a write is about to appear."""
+
+    deed = None
+
+    def run(self, op, act):
+        if op.startswith("close p/") and self.deed is not None:
+            deed, self.deed = self.deed, None
+            deed()
+        return super().run(op, act)
+
+
+def test_a_late_delete_brings_back_a_row_that_had_lost():
+    mode = {"hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL"}
+    storage, clock = memory_storage(), ManualClock(step_ms=1)
+    kind = {"table_type": "MERGE_ON_READ", "ordering": ("ts",), "buckets": 1}
+    first = make_plain(storage, clock, **kind, properties=BY_HAND | mode)
+    first.upsert(batch(("k", 1, 12, "p"), ("l", 3, 1, "p")))
+    first.create_index("by_v", ["v"])
+    slow = Meanwhile(storage)
+
+    def others() -> None:
+        table = reopen(storage, clock)
+        table.upsert(batch(("k", 2, 10, "p")))
+        table.compact_index("by_v")
+
+    slow.deed = others
+    reopen(slow, clock).delete([{"id": "k", "dt": "p"}])
+    table = reopen(storage, clock)
+    # The delete is replayed before the row with the lower ordering value, which stands again.
+    assert user_rows(table)["p", "k"]["v"] == 2
+    check_indexes(table, covered=True)
+    assert table.indexes()[0].open_entries == 1

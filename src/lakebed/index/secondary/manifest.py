@@ -54,8 +54,8 @@ class CommitRuns:
 
     @property
     def files(self) -> tuple[RunFile, ...]:
-        """Return the runs of all kinds."""
-        return (*self.entries, *self.open, *self.deleted)
+        """Return the runs of all kinds, each once."""
+        return tuple(dict.fromkeys((*self.entries, *self.open, *self.deleted)))
 
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> Self:
@@ -305,9 +305,9 @@ def _as_late(runs: CommitRuns) -> CommitRuns:
     """Return the runs of a commit that began before others whose rows are in the base runs.
 
     If it deletes a row that won, a version that had lost may stand again, and the base runs do not
-    have its values.
+    have its values. Under some rules a row can be a delete, so all of its keys are open.
     """
-    return replace(runs, open=(*runs.open, *runs.deleted))
+    return replace(runs, open=runs.files)
 
 
 def _mark(timeline: Timeline) -> Instant:
