@@ -26,6 +26,11 @@ from lakebed.table.view import TableView
 
 log = logging.getLogger(__name__)
 
+# A filter is not asked for more keys than these: the file holds one of them, or its keys are read
+# in less time.
+_MIN_TESTED = 10_000
+_ROWS_PER_TEST = 8
+
 
 @dataclass(frozen=True, slots=True)
 class BloomStrategy(BaseFileStrategy):
@@ -53,7 +58,8 @@ class BloomLocator(SimpleLocator):
                 footer = file.footer
         wanted = _in_range(footer, keys)
         text = footer.key_values.get(FOOTER_BLOOM)
-        if len(wanted) and text is not None:
+        most = max(_MIN_TESTED, footer.metadata.num_rows // _ROWS_PER_TEST)
+        if text is not None and 0 < len(wanted) <= most:
             kind = footer.key_values.get(FOOTER_BLOOM_TYPE, "")
             try:
                 bloom = parse_bloom(text, kind, source.name)
