@@ -49,7 +49,7 @@ def shown(found: pa.Table) -> list[str]:
 def test_queries_through_indexes_return_what_a_scan_returns(table_type, layout, version, index):
     asked = used = 0
 
-    @history_settings(3 if index == "bucket" else 2)
+    @history_settings(2)
     @given(seed=st.integers(0, 2**32 - 1))
     def run(seed: int) -> None:
         nonlocal asked, used

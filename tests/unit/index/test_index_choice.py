@@ -137,6 +137,17 @@ def test_fewer_file_groups_are_read_and_the_step_is_told(table):
     assert "by_price (price) used: 1 candidate in 1 range for price = 7.25" in str(found)
 
 
+def test_two_indexes_of_which_each_alone_leaves_too_many_are_intersected(table):
+    where = "age < 5 AND price < 250"
+    found = table.explain(where=where)
+    assert {note.name for note in found.indexes if note.used} == {"by_age_city", "by_price"}
+    assert any(step.by == "index by_age_city and by_price" for step in found.pruned_by)
+    assert shown(table.read(where=where).read_all()) == scanned(table, where)
+    assert used(table, "age < 5") == set()
+    notes = {note.name: note for note in table.explain(where="age < 5 AND price < 1250").indexes}
+    assert "candidates are more than 120" in notes["by_price"].reason
+
+
 def test_a_past_state_never_uses_an_index(table):
     last = table.history().column("instant").to_pylist()[0]
     notes = table.explain(where="city = 'city0007'", as_of=last).indexes
