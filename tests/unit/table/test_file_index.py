@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakebed.api.table import Table
-from lakebed.errors import DamageWarning
+from lakebed.errors import CorruptError, DamageWarning
 from lakebed.format.names.instant_name import Action
 from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from lakebed.model.clock import ManualClock
@@ -185,6 +185,29 @@ def test_a_damaged_run_is_a_warning_and_repaired(damage):
     assert [step.path for step in repaired.done] == [path]
     check_partitions(storage, [])
     assert not [f for f in verify(storage, clock, LocalExecutor(1)) if f.code is Code.FILE_INDEX]
+
+
+def test_no_flipped_byte_of_a_run_changes_what_it_says():
+    table = filled()
+    [path] = runs(table._storage)
+    whole = table._storage.read(path)
+    storage = memory_storage()
+    run = FileRun(storage, path)
+
+    def told() -> tuple[object, ...]:
+        parts = [run.read(frozenset({f"p{number}"})) for number in range(len(ROWS))]
+        return parts, run.read(None), run.key_ranges().to_pylist(), run.superseding()
+
+    storage.put(path, whole)
+    wanted = told()
+    refused = 0
+    for at in range(0, len(whole), 5):
+        storage.put(path, whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1 :])
+        try:
+            assert told() == wanted, at
+        except CorruptError:
+            refused += 1
+    assert refused > len(whole) // 20
 
 
 def test_a_run_that_differs_from_its_commit_is_an_error_and_repaired():

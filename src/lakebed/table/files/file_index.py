@@ -8,7 +8,8 @@ parse all of it. So such a commit (`lakebed.file.index.min.files`) gets a run:
         replaced      whether the row is a replaced file group
         supersedes    whether the file is the new base file of a file group that existed
         size_bytes, rows, change_data (the paths of its change data), min_key, max_key
-        lakebed.commit    in the footer: what the commit records besides its files
+        lakebed.commit    in the footer, with a checksum: what the commit records besides its files,
+                          and the first and the last path of each row group
 
 The completed instant determines the content, and neither ever changes, so a run is never stale: it
 is used only for a commit that the timeline has, and can always be made again from that commit.
@@ -19,7 +20,8 @@ import json
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
+from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,6 +44,7 @@ ROW_GROUP_ROWS: Final = 2048
 """How many files are read at least, in a file that is sorted by path."""
 
 _FEW_PARTITIONS: Final = 32
+_CHECKSUM: Final = b"lakebed.commit.crc32"
 _COMMIT: Final = b"lakebed.commit"
 _SCHEMA: Final = pa.schema(
     [
@@ -59,7 +62,7 @@ _SCHEMA: Final = pa.schema(
 KEY_RANGES: Final = pa.schema([(name, pa.string()) for name in ("path", "min_key", "max_key")])
 """Files with their smallest and greatest record keys; null if these are unknown."""
 
-_DAMAGE: Final = (pa.ArrowException, KeyError, OSError, TypeError, ValueError)
+_DAMAGE: Final = (pa.ArrowException, LookupError, OSError, TypeError, ValueError)
 
 T = TypeVar("T")
 
@@ -143,8 +146,10 @@ def _head(metadata: CommitMetadata) -> CommitMetadata:
 
 def write_run(storage: Storage, instant: TimelineInstant, metadata: CommitMetadata) -> None:
     """Write the run of a completed commit; the caller holds the table's lock."""
-    table = pa.Table.from_pylist(sorted(_rows(metadata), key=_path), _SCHEMA)
-    marks = {_COMMIT: _encode_head(metadata)}
+    rows = sorted(_rows(metadata), key=_path)
+    table = pa.Table.from_pylist(rows, _SCHEMA)
+    head = _encode_head(metadata, [str(row["path"]) for row in rows])
+    marks = {_COMMIT: head, _CHECKSUM: str(crc32(head)).encode()}
     out = io.BytesIO()
     pq.write_table(
         table.replace_schema_metadata(marks),
@@ -198,8 +203,11 @@ def _supersedes(stat: WriteStat, metadata: CommitMetadata) -> bool:
     return rewrites(metadata) or stat.prev_commit not in (None, NO_PREVIOUS_COMMIT)
 
 
-def _encode_head(metadata: CommitMetadata) -> bytes:
+def _encode_head(metadata: CommitMetadata, paths: list[str]) -> bytes:
+    starts = range(0, len(paths), ROW_GROUP_ROWS)
     head = {
+        "rows": len(paths),
+        "bounds": [(paths[at], paths[at : at + ROW_GROUP_ROWS][-1]) for at in starts],
         "compacted": metadata.compacted,
         "extra_metadata": dict(metadata.extra_metadata),
         "operation_type": metadata.operation_type,
@@ -221,7 +229,7 @@ class FileRun:
 
         Raises CorruptError if the run is damaged, and NotFoundError if it is gone.
         """
-        table, head = self._table(partitions)
+        table, head = self._table(_SCHEMA.names, partitions)
         stats: dict[str, list[WriteStat]] = {}
         replaced: dict[str, list[str]] = {}
         for row in table.to_pylist():
@@ -247,37 +255,60 @@ class FileRun:
 
     def superseding(self) -> frozenset[str]:
         """Return the partitions in which the commit made older files superfluous."""
-        table = self._filtered(["path"], pc.field("supersedes"))
-        return frozenset(map(folder_of, table.column("path").to_pylist()))
+        table, _ = self._table(["path", "supersedes"], None)
+        paths = table.column("path").filter(table.column("supersedes"))
+        return frozenset(map(folder_of, paths.to_pylist()))
 
     def key_ranges(self) -> pa.Table:
         """Return the files of the commit with the columns of KEY_RANGES."""
-        return self._filtered(KEY_RANGES.names, ~pc.field("replaced")).cast(KEY_RANGES)
+        table, _ = self._table([*KEY_RANGES.names, "replaced"], None)
+        found = table.filter(pc.invert(table.column("replaced"))).select(KEY_RANGES.names)
+        return found.cast(KEY_RANGES)
 
-    def _filtered(self, columns: list[str], condition: pc.Expression) -> pa.Table:
-        with self.storage.open_read(self.path) as source:
-            try:
-                return pq.read_table(
-                    source,
-                    columns=columns,
-                    filters=condition,
-                    use_threads=False,
-                    page_checksum_verification=True,
-                )
-            except _DAMAGE as error:
-                raise self._corrupt(error) from error
-
-    def _corrupt(self, error: Exception) -> CorruptError:
-        return CorruptError(f"{self.path}: expected a run of the file index: {error}")
-
-    def _table(self, partitions: Set[str] | None) -> tuple[pa.Table, CommitMetadata]:
+    def _table(
+        self, columns: list[str], partitions: Set[str] | None
+    ) -> tuple[pa.Table, CommitMetadata]:
         with self.storage.open_read(self.path) as source:
             try:
                 file = pq.ParquetFile(source, page_checksum_verification=True)
-                head = _decode_head((file.schema_arrow.metadata or {})[_COMMIT])
-                return read_partitions(file, partitions).select(_SCHEMA.names), head
+                return _read_rows(file, columns, partitions)
             except _DAMAGE as error:
-                raise self._corrupt(error) from error
+                raise CorruptError(
+                    f"{self.path}: expected a run of the file index: {error}"
+                ) from error
+
+
+def _read_rows(
+    file: pq.ParquetFile, columns: list[str], partitions: Set[str] | None
+) -> tuple[pa.Table, CommitMetadata]:
+    """Return the rows of `partitions`, and the commit's other metadata.
+
+    Parquet has no checksum of its footer, so which row groups to read, and the rows to find in
+    them, come from our own entry there, which has one.
+    """
+    if file.schema_arrow.names != _SCHEMA.names:
+        raise ValueError(f"columns {_SCHEMA.names}, found {file.schema_arrow.names}")
+    marks = file.schema_arrow.metadata or {}
+    if int(marks[_CHECKSUM]) != crc32(marks[_COMMIT]):
+        raise ValueError("the checksum of its footer does not match")
+    values = json.loads(marks[_COMMIT])
+    bounds: list[tuple[str, str]] = [(low, high) for low, high in values["bounds"]]
+    if bounds and file.metadata.num_row_groups != len(bounds):
+        raise ValueError(f"{len(bounds)} row groups, found {file.metadata.num_row_groups}")
+    groups = [n for n, (low, high) in enumerate(bounds) if _may_list(low, high, partitions)]
+    # A thread would take longer to start than to read.
+    table = file.read_row_groups(groups, columns=columns, use_threads=False)
+    table = table.cast(pa.schema([_SCHEMA.field(name) for name in table.column_names]))
+    at, paths = 0, table.column("path")
+    for number in groups:
+        rows = min(ROW_GROUP_ROWS, values["rows"] - number * ROW_GROUP_ROWS)
+        ends = (paths[at].as_py(), paths[at + rows - 1].as_py())
+        if ends != bounds[number]:
+            raise ValueError(f"paths from {bounds[number][0]} on, found {ends[0]}")
+        at += rows
+    if at != table.num_rows:
+        raise ValueError(f"{at} rows, found {table.num_rows}")
+    return _within(table, partitions), _decode_head(values)
 
 
 def read_partitions(file: pq.ParquetFile, partitions: Set[str] | None) -> pa.Table:
@@ -291,13 +322,20 @@ def read_partitions(file: pq.ParquetFile, partitions: Set[str] | None) -> pa.Tab
     groups = [
         number
         for number in range(metadata.num_row_groups)
-        if partitions is None or _may_list(metadata.row_group(number), partitions)
+        if (found := metadata.row_group(number).column(0).statistics) is None
+        or not found.has_min_max
+        or _may_list(found.min, found.max, partitions)
     ]
     # A thread would take longer to start than to read.
     table = file.read_row_groups(groups, use_threads=False)
     expected = sum(metadata.row_group(number).num_rows for number in groups)
     if table.num_rows != expected:
         raise ValueError(f"{expected} rows in its footer, found {table.num_rows}")
+    return _within(table, partitions)
+
+
+def _within(table: pa.Table, partitions: Set[str] | None) -> pa.Table:
+    """Return the rows whose `path` is directly in one of `partitions`; None means all."""
     if partitions is None:
         return table
     paths = table.column("path")
@@ -310,21 +348,18 @@ def read_partitions(file: pq.ParquetFile, partitions: Set[str] | None) -> pa.Tab
     return table.filter(pc.is_in(folders, pa.array(sorted(partitions), pa.string())))
 
 
-def _may_list(group: pq.RowGroupMetaData, partitions: Set[str]) -> bool:
-    found = group.column(0).statistics
-    if found is None or not found.has_min_max:
+def _may_list(low: str, high: str, partitions: Set[str] | None) -> bool:
+    """Return whether one of `partitions` may have files between two paths."""
+    if partitions is None or "" in partitions:
         return True
-    low, high = found.min.encode(), found.max.encode()
-    for partition in partitions:
-        # In the order of bytes, `0` comes right after `/`.
-        first, after = f"{partition}/".encode(), f"{partition}0".encode()
-        if not partition or (first <= high and low < after):
-            return True
-    return False
+    # In the order of bytes, `0` comes right after `/`.
+    return any(
+        f"{partition}/".encode() <= high.encode() and low.encode() < f"{partition}0".encode()
+        for partition in partitions
+    )
 
 
-def _decode_head(text: bytes) -> CommitMetadata:
-    values = json.loads(text)
+def _decode_head(values: Mapping[str, Any]) -> CommitMetadata:
     return CommitMetadata(
         compacted=values["compacted"],
         extra_metadata=values["extra_metadata"],
