@@ -10,6 +10,7 @@ from lakebed.api.table import Table
 from lakebed.errors import ConflictError, InvalidError
 from lakebed.format.names.meta_columns import PARTITION_PATH, RECORD_KEY
 from lakebed.index.holders import HOLDERS
+from lakebed.index.kinds import strategy_of
 from lakebed.index.record.entries import (
     ENTRIES_SCHEMA,
     PLACES,
@@ -24,6 +25,7 @@ from lakebed.index.record.entries import (
 )
 from lakebed.index.record.state import RECORD_INDEX_FOLDER, RecordIndexState, open_record_index
 from lakebed.index.record.strategy import RecordLocator
+from lakebed.index.strategy import NewWrite
 from lakebed.scan.lookup import plan_lookup
 from lakebed.scan.scan import plan_scan
 from lakebed.services.record_index import MAX_RUNS
@@ -33,6 +35,7 @@ from lakebed.storage.objects import memory_storage
 from lakebed.table.config.properties_file import update_properties
 from lakebed.table.files.file_group import FileGroupId
 from lakebed.table.read.source_cache import SourceCache
+from lakebed.write.spec.operation import BULK_INSERT, DELETE, INSERT, INSERT_OVERWRITE, UPSERT
 from support.machine_services import ARCHIVES, BY_HAND
 from support.tables import batch, check_files, check_no_leftovers, make, reopen
 
@@ -415,6 +418,19 @@ def test_hudis_words_name_the_index():
     assert table.config.properties["hoodie.index.type"] == "RECORD_LEVEL_INDEX"
     with pytest.raises(InvalidError, match=r"is written with .* found SimpleIndex"):
         table.upsert(batch(("a", 1, 1, "p")), index="simple")
+
+
+def test_only_a_write_that_looks_keys_up_opens_the_index():
+    table = make(index="record")
+    table.upsert(batch(("a", 1, 1, "p")))
+    snapshot = table._snapshot(None)
+    assert snapshot.config.index is not None
+    opened = {}
+    for operation in (BULK_INSERT, INSERT, INSERT_OVERWRITE, UPSERT, DELETE):
+        write = NewWrite(snapshot, "1", "seed", operation.name, operation.replaces)
+        locator = strategy_of(snapshot.config.index).locator(write)
+        opened[operation.name] = locator != RecordLocator(None)
+    assert {name for name, is_opened in opened.items() if is_opened} == {"UPSERT", "DELETE"}
 
 
 def test_a_commit_says_which_runs_it_wrote():

@@ -32,7 +32,7 @@ from lakebed.table.snapshot import Snapshot
 from lakebed.table.view import TableView
 
 # Operations that do not look keys up.
-_BLIND = ("bulk_insert", "insert")
+_BLIND = ("BULK_INSERT", "INSERT")
 
 
 @dataclass(frozen=True, slots=True)
