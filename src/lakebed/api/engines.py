@@ -16,6 +16,7 @@ from lakebed.model.options.writers import DRIVER_MAX_BYTES
 from lakebed.scan.scan import Scan
 from lakebed.table.changes.scan import ChangeScan
 from lakebed.table.config.table_config import TableConfig
+from lakebed.table.read.source_cache import SourceCache
 from lakebed.table.snapshot import Snapshot
 from lakebed.write.pipeline import Source
 from lakebed.write.spec.write_spec import DEFAULT_MEMORY_BYTES
@@ -95,17 +96,22 @@ class Engines:
             return self._arrow.executor
         return NearExecutor(self._arrow.executor, self._spark.executor, self._max_bytes(config))
 
-    def read(self, scan: Scan) -> Any:
-        """Return the rows of `scan`: a DataFrame, or a stream without a session."""
+    def read(self, scan: Scan, cache: SourceCache | None = None) -> Any:
+        """Return the rows of `scan`: a DataFrame, or a stream without a session.
+
+        Footers that a read of a few keys needs in this process are kept in `cache`.
+        """
         if self._spark is None:
-            return self._arrow.read(scan)
+            return self._arrow.read(scan, cache)
         limit = self._max_bytes(scan.view.config)
         plan = self._spark.plan(scan)
         if not plan.merged.slices:
             return self._spark.read(plan)
         whole = plan.all_merged()
         near = next((p for p in (whole, plan) if _is_small(p.merged, limit)), None)
-        held = None if near is None else _collect(self._arrow.read(near.merged), limit // _HELD)
+        held = (
+            None if near is None else _collect(self._arrow.read(near.merged, cache), limit // _HELD)
+        )
         return (
             self._spark.read(plan) if near is None or held is None else self._spark.read(near, held)
         )

@@ -107,7 +107,7 @@ class Table(TableWrites):
             if left:
                 message = describe_left_out(self._storage.url, left)
                 warnings.warn(message, DamageWarning, stacklevel=2)
-        return self._engines.read(scan)
+        return self._engines.read(scan, self._sources if mode == "snapshot" else None)
 
     def explain(
         self,

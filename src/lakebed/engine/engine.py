@@ -9,12 +9,13 @@ import pyarrow as pa
 from lakebed.engine.parallel import read_parallel
 from lakebed.errors import InvalidError, SchemaError
 from lakebed.model.executor import Executor, LocalExecutor, TaskId
-from lakebed.scan.scan import Scan
+from lakebed.scan.scan import FindSources, Scan
 from lakebed.table.changes.plan import GroupChanges
 from lakebed.table.changes.scan import ChangeScan
 from lakebed.table.config.given_schema import given_schema, pandas_index, without_pandas_index
 from lakebed.table.files.file_group import FileSlice
 from lakebed.table.read.projection import with_columns
+from lakebed.table.read.source_cache import SourceCache
 from lakebed.table.snapshot import Snapshot
 from lakebed.write.pipeline import Source
 from lakebed.write.spec.write_spec import WriteSpec
@@ -60,9 +61,9 @@ class ArrowEngine:
             repeatable=True,
         )
 
-    def read(self, scan: Scan) -> pa.RecordBatchReader:
-        """Return the rows of `scan` as a stream."""
-        return read_stream(scan, self._threads)
+    def read(self, scan: Scan, cache: SourceCache | None = None) -> pa.RecordBatchReader:
+        """Return the rows of `scan` as a stream; footers that a lookup needs are kept in `cache`."""
+        return read_stream(scan, self._threads, cache=cache)
 
     def collected(self, rows: pa.RecordBatchReader) -> pa.Table:
         """Return the rows of a stream as one table."""
@@ -83,25 +84,33 @@ class ArrowEngine:
 
 
 def read_stream(
-    scan: Scan, threads: int = 1, parallel_bytes: int = PARALLEL_BYTES
+    scan: Scan,
+    threads: int = 1,
+    parallel_bytes: int = PARALLEL_BYTES,
+    cache: SourceCache | None = None,
 ) -> pa.RecordBatchReader:
     """Return the rows of `scan` as a stream; files are opened as the stream is read.
 
     Large scans are read by several threads: slices arrive as they become ready, the rows of each
     slice together and in order.
     """
-    scan.check_readable()
+    find = None if cache is None or not scan.is_lookup else _kept_sources(scan, cache)
+    scan.check_readable(find)
     full = scan.full_schema
     schema = pa.schema([full.field(name) for name in scan.columns])
     wanted = scan.needed_columns
 
     def read(slice_: FileSlice) -> Iterator[pa.RecordBatch]:
-        for batch in scan.read(slice_, wanted):
+        for batch in scan.read(slice_, wanted, None if find is None else find(slice_)):
             yield with_columns(batch, [batch.column(n) for n in schema.names], schema)
 
     opens = [partial(read, slice_) for slice_ in scan.slices]
     batches = read_parallel(opens, threads if scan.cost_bytes > parallel_bytes else 1)
     return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def _kept_sources(scan: Scan, cache: SourceCache) -> FindSources:
+    return lambda slice_: cache.get(slice_, lambda: scan.sources(slice_))
 
 
 def read_changes(scan: ChangeScan, threads: int = 1) -> pa.RecordBatchReader:

@@ -3,7 +3,7 @@
 An incremental read is a scan of other slices, which returns only the rows of its commits.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -44,6 +44,8 @@ from lakebed.table.read.slice_size import ReadSize, measure_slice
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.view import TableView
 from lakebed.timeline.timeline import COMMIT_ACTIONS
+
+FindSources = Callable[[FileSlice], Sequence[RunSource]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +109,23 @@ class Scan:
         tested = () if self.predicate is None else self.predicate.columns
         return list(dict.fromkeys((*self.columns, *tested)))
 
-    def check_readable(self) -> None:
+    @property
+    def is_lookup(self) -> bool:
+        """Return whether only some keys are read, so that footers are worth keeping."""
+        keys = self.key_filter
+        return self.candidates is not None or (keys is not None and keys.is_few)
+
+    def check_readable(self, find: FindSources | None = None) -> None:
         """Inspect the logs of one slice, so that an unsupported kind is reported by this call.
 
         Slices that are known to be damaged raise an error. The other slices are inspected when they
-        are read: opening every log here would cost more than most reads.
+        are read: opening every log here would cost more than most reads. `find` returns the runs of
+        a slice, if the caller keeps them.
         """
         check_whole(self.slices)
         merged = next((slice_ for slice_ in self.slices if slice_.needs_merge), None)
         if merged is not None:
-            self.sources(merged)
+            (find or self.sources)(merged)
 
     def sources(self, slice_: FileSlice) -> Sequence[RunSource]:
         """Return the runs of a slice."""
