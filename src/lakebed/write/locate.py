@@ -18,13 +18,17 @@ import pyarrow.compute as pc
 
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.index.holders import HOLDERS, HOLDERS_RULE, HOLDERS_SCHEMA, explode_holders
+from lakebed.index.kinds import strategy_of
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import DELETED, FLAGS, Run
 from lakebed.merge.window import merge_runs
 from lakebed.model.executor import Executor, TaskId
 from lakebed.model.packing import cost_of
+from lakebed.table.config.table_config import TableType
 from lakebed.table.files.file_group import FileSlice
+from lakebed.table.read.key_filter import KeyFilter
+from lakebed.table.read.slice_reader import read_slice
 from lakebed.write.partition_moves import groups_at, route_globally
 from lakebed.write.rows import RoutedRows, route_rows, run_schema
 from lakebed.write.spec.write_spec import WriteSpec
@@ -186,6 +190,7 @@ def _stage(
         for batch in joined:
             came = batch.filter(pc.is_valid(batch.column(CAME)))
             if came.num_rows:
+                came = _at_live_places(came, spec, slices)
                 rows = _unmark(came, spec)
                 if spec.looks_everywhere:
                     yield route_globally(rows, spec, slices)
@@ -194,6 +199,43 @@ def _stage(
 
     staged = stage_routed(placed(), spec, task, _NO_LOGS, "located")
     return [segment for segment in staged if isinstance(segment, Segment)]
+
+
+def _at_live_places(
+    rows: pa.RecordBatch, spec: WriteSpec, slices: Sequence[FileSlice]
+) -> pa.RecordBatch:
+    """Return located rows without the locations where their keys were deleted.
+
+    An insert does not look its keys up, so a deleted key may be live in another file group by now.
+    If it were written to both, it would be there twice. A key that is live nowhere keeps one
+    location, and a key with one location keeps it, so these cost nothing.
+    """
+    on_read = spec.config.table_type is TableType.MERGE_ON_READ
+    if not on_read and not spec.index.records_keys:
+        return rows  # the locations are those of base files without deletes
+    if on_read and spec.looks_everywhere and strategy_of(spec.index).moves_rows(spec.config):
+        return rows  # see `settle_moves`
+    at, numbers = explode_holders(rows.column(HOLDERS))
+    several = np.bincount(at, minlength=rows.num_rows)[at] > 1
+    if not several.any():
+        return rows
+    keys = rows.column(RECORD_KEY)
+    asked = KeyFilter.of(keys=keys.take(pa.array(np.unique(at[several]))).to_pylist())
+    live = ~several
+    for number in np.unique(numbers[several]).tolist():
+        there = read_slice(spec.view, slices[number], [RECORD_KEY], key_filter=asked, by_key=True)
+        found = pa.chunked_array([batch.column(0) for batch in there], pa.string())
+        places = np.flatnonzero(several & (numbers == number))
+        held = pc.is_in(keys.take(pa.array(at[places])), value_set=found)
+        live[places] = held.to_numpy(zero_copy_only=False)
+    dead = np.bincount(at[live], minlength=rows.num_rows)[at] == 0
+    firsts = np.append(True, at[1:] != at[:-1])
+    kept = live | (dead & firsts)
+    texts = pa.array(numbers[kept], mask=numbers[kept] < 0).cast(pa.string())
+    starts = np.searchsorted(at[kept], np.arange(rows.num_rows + 1)).astype(np.int32)
+    joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(starts), texts), ",")
+    position = rows.schema.get_field_index(HOLDERS)
+    return rows.set_column(position, rows.schema.field(position), joined)
 
 
 def _route(

@@ -124,6 +124,33 @@ def test_a_key_that_was_deleted_and_forgotten_comes_back_once(index: str, table_
     check_files(table)
 
 
+@pytest.mark.parametrize("index", ["record", "global_record", "simple", "bloom"])
+@TYPES
+def test_a_deleted_key_that_is_inserted_elsewhere_is_updated_only_there(
+    index: str, table_type: str
+):
+    table = make(index=index, table_type=table_type, properties=NO_FILL)
+    table.upsert(batch(("a", 1, 1, "p"), ("b", 1, 1, "p")))
+    table.delete([{"id": "a"}] if index == "global_record" else [{"id": "a", "dt": "p"}])
+    # An insert does not look keys up, so the key gets another file group.
+    table.insert(batch(("a", 2, 2, "p")))
+    table.upsert(batch(("a", 3, 3, "p"), ("b", 3, 3, "p")))
+    assert rows(table) == [("p", "a", 3), ("p", "b", 3)]
+    check_files(table)
+
+
+@TYPES
+def test_a_deleted_key_that_another_writer_inserted_is_updated_only_there(table_type: str):
+    table = make(index="record", table_type=table_type, properties=NO_FILL)
+    table.upsert(batch(("a", 1, 1, "p"), ("b", 1, 1, "p")))
+    table.delete([{"id": "a", "dt": "p"}])
+    if table_type == "MERGE_ON_READ":
+        table.compact(mode="full")
+    as_another_writer(table, ("a", 2, 2, "p"))
+    table.upsert(batch(("a", 3, 3, "p"), ("b", 3, 3, "p")))
+    assert rows(table) == [("p", "a", 3), ("p", "b", 3)]
+
+
 def test_a_forgotten_key_of_a_row_that_must_stay_goes_to_the_partition_that_it_names():
     stays = {**NO_FILL, "hoodie.simple.index.update.partition.path": "false"}
     table = make(index="global_record", table_type="COPY_ON_WRITE", properties=stays)
