@@ -14,7 +14,7 @@ part, and all keys that begin with the same encoded parts are adjacent.
       STRING, BINARY     the bytes, 00 as 00 ff, and 00 00 at the end
 
 Null comes first, and NaN after all other numbers. -0.0 and 0.0 are one value, as are all NaNs. An
-integer that is widened to BIGINT, or a FLOAT that is widened to DOUBLE, keeps its bytes.
+integer that is widened to BIGINT keeps its bytes.
 """
 
 from collections.abc import Sequence
