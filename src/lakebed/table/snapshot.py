@@ -262,6 +262,8 @@ class Snapshot:
         )
 
     def _visible_files(self) -> Iterator[BaseFile | LogFile]:
+        if self.partitions is not None and self.timeline.first_active is None:
+            return  # without a write no file counts
         for entry in self.entries():
             file = data_file(entry.path, entry.size)
             if file is not None and self._counts(file):
