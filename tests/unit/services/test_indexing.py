@@ -289,6 +289,28 @@ def test_a_lost_file_of_an_index_is_a_warning_until_repair(gone):
     assert table.verify(quick=True).is_sound
 
 
+def test_a_rollback_that_another_engine_has_archived_is_noticed():
+    table = make("rolled_back_and_archived", BY_HAND)
+    table.bulk_insert(rows({"a": "rome", "b": "lima"}))
+    table.create_index("by_city", ["city"])
+    undone = table.upsert(rows({"a": "oslo"}, 2))
+    table.compact_index("by_city")
+    path = f"{folder_of(table)}/manifest.json"
+    manifest = table._storage.read(path)
+    table.rollback(undone.instant)
+    for number in range(6):
+        table.upsert(rows({"b": f"lima{number}"}, 3 + number))
+    table.compact(mode="full")
+    table.clean(options=SHORT)
+    assert table.archive(options=SHORT) is not None
+    assert undone.instant < table._snapshot(None).timeline.first_active
+    # Another engine that archives leaves the manifest as it was.
+    table._storage.put(path, manifest)
+    table = lakebed.open_table(None, "memory://indexing/rolled_back_and_archived")
+    assert table.read(where="city = 'rome'").read_all().column("uuid").to_pylist() == ["a"]
+    assert "was rolled back" in table.indexes()[0].state
+
+
 def test_a_column_of_another_type_makes_the_index_unusable_until_repair():
     table = lakebed.create_table(
         None, "memory://indexing/widened", "id STRING, n INT", key="id", properties=BY_HAND

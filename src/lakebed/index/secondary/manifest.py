@@ -164,9 +164,23 @@ class Manifest:
             return "the table was restored since it was built; run repair()"
         undone = self.settled & rolled_back(snapshot)
         undone |= {at for at in self.settled if not timeline.is_committed(at)}
+        undone |= self._settled_and_lost(snapshot)
         if undone:
             return f"commit {min(undone)}, whose rows it holds, was rolled back; run repair()"
         return None
+
+    def _settled_and_lost(self, snapshot: Snapshot) -> set[Instant]:
+        """Return settled commits that look archived by their time, but are not in the archive.
+
+        Another engine may have rolled them back, and archived its rollback since.
+        """
+        timeline = snapshot.timeline
+        gone = {at for at in self.settled if timeline.completed(at) is None}
+        if not gone or timeline.first_active is None or timeline.first_active <= self.mark:
+            return set()
+        history = snapshot.config.history_path
+        rows = read_archived(snapshot.storage, history, columns=(), since=min(gone))
+        return gone - {row.requested for row in rows if row.action in COMMIT_ACTIONS}
 
     def account_for(
         self,
