@@ -167,7 +167,9 @@ def main() -> None:
     parser.add_argument("--sparse", action="store_true")
     args = parser.parse_args()
     if args.make:
+        start = time.perf_counter()
         make(args.table, args.rows, args.batch)
+        print(json.dumps({"seconds": round(time.perf_counter() - start, 1)}))
     elif args.sparse:
         print(json.dumps(sparse(args.table, args.rows, args.batch)))
     else:
