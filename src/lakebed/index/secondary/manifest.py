@@ -211,7 +211,7 @@ class Manifest:
             if listed is None:
                 whole |= _written(metadata)
             else:
-                commits[at] = _as_late(listed) if at < last else listed
+                commits[at] = as_late(listed) if at < last else listed
         return replace(
             self,
             mark=_mark(timeline),
@@ -315,7 +315,7 @@ def _written(metadata: CommitMetadata) -> set[FileGroupId]:
     }
 
 
-def _as_late(runs: CommitRuns) -> CommitRuns:
+def as_late(runs: CommitRuns) -> CommitRuns:
     """Return the runs of a commit that began before others whose rows are in the base runs.
 
     If it deletes a row that won, a version that had lost may stand again, and the base runs do not

@@ -29,6 +29,7 @@ from lakebed.index.secondary.manifest import (
     CommitRuns,
     Manifest,
     RunFile,
+    as_late,
     put_manifest,
     read_manifest,
 )
@@ -243,16 +244,22 @@ def _put(
         return False
     # Archiving may have accounted for later commits.
     ahead = any(not snapshot.timeline.is_committed(at) for at in now.covered)
+    settled = frozenset(commit.requested for commit in snapshot.timeline.commits)
+    last = max(settled, default="")
     manifest = replace(
         now,
         token=token,
         mark=max(now.mark, before.mark),
         covered=now.covered | before.covered,
-        settled=frozenset(commit.requested for commit in snapshot.timeline.commits),
+        settled=settled,
         made=snapshot.timeline.last_instant or "",
         base=made.base,
         delta=made.delta,
-        commits={at: runs for at, runs in now.commits.items() if at not in before.commits},
+        commits={
+            at: as_late(runs) if at < last else runs
+            for at, runs in now.commits.items()
+            if at not in before.commits
+        },
         whole=now.whole if ahead else frozenset(),
         emptied=now.emptied if ahead else frozenset(),
     )
