@@ -360,8 +360,8 @@ class TestLoss:
     def test_the_thread_stops_when_the_lock_is_lost(self):
         storage = memory_storage()
         with StorageLock(storage, renew_seconds=0.001).hold(ManualClock(), 0):
-            put(storage, theirs := LockFile(OTHER, START + 900_000))
             [renewer] = [t for t in threading.enumerate() if t.name == "lakebed-lock"]
+            put(storage, theirs := LockFile(OTHER, START + 900_000))
             renewer.join(30)
             assert not renewer.is_alive()
         assert lock_file(storage) == theirs
