@@ -105,7 +105,7 @@ class TableHandle(TableServices):
         return snapshot
 
     def _indexes(self, snapshot: Snapshot) -> Indexes:
-        """Return the secondary indexes at a snapshot; those of the latest stay open between calls."""
+        """Return the secondary indexes at a snapshot; those of the current one are cached."""
         if snapshot is not self._held:
             return open_indexes(snapshot)
         # An index that is being built becomes usable without a new instant.

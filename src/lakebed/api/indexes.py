@@ -21,9 +21,9 @@ from lakebed.write.pipeline import WriteTarget
 class IndexInfo:
     """A secondary index; `state` is "ready", or why no query uses it.
 
-    `open_entries` are candidates of every query until the index is compacted. `changed_keys` were
-    written since its base runs were: at most so many of the `entries` are stale. `uncovered` is the
-    number of file groups in which another engine wrote, and which are read whole.
+    `open_entries` are candidates of every query until the index is compacted. `changed_keys` is the
+    number of keys written since the base runs; at most that many of the `entries` are stale.
+    `uncovered` is the number of file groups that another engine wrote to, and that are read whole.
     """
 
     name: str
@@ -75,7 +75,7 @@ class TableIndexes(TableHandle):
             name: Letters, digits, `-` and `_`, beginning with a letter.
             columns: One or more columns, or fields of a struct (`place.city`), whose type has an
                 order.
-            if_not_exists: Return None if there is an index of this name already.
+            if_not_exists: Return None if there is already an index of this name.
 
         Raises:
             ExistsError: There is an index of this name.
@@ -118,7 +118,7 @@ class TableIndexes(TableHandle):
         self._act(work)
 
     def compact_index(self, name: str) -> IndexCompaction | None:
-        """Replace the stale and open entries of a secondary index by current ones.
+        """Replace the stale and open entries of a secondary index with current ones.
 
         This also runs after a write, when an index has more than `lakebed.index.compact.max.runs`
         runs of commits. Other processes may read and write the table meanwhile.
@@ -127,14 +127,14 @@ class TableIndexes(TableHandle):
             name: The index.
 
         Returns:
-            What was done, or None if the index is not usable, or another process changed it.
+            The result, or None if the index is not usable or another process changed it.
         """
         self._check_writable()
         with showing(f"compact index {name}"):
             return self._act(lambda target: compact_index(target, name, force=True))
 
     def estimate_index(self, columns: Sequence[str]) -> IndexEstimate:
-        """Return what a secondary index on `columns` would cost and find, from a sample of the rows.
+        """Estimate the cost and selectivity of an index on `columns` from a sample of the rows.
 
         Nothing is written. `print` the result to read it.
 
@@ -147,10 +147,10 @@ class TableIndexes(TableHandle):
         return estimate_index(self._snapshot(None), columns)
 
     def advise_indexes(self) -> tuple[IndexAdvice, ...]:
-        """Return indexes that past reads could have used, those that save most first.
+        """Return indexes that past reads could have used, starting with those that save the most.
 
-        Set the table property `lakebed.index.advisor` to `true`, with `set_properties`: from then on
-        reads that scan leave the columns of their predicates in a small file, without any values.
+        Set the table property `lakebed.index.advisor` to `true` with `set_properties`: from then on,
+        reads that scan record the columns of their predicates in a small file, without any values.
         """
         self._scan_log.write()
         snapshot = self._snapshot(None)
@@ -162,7 +162,7 @@ class TableIndexes(TableHandle):
 
 
 def describe_indexes(snapshot: Snapshot) -> Indexes:
-    """Return what `Table.indexes` shows."""
+    """Return the result of `Table.indexes` for a snapshot."""
     return Indexes(_describe(index) for index in open_indexes(snapshot))
 
 

@@ -2,8 +2,8 @@
 
 A footer holds the smallest and the greatest key, and a Bloom filter of all keys, in Hudi's format
 (`format/index/bloom.py`). A file without a filter, or with one that cannot be read, may hold any
-key of its range. Logs have no filters: those that may hold keys which the base file lacks are
-searched as by the simple index.
+key of its range. Logs have no filters: as with the simple index, those that may hold keys missing
+from the base file are searched.
 """
 
 import logging
@@ -26,15 +26,15 @@ from lakebed.table.view import TableView
 
 log = logging.getLogger(__name__)
 
-# A filter is not asked for more keys than these: the file holds one of them, or its keys are read
-# in less time.
+# A filter is not tested for more keys than this: it is quicker to read the keys of the file, which
+# very likely holds one of them.
 _MIN_TESTED = 10_000
 _ROWS_PER_TEST = 8
 
 
 @dataclass(frozen=True, slots=True)
 class BloomStrategy(BaseFileStrategy):
-    """Keys are looked up in the base files whose Bloom filters may hold them."""
+    """Keys are looked up in the base files whose Bloom filters match them."""
 
     value: BloomIndex
     needs_keys: ClassVar[bool] = True

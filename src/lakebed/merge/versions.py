@@ -50,7 +50,10 @@ class Survivors:
 
 
 def to_part(batch: pa.RecordBatch, schema: pa.Schema, run: Run, key: str) -> Part:
-    """Return `batch` with the columns of `schema`, null if it lacks them; it must have `key`."""
+    """Return `batch` with the columns of `schema`; missing columns are null, except `key`.
+
+    Raises InvalidError if `batch` lacks `key`, and CorruptError if a key is null.
+    """
     what = run.name
     columns = []
     lacks = []

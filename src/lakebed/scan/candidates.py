@@ -1,4 +1,4 @@
-"""The candidates of secondary indexes as key filters of slices, and the slices that can hold them."""
+"""Turns the candidates of secondary indexes into key filters, and selects the slices to read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _NO_KEYS = KeyFilter(keys=())
 
 @dataclass(frozen=True, slots=True)
 class CandidateKeys:
-    """The keys that rows of each partition can have, except in the file groups `whole`."""
+    """The candidate keys of each partition; the file groups `whole` have to be read whole."""
 
     by_partition: Mapping[str, KeyFilter]
     whole: frozenset[FileGroupId] = frozenset()
@@ -39,7 +39,7 @@ class CandidateKeys:
 def candidate_keys(
     candidates: Candidates, key_filter: KeyFilter | None, slices: Sequence[FileSlice]
 ) -> CandidateKeys:
-    """Return the candidates by partition: those that `key_filter` and the slices allow."""
+    """Return the candidates by partition, without those that `key_filter` or the slices exclude."""
     keys = candidates.keys
     if key_filter is not None:
         keys = keys.filter(key_filter.mask(keys.column(RECORD_KEY).combine_chunks()))

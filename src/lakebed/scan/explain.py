@@ -1,7 +1,7 @@
-"""Explains a scan: what it reads of the table, what was used of its predicate, and why.
+"""Explains a scan: which part of the table it reads, which conditions it used, and why.
 
 The slices, row groups and columns are those of the scan itself, so the explanation cannot differ
-from the read. Footers are read, and rows are not. In tables of many files only some footers are
+from the read. Only footers are read, no rows. In a table with many files only some footers are
 read, and the other row groups are estimated from them.
 """
 
@@ -18,12 +18,12 @@ from lakebed.table.snapshot import Snapshot
 from lakebed.terminal.text import plural, size_text
 
 MAX_FILES = 500
-"""How many files are opened for an explanation: half of them files that the scan reads."""
+"""The most files that an explanation opens; half of them are files that the scan reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How many of all are read; `estimated` if not every file was opened to find out."""
+    """How much of a total is read; `estimated` if not every file was opened to find out."""
 
     read: int
     total: int
@@ -32,11 +32,11 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a read would read, and why; `print` it to see it.
+    """The plan of a read and the reasons for it; `print` it to see it.
 
     `size_bytes` compares the column chunks that are read with all files of the table. `pruned_by`
-    are the steps of the plan, in order, with what each of them left to read. `indexes` has a note for
-    each secondary index of the table.
+    lists the steps of the plan, in order, and how much each of them left to read. `indexes` has a
+    note for each secondary index of the table.
     """
 
     table: str
@@ -116,7 +116,7 @@ def explain_scan(
 def _measure(
     scan: Scan, slices: Sequence[FileSlice], cache: SourceCache, max_files: int
 ) -> tuple[ReadSize, bool]:
-    """Return what a scan reads of `slices`, and whether it is exact."""
+    """Return how much a scan reads of `slices`, and whether that is exact."""
     found = ReadSize()
     opened: list[FileSlice] = []
     files = 0

@@ -1,10 +1,10 @@
-"""Decides whether a read uses secondary indexes, and which: by the number of candidates, and by bytes.
+"""Decides whether a read uses secondary indexes, and which, by the number and cost of candidates.
 
 An index pays off if it leaves few candidates. The searches of a predicate are tried in the order of
-their estimates; candidates of several searches are intersected while that can save much. If too
-many are left, or if reading them would not save half of the bytes, the read scans as if there were
-no index. The same table and predicate always lead to the same decision, and each index gets a note
-that says why.
+their estimates, and their candidates are intersected as long as that can save much. If too many
+candidates are left, or if reading them would not save half of the bytes, the read scans as if there
+were no index. The same table and predicate always lead to the same decision, and each index gets a
+note that says why.
 """
 
 from collections.abc import Sequence
@@ -25,19 +25,19 @@ from lakebed.table.files.file_group import FileSlice
 from lakebed.terminal.text import plural, size_text
 
 MAX_CANDIDATES = 10_000
-"""More candidates than this are not looked up by key."""
+"""The most candidates that are looked up by key."""
 
 MAX_SHARE = 0.02
-"""Nor is a greater share of the rows."""
+"""The largest share of a table's rows that is looked up by key."""
 
 FEW_CANDIDATES = 100
-"""So few candidates are always looked up, however small the table is, and not intersected further."""
+"""The limit is never lower than this, and so few candidates are not intersected any further."""
 
 # Below this cost it does not matter how a table is read.
 _SMALL_BYTES = 8 << 20
-# So many more candidates than allowed may be found by one search, if others are intersected with it.
+# One search may find this many times the limit, if it can be intersected with others.
 _INTERSECT = 50
-# A search that finds more entries than this many times the limit is not even begun.
+# A search that would find more entries than this many times the limit is not started.
 _HOPELESS = 20
 _UNLIMITED = "the predicate does not limit its first column"
 
@@ -54,7 +54,7 @@ class IndexNote:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The slices to read and, if an index was used, the candidates; and a note for each index."""
+    """The slices to read, the candidates if an index was used, and a note for each index."""
 
     slices: tuple[FileSlice, ...]
     candidates: CandidateKeys | None = None
@@ -76,7 +76,7 @@ class Found:
 
     @property
     def partitions(self) -> frozenset[str] | None:
-        """Return the partitions of few candidates; None if rows may be in others too."""
+        """Return the partitions of the candidates; None if they are many or rows may be elsewhere."""
         held = self.candidates
         if held is None or held.whole or held.keys.num_rows > FEW_CANDIDATES:
             return None
@@ -97,7 +97,7 @@ def find_candidates(
     if predicate is None or not usable:
         return Found(notes, otherwise="there is no predicate")
     if not exact and not has_one_meaning(predicate):
-        return Found(notes, otherwise="the session may read '\\' differently")
+        return Found(notes, otherwise="the session may interpret '\\' differently")
     full = pa.schema([*META_FIELDS, *schema])
     constraints = constraints_of(predicate, full)
     keys = key_filter(config, schema, constraints)
@@ -109,7 +109,7 @@ def find_candidates(
 
 
 def choose_indexes(config: TableConfig, schema: pa.Schema, pruned: Pruned, found: Found) -> Choice:
-    """Decide how to read the slices that are left: by the candidates, or all of their rows."""
+    """Decide how to read the remaining slices: only the candidates, or all rows."""
     unchanged = Choice(pruned.slices, notes=found.notes.all(found.otherwise))
     candidates = found.candidates
     if candidates is None:
@@ -136,12 +136,12 @@ def choose_indexes(config: TableConfig, schema: pa.Schema, pruned: Pruned, found
 
 
 def pays_off(cost: int, full_cost: int) -> bool:
-    """Return whether to read candidates at a cost, in bytes, rather than scan."""
+    """Return whether reading candidates at `cost` bytes is preferable to a scan."""
     return full_cost <= _SMALL_BYTES or cost <= full_cost // 2
 
 
 def max_candidates(rows: int) -> int:
-    """Return how many candidates are read by key in a table of so many rows."""
+    """Return the most candidates that are read by key in a table of `rows` rows."""
     return min(MAX_CANDIDATES, max(FEW_CANDIDATES, int(rows * MAX_SHARE)))
 
 
@@ -161,7 +161,7 @@ class _Notes:
                 )
 
     def without(self, searches: Sequence[Search], why: str) -> "_Notes":
-        """Return the notes if the searches are not used after all."""
+        """Return the notes, with `searches` marked as not used because of `why`."""
         others = _Notes(self._indexes)
         names = {index.definition.name for search in searches for index in search.indexes}
         others._found = {name: note for name, note in self._found.items() if name not in names}
@@ -186,7 +186,7 @@ def _problems(search: Search) -> str:
 
 
 def _find(searches: Sequence[Search], limit: int, rows: int, notes: _Notes) -> Found:
-    """Run the searches; return the candidates of all that were used, or none to scan."""
+    """Run the searches; return the intersected candidates, or no candidates to request a scan."""
     most = limit * _INTERSECT if len(searches) > 1 else limit
     used: list[Search] = []
     found: Candidates | None = None

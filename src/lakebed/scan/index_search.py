@@ -2,7 +2,7 @@
 
 A search is a list of key ranges in one index. Every row that satisfies the predicate is among the
 candidates of each search of the predicate; so the candidates of several searches are intersected.
-For a disjunction, the candidates of its branches are united, if each branch has a search.
+For a disjunction, the result is the union of its branches' candidates, if each branch has a search.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from lakebed.scan.prune_step import allowed_text
 from lakebed.terminal.text import plural
 
 _MAX_BRANCHES = 100
-# An estimate counts whole row groups at both ends of each range, in each run.
+# An estimate counts complete row groups at both ends of each range, in each run.
 _ROW_GROUP_ENTRIES = 2 * 4_096
 _KEY_COLUMNS = [PARTITION_PATH, RECORD_KEY]
 
@@ -42,13 +42,13 @@ class RangeSearch:
 
     @property
     def least(self) -> int:
-        """Return how many entries it finds at least, as far as the estimate shows."""
+        """Return a lower bound of the entries found: the estimate less the edges of the ranges."""
         edges = len(self.key_ranges.ranges) * len(self.index.runs) * _ROW_GROUP_ENTRIES
         return max(0, self.estimate - edges)
 
     @property
     def is_for_values(self) -> bool:
-        """Return whether single values are searched for, and no range of them."""
+        """Return whether the search is for single values only, not for ranges."""
         return all(end == after_prefix(low) for low, end in self.key_ranges.ranges)
 
     def find(self, limit: int) -> Candidates | None:
@@ -68,7 +68,7 @@ class UnionSearch:
 
     @property
     def least(self) -> int:
-        """Return how many entries the searches find at least, as far as estimates show."""
+        """Return a lower bound of the entries that the searches find."""
         return sum(branch.least for branch in self.branches)
 
     @property
@@ -81,7 +81,7 @@ class UnionSearch:
 
     @property
     def is_for_values(self) -> bool:
-        """Return whether single values are searched for, and no range of them."""
+        """Return whether all searches are for single values only, not for ranges."""
         return all(branch.is_for_values for branch in self.branches)
 
     @property
@@ -148,31 +148,33 @@ class Searches:
 
 
 def unite(one: Candidates, other: Candidates) -> Candidates:
-    """Return the candidates of either."""
+    """Return the union of two sets of candidates."""
     keys = pa.concat_tables([one.keys, other.keys])
     unique = keys.group_by(_KEY_COLUMNS, use_threads=False).aggregate([])
     return Candidates(unique, one.whole | other.whole)
 
 
 def intersect(one: Candidates, other: Candidates) -> Candidates:
-    """Return the candidates of both.
+    """Return the intersection of two sets of candidates.
 
-    Each index lacks rows of the file groups that it requires to be read whole; all of these are
-    read whole.
+    A file group that either index does not cover has to be read whole.
     """
     keys = one.keys.join(other.keys, keys=_KEY_COLUMNS, join_type="left semi", use_threads=False)
     return Candidates(keys, one.whole | other.whole)
 
 
 def _rank(search: Search) -> tuple[int, bool, int, str]:
-    """Return the sort key of a search: few entries, values before ranges, many columns, the name."""
+    """Return the sort key of a search.
+
+    Searches with few entries come first, then values before ranges, then more columns, then names.
+    """
     columns = search.key_ranges.columns if isinstance(search, RangeSearch) else 0
     names = ",".join(index.definition.name for index in search.indexes)
     return search.least, not search.is_for_values, -columns, names
 
 
 def _disjunctions(node: Bound) -> Iterator[Apply]:
-    """Yield the disjunctions of which each is true if `node` is true."""
+    """Yield the disjunctions that must all be true if `node` is true."""
     for part in _operands(node, "and"):
         if isinstance(part, Apply) and part.function == "or":
             yield part

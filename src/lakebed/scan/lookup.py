@@ -29,7 +29,7 @@ from lakebed.table.read.key_filter import KeyFilter
 from lakebed.table.read.source_cache import SourceCache
 from lakebed.table.snapshot import Snapshot
 
-# A lookup in a run of an index takes as long as one in so many file groups, if footers are cached.
+# With cached footers, a lookup in an index run takes as long as one in this many file groups.
 _FILES_PER_RUN = 4
 
 Accepts = Callable[[pa.RecordBatch], pa.BooleanArray]
@@ -38,7 +38,7 @@ Accepts = Callable[[pa.RecordBatch], pa.BooleanArray]
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One slice to search for the keys of the scan's key filter, and rows that `accepts` selects."""
+    """A slice to search for the keys of the scan's key filter; `accepts` selects rows further."""
 
     scan: Scan
     slice_: FileSlice
@@ -72,8 +72,8 @@ def plan_lookup(
 ) -> Scan:
     """Return the scan of the slices that can hold the keys.
 
-    An index that finds keys is used if it reads fewer files than there are slices; if the keys do
-    not tell their partitions, it saves listing all of them.
+    The record index is used if that is cheaper than searching the slices. If the partitions of the
+    keys are unknown, the index also saves listing all partitions.
     """
     within = within_keys(snapshot, keys)
     index = _key_index(snapshot, cache)
@@ -103,17 +103,18 @@ def _key_index(snapshot: Snapshot, cache: SourceCache) -> KeyIndex | None:
 
 
 def run_probes(scan: Scan, probes: Sequence[Probe]) -> pa.Table:
-    """Search the slices; return the columns of `scan` of the rows found, in the order of slices."""
+    """Search the slices; return the rows found, with the columns of `scan`, in slice order."""
     found = sorted(LocalExecutor().run(_probe, probes, "look up"))
     schema = pa.schema([scan.full_schema.field(name) for name in scan.columns])
     return pa.Table.from_batches([batch for _, rows in found for batch in rows], schema)
 
 
 def within_keys(snapshot: Snapshot, keys: pa.RecordBatch) -> Snapshot:
-    """Return the snapshot of the partitions that can hold the keys, as far as that is known.
+    """Return the snapshot of the partitions that can hold the keys, if they can be determined.
 
-    The partition columns tell them, if the keys have these; otherwise the key ranges of files do.
-    Some formats of keys and folders are recognised only by samples of the whole table.
+    They are determined from the partition columns, if the keys include these columns, and otherwise
+    from the key ranges of files. Returns `snapshot` itself if some formats of its keys or folders
+    can be recognised only by sampling the whole table.
     """
     config, schema = snapshot.config, snapshot.schema
     sampled = (*config.record_key_fields, *config.partition_fields)

@@ -48,7 +48,7 @@ class Pruned:
     """The slices left to read, and the predicate's constraints on their rows.
 
     A `key_filter` applies to every slice; None means all keys. The predicate itself must still be
-    evaluated. `steps` tell what was used of it.
+    evaluated. `steps` lists the conditions that were used.
     """
 
     slices: tuple[FileSlice, ...]
@@ -111,7 +111,7 @@ def prune_partitions(
 def folder_test(
     config: TableConfig, schema: pa.Schema, constraints: Constraints
 ) -> Callable[[str], bool] | None:
-    """Return a function that tells whether a folder can hold a matching row; None if all can."""
+    """Return a function that checks whether a folder can hold a matching row; None if all can."""
     tests = {
         field: test
         for field in config.partition_fields
@@ -124,9 +124,9 @@ def folder_test(
 
 
 def within_predicate(snapshot: Snapshot, predicate: Predicate | None) -> Snapshot:
-    """Return the snapshot of the partitions that can satisfy `predicate`, as far as that is known.
+    """Return the snapshot of the partitions that can satisfy `predicate`, if they are known.
 
-    If the table is listed already, nothing is gained.
+    Returns `snapshot` itself if the table has already been listed: nothing would be saved.
     """
     if predicate is None or snapshot.is_listed:
         return snapshot

@@ -1,4 +1,4 @@
-"""One step of planning: the parts of a predicate that left out file groups, as text."""
+"""One step of planning: the conditions by which file groups were skipped, as text."""
 
 import datetime as dt
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ _MAX_TEXT = 40
 
 @dataclass(frozen=True, slots=True)
 class PruneStep:
-    """A way to skip file groups, the conditions it used, and how many of them it left.
+    """A step that skips file groups: the conditions it used, and how many file groups it left.
 
-    The last step skips row groups instead; `noun` says what is counted.
+    The last step skips row groups instead; `noun` says which of the two `left` counts.
     """
 
     by: str

@@ -53,10 +53,10 @@ class Scan:
     """One read of a table as of one point in time; pickled to workers.
 
     `slices` may hold a matching row; `key_filter` has the keys that such a row can have. If
-    secondary indexes were used, `candidates` has its keys more precisely, by partition. With
+    secondary indexes were used, `candidates` narrows these keys further, by partition. With
     `commits`, only rows written by one of these instants are returned, and within a slice they are
     merged only with each other; `wholes` are the complete slices, for logs with partial rows.
-    `steps` and `notes` tell how the slices were selected, and which indexes were used.
+    `steps` and `notes` record how the slices were selected, and which indexes were used.
     """
 
     view: TableView
@@ -236,7 +236,7 @@ class Scan:
         return RowGroupFilter(self.predicate.bound, self.full_schema)
 
     def measure(self, slice_: FileSlice, sources: Sequence[RunSource]) -> ReadSize:
-        """Return what a snapshot read of one slice takes; `sources` are its runs."""
+        """Return how much a snapshot read of one slice reads; `sources` are its runs."""
         return measure_slice(
             self.view,
             slice_,

@@ -1,4 +1,4 @@
-"""Finds rows by values of indexed columns: the candidates of the index, each read by its key.
+"""Finds rows by values of indexed columns: the index returns candidates, which are read by key.
 
 If the index cannot answer, because it is incomplete or too many rows have one of the values, all
 rows are searched. Values are equal if they have the same bytes in an index: null equals null, NaN
@@ -24,7 +24,7 @@ from lakebed.table.snapshot import Snapshot
 
 
 def leading_columns(definition: IndexDefinition, names: Sequence[str]) -> int:
-    """Return how many columns of an index, from the first on, are among `names`."""
+    """Return how many leading columns of an index are among `names`."""
     columns = definition.columns
     return next((n for n, column in enumerate(columns) if column not in names), len(columns))
 
@@ -36,10 +36,10 @@ def look_up_values(
     indexes: Indexes,
     cache: SourceCache,
 ) -> pa.Table:
-    """Return the rows of a snapshot that have the values of a row of `values`.
+    """Return the rows of a snapshot that match any row of `values` in all columns of `values`.
 
-    The columns of `values` are columns of the table, or fields of such as `place.city`. `plan`
-    returns the scan of a snapshot or of some partitions of it.
+    The columns of `values` are columns of the table, or nested fields such as `place.city`. `plan`
+    returns the scan of a snapshot or of some of its partitions.
     """
     candidates = _find(values, indexes)
     scan = plan(snapshot if candidates is None else snapshot.within(_partitions(candidates)))
@@ -68,7 +68,7 @@ def _partitions(candidates: Candidates) -> set[str]:
 
 
 def _find(values: pa.RecordBatch, indexes: Indexes) -> Candidates | None:
-    """Return the candidates of the index with the most columns; None to search all rows."""
+    """Return the candidates of the index that fits most columns; None if all rows must be searched."""
     names = values.schema.names
     usable = [index for index in indexes if isinstance(index, OpenIndex)]
     if not usable:

@@ -1,8 +1,8 @@
 """Compacts the record index: merges runs, and adds the keys of file groups that it does not cover.
 
-The runs are merged outside the lock. The new manifest is put under the lock, if no other process has
-put one meanwhile. The runs that it no longer lists are deleted by the next compaction: a writer that
-has read the manifest before may still be using them.
+The runs are merged outside the lock. The new manifest is written under the lock, unless another
+process has written one meanwhile. Runs that it no longer lists are deleted by the next compaction: a
+writer that has read the previous manifest may still be using them.
 """
 
 import logging
@@ -67,8 +67,8 @@ class RecordIndexCompaction:
 class _Plan:
     """The runs to keep and to merge, and the file slices whose keys are added.
 
-    `rebuilds` says that no run of before is used. The keys of the file groups `whole` cannot be read
-    now; their files may come back from a backup.
+    With `rebuilds`, none of the existing runs is used. The keys of the file groups `whole` cannot be
+    read now; their files may be restored from a backup.
     """
 
     kept: tuple[RunFile, ...]
@@ -81,7 +81,7 @@ class _Plan:
 def compact_record_index(
     target: WriteTarget, *, rebuild: bool = False
 ) -> RecordIndexCompaction | None:
-    """Compact the index if this is due, or build it again from the files; None if there is nothing to do."""
+    """Compact the index if it is due, or rebuild it from the files; None if nothing was done."""
     index = target.config.index
     if index is None or not index.records_keys:
         return None
@@ -111,7 +111,7 @@ def compact_record_index(
 
 
 def _plan(snapshot: Snapshot, state: RecordIndexState) -> _Plan | None:
-    """Return what to merge; None if the index is complete and has few enough runs."""
+    """Return the plan of a compaction; None if the index is complete and has few enough runs."""
     assert snapshot.config.index is not None
     part = snapshot
     if state.whole is not None:
@@ -129,8 +129,8 @@ def _plan(snapshot: Snapshot, state: RecordIndexState) -> _Plan | None:
         return None
     kept = sorted(state.runs, key=lambda run: (run.entries, run.path))
     merged: list[RunFile] = []
-    # Small runs are merged, and a large one only with as many entries as it has: an entry is then
-    # written a few times, however many commits there are.
+    # Small runs are merged. A large run is merged only with at least as many entries as it has
+    # itself, so each entry is rewritten only a few times, however many commits there are.
     while kept and (len(kept) > MAX_RUNS // 2 or kept[0].entries <= _entries(merged)):
         merged.append(kept.pop(0))
     return _Plan(tuple(kept), tuple(merged), slices, left)
@@ -169,7 +169,7 @@ def _plain(merged: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _stored_token(snapshot: Snapshot) -> str:
-    """Return the token of the manifest: a generation, and what identifies the compaction."""
+    """Return the token of the manifest: a generation, and the id of the compaction."""
     try:
         manifest = read_manifest(snapshot.storage, RECORD_INDEX_FOLDER)
     except DAMAGE_ERRORS:
@@ -183,7 +183,7 @@ def _generation(token: str) -> int:
 
 
 def _publish(hold: TableHold, manifest: Manifest, plan: _Plan) -> None:
-    """Put the manifest with the runs of a plan, and delete files that no process uses any more."""
+    """Write the manifest with the runs of a plan, and delete files that are no longer in use."""
     there = [entry.path for entry in hold.storage.list(RECORD_INDEX_FOLDER)]
     listed = {run.path for run in plan.kept}
     retired = set(there) if plan.rebuilds else {run.path for run in plan.merged}
@@ -203,7 +203,10 @@ def _publish(hold: TableHold, manifest: Manifest, plan: _Plan) -> None:
 
 
 def _is_over(path: str, manifest: Manifest, hold: TableHold) -> bool:
-    """Return whether a file that the manifest does not list belongs to nothing that still counts."""
+    """Return whether a file that the manifest does not list can be deleted.
+
+    It must belong to an older compaction, or to a commit that is covered or archived.
+    """
     name = path.rpartition("/")[2]
     if name.startswith(_MERGED):
         # A compaction that is still running may write a file of this generation.

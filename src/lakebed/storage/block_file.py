@@ -1,4 +1,4 @@
-"""A block of bytes inside an object, as a file of its own."""
+"""Presents a block of bytes inside an object as a separate file."""
 
 import io
 import mmap
@@ -14,7 +14,7 @@ def map_block(descriptor: int, offset: int, length: int) -> tuple[mmap.mmap, int
 
 
 class BlockFile(io.RawIOBase):
-    """`length` bytes from `offset` of an open object, as a file of their own."""
+    """A read-only file over `length` bytes of an open object, starting at `offset`."""
 
     def __init__(self, source: pa.NativeFile, offset: int, length: int) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Walks over the page headers of a column chunk; compiled for large amounts of pages.
+"""Walks over the page headers of a column chunk, in compiled code if there are many.
 
-The same function runs in plain Python for a few pages: importing numba takes longer than walking
-over them, see `format/compiled.py`.
+For a few pages the same function runs in plain Python, because importing numba would take longer
+than the walk; see `format/compiled.py`.
 """
 
 from collections.abc import Callable
@@ -14,12 +14,12 @@ import numpy.typing as npt
 from lakebed.format.compiled import PlainFirst, load_compiled
 
 KIND, HEADER_BYTES, PACKED_BYTES, PLAIN_BYTES, VALUES, ENCODING = range(6)
-"""The columns of a page's row: its type, the sizes of header and page, and what it holds."""
+"""The columns of the page table: type, sizes of the header and the page, values, and encoding."""
 
 MAX_PAGES: Final = 256
 _MAX_DEPTH: Final = 4
 _DATA, _DATA_V2 = 0, 3
-# About as many bytes of chunks as plain Python walks over while numba is imported.
+# Plain Python walks over about this many bytes of chunks in the time that importing numba takes.
 _PLAIN_PAGES: Final = 100_000
 
 Table = npt.NDArray[np.int64]
@@ -30,8 +30,8 @@ _plain_first = PlainFirst(_PLAIN_PAGES)
 def walk_pages(chunk: bytes, values: int) -> Table | None:
     """Return a row for each page of a column chunk with this many values.
 
-    Returns None if a header is not one of the usual kind, or there are more than MAX_PAGES: then
-    the headers must be parsed one by one.
+    Returns None if a header is unusual, or if there are more than MAX_PAGES pages: then the headers
+    must be parsed one by one.
     """
     pages = np.zeros((MAX_PAGES, 6), dtype=np.int64)
     if _plain_first.use_kernel(1 + values // 4096):

@@ -1,8 +1,8 @@
-"""A few pages of a Parquet file as a Parquet file of their own.
+"""Makes a separate Parquet file of a few pages of another.
 
-pyarrow decodes row groups as a whole. To read a row of a large row group, the pages that hold it,
-one of each column and the column's dictionary, are put behind one another, with a footer that
-describes them as the only row group:
+pyarrow decodes complete row groups. To read one row of a large row group, the pages that hold it (a
+data page of each column, and the column's dictionary) are concatenated, with a footer that describes
+them as the only row group:
 
     PAR1, dictionary and data page of each column as they are, footer, length of the footer, PAR1
 
@@ -37,7 +37,7 @@ class WindowColumn:
 
 @dataclass(frozen=True, slots=True)
 class PageWindow:
-    """The rows of a row group from `first` to before `stop`, which each column holds in one page."""
+    """The rows from `first` up to, but not including, `stop`, which every column has in one page."""
 
     first: int
     stop: int
@@ -47,7 +47,7 @@ class PageWindow:
 def find_window(
     row: int, columns: Iterable[tuple[ColumnChunk, bytes, ChunkPages]]
 ) -> PageWindow | None:
-    """Return the pages that hold a row; None if the columns are not paged alike."""
+    """Return the pages that hold a row; None if they do not hold the same rows in every column."""
     found: list[WindowColumn] = []
     bounds: set[tuple[int, int]] = set()
     for chunk, element, of in columns:
@@ -70,7 +70,7 @@ def find_window(
 
 
 def encode_window(window: PageWindow, pages: Sequence[bytes]) -> bytes:
-    """Return the file; `pages` are the bytes of the `placed` pages of each column, in order."""
+    """Return the bytes of the file; `pages` are those of each column's `placed` pages, in order."""
     rows = window.stop - window.first
     root = CompactWriter()
     root.binary(4, b"schema")

@@ -91,7 +91,7 @@ class PlacedPage:
 
 @dataclass(frozen=True, slots=True)
 class ChunkPages:
-    """The pages of a chunk, and from their headers the average row in the page with the largest rows.
+    """The pages of a chunk, and the average size of a row in the page with the largest rows.
 
     `long_dictionary` is the size of a dictionary that may hold a long value, to which every row may
     refer; 0 if there is no such dictionary.
@@ -198,7 +198,7 @@ def measure_pages(read_at: ReadAt, size: int, chunk: ColumnChunk, what: str) -> 
 
 
 def _pages(read_at: ReadAt, size: int, chunk: ColumnChunk, where: str) -> "Iterator[_Page]":
-    """Yield the pages of a chunk until all of its values have come."""
+    """Yield the pages of a chunk until all of its values are accounted for."""
     at = chunk.offset
     end = min(size, at + chunk.compressed_bytes)
     if 0 < end - at <= _WALKED_BYTES:

@@ -93,7 +93,7 @@ class CompactWriter:
     """Writes a struct in Thrift's compact protocol; fields in ascending order of their numbers."""
 
     def __init__(self, data: bytes = b"", number: int = 0) -> None:
-        """Begin a struct, or go on behind `data`, whose last field has this number."""
+        """Begin a struct, or continue after `data`, whose last field has the number `number`."""
         self._data = bytearray(data)
         self._number = number
 

@@ -66,8 +66,8 @@ class BloomWriter:
 
     Up to `entries` keys become a simple filter of just the size that they need. More keys become
     a dynamic filter whose first row takes `entries` keys, and each further row twice as many as
-    the one before: Hudi's rows are all alike and at most two, so that its filters of large files
-    hold nearly every key.
+    the one before. (Hudi writes at most two rows of equal size, so its filters for large files
+    match nearly every key.)
     """
 
     def __init__(self, entries: int, false_positives: float) -> None:

@@ -6,9 +6,9 @@
     int64          long             string    string
     timestamp      long, its unit   decimal   decimal(30,15)
 
-That is what Hudi 1.2.0 writes from Spark, and all that it can compare with its rows: for the date
-and timestamp branches it raises a ClassCastException. (It cannot write a single date at all, and
-writes one of several as a local date; it reads int for both.)
+Hudi 1.2.0 writes these branches from Spark, and can compare no others with its rows: for the date
+and timestamp branches it raises a ClassCastException. (Hudi cannot write a date that is the only
+ordering value, and writes a date among several as a local date; it reads an int in both cases.)
 """
 
 from typing import Final

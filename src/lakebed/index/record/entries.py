@@ -1,10 +1,10 @@
 """Entries of the record index: a record key, and the file groups that it was written to.
 
     _hoodie_record_key    the key; a run has each key once, in ascending order
-    _lakebed_places       partition 0x1f file id, several of them separated by 0x1e
+    _lakebed_places       the places of the key, separated by 0x1e: partition, 0x1f, file id
 
-An entry says that a commit put the key into the file group. The key may have been deleted since, and
-the file group may have been replaced: superfluous entries are harmless, missing ones are not.
+A place records that a commit wrote the key to that file group. The key may have been deleted since,
+and the file group may have been replaced: superfluous places are harmless, missing ones are not.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,19 +35,19 @@ ENTRIES_SCHEMA: Final = pa.schema(
 # No path on storage and no file id contains these separators.
 _IN_PLACE: Final = "\x1f"
 _BETWEEN_PLACES: Final = "\x1e"
-# A lookup of few keys decodes one row group for each.
+# A lookup of a few keys decodes one row group for each key.
 _ROW_GROUP_ROWS: Final = 4_096
-# For more keys than this, all row groups are read: most of them hold one of the keys.
+# For more keys than this, all row groups are read, since most of them hold one of the keys.
 _MAX_FILTERED: Final = 10_000
 
 
 def place_of(group: FileGroupId) -> str:
-    """Return a file group as it is spelled in an entry."""
+    """Return a file group in the format of the places in an entry."""
     return f"{group.partition}{_IN_PLACE}{group.file_id}"
 
 
 def make_entries(keys: pa.StringArray, group: FileGroupId) -> pa.RecordBatch:
-    """Return the entries of keys, ascending and each once, that are written to a file group."""
+    """Return the entries of keys that are written to a file group; the keys ascend, each once."""
     places = pa.repeat(pa.scalar(place_of(group)), len(keys))
     return pa.RecordBatch.from_arrays([keys, places], schema=ENTRIES_SCHEMA)
 
@@ -132,9 +132,9 @@ def list_places(column: pa.StringArray) -> tuple[Numbers, pa.StringArray]:
 
 
 def to_holders(entries: pa.RecordBatch, groups: Sequence[FileGroupId]) -> pa.RecordBatch:
-    """Return the keys of entries with the numbers of their places in `groups`.
+    """Return the keys of entries, each with the positions of its places in `groups`.
 
-    Other places are left out, and so are keys without any of `groups`.
+    Places that are not in `groups` are left out, and so are keys that have no other place.
     """
     lists = pc.split_pattern(entries.column(PLACES), _BETWEEN_PLACES)
     numbers = pc.index_in(pc.list_flatten(lists), value_set=_places(groups))
@@ -149,7 +149,7 @@ def places_of(entries: pa.RecordBatch) -> set[FileGroupId]:
 
 
 def drop_places(entries: pa.RecordBatch, groups: Sequence[FileGroupId]) -> pa.RecordBatch:
-    """Return entries without the places `groups`, and without keys that have no other."""
+    """Return entries without the places `groups`, leaving out keys that have no other place."""
     if not groups:
         return entries
     lists = pc.split_pattern(entries.column(PLACES), _BETWEEN_PLACES)
@@ -175,7 +175,7 @@ def unique_places(entries: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def from_holders(holders: pa.RecordBatch, groups: Sequence[FileGroupId]) -> pa.RecordBatch:
-    """Return entries for keys that each have one number of a file group."""
+    """Return the entries of keys that each have a single holder, a position in `groups`."""
     places = _places(groups).take(holders.column(1).cast(pa.int64()))
     return pa.RecordBatch.from_arrays([holders.column(0), places], schema=ENTRIES_SCHEMA)
 
@@ -191,7 +191,7 @@ def _joined(
     values: pa.StringArray,
     between: str,
 ) -> tuple[pa.StringArray, pa.StringArray]:
-    """Return the keys with values that stay, and these values, joined."""
+    """Return the keys that keep any values, and the values that each of them keeps, joined."""
     kept = stays.to_numpy(zero_copy_only=False)
     rows = pc.list_parent_indices(lists).to_numpy()[kept]
     counts = np.bincount(rows, minlength=entries.num_rows)

@@ -2,8 +2,8 @@
 
 A commit lists the runs that it wrote in its own metadata, under `lakebed.record_index`. A commit that
 lists none, such as one of Hudi's or a clustering, leaves its file groups uncovered: there, keys are
-looked up in the files. Without a manifest, or after a commit that the index was compacted with was
-rolled back, no file group is covered, until the index is rebuilt.
+looked up in the files. If the manifest is missing, or if a commit whose entries were compacted has
+been rolled back, no file group is covered until the index is rebuilt.
 """
 
 import json
@@ -29,9 +29,9 @@ COMMIT_ENTRIES: Final = "lakebed.record_index"
 
 @dataclass(frozen=True, slots=True)
 class RecordIndexState:
-    """The runs of the index, and the file groups whose keys they may lack; None means all.
+    """The runs of the index, and the file groups `whole`, whose keys they may lack (None: all).
 
-    `manifest` accounts for every commit of the snapshot; None if the index has to be rebuilt.
+    `manifest` accounts for every commit of the snapshot; it is None if the index must be rebuilt.
     """
 
     manifest: Manifest | None

@@ -1,10 +1,10 @@
-"""The record index: which file group holds a key, without a look at base files.
+"""The record index: finds the file group that holds a key, without reading base files.
 
-Inserts leave an entry for each new key, in the commit that makes them visible. An entry may be too
-old: its key was deleted, and a base file without the key was written since. The file group is
-still a right place for the key, unless a global index has to leave rows in their partitions: the
-row then belongs to the partition that it names, as with a simple index. So in that case alone,
-entries are checked against the files.
+Inserts add an entry for each new key, in the commit that makes the rows visible. An entry may be
+stale: its key was deleted, and a base file without the key was written since. Even then the key may
+be written to that file group again, except under a global index that does not move rows between
+partitions: there, as with a simple index, a key that no longer exists has to go to the partition
+that its new row names. Only in that case are entries checked against the files.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,7 +43,7 @@ class RecordStrategy(BaseFileStrategy):
     needs_keys: ClassVar[bool] = True
 
     def moves_rows(self, config: TableConfig) -> bool:
-        """Return the table's setting; without one, as in a table of Hudi's, rows do not move."""
+        """Return the table's setting; if it has none, as in Hudi's tables, rows do not move."""
         stored = UPDATE_PARTITION.name in config.properties
         return stored and UPDATE_PARTITION.value(config.properties)
 
@@ -99,8 +99,8 @@ class _RecordKeyIndex:
 class RecordLocator(SimpleLocator):
     """Finds the file groups of a write's keys in the runs of the index.
 
-    The keys of the file groups `whole` (None: all of them) are looked up in their files, and with
-    `checks` those of the file groups that the index names, too.
+    In the file groups `whole` (None: in all of them) keys are looked up in the files. With `checks`,
+    this also applies to the file groups that the index returns.
     """
 
     whole: frozenset[FileGroupId] | None
@@ -128,7 +128,7 @@ class RecordLocator(SimpleLocator):
     def _named(
         self, storage: Storage, groups: Sequence[FileGroupId], keys: pa.StringArray | None
     ) -> set[int]:
-        """Return the numbers of the file groups that the index names for any of the keys."""
+        """Return the positions in `groups` of the file groups that the index returns for `keys`."""
         found: set[int] = set()
         for run in self.runs:
             for batch in read_entries(storage, run.path, keys):

@@ -1,6 +1,6 @@
 """The definition of a secondary index: its name, its columns, and an id.
 
-Definitions are table properties, so losing every run of an index loses no definition.
+Definitions are table properties, so an index that has lost all of its runs is still defined.
 """
 
 import json
@@ -18,16 +18,16 @@ from lakebed.table.config.schema import find_field
 
 MAX_COLUMNS: Final = 16
 PROPERTY_PREFIX: Final = "lakebed.secondary.index."
-# Such a name is safe as a folder name on every store, and short enough for a path.
+# Such a name is a valid folder name on every storage, and short enough for a path.
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexDefinition:
-    """An index on `columns`, each a column of the table or a field of one (`place.city`).
+    """An index on `columns`, each a column of the table or a nested field (`place.city`).
 
-    `kinds` are the types of the columns when the index was created, as Arrow spells them. The `id`
-    distinguishes the index from one of the same name that was dropped before.
+    `kinds` are the types of the columns when the index was created, in Arrow's notation. The `id`
+    distinguishes the index from dropped indexes of the same name.
     """
 
     name: str
@@ -37,7 +37,7 @@ class IndexDefinition:
 
     @classmethod
     def create(cls, name: str, columns: Sequence[str], schema: pa.Schema, id_: str) -> Self:
-        """Return a checked definition; raise InvalidError or SchemaError if it is not possible."""
+        """Return a checked definition; raise InvalidError or SchemaError if it is invalid."""
         if not _NAME.fullmatch(name):
             raise InvalidError(
                 f"index {name!r}: expected a name of at most 64 letters, digits, '-' and '_' that "
@@ -79,7 +79,7 @@ class IndexDefinition:
 
     @property
     def folder(self) -> str:
-        """Return the name of the folder that holds the runs; it is never used again."""
+        """Return the name of the folder that holds the runs; no other index ever uses it."""
         return f"{self.name}.{self.id}"
 
     @property
@@ -136,10 +136,10 @@ def column_values(batch: pa.RecordBatch, column: str) -> pa.Array:
 
 
 def _family(kind: str) -> str:
-    """Return the family of types with the same encoding: a widened column keeps its index.
+    """Return the family of types that share an encoding: widening within it keeps the index.
 
-    A float is not in the family of double: rows of before are then read as the double of their
-    decimal string, which has other bits.
+    Float and double are different families: after widening, older rows are read as the double that
+    their decimal string denotes, whose bits differ from those of the widened float.
     """
     if kind in ("int8", "int16", "int32", "int64"):
         return "integer"

@@ -22,7 +22,7 @@ from lakebed.table.read.parquet_source import ParquetFooter, ParquetSource, open
 from lakebed.table.store.run_writer import RunSizes, RunWriter
 
 Footers = dict[str, ParquetFooter]
-"""The footers of runs by path, filled as runs are opened: files never change."""
+"""Cached footers of runs, by path; runs never change, so a footer stays valid."""
 
 ENTRY_KEY: Final = "_key"
 # A query for one value reads one row group of each run.
@@ -64,7 +64,7 @@ def add_values(
 
 
 def key_entries(entries: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the entries without their values: the key of each is its partition and record key."""
+    """Return the entries without values, keyed by partition and record key instead."""
     places = [entries.column(PARTITION_PATH), entries.column(RECORD_KEY)]
     return pa.RecordBatch.from_arrays([encode_rows(places), *places], schema=ENTRY_SCHEMA)
 
@@ -94,7 +94,7 @@ def write_entries(
 ) -> RunFile:
     """Write sorted entries as one run.
 
-    Compression takes longer than all other work on an entry: it pays for runs that stay.
+    Compression takes longer than all other work on an entry, so only long-lived runs are worth it.
     """
     sink = storage.open_write(path)
     with RunWriter(
@@ -134,7 +134,7 @@ def _open_run(storage: Storage, path: str, footers: Footers | None) -> Iterator[
 def count_entries(
     storage: Storage, path: str, ranges: Sequence[Range], footers: Footers | None = None
 ) -> int:
-    """Return an upper bound of the entries in `ranges`: those of the row groups that may hold them."""
+    """Return an upper bound of the entries in `ranges`: the size of the row groups that overlap."""
     wanted = KeyFilter.of(ranges=ranges, column=ENTRY_KEY)
     with _open_run(storage, path, footers) as file:
         groups = wanted.row_groups(file, _what(path))

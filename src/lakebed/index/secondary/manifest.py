@@ -1,11 +1,11 @@
 """The manifest of an index: its runs, and the commits whose rows they hold.
 
 An index must know every version that the table may return. The manifest lists the base runs, which
-hold the rows of one snapshot, and how the commits since are accounted for: by the runs that a
-commit lists in its own metadata, or, if another engine wrote it, by the file groups that it
-touched, which have to be read whole. The commits of the timeline are always examined again
-(`account_for`), so a manifest that is old is complete too; a manifest is only ever replaced under
-the table's lock.
+hold the rows of one snapshot, and how later commits are accounted for: by the runs that a commit
+lists in its own metadata, or, if another engine wrote it, by the file groups that it touched, which
+have to be read whole. Each open accounts for the commits of the timeline that the manifest does not
+cover (`account_for`), so an old manifest is usable too. A manifest is replaced only under the
+table's lock.
 """
 
 import json
@@ -59,7 +59,7 @@ class CommitRuns:
 
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> Self:
-        """Parse what `asdict` returned."""
+        """Parse the result of `asdict`."""
         return cls(**{kind: _parse_runs(values[kind]) for kind in ("entries", "open", "deleted")})
 
 
@@ -72,15 +72,16 @@ class Manifest:
         mark: Every commit that was requested before this instant is accounted for.
         covered: The commits of the active timeline that are accounted for.
         settled: The commits of the active timeline whose rows are in the base runs. Versions that
-            they replaced are not, so if one of them is rolled back the index is not complete.
+            these rows replaced are not in the runs, so the index becomes incomplete if one of these
+            commits is rolled back.
         made: The last instant of the table when the base runs were written.
         base: The base runs, in the order of their keys.
-        delta: The entries of rows that changed since the base runs were written, and the keys of
-            those rows, whose entries in the base runs are stale; a compaction wrote them.
-        commits: The runs of commits that are in neither.
+        delta: Runs written by a compaction: the entries of rows that changed since the base runs
+            were written, and the keys of those rows, whose entries in the base runs are stale.
+        commits: The runs of commits whose rows are in neither `base` nor `delta`.
         whole: The file groups that commits without runs have written to since.
         emptied: The partitions in which file groups were replaced since.
-        retired: Files that the manifest before this one listed; some reader may still use them.
+        retired: Files that the previous manifest listed; a reader may still be using them.
         token: Identifies the build or compaction that wrote the base runs.
     """
 
@@ -170,9 +171,9 @@ class Manifest:
         return None
 
     def _settled_and_lost(self, snapshot: Snapshot) -> set[Instant]:
-        """Return settled commits that look archived by their time, but are not in the archive.
+        """Return settled commits that are old enough to be archived, but are not in the archive.
 
-        Another engine may have rolled them back, and archived its rollback since.
+        Another engine may have rolled them back, and archived its rollback since then.
         """
         timeline = snapshot.timeline
         gone = {at for at in self.settled if timeline.completed(at) is None}
@@ -203,7 +204,7 @@ class Manifest:
             replaced = metadata.partition_to_replace_file_ids or {}
             gone = {FileGroupId(path, id_) for path, ids in replaced.items() for id_ in ids}
             if rewrites(metadata) and not (moves_rows and gone):
-                # The rows of a file group that has to be read whole are in other groups now.
+                # If it replaced a file group of `whole`, the rows are in its own file groups now.
                 whole |= _written(metadata) if gone & whole else set()
                 continue
             emptied |= {group.partition for group in gone}
@@ -249,7 +250,7 @@ class Manifest:
 def rolled_back(snapshot: Snapshot) -> frozenset[Instant]:
     """Return the commits that the rollbacks of the timeline have undone, or are undoing.
 
-    From the order of instants alone such a commit looks archived once a savepoint is all that is
+    Judged by the order of instants alone, such a commit looks archived once only a savepoint is
     left before it.
     """
     active = snapshot.commits.active
@@ -316,15 +317,16 @@ def _written(metadata: CommitMetadata) -> set[FileGroupId]:
 
 
 def as_late(runs: CommitRuns) -> CommitRuns:
-    """Return the runs of a commit that began before others whose rows are in the base runs.
+    """Return the runs of a commit that began before commits whose rows are in the base runs.
 
-    If it deletes a row that won, a version that had lost may stand again, and the base runs do not
-    have its values. Under some rules a row can be a delete, so all of its keys are open.
+    If it deletes the winning version of a row, a superseded version may become current again, whose
+    values the base runs lack. Under some merge rules any row can be a delete, so all keys of the
+    commit are open.
     """
     return replace(runs, open=runs.files)
 
 
 def _mark(timeline: Timeline) -> Instant:
-    """Return an instant below which every commit, now or later, is on the timeline as completed."""
+    """Return an instant before which every commit has completed, and no commit can be added."""
     pending = [i.requested for i in timeline.pending() if i.action in WRITE_ACTIONS]
     return min(pending, default=timeline.last_instant or "")

@@ -1,9 +1,9 @@
-"""The entries of rows that are being written: with their values, open, or deleted.
+"""Makes the entries of rows that are being written: with values, open, or deleted.
 
 Not every written version shows the values of its row: a partial update lacks columns, and under
 some merge rules the columns of an older version fill the gaps of a newer one. Such a version leaves
-an open entry, whose key is a candidate of every query until the index is compacted. Keys of deleted
-rows are kept too: compaction then removes their entries.
+an open entry, whose key is a candidate of every query until the index is compacted. The keys of
+deleted rows are recorded too, so that compaction can remove their entries.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,10 @@ _GROUP_BYTES: Final = 2 << 20
 
 
 class EntryKind(StrEnum):
-    """The kinds of entries; each kind has runs of its own. The values are stored on disk."""
+    """The kinds of entries, each with its own runs.
+
+    The values are stored on disk: do not change them.
+    """
 
     VALUES = "entries"
     OPEN = "open"
@@ -34,7 +37,7 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NewEntries:
-    """The entries that a task made for the index in `folder`: the rows, or the runs of many rows."""
+    """The entries that a task made for the index in `folder`: in memory, or as runs if many."""
 
     folder: str
     kind: EntryKind
@@ -46,7 +49,8 @@ class NewEntries:
 class EntryMaker:
     """Makes the entries of one index from rows with some or all columns of the table.
 
-    `is_open` is set if no row shows its values; `fill` if values that yield do not show them.
+    `is_open` is set if rows do not show their final values. `fill` is the rule by which an older
+    version may replace some values; rows with such values get open entries.
     """
 
     definition: IndexDefinition
@@ -61,9 +65,10 @@ class EntryMaker:
     def make(
         self, keys: pa.RecordBatch, rows: pa.RecordBatch, *, is_merged: bool = False
     ) -> Iterator[tuple[EntryKind, pa.RecordBatch]]:
-        """Yield the entries of `rows`, none of which is a delete; `keys` are without values.
+        """Yield the entries of `rows`, none of which is a delete; `keys` are their keys alone.
 
-        If the rows `is_merged` with all older versions, each shows its values.
+        `is_merged` states that the rows have been merged with all older versions, so that each
+        shows its final values.
         """
         columns = self.definition.columns
         if self.is_open and not is_merged:
@@ -88,18 +93,18 @@ class IndexWriters:
     def of(cls, config: TableConfig, schema: pa.Schema) -> Self:
         """Return the indexes of a table with the columns of `schema`.
 
-        An index whose columns changed their type is left out: it has to be built again.
+        An index whose column types have changed is left out: it has to be rebuilt.
         """
         defined = parse_definitions(config.properties)
         return cls(tuple(one for one in defined if one.resolve(schema) is not None))
 
     @property
     def max_bytes(self) -> int:
-        """Return how many bytes of entries of one file group the driver takes, instead of runs."""
+        """Return the most bytes of entries that a file group sends to the driver instead of runs."""
         return len(self.indexes) * _GROUP_BYTES
 
     def makers(self, schema: pa.Schema, rule: MergeRule, *, is_partial: bool) -> list[EntryMaker]:
-        """Return what makes the entries of rows with the columns of `schema`."""
+        """Return the makers of entries for rows with the columns of `schema`, one per index."""
         return [_maker(one, schema, rule, is_partial=is_partial) for one in self.indexes]
 
 

@@ -1,4 +1,4 @@
-"""The secondary indexes of a table as a query uses them: which rows may have the wanted values."""
+"""Opens the secondary indexes of a table for queries, and finds rows that may have given values."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -52,7 +52,7 @@ class OpenIndex:
     storage: Storage = field(repr=False)
     footers: Footers = field(default_factory=dict, repr=False, compare=False)
     problems: list[str] = field(default_factory=list, repr=False, compare=False)
-    """What was found to be damaged; the index answers nothing from then on."""
+    """Damage found so far; a damaged index is no longer searched."""
 
     @property
     def runs(self) -> list[RunFile]:
@@ -65,7 +65,7 @@ class OpenIndex:
 
     @property
     def open_runs(self) -> list[RunFile]:
-        """Return the runs whose keys are candidates of every query."""
+        """Return the runs of open entries, which are candidates of every query."""
         return [run for of in self.manifest.commits.values() for run in of.open]
 
     @property
@@ -79,7 +79,7 @@ class OpenIndex:
         return sum(run.entries for run in self.open_runs)
 
     def estimate(self, ranges: Sequence[Range]) -> int:
-        """Return an upper estimate of the candidates in `ranges`, from the footers of the runs."""
+        """Return an upper bound of the candidates in `ranges`, from the footers of the runs."""
         try:
             found = sum(
                 count_entries(self.storage, run.path, ranges, self.footers) for run in self.runs
@@ -92,8 +92,8 @@ class OpenIndex:
     def find(self, ranges: Sequence[Range], limit: int) -> Candidates | None:
         """Return the rows whose values may lie in `ranges`.
 
-        Returns None if there are more than `limit`, or if a run is damaged: then the rows have to be
-        found without the index.
+        Returns None if there are more than `limit` of them, or if a run is damaged; the rows then
+        have to be found without the index.
         """
         held: list[pa.Table] = []
         rows = 0
@@ -128,7 +128,7 @@ class OpenIndex:
 
 
 def open_indexes(snapshot: Snapshot) -> list[OpenIndex | UnusableIndex]:
-    """Return the secondary indexes of a table, by name; without I/O if it has none."""
+    """Return the secondary indexes of a table, ordered by name; no I/O if it has none."""
     return [
         open_index(snapshot, definition)
         for definition in parse_definitions(snapshot.config.properties)
@@ -138,7 +138,7 @@ def open_indexes(snapshot: Snapshot) -> list[OpenIndex | UnusableIndex]:
 def open_index(snapshot: Snapshot, definition: IndexDefinition) -> OpenIndex | UnusableIndex:
     """Return one index of a table, as of the snapshot."""
     if snapshot.timeline.until is not None:
-        return UnusableIndex(definition, "it knows the latest state of the table only")
+        return UnusableIndex(definition, "it covers only the latest state of the table")
     kinds = definition.resolve(snapshot.schema)
     if kinds is None:
         return UnusableIndex(
@@ -151,7 +151,7 @@ def open_index(snapshot: Snapshot, definition: IndexDefinition) -> OpenIndex | U
 
 
 def current_manifest(snapshot: Snapshot, definition: IndexDefinition) -> Manifest | str:
-    """Return the manifest of an index with all commits of the snapshot; or why it is not usable."""
+    """Return the manifest, with all commits of the snapshot, or the reason why it is not usable."""
     try:
         manifest = read_manifest(snapshot.storage, index_folder(snapshot.config, definition))
         if manifest is None:

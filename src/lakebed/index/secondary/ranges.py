@@ -1,9 +1,9 @@
 """Converts the constraints of a predicate to the ranges of index keys that can satisfy it.
 
-The columns of an index are used from the first on: if a column has finitely many values (null
-included), the next column is used too; a range of values ends the sequence. Every row that
-satisfies the predicate has its key in one of the ranges; not every key in them belongs to such a
-row.
+The columns of an index are used from left to right: if the predicate allows only listed values of a
+column (null included), the next column is used too; a range of values is the last one used. Every
+row that satisfies the predicate has its key in one of the ranges, but the ranges may also hold keys
+of other rows.
 """
 
 import decimal
@@ -78,7 +78,7 @@ def _start(limit: Limit, kind: pa.DataType) -> bytes:
     if isinstance(value, decimal.Decimal):
         rounded = _rounded(value, kind, decimal.ROUND_CEILING)
         if rounded is None:
-            return VALUE  # beyond the digits of the column: all of its values, or none, are greater
+            return VALUE  # out of the column's range: all of its values, or none, are greater
         value, inclusive = rounded, inclusive or rounded != value
     part = _encode(value, kind)
     return part if inclusive else after_prefix(part) or part

@@ -27,7 +27,7 @@ Spell = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """Facts from the footer of a base file; the keys are None if it does not have them."""
+    """Facts from the footer of a base file; `min_key` and `max_key` are None if it lacks them."""
 
     rows: int
     min_key: str | None

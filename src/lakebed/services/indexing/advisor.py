@@ -1,9 +1,9 @@
-"""Proposes secondary indexes for the reads of the past that had to scan.
+"""Proposes secondary indexes that past reads could have used instead of scanning.
 
-If `lakebed.index.advisor` is set, each read that uses no index leaves the shape of its predicate in
+If `lakebed.index.advisor` is set, each read that uses no index records the shape of its predicate in
 a small file: which columns were compared with values and which with ranges, how many reads there
-were, and how much they read. Values are not stored. A file that cannot be written, by a reader
-without permission, is no error; of two processes that write at once, one is forgotten.
+were, and how much they read. Values are not stored. A reader that may not write the file raises no
+error. If two processes write at the same time, the records of one are lost.
 """
 
 import json
@@ -26,7 +26,7 @@ from lakebed.terminal.text import plural, size_text
 PATH: Final = ".hoodie/lakebed/advisor.json"
 _MAX_SHAPES: Final = 64
 _MAX_ADVICE: Final = 5
-# The first read of a process is written at once, later ones together.
+# The first read of a process is recorded at once, later reads in batches.
 _EVERY: Final = 16
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """How many reads had a shape, and roughly how many bytes they read."""
+    """The number of past reads with one shape, and roughly how many bytes they read."""
 
     reads: int
     size_bytes: int
@@ -53,7 +53,7 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class IndexAdvice:
-    """An index that past reads could have used, how many there were, and what it would cost."""
+    """An index that past reads could have used: the number of reads, and the index's cost."""
 
     columns: tuple[str, ...]
     reads: int
@@ -66,7 +66,7 @@ class IndexAdvice:
 
 
 class ScanLog:
-    """The shapes of predicates whose reads scanned, since they were last written."""
+    """Collects the shapes of predicates whose reads scanned, until they are written to the file."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -74,7 +74,7 @@ class ScanLog:
         self._noted = 0
 
     def note(self, scan: Scan) -> None:
-        """Remember a read that used no index and did not know its keys."""
+        """Record a read that used no index and no record keys."""
         shape = _shape(scan)
         if shape is None:
             return
@@ -84,7 +84,7 @@ class ScanLog:
             self.write()
 
     def write(self) -> None:
-        """Add what was noted to the file."""
+        """Add the recorded reads to the file."""
         try:
             held = dict(read_shapes(self._storage))
             for shape, past in self._waiting.items():
@@ -117,9 +117,9 @@ def read_shapes(storage: Storage) -> Mapping[Shape, Past]:
 def advise_indexes(
     snapshot: Snapshot, definitions: Iterable[IndexDefinition]
 ) -> tuple[IndexAdvice, ...]:
-    """Propose indexes that would have saved the most, of those that are selective enough.
+    """Propose the indexes that would have saved the most, if they are selective enough.
 
-    How many rows a range has is not known, so the columns that are compared with values decide.
+    The number of rows in a range is unknown, so only columns compared with values are judged.
     """
     known = list(definitions)
     found: list[IndexAdvice] = []

@@ -1,8 +1,8 @@
 """Creates, builds and drops secondary indexes, while other processes read and write the table.
 
-The definition is stored first, so that the writes that begin later list their entries; the rows of
-a snapshot follow. A manifest that is not complete keeps account of the commits meanwhile. No query
-uses the index before its build has completed.
+The definition is stored first, so that writes that begin later list their entries; then the rows of
+a snapshot are indexed. Meanwhile an incomplete manifest accounts for new commits. No query uses the
+index before its build has completed.
 """
 
 import logging
@@ -32,7 +32,7 @@ from lakebed.write.pipeline import WriteTarget
 log = logging.getLogger(__name__)
 
 _FOLDER = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\.[0-9a-f]{8}-[0-9a-f-]{27}/")
-# A file that a build reads may be cleaned meanwhile; the parts of the others are kept.
+# A build starts again if a file that it reads is cleaned; the parts of other files are reused.
 _ATTEMPTS = 3
 
 
@@ -52,7 +52,7 @@ class Built:
 def create_index(
     target: WriteTarget, name: str, columns: list[str], *, if_not_exists: bool = False
 ) -> tuple[Built | None, TableConfig]:
-    """Define an index and build it; None if it exists and may.
+    """Define an index and build it; return None if it exists and `if_not_exists` is set.
 
     If the index exists and its build was interrupted, the build is resumed.
     """
@@ -99,7 +99,7 @@ def missing_index(config: TableConfig, name: str) -> NotFoundError:
 
 
 def _define(hold: TableHold, name: str, columns: list[str]) -> IndexDefinition:
-    """Check the definition of a new index and store it, with a manifest that is not complete."""
+    """Check the definition of a new index and store it, with an incomplete manifest."""
     config, schema = hold.config, hold.snapshot.schema
     if config.merge_mode is MergeMode.CUSTOM:
         raise InvalidError(
@@ -116,7 +116,7 @@ def _define(hold: TableHold, name: str, columns: list[str]) -> IndexDefinition:
 
 
 def start_build(hold: TableHold, definition: IndexDefinition) -> tuple[Snapshot, str]:
-    """Put a manifest that is not complete; return the snapshot to build from, and a token."""
+    """Write an incomplete manifest; return the snapshot to build from, and a token."""
     folder, token = index_folder(hold.config, definition), hold.clock.new_uuid()
     manifest = replace(Manifest.at(hold.timeline), token=token)
     put_manifest(hold.storage, folder, manifest)
@@ -124,7 +124,7 @@ def start_build(hold: TableHold, definition: IndexDefinition) -> tuple[Snapshot,
 
 
 def build_index(target: WriteTarget, definition: IndexDefinition) -> Built:
-    """Build the runs of an index from the rows of the table; parts of an earlier attempt are used."""
+    """Build the runs of an index from the rows of the table, reusing parts of earlier attempts."""
     for attempt in range(_ATTEMPTS):
         with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
             if (found := find_index(hold.config, definition.name)) is None:
@@ -136,7 +136,9 @@ def build_index(target: WriteTarget, definition: IndexDefinition) -> Built:
         except NotFoundError:
             if attempt == _ATTEMPTS - 1:
                 raise
-            log.warning("index %s: a file was cleaned while it was read; again", definition.name)
+            log.warning(
+                "index %s: a file was cleaned while it was read; trying again", definition.name
+            )
             continue
         with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
             if _complete(hold, definition, token, runs):
@@ -149,11 +151,11 @@ def build_index(target: WriteTarget, definition: IndexDefinition) -> Built:
 
 
 def _retyped(hold: TableHold, definition: IndexDefinition) -> IndexDefinition:
-    """Return the definition with the present types of its columns."""
+    """Return the definition with the current types of its columns."""
     if definition.resolve(hold.snapshot.schema) is not None:
         return definition
     columns, schema = definition.columns, hold.snapshot.schema
-    # Another id: the runs that older commits list have values of the former type.
+    # A new id, because the runs that older commits list hold values of the former type.
     id_ = hold.clock.new_uuid()
     changed = IndexDefinition.create(definition.name, columns, schema, id_)
     hold.config = update_properties(hold.storage, {changed.property_name: changed.encode()})
@@ -179,7 +181,7 @@ def write_base(
 def _complete(
     hold: TableHold, definition: IndexDefinition, token: str, runs: tuple[RunFile, ...]
 ) -> bool:
-    """Complete the manifest, unless the table or the index changed too much meanwhile."""
+    """Complete the manifest; return False if the table or the index changed too much meanwhile."""
     folder = index_folder(hold.config, definition)
     manifest = read_manifest(hold.storage, folder)
     if manifest is None or manifest.token != token or manifest.broken(hold.snapshot) is not None:
@@ -191,7 +193,7 @@ def _complete(
 
 
 def account_for_commits(hold: TableHold) -> None:
-    """Account in every index for the commits of the timeline, some of which are to be archived."""
+    """Account for the commits of the timeline in every index, before some of them are archived."""
     for definition in parse_definitions(hold.config.properties):
         folder = index_folder(hold.config, definition)
         try:
@@ -205,7 +207,7 @@ def account_for_commits(hold: TableHold) -> None:
                 hold.storage, folder, manifest.account_for(hold.snapshot, definition.folder)
             )
         else:
-            # Later it would not be known that a commit was rolled back.
+            # After archiving, the rollback of a commit could no longer be detected.
             hold.storage.delete(f"{folder}/{MANIFEST_NAME}")
 
 
@@ -218,11 +220,11 @@ def delete_unlisted(storage: Storage, folder: str, kept: frozenset[str]) -> None
 
 
 def delete_orphans(storage: Storage, config: TableConfig) -> None:
-    """Delete the files of indexes that the table does not define any more."""
+    """Delete the files of indexes that the table no longer defines."""
     root = index_root(config)
     kept = tuple(f"{index_folder(config, one)}/" for one in parse_definitions(config.properties))
     for entry in list(storage.list(root)):
-        # Other files may be in a folder that was chosen for indexes.
+        # The folder chosen for indexes may hold other files too.
         is_ours = _FOLDER.match(entry.path.removeprefix(f"{root}/")) is not None
         if is_ours and not entry.path.startswith(kept):
             storage.delete(entry.path)

@@ -1,4 +1,4 @@
-"""Compares an index with the rows of the table, both ways."""
+"""Compares an index with the rows of the table, in both directions."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ class CheckTask:
 
 @dataclass(frozen=True, slots=True)
 class IndexCheck:
-    """The rows that an index does not find, one of their keys, and how many entries are current."""
+    """How many rows an index lacks, the key of one of them, and how many entries are current."""
 
     missing: int
     example: str
@@ -50,7 +50,7 @@ class IndexCheck:
 def check_index(
     snapshot: Snapshot, index: OpenIndex, executor: Executor, merger: Merger | None = None
 ) -> IndexCheck:
-    """Look for every row of the table in the index; rows that are read anyway are left out."""
+    """Look for every row of the table in the index, except in file groups that are read whole."""
     slices = [s for s in snapshot.slices if s.group not in index.manifest.whole and not s.damage]
     folder = index_folder(snapshot.config, index.definition)
     tasks = [

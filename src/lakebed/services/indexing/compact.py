@@ -1,9 +1,9 @@
-"""Compacts a secondary index: replaces the runs of commits by the entries of the rows as they are.
+"""Compacts a secondary index: replaces the runs of commits with entries of the current rows.
 
-Every key that was written since the last compaction is looked up at one snapshot, and its entries
-then are the only ones; so stale and open entries go without any record of the values before. The
-result is a small delta beside the base runs, with the keys whose entries there are stale. When the
-delta has grown to a share of the base runs, both are merged.
+Every key that was written since the last compaction is looked up at one snapshot, and the entries
+of the row found replace all others of that key. So stale and open entries are removed without any
+record of earlier values. The result is a small delta beside the base runs, with the keys whose
+entries in the base runs are stale. When the delta exceeds a share of the base runs, both are merged.
 """
 
 import logging
@@ -50,8 +50,9 @@ from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
 
-# Beyond this share of changed entries the delta is merged into the base runs, and beyond the next
-# one all rows are read instead of looking changed keys up; but not for so few of them.
+# If the share of changed entries exceeds _MERGE_SHARE, the delta is merged into the base runs; if
+# it exceeds _REBUILD_SHARE, all rows are read instead of looking up the changed keys. Up to
+# _FEW_KEYS keys are always looked up, and more than _MANY_KEYS never.
 _MERGE_SHARE = 0.1
 _REBUILD_SHARE = 0.2
 _FEW_KEYS = 10_000
@@ -60,7 +61,7 @@ _MANY_KEYS = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class IndexCompaction:
-    """The result of compacting an index: the entries looked up, and those that there are now."""
+    """The result of compacting an index: the keys looked up, and the resulting entries and runs."""
 
     name: str
     changed: int
@@ -95,7 +96,7 @@ def is_due(manifest: Manifest, options: IndexOptions) -> bool:
 
 
 def due_indexes(snapshot: Snapshot) -> list[str]:
-    """Return the names of the indexes that have to be compacted."""
+    """Return the names of the indexes that are due for compaction."""
     options = IndexOptions.of(snapshot.config.properties)
     found = []
     for index in parse_definitions(snapshot.config.properties):
@@ -108,10 +109,11 @@ def due_indexes(snapshot: Snapshot) -> list[str]:
 def compact_index(
     target: WriteTarget, name: str, options: IndexOptions | None = None, *, force: bool = False
 ) -> IndexCompaction | None:
-    """Compact an index if it is due, or `force` is set; None if there was nothing to do.
+    """Compact an index if it is due or `force` is set.
 
-    Writers may go on meanwhile. If another process compacts the index too, one of the two results
-    is dropped.
+    Returns None if the index is not due, is not usable, or was changed by another process. Writers
+    may continue meanwhile. If another process compacts the index too, one of the two results is
+    discarded.
     """
     with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
         definition = find_index(hold.config, name)
@@ -174,7 +176,7 @@ def _settle(
         Stale(manifest.delta.entries, new, manifest.emptied),
     )
     if not manifest.emptied and sum(run.entries for run in touched) <= _MERGE_SHARE * held:
-        # Few files: they are all read by the next compactions.
+        # Few files, because each of the next compactions reads all of them.
         every = [_keys_of(storage, touched)]
         once = _write_keys(storage, f"{prefix}-stale", every)
         return _Settled(manifest.base, CommitRuns(fresh, (), once), changed.num_rows)
@@ -190,7 +192,7 @@ def _lookups(
     whole: Iterable[FileSlice],
     keys: pa.RecordBatch,
 ) -> list[PartTask]:
-    """Return the tasks that read some slices whole, and look keys up in all others."""
+    """Return the tasks that read the slices `whole` whole, and look up keys in all others."""
     view, folder = snapshot.view(target.merger), index_folder(snapshot.config, definition)
     tasks = [PartTask(view, definition, folder, (slice_,)) for slice_ in whole]
     done = {slice_.group for slice_ in whole}
@@ -207,7 +209,7 @@ def _lookups(
 
 
 def _keys_of(storage: Storage, runs: Iterable[RunFile]) -> pa.RecordBatch:
-    """Return partition and record key of all entries of runs, each once."""
+    """Return the partitions and record keys of all entries of runs, each pair once."""
     batches = chain.from_iterable(find_entries(storage, run.path, [EVERYTHING]) for run in runs)
     return sort_entries(map(key_entries, batches))
 
@@ -227,7 +229,7 @@ def _put(
     made: _Settled,
     token: str,
 ) -> bool:
-    """Replace the manifest, unless the index or the table changed too much meanwhile."""
+    """Replace the manifest; return False if the index or the table changed too much meanwhile."""
     folder = index_folder(hold.config, definition)
     try:
         now = read_manifest(hold.storage, folder)
@@ -240,7 +242,9 @@ def _put(
         or find_index(hold.config, definition.name) != definition
         or now.broken(hold.snapshot) is not None
     ):
-        log.warning("index %s changed while it was compacted: dropped", definition.name)
+        log.warning(
+            "index %s changed while it was compacted; the result is discarded", definition.name
+        )
         return False
     # Archiving may have accounted for later commits.
     ahead = any(not snapshot.timeline.is_committed(at) for at in now.covered)

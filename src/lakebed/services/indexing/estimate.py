@@ -1,8 +1,8 @@
-"""Estimates the size, the write cost and the use of a secondary index before it is built.
+"""Estimates the size, write cost and selectivity of a secondary index before it is built.
 
 A sample of the rows is encoded as the index would store it. The sample comes from row groups at the
 start, in the middle and at the end of some base files, or from the first rows of slices without
-one. Its entries compress less well than those of the whole index, so the size is an upper estimate.
+one. The sample compresses less well than the complete index, so the size is an upper estimate.
 """
 
 from collections.abc import Sequence
@@ -40,9 +40,9 @@ class IndexEstimate:
     """The expected size and use of an index; `print` it to read it.
 
     The index takes at most about `size_bytes`, and each written row adds about `row_bytes` to a
-    commit; `row_share` compares that with the bytes of a row in the table. A query for a value
-    that a row has finds about `rows_per_value` rows; `is_selective` tells whether reads would use
-    the index for that.
+    commit; `row_share` compares that with the bytes of a row in the table. A query for an existing
+    value finds about `rows_per_value` rows; `is_selective` tells whether reads would use the index
+    for such a query.
     """
 
     columns: tuple[str, ...]
@@ -66,7 +66,7 @@ class IndexEstimate:
 
 
 def estimate_index(snapshot: Snapshot, columns: Sequence[str]) -> IndexEstimate:
-    """Estimate an index on `columns`; raise an error if it could not be created."""
+    """Estimate an index on `columns`; raise an error if it cannot be created."""
     definition = IndexDefinition.create("estimate", columns, snapshot.schema, "")
     view = snapshot.view()
     chosen = _spread([slice_ for slice_ in snapshot.slices if not slice_.damage], _MAX_SLICES)
@@ -108,7 +108,7 @@ def _pays_off(slices: Sequence[FileSlice], rows: int) -> bool:
 def _sample(
     view: TableView, slice_: FileSlice, columns: Sequence[str]
 ) -> tuple[int, list[pa.RecordBatch]]:
-    """Return how many rows a slice has, roughly, and some of them: keys and the columns."""
+    """Return the approximate number of rows of a slice, and the keys and columns of some of them."""
     top = [name if name in view.schema.names else name.partition(".")[0] for name in columns]
     names = list(dict.fromkeys([RECORD_KEY, *top]))
     if slice_.base_file is None:

@@ -1,8 +1,9 @@
-"""The tasks that build an index: rows to sorted parts, and parts to base runs.
+"""The tasks that build an index: they turn rows into sorted parts, and parts into base runs.
 
-A part holds the entries of a few slices. Its name is derived from the files of those slices, so a
-build that was interrupted finds the parts that it has written already. Base runs divide the keys
-into ranges, at the boundaries of values: one value is in one run.
+A part holds the entries of a few slices. Its name is derived from the files of those slices, so an
+interrupted build, when resumed, finds the parts that it has already written. Each base run holds a
+range of keys. Ranges are split only between different values, so all entries of a value are in one
+run.
 """
 
 import hashlib
@@ -52,7 +53,7 @@ _RULE: Final = MergeRule(key=ENTRY_KEY)
 
 @dataclass(frozen=True, slots=True)
 class PartTask:
-    """Slices whose entries become parts; with `keys`, only those of the keys of each partition."""
+    """Slices whose entries are written as parts; `keys` limits them to some keys of each slice."""
 
     view: TableView
     definition: IndexDefinition
@@ -67,7 +68,7 @@ class PartTask:
 
     @property
     def name(self) -> str:
-        """Return a name that is different if any file of the slices is."""
+        """Return a name that changes if any file of the slices changes."""
         files = [file.path for slice_ in self.slices for file in slice_.files]
         pending = [repr(slice_.boundary) for slice_ in self.slices]
         told = json.dumps([files, pending, self.keys])
@@ -76,9 +77,9 @@ class PartTask:
 
 @dataclass(frozen=True, slots=True)
 class RangeTask:
-    """Parts to be merged into one base run: the entries of a range of keys.
+    """Parts to be merged into one base run, which holds the entries of a range of keys.
 
-    Entries of `stale` are left out, those of other parts are not.
+    If `stale` is set, its runs are merged in as well, without their stale entries.
     """
 
     storage: Storage
@@ -91,14 +92,14 @@ class RangeTask:
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """Older runs, and the rows whose entries in them are stale: by key, and whole partitions."""
+    """Older runs, and the keys and partitions whose entries in these runs are stale."""
 
     runs: tuple[RunFile, ...]
     keys: tuple[RunFile, ...] = ()
     partitions: frozenset[str] = frozenset()
 
     def current(self, storage: Storage, span: Range) -> list[Run]:
-        """Return the runs with the entries of a range that are not stale."""
+        """Return the runs, each limited to a range and without its stale entries."""
         gone = [row_keys(b) for run in self.keys for b in find_entries(storage, run.path, _ALL)]
         keys = pa.concat_arrays([pa.array([], pa.string()), *gone])
         emptied = pa.array(sorted(self.partitions), pa.string())
@@ -117,7 +118,7 @@ class Stale:
 def plan_parts(
     view: TableView, definition: IndexDefinition, folder: str, slices: Sequence[FileSlice]
 ) -> list[PartTask]:
-    """Return the tasks that make the parts of `slices`, small slices together."""
+    """Return the tasks that write the parts of `slices`; small slices share a task."""
     ordered = sorted(slices, key=lambda slice_: slice_.group)
     total = sum(slice_.cost_bytes for slice_ in ordered)
     most = max(_MIN_SLICES_BYTES, min(_PART_BYTES, total // _TASKS))
@@ -132,7 +133,7 @@ def plan_parts(
 
 
 def write_parts(work: PartTask, task: TaskId) -> tuple[RunFile, ...]:
-    """Write the entries of slices as sorted parts; return those that exist already, if any."""
+    """Write the entries of slices as sorted parts, unless an earlier attempt has written them."""
     storage = work.view.storage
     told = f"{work.folder}/parts/{work.name}.json"
     try:
@@ -165,7 +166,7 @@ def merge_parts(
 ) -> tuple[RunFile, ...]:
     """Merge parts into base runs whose paths begin with `prefix`, in the order of their keys.
 
-    With `stale`, the entries of older runs are merged with them.
+    With `stale`, the current entries of older runs are merged in as well.
     """
     parts = [part for part in parts if part.entries]
     every = [*parts, *(() if stale is None else stale.runs)]
@@ -237,7 +238,7 @@ def slice_entries(work: PartTask) -> Iterator[pa.RecordBatch]:
 
 
 def in_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Yield batches together, up to a number of bytes."""
+    """Yield lists of consecutive batches, each of about _PART_BYTES."""
     held: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:

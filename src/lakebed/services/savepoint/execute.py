@@ -118,7 +118,10 @@ def read_savepoint(snapshot: Snapshot, instant: TimelineInstant) -> Savepoint:
 
 
 def _needed_paths(hold: TableHold, instant: Instant) -> tuple[str, ...]:
-    """Return the files that a read as of `instant` opens; raise an error if any may be deleted."""
+    """Return the files that a read as of `instant` opens.
+
+    Raises an error if a clean has deleted any of them, or may still do so.
+    """
     check_retained(instant, _retained(hold.snapshot))
     seen = load_snapshot(hold.storage, hold.config, instant, hold.snapshot.commits)
     check_whole(seen.slices)

@@ -26,7 +26,10 @@ from lakebed.timeline.archived import find_archived, read_completions
 
 @dataclass(frozen=True, slots=True)
 class PastSlice:
-    """A past slice, None if the group was empty, and a file of it that no longer exists, if any."""
+    """A past slice of a file group; `slice_` is None if the group was empty.
+
+    `lost` is a file of the slice that no longer exists, if there is one.
+    """
 
     slice_: FileSlice | None
     lost: str | None = None

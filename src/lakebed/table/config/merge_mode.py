@@ -3,8 +3,8 @@
     hoodie.record.merge.mode           the mode; absent in version 6
     hoodie.compaction.payload.class    one of Hudi's classes or the user's own; up to version 8
     hoodie.record.merge.strategy.id    a UUID of zeros: the payload class decides
-    hoodie.table.partial.update.mode   from version 9: which columns of the winner yield
-    hoodie.record.merge.property.*     from version 9: what the payload classes had built in
+    hoodie.table.partial.update.mode   from version 9: which values of the winner are replaced
+    hoodie.record.merge.property.*     from version 9: parameters that payload classes hard-coded
 
 From version 9 on Hudi expresses its own payload classes by the other properties and keeps their
 names in `hoodie.table.legacy.payload.class`, which has no effect. Up to version 8 the classes

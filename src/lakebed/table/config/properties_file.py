@@ -81,7 +81,7 @@ def _read(storage: Storage, path: str) -> TableConfig:
 
 @lru_cache(maxsize=16)
 def _parse(data: bytes, where: str) -> TableConfig:
-    """Parse properties; every lookup reads them, and they seldom change."""
+    """Parse properties; cached, because every lookup reads them and they seldom change."""
     properties = parse_properties(data, where)
     if not properties:
         raise CorruptError(f"{where}: holds no properties; the file was truncated")

@@ -6,8 +6,8 @@ open. So archiving records the files that the archived commits leave behind:
 
     .hoodie/lakebed/archived_files.parquet
         path, size_bytes, rows, instant, completion    a row for each file, by path
+        min_key, max_key            its smallest and greatest record key, if known
         lakebed.archived.through    the newest instant in the archive
-        min_key, max_key    its smallest and greatest record key, if known
         lakebed.archived.next       the oldest commit that stayed on the active timeline
         lakebed.archived.complete   whether it lists all files that the newest slices need
 
@@ -55,7 +55,7 @@ _SCHEMA: Final = pa.schema(
 class ArchivedFiles:
     """The files left by archived commits when the instants up to `through` were archived.
 
-    If the files are not `complete`, newest slices may need others.
+    If the record is not `complete`, the newest slices may need other files too.
     """
 
     through: Instant
@@ -64,7 +64,7 @@ class ArchivedFiles:
     complete: bool = False
 
     def fits(self, timeline: Timeline) -> bool:
-        """Return whether nothing seems to have been archived since, by the timeline's names."""
+        """Return whether nothing seems to have been archived since, judging by the timeline."""
         return any(instant.requested == self.next_commit for instant in timeline.instants)
 
     def is_current(self, storage: Storage, timeline: Timeline, history: str) -> bool:
@@ -95,7 +95,7 @@ def read_record(storage: Storage) -> bytes | None:
 
 
 def parse_archived_files(data: bytes, partitions: Set[str] | None = None) -> ArchivedFiles:
-    """Parse the part of a record that is about `partitions`; None means all.
+    """Parse the files of `partitions` in a record; None means all partitions.
 
     Raises CorruptError if it is damaged.
     """

@@ -28,7 +28,7 @@ from lakebed.timeline.timeline import Timeline, TimelineInstant
 Found = TypeVar("Found")
 
 _HELD_AT_LEAST = 100
-# The partitions whose files are kept in memory, for each commit with a run.
+# The most partitions whose files are kept in memory, for each commit with a run.
 _MAX_PARTITIONS = 10_000
 
 
@@ -90,8 +90,8 @@ class CommitCache:
     def files(self, instant: TimelineInstant, partitions: frozenset[str] | None) -> CommitMetadata:
         """Return the metadata of a commit with the files of `partitions` only; None means all.
 
-        The files come from the file index, if it covers the commit: then a write stat has no more
-        than the path, the size, the number of rows and the change data of its file.
+        The files come from the file index, if it covers the commit: then a write stat has only the
+        path, the size, the number of rows and the change data of its file.
         """
         found = self._from_run(instant, lambda indexed: indexed.within(partitions))
         if found is not None:
@@ -116,7 +116,7 @@ class CommitCache:
     def _from_run(
         self, instant: TimelineInstant, read: Callable[[_Indexed], Found]
     ) -> Found | None:
-        """Return what `read` finds in the run of a commit; None if there is no sound run."""
+        """Return the result of `read` on the run of a commit; None if no intact run exists."""
         indexed = self._run_of(instant)
         if indexed is not None:
             try:
@@ -143,7 +143,7 @@ class CommitCache:
         return self._run_of(instant) is not None
 
     def uncovered(self, timeline: Timeline) -> list[tuple[TimelineInstant, CommitMetadata]]:
-        """Return the commits that had to be read completely for want of a run, with their content."""
+        """Return the commits that had to be read completely because they have no run."""
         return [
             (commit, self._held[commit.requested])
             for commit in timeline.commits

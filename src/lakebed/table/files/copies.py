@@ -23,7 +23,7 @@ NamesOf = Callable[[Instant], Set[str] | None]
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Files without `copies`; in `unresolved` groups it is unknown which file is the original."""
+    """Files without their `copies`; for `unresolved` groups, the original cannot be determined."""
 
     files: list[BaseFile | LogFile]
     copies: tuple[BaseFile, ...] = ()

@@ -1,7 +1,7 @@
 """The error for reading a damaged file slice, which names each lost file.
 
-Logs without their base file, or a base file without one of its logs, do not give the rows that were
-written. So a slice is read completely or not at all; other slices are not affected.
+Logs without their base file, or a base file without one of its logs, would yield wrong rows. So a
+slice is read completely or not at all; other slices are not affected.
 """
 
 from collections.abc import Iterable

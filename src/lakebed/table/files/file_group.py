@@ -150,7 +150,7 @@ class FileSlice:
 
     @property
     def needs_merge(self) -> bool:
-        """Return whether a snapshot of this slice is more than its base file."""
+        """Return whether reading this slice requires merging, rather than its base file alone."""
         return bool(self.log_files)
 
     @property

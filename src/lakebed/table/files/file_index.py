@@ -1,4 +1,4 @@
-"""The file index: the files that a commit lists, sorted by path, so that a reader loads a few partitions.
+"""The file index: the files that a commit lists, sorted by path, to be read by partition.
 
 A commit that wrote thousands of files has megabytes of metadata, and a reader of one partition would
 parse all of it. So such a commit (`lakebed.file.index.min.files`) gets a run:
@@ -8,11 +8,11 @@ parse all of it. So such a commit (`lakebed.file.index.min.files`) gets a run:
         replaced      whether the row is a replaced file group
         supersedes    whether the file is the new base file of a file group that existed
         size_bytes, rows, change_data (the paths of its change data), min_key, max_key
-        lakebed.commit    in the footer, with a checksum: what the commit records besides its files,
-                          and the first and the last path of each row group
+        lakebed.commit    in the footer, with a checksum: the metadata of the commit without its
+                          files, and the first and the last path of each row group
 
-The completed instant determines the content, and neither ever changes, so a run is never stale: it
-is used only for a commit that the timeline has, and can always be made again from that commit.
+A completed instant never changes, and it determines the content of its run, so a run is never stale.
+It is used only if its commit is on the timeline, and can always be rebuilt from that commit.
 """
 
 import io
@@ -41,7 +41,7 @@ from lakebed.timeline.timeline import TimelineInstant
 
 FILES_FOLDER: Final = ".hoodie/lakebed/files"
 ROW_GROUP_ROWS: Final = 2048
-"""How many files are read at least, in a file that is sorted by path."""
+"""Rows of a row group: the fewest files that are read at once from a file sorted by path."""
 
 _FEW_PARTITIONS: Final = 32
 _CHECKSUM: Final = b"lakebed.commit.crc32"
@@ -227,7 +227,7 @@ class FileRun:
     def read(self, partitions: Set[str] | None) -> CommitFiles:
         """Read the files of `partitions`, from row groups that may list them; None means all.
 
-        Raises CorruptError if the run is damaged, and NotFoundError if it is gone.
+        Raises CorruptError if the run is damaged, and NotFoundError if it does not exist.
         """
         table, head = self._table(_SCHEMA.names, partitions)
         stats: dict[str, list[WriteStat]] = {}
@@ -283,8 +283,8 @@ def _read_rows(
 ) -> tuple[pa.Table, CommitMetadata]:
     """Return the rows of `partitions`, and the commit's other metadata.
 
-    Parquet has no checksum of its footer, so which row groups to read, and the rows to find in
-    them, come from our own entry there, which has one.
+    A Parquet footer has no checksum. So the row groups to read, and the rows expected in them, are
+    taken from our own entry in the footer, which has a checksum.
     """
     if file.schema_arrow.names != _SCHEMA.names:
         raise ValueError(f"columns {_SCHEMA.names}, found {file.schema_arrow.names}")
@@ -340,7 +340,7 @@ def _within(table: pa.Table, partitions: Set[str] | None) -> pa.Table:
         return table
     paths = table.column("path")
     if len(partitions) <= _FEW_PARTITIONS and "" not in partitions:
-        # Prefixes are compared in a fraction of the time. Deeper folders are left out below.
+        # Comparing prefixes is much faster; files in deeper folders are filtered out below.
         below = [pc.starts_with(paths, f"{partition}/") for partition in partitions]
         table = table.filter(reduce(pc.or_, below)) if below else table.slice(0, 0)
         paths = table.column("path")

@@ -1,7 +1,7 @@
 """Finds the partitions of a table, or those that may hold some keys, without listing the table.
 
-Commits list every file of the newest slices; those of archived commits are in the record that
-archiving leaves. If that record may lack a file, only a listing can tell.
+Commits list every file of the newest slices; the files of archived commits are in the record that
+archiving writes. If that record may be incomplete, the table has to be listed.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from lakebed.timeline.timeline import Timeline
 
 
 def all_key_ranges(commits: CommitCache, timeline: Timeline) -> pa.Table | None:
-    """Return at least the files of the newest slices, with the columns of KEY_RANGES.
+    """Return the files of the newest slices, and perhaps others, with the columns of KEY_RANGES.
 
     Returns None if the files of archived commits are unknown.
     """

@@ -42,8 +42,8 @@ def kept_as_of(
 ) -> frozenset[str] | None:
     """Return the files of a savepoint that keeps the instant; None if no clean has passed it.
 
-    An instant that was cleaned or archived exists only if a savepoint keeps it, and then in the
-    files of that savepoint. Raises InvalidError for any other.
+    An instant that was cleaned or archived can be read only if a savepoint keeps it, from the files
+    of that savepoint. Raises InvalidError if no savepoint does.
     """
     until = timeline.until
     gone = None if until is None else _why_gone(storage, active, history_path, timeline, until)

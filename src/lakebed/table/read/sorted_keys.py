@@ -17,7 +17,7 @@ Place = tuple[str, str, int]
 
 
 class HeldColumns:
-    """Column chunks that were read, up to a number of bytes; the least recently used are dropped first."""
+    """A cache of column chunks, up to `max_bytes`; the least recently used are evicted first."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -33,7 +33,7 @@ class HeldColumns:
             return self._held.get(place)
 
     def put(self, place: Place, column: pa.Array) -> None:
-        """Hold a chunk, and drop others if there are too many."""
+        """Add a chunk, and evict others if the cache exceeds its limit."""
         with self._lock:
             if place not in self._held:
                 self._held[place] = column
@@ -43,7 +43,7 @@ class HeldColumns:
 
 
 class KeyColumn(Protocol):
-    """A file whose key column can be searched, from its footer and the chunks of the column."""
+    """A file whose key column can be searched, given its footer and the chunks of the column."""
 
     @property
     def key_values(self) -> Mapping[str, str]:
@@ -63,7 +63,7 @@ class KeyColumn(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RowSpan:
-    """The rows of a row group from `start` to before `stop`."""
+    """The rows of a row group from `start` up to, but not including, `stop`."""
 
     group: int
     start: int
@@ -96,7 +96,7 @@ def check_ascending(keys: pa.Array | pa.ChunkedArray, what: str) -> None:
 def cut_rows(
     batches: Iterator[pa.RecordBatch], spans: Sequence[tuple[int, int]], what: str
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of `spans`, from start to before stop; take no batch behind the last of them."""
+    """Yield the rows of `spans`; batches after the last span are not read."""
     at, last = 0, max(stop for _, stop in spans)
     for batch in batches:
         for start, stop in spans:

@@ -32,9 +32,10 @@ class RowCounts:
 
 @dataclass(frozen=True, slots=True)
 class NewKeys:
-    """The keys that a task added to its file group: a run of the record index, or the keys.
+    """The keys that a task added to its file group, for the record index.
 
-    A few keys are returned as Arrow batches, so that the keys of all tasks become one run.
+    Many keys are written as a `run`. A few keys are returned as Arrow `batches`, so that the driver
+    can write those of all tasks as one run.
     """
 
     run: RunFile | None = None
@@ -45,8 +46,8 @@ class NewKeys:
 class WriteStatus:
     """The files that one task wrote to one file group: a write stat for each.
 
-    Only files that a status lists become part of the table. `entries` are those of the rows in
-    secondary indexes.
+    Only files that a status lists become part of the table. `entries` are the entries of the rows
+    in secondary indexes.
     """
 
     group: FileGroupId
