@@ -38,7 +38,7 @@ def split_routed(
 def split_valued(
     keys: Sequence[object], fields: Sequence[str]
 ) -> tuple[list[object], list[Mapping[str, object]]]:
-    """Split keys into those with all key columns `fields`, and dicts without some of them."""
+    """Split keys into those that have all key columns `fields`, and dicts that lack some of them."""
     named: list[object] = []
     valued: list[Mapping[str, object]] = []
     for key in keys:

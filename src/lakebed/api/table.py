@@ -115,9 +115,9 @@ class Table(TableWrites):
         where: str | None = None,
         as_of: Moment | None = None,
     ) -> Explanation:
-        """Return what `read` with these arguments would read; `print` the result to see it.
+        """Explain what `read` with these arguments would read; `print` the result to see it.
 
-        No row is read: the plan is that of the read, and the footers of the files show the row
+        No rows are read: the plan is that of the read, and the footers of the files provide the row
         groups and bytes. Counts are marked as estimated if the table has too many files to open.
 
         Args:

@@ -20,7 +20,10 @@ _LEAST_WIDTH = 60
 
 @dataclass(frozen=True, slots=True)
 class DrawnRun:
-    """One run: `L1` is the base file, `L0` a log or a block of one; keys if a footer has them."""
+    """One run: level `L1` is the base file, level `L0` a log or a block of a log.
+
+    `min_key` and `max_key` are None if the footer does not record them.
+    """
 
     level: str
     kind: str
@@ -187,7 +190,10 @@ def _short(key: str) -> str:
 
 
 def _cut(text: str, width: int) -> str:
-    """Cut to terminal cells, of which some characters take two, and remove control characters."""
+    """Cut `text` to `width` terminal cells, and replace control characters.
+
+    Some characters take two cells.
+    """
     shown = "".join(c if c.isprintable() else "·" for c in text)
     if cell_len(shown) <= width:
         return shown

@@ -196,7 +196,7 @@ class Attempt:
 
     @contextmanager
     def locked(self) -> Iterator[TableHold]:
-        """Hold the table's lock, with the current state of the table."""
+        """Take the table's lock, unless it is already held; yield the current state of the table."""
         if self.hold is not None:
             yield self.hold
             return

@@ -14,7 +14,7 @@ from lakebed.table.files.file_index import FILES_FOLDER, count_files, write_run
 
 
 def index_files(hold: TableHold, instant: Instant, metadata: CommitMetadata) -> None:
-    """Write the run of a commit that has just completed, and of others that lack theirs."""
+    """Write the run of a commit that has just completed, and the missing runs of earlier commits."""
     least = FILE_INDEX_MIN_FILES.value(hold.config.properties)
     done = hold.timeline.completed(instant)
     if done is not None and count_files(metadata) >= least:

@@ -69,7 +69,7 @@ def side_path(folder: str, instant: str, name: str) -> str:
 
 
 def is_side_path(path: str) -> bool:
-    """Return whether `path` is one that `side_path` returned."""
+    """Return whether `path` is a path made by `side_path`."""
     return path.startswith(f"{SIDE_FOLDER}/")
 
 

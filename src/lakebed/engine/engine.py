@@ -1,4 +1,4 @@
-"""The in-process engine behind the public API: Arrow streams to commits, scans to Arrow streams."""
+"""The in-process engine behind the public API: it writes Arrow streams, and reads scans as streams."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -39,9 +39,9 @@ _BUCKETS_BY_PARTITION = "hoodie.bucket.index.partition.expressions"
 
 
 class HeldBuckets(Mapping[BucketId, str]):
-    """The file groups of buckets; those of a partition are looked up when it is asked for.
+    """The file groups of buckets; those of a partition are looked up on first access.
 
-    Iteration and length cover the partitions that were asked for.
+    Iteration and length cover only the partitions that have been looked up.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -68,7 +68,7 @@ class HeldBuckets(Mapping[BucketId, str]):
         return len(self._held)
 
     def __reduce__(self) -> tuple[type[Self], tuple[Snapshot]]:
-        """Travel to a task as the bare snapshot: most tasks need no file group, and others few."""
+        """Pickle only the bare snapshot: most tasks need no file group, and the others a few."""
         return type(self), (self._snapshot.bare(),)
 
 

@@ -65,7 +65,7 @@ class SimpleLocator(Locator):
     def narrow(
         self, view: TableView, source: RunSource, keys: pa.StringArray
     ) -> tuple[RunSource, pa.StringArray]:
-        """Return a base file, and those of `keys` that it may hold as far as its footer can tell."""
+        """Return a base file, and those of `keys` that its footer does not exclude."""
         return source, keys
 
     def _key_run(

@@ -1,7 +1,7 @@
 """The interface of an index for writes, reads and services; each kind overrides what differs.
 
 An `IndexStrategy` belongs to a table, a `Locator` to one write. The defaults are those of an index
-that looks keys up.
+that looks up keys.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -127,7 +127,7 @@ class Locator:
 
 
 class KeyIndex(Protocol):
-    """Finds the file groups of keys at the latest state of a table, without their files."""
+    """Finds the file groups of keys in the latest state of a table, without reading data files."""
 
     @property
     def cost(self) -> int:
@@ -177,7 +177,7 @@ class IndexStrategy:
         return slices
 
     def key_index(self, snapshot: Snapshot) -> KeyIndex | None:
-        """Return what finds keys at the latest snapshot; None if only their files can tell."""
+        """Return an index of keys at the latest snapshot; None if data files must be searched."""
         return None
 
     def check_clusterable(self, config: TableConfig) -> None:

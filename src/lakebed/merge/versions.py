@@ -249,9 +249,10 @@ def _repeated(order: Order) -> tuple[npt.NDArray[np.bool_], Ints]:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The classes of columns, the part of each version, and the classes that each part has.
+    """Classes of columns that the same parts have, and how the versions are divided into parts.
 
-    If values may yield to others, every version is a separate part.
+    `parts` is the part of each version, `presence` tells which classes each part has. If values may
+    yield to others, every version is a separate part.
     """
 
     classes: Sequence[Sequence[str]]

@@ -125,7 +125,7 @@ def _raised(what: str, act: Callable[[], Done | None]) -> Done | None:
 
 
 def _is_clean_due(timeline: Timeline, properties: Mapping[str, str], every: int) -> bool:
-    """Return whether cleaning may find something, from the timeline alone."""
+    """Return whether cleaning may find files to delete, judging by the timeline alone."""
     if timeline.pending(Action.CLEAN):
         return True
     cleans = [instant for instant in timeline.select(Action.CLEAN) if instant.is_completed]

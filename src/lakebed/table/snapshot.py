@@ -79,9 +79,9 @@ class Snapshot:
     def within(self, partitions: Iterable[str]) -> "Snapshot":
         """Return the snapshot of some partitions, which lists only these.
 
-        Every file and file group of the result is in one of `partitions`, as far as they exist. The
-        result is the snapshot itself where that is not possible: a past state, an older timeline
-        layout, a partition whose path storage would change.
+        Every file and file group of the result is in one of `partitions`. Returns the snapshot
+        itself where this is not possible: for a past state, an older timeline layout, or a partition
+        whose path storage would change.
         """
         wanted = frozenset(partitions)
         if self.kept is not None or self.timeline.until is not None:
@@ -98,9 +98,10 @@ class Snapshot:
         return held
 
     def partitions_with(self, keys: Sequence[str] | None) -> frozenset[str] | None:
-        """Return the partitions whose files may hold one of the keys (None: any key at all).
+        """Return the partitions whose files may hold one of `keys`; None stands for any key.
 
-        Returns None if only a listing can tell, or is cheaper: in a table without large commits.
+        Returns None if the table must be listed to find them, or if a listing is cheaper, as in a
+        table without large commits.
         """
         ranges = self._key_ranges
         return None if ranges is None else partitions_with(ranges, keys)
@@ -199,7 +200,7 @@ class Snapshot:
 
     @property
     def is_listed(self) -> bool:
-        """Return whether all files were listed already."""
+        """Return whether all files have already been listed."""
         return "slices" in self.__dict__
 
     @property
@@ -263,7 +264,7 @@ class Snapshot:
 
     def _visible_files(self) -> Iterator[BaseFile | LogFile]:
         if self.partitions is not None and self.timeline.first_active is None:
-            return  # without a write no file counts
+            return  # without a write no file is visible
         for entry in self.entries():
             file = data_file(entry.path, entry.size)
             if file is not None and self._counts(file):
@@ -386,7 +387,7 @@ def _readable_plans(commits: CommitCache, timeline: Timeline) -> tuple[PlannedGr
 
 
 def _is_plain(partition: str) -> bool:
-    """Return whether the files of a partition are in the folder of that very name."""
+    """Return whether no part of the path is empty, a dot, two dots or the metadata folder."""
     parts = partition.split("/") if partition else []
     return not any(part in ("", ".", "..", METADATA_FOLDER) for part in parts)
 

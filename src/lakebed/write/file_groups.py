@@ -132,7 +132,7 @@ def _write_base_file(write: FileGroupWrite, task: TaskId, runs: list[Run]) -> Wr
         below = _below(write, base.name, stats)
         beside = stats is not None and spec.config.is_lsm_tree
         version = TOMBSTONE_VERSION if beside else 1
-        # The entries of these deletes are among those of the base file.
+        # The index entries of these deletes are among those of the base file.
         plain = replace(spec, indexes=NO_INDEXES)
         logged = write_log(plain, write.group, task, version, kept, below)
         # Hudi's CDC query takes the slice of a file group from its first stat.

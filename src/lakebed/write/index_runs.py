@@ -1,4 +1,4 @@
-"""The runs of secondary indexes that a write adds: made by its tasks, published by its commit."""
+"""The runs that a write adds to secondary indexes: tasks make them, and the commit publishes them."""
 
 import os
 from collections import defaultdict
@@ -24,9 +24,9 @@ from lakebed.table.files.file_group import FileGroupId
 from lakebed.write.spec.status import WriteStatus
 from lakebed.write.spec.write_spec import WriteSpec
 
-# Fewer bytes are sorted and written by one thread.
+# Up to this many bytes are sorted and written by one thread.
 _THREADS_BYTES = 1 << 20
-# Entries of a task beyond this size are sorted and written while more rows come.
+# When a task holds more bytes of entries than this, they are sorted and written while rows arrive.
 _RUN_BYTES = 32 << 20
 
 
@@ -46,13 +46,13 @@ class TaskEntries:
         self._under_way: Future[None] | None = None
 
     def watch(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of a log, and take the entries of their rows."""
+        """Yield the batches of a log, and collect the entries of their rows."""
         for batch in batches:
             self.take(batch)
             yield batch
 
     def take(self, rows: pa.RecordBatch, *, is_merged: bool = False) -> None:
-        """Take the entries of rows, some of which may be deletes, while the caller goes on."""
+        """Collect the entries of rows, which may include deletes, while the caller continues."""
         if not self._makers or not rows.num_rows:
             return
         if self._pool is None:
@@ -81,7 +81,7 @@ class TaskEntries:
 
     def _add(self, folder: str, kind: EntryKind, entries: pa.RecordBatch) -> None:
         if entries.num_rows:
-            # Runs that ascend are sorted together in a fraction of the time.
+            # Concatenated ascending runs are sorted in a fraction of the time.
             self._held[folder, kind].append(sort_entries([entries]))
             self._bytes += entries.nbytes
 
@@ -100,7 +100,7 @@ class TaskEntries:
         self._bytes = 0
 
     def finish(self) -> tuple[NewEntries, ...]:
-        """Return the entries: the rows if they are few, else the runs that they were written to."""
+        """Return the entries: in memory if there are few, otherwise as the runs that hold them."""
         self._wait()
         if self._pool is not None:
             self._pool.shutdown()
@@ -124,14 +124,14 @@ class IndexParticipant:
     def prepare(
         self, hold: TableHold, instant: Instant, metadata: CommitMetadata
     ) -> Mapping[str, str]:
-        """Write the runs; return the list of them for the commit's extra metadata."""
+        """Write the runs; return the extra metadata by which the commit lists them."""
         del metadata
         held: dict[tuple[str, EntryKind], list[NewEntries]] = defaultdict(list)
         for status in self._written:
             for entries in status.entries:
                 held[entries.folder, entries.kind].append(entries)
         known = {one.id for one in parse_definitions(hold.config.properties)}
-        # An index that is not known was dropped meanwhile.
+        # An unknown index was dropped meanwhile.
         folders = [one.folder for one in self._spec.indexes.indexes if one.id in known]
         if not folders:
             return {}
@@ -185,7 +185,7 @@ def run_path(config: TableConfig, folder: str, instant: str, name: str) -> str:
 
 
 def split_deletes(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """Return the rows that are not deletes, and those that are."""
+    """Return the rows that are not deletes, and the deletes."""
     if FLAGS not in rows.schema.names:
         return rows, rows.slice(0, 0)
     gone = rows.column(FLAGS).to_numpy() & DELETED != 0

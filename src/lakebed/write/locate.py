@@ -1,4 +1,4 @@
-"""Between staging and writing: an index that looks keys up determines the file group of each.
+"""Between staging and writing: an index that looks up keys determines the file group of each key.
 
 Without Spark this is a merge. The keys that the index knows, as runs of key and location, are the
 older side. The staged runs are the newer side, and partial, so a row takes its location from the
@@ -206,9 +206,9 @@ def _at_live_places(
 ) -> pa.RecordBatch:
     """Return located rows without the locations where their keys were deleted.
 
-    An insert does not look its keys up, so a deleted key may be live in another file group by now.
-    If it were written to both, it would be there twice. A key that is live nowhere keeps one
-    location, and a key with one location keeps it, so these cost nothing.
+    An insert does not look up its keys, so a deleted key may since have been inserted into another
+    file group. A write to both file groups would duplicate the key. A key that exists nowhere keeps
+    one location. A key with a single location keeps it, so no files are read for it.
     """
     on_read = spec.config.table_type is TableType.MERGE_ON_READ
     if not on_read and not spec.index.records_keys:

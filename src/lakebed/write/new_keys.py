@@ -31,9 +31,9 @@ _MAX_RETURNED_BYTES = 1 << 20
 
 
 class NewKeysWriter:
-    """Collects the keys of a base file's new rows; many of them become a run of their own.
+    """Collects the keys of a base file's new rows; if there are many, they are written as a run.
 
-    It does nothing if the table's index does not record keys, or the write adds none.
+    Does nothing if the table's index does not record keys, or if the write adds no keys.
     """
 
     def __init__(self, write: FileGroupWrite, task: TaskId) -> None:
@@ -76,7 +76,7 @@ class NewKeysWriter:
         return {self._path: self._written.size_bytes}
 
     def result(self) -> NewKeys | None:
-        """Return what the driver has to know; None if no key was added."""
+        """Return the keys, or the run that holds them, for the driver; None if no key was added."""
         if self._written is not None:
             return NewKeys(self._written)
         if not self._held:
@@ -97,14 +97,14 @@ class NewKeysWriter:
 
 @dataclass(frozen=True, slots=True)
 class RecordIndexEntries:
-    """The part of the record index in a commit: the runs of the keys that its tasks added."""
+    """Adds the record index to a commit: the runs of the keys that its tasks added."""
 
     written: Sequence[WriteStatus]
 
     def prepare(
         self, hold: TableHold, instant: Instant, metadata: CommitMetadata
     ) -> Mapping[str, str]:
-        """Write the entries that tasks returned as one run; return the entry that lists all runs."""
+        """Write the entries that tasks returned as one run; return the metadata listing all runs."""
         del metadata
         if not hold.timeline.commits and not hold.snapshot.slices:
             # With the first commit of a table, the index covers the table.

@@ -170,7 +170,7 @@ def execute_delete_partitions(
 
 
 def _met(snapshot: Snapshot, spec: WriteSpec, touched: set[str]) -> Snapshot:
-    """Return the snapshot of the partitions that the write has to do with."""
+    """Return the snapshot of the partitions that the write reads or changes."""
     return snapshot if spec.looks_everywhere else snapshot.within(touched)
 
 

@@ -73,7 +73,7 @@ class CompactReader:
         return fields
 
     def element_spans(self, number: int) -> list[tuple[int, int]]:
-        """Return where each struct lies in the list that is a field of this struct."""
+        """Return the start and end of each struct in the list that is field `number`."""
         at, found = self._at, 0
         while head := self._data[at]:
             at += 1

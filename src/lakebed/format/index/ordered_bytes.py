@@ -53,7 +53,7 @@ def is_ordered(kind: pa.DataType) -> bool:
 def encode_rows(columns: Sequence[pa.Array], tail: pa.Array | None = None) -> pa.BinaryArray:
     r"""Return the key of each row: its values in these columns, one after the other.
 
-    `tail` is the end of each key, encoded already.
+    `tail` is the end of each key, already encoded.
 
     >>> encode_rows([pa.array([7, None], pa.int64()), pa.array(["a", "b"])]).to_pylist()
     [b'\x01\x80\x00\x00\x00\x00\x00\x00\x07\x01a\x00\x00', b'\x00\x01b\x00\x00']
@@ -66,7 +66,7 @@ def encode_rows(columns: Sequence[pa.Array], tail: pa.Array | None = None) -> pa
 
 
 def encode_keys(partition: str, keys: pa.Array) -> pa.BinaryArray:
-    r"""Return what `encode_rows` returns for rows of one partition: it, and the record key.
+    r"""Return `encode_rows` of the partition and the record keys, for rows of one partition.
 
     >>> encode_keys("p", pa.array(["a"])).to_pylist()
     [b'\x01p\x00\x00\x01a\x00\x00']
@@ -135,7 +135,7 @@ def _encode_column(column: pa.Array) -> pa.Array:
 
 
 def _encode_text(valid: pa.Array, before: bytes) -> pa.Array:
-    """Return texts without nulls, escaped and ended, each after the bytes `before`."""
+    """Return strings without nulls, escaped and terminated, each preceded by the bytes `before`."""
     # Use large binary, because escaping makes strings longer.
     plain = valid.cast(pa.large_binary())
     data = plain.buffers()[2]

@@ -45,7 +45,7 @@ def record_archived_files(hold: TableHold, gone: Sequence[TimelineInstant]) -> N
 def _known(hold: TableHold) -> tuple[list[NamedFile], bool]:
     """Return the files that earlier archiving recorded; if the record is stale, the actual files.
 
-    Also returns whether these are all.
+    Also returns whether the files are complete.
     """
     storage, history = hold.storage, hold.config.history_path
     try:

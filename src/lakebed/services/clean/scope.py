@@ -1,8 +1,8 @@
-"""Decides in which partitions a clean may find something, from the commits alone.
+"""Determines the partitions in which a clean may find files to delete, from the commits alone.
 
 A version of a file group can be deleted once a newer base file supersedes it or the file group is
-replaced, and a commit lists both. Commits that an earlier clean has passed need no second look:
-each of them was complete at the time.
+replaced, and commits list both events. Commits before the instant from which the last clean retains
+files need not be examined again.
 """
 
 from typing import cast
@@ -14,10 +14,10 @@ from lakebed.table.snapshot import Snapshot
 
 
 def partitions_to_clean(snapshot: Snapshot) -> frozenset[str] | None:
-    """Return the partitions in which something was superseded since the last clean; None for all.
+    """Return the partitions in which files were superseded since the last clean; None for all.
 
-    Leftovers of tasks are not looked for. With savepoints, now or at the last clean, any partition
-    may have versions that they kept.
+    Leftover files of tasks are not considered. If there are savepoints, or files were kept for
+    savepoints at an earlier clean, any partition may have versions to delete.
     """
     if snapshot.timeline.select(Action.SAVEPOINT):
         return None

@@ -1,4 +1,4 @@
-"""Checks of the file index: a run for each large commit, which lists what the commit lists."""
+"""Checks the file index: each large commit must have a run, which lists the same files."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ from lakebed.table.files.file_index import (
 
 
 def check_file_index(inventory: Inventory) -> Iterator[Finding]:
-    """Find runs that are damaged, missing or of no use, and runs that differ from their commits."""
+    """Find runs that are damaged, missing or unused, and runs that differ from their commits."""
     if inventory.config.timeline_layout == LAYOUT_1:
         return
     there = {f"{FILES_FOLDER}/{name}" for name in inventory.storage.names(FILES_FOLDER)}
@@ -56,7 +56,7 @@ def _check_run(run: FileRun, metadata: CommitMetadata) -> Iterator[Finding]:
 
 
 def _facts(files: CommitFiles) -> tuple[object, ...]:
-    """Return what readers use of a commit."""
+    """Return the metadata of a commit that readers use."""
     stats = [stat for of in files.stats.values() for stat in of]
     listed = [
         (s.path, s.file_size_in_bytes, s.num_writes, sorted(s.cdc_stats or ())) for s in stats
@@ -70,7 +70,7 @@ def _finding(severity: Severity, path: str, message: str) -> Finding:
 
 
 def write_file_run(hold: TableHold, step: Step) -> str | None:
-    """Write the run of a commit again; delete it if there is no such commit."""
+    """Rewrite the run of a commit; delete the run if the commit is not on the timeline."""
     for commit in hold.timeline.commits:
         if run_path(commit) == step.path:
             write_run(hold.storage, commit, hold.snapshot.commits.read(commit))

@@ -1,4 +1,4 @@
-"""Checks secondary indexes: that they can be used, and that they know every row."""
+"""Checks that secondary indexes can be used, and that they have entries for every row."""
 
 import warnings
 from collections.abc import Iterator
@@ -60,7 +60,7 @@ def check_indexes(
 
 
 def _damage(index: OpenIndex) -> str | None:
-    """Return what is wrong with the first run that cannot be read; None if there is none."""
+    """Return the problem of the first run that cannot be read; None if all can be read."""
     manifest = index.manifest
     commits = [manifest.delta, *manifest.commits.values()]
     for run in (*manifest.base, *(run for of in commits for run in of.files)):

@@ -1,4 +1,4 @@
-"""Checks the record index: that writes can use it, and that it knows every key of the files."""
+"""Checks that writes can use the record index, and that it has every key of the files."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -72,7 +72,7 @@ def check_record_index(
 
 @dataclass(slots=True)
 class _Missing:
-    """Keys in files that the index does not find there: how many, and one of them."""
+    """The number of keys whose file groups the index lacks, and one such key."""
 
     count: int = 0
     example: str | None = None
@@ -119,7 +119,7 @@ def _file_runs(snapshot: Snapshot, state: RecordIndexState) -> Iterator[Run]:
 
 
 def _lacking(rows: pa.RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return the rows of which a place in the files is not among those of the index."""
+    """Return the positions of keys that are in a file group which the index does not list."""
     held, files = list_places(rows.column(_FILES))
     known, places = list_places(rows.column(PLACES))
     both = pa.concat_arrays([files, places]).dictionary_encode()

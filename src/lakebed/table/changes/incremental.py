@@ -4,9 +4,10 @@ An incremental read of an `lsm_tree` table returns the rows that are current whe
 the range has completed, in the file groups that commits of the range wrote to. So it does not
 matter when a compaction ran.
 
-Other tables are read as in Hudi 1.x (MergeOnReadIncrementalRelationV2): from the files in the
-commits of the range, table services included, the newest slice is read of each file group that none
-of these commits replaced. Logs are merged only with each other and with a base file of the range.
+Other tables are read as in Hudi 1.x (MergeOnReadIncrementalRelationV2): only files that commits of
+the range wrote, table services included, are considered. Of each file group that none of these
+commits replaced, the newest slice is read. Logs are merged only with each other and with a base file
+of the range.
 So an update that was superseded by an older row is returned, unless a compaction in the range has
 merged the two.
 """

@@ -143,7 +143,7 @@ def widens(narrow: pa.DataType, wide: pa.DataType) -> bool:
 def evolve(current: pa.Schema, incoming: pa.Schema) -> pa.Schema:
     """Return the table's schema after a write of `incoming` columns.
 
-    New columns are appended, nullable, also in structs; a wider type replaces a narrower one; a
+    New columns are appended as nullable, within structs too; a wider type replaces a narrower one; a
     narrower type has no effect, since its values are cast to the table's type; a column without any
     value (type null) has no effect. Columns missing from `incoming` stay and must be nullable.
     Columns that are not nullable stay so: an incoming column that is nullable must still contain no

@@ -118,11 +118,11 @@ class ConsistentHashingIndex(_HashIndex):
 
 
 class _LookupIndex(_Index):
-    """The common part of the indexes that look keys up."""
+    """The common part of the indexes that look up keys."""
 
     __slots__ = ()
     hash_fields: ClassVar[tuple[str, ...]] = ()
-    # The word of `hoodie.index.type`, of an index per partition and of a global one.
+    # The values of `hoodie.index.type` for an index per partition and for a global index.
     words: ClassVar[tuple[str, str]]
     is_global: bool
 
@@ -136,7 +136,7 @@ class _LookupIndex(_Index):
 
 
 class _BaseFileIndex(_LookupIndex):
-    """The common part of the indexes that look keys up in base files alone."""
+    """The common part of the indexes that look up keys only in base files."""
 
     __slots__ = ()
 
@@ -155,7 +155,7 @@ class SimpleIndex(_BaseFileIndex):
 
 @dataclass(frozen=True, slots=True)
 class BloomIndex(_BaseFileIndex):
-    """As a simple index, but base files whose Bloom filters lack a key are not searched for it."""
+    """Like a simple index, but a base file is searched only for keys that its Bloom filter allows."""
 
     is_global: bool = False
     words: ClassVar[tuple[str, str]] = ("BLOOM", "GLOBAL_BLOOM")

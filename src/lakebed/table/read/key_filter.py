@@ -102,7 +102,7 @@ class KeyFilter:
     def spans(self, file: KeyColumn, what: str) -> list[RowSpan] | None:
         """Return the rows of a sorted file that hold one of a few keys, in file order.
 
-        Returns None if they cannot be found by the key column alone: read the row groups then.
+        Returns None if they cannot be found by the key column alone; then read the row groups.
         """
         if not self.is_few or sorted_by(file.key_values) != self.column:
             return None
@@ -127,8 +127,8 @@ class KeyFilter:
 
         Our sorted files record where their row groups start; for others the statistics of the key
         column are used. Candidates are then searched in that column alone: most runs of a slice
-        hold few of its keys, and the other columns make up most of their bytes. They are not if
-        the key column is read `alone`.
+        hold few of its keys, and the other columns make up most of their bytes. This search is
+        omitted if the key column is read `alone`.
         """
         if self.column not in file.schema.names:
             return None
@@ -197,7 +197,7 @@ def _is_between(keys: pa.Array, low: bytes, end: bytes | None) -> pa.BooleanArra
 
 @lru_cache(maxsize=64)
 def _listed_keys(text: str, entry: str, what: str) -> list[bytes]:
-    """Return the ascending keys of a footer's entry; lookups ask for the same ones again."""
+    """Return the ascending keys of a footer's entry; cached, since lookups repeat the request."""
     if entry == FOOTER_ROW_GROUP_KEYS:
         listed = [key.encode() for key in parse_row_group_keys(text, what)]
     else:

@@ -34,7 +34,7 @@ _REMOTE_RATIO = 100
 class KnownPages:
     """Facts about the pages of a file, which never changes.
 
-    `elements` are the columns that are not nested, as the footer spells them in its schema.
+    `elements` are the columns that are not nested, as encoded in the schema of the footer.
     """
 
     chunks: list[list[ColumnChunk]] | None = None

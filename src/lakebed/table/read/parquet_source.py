@@ -36,7 +36,7 @@ _REMOTE_WINDOW_BYTES = 8 << 20
 _MIN_COLUMN_BYTES = 16
 _MIN_READ_BYTES = 64 << 10
 _MAX_READ_BYTES = 1 << 20
-# For more spans of a row group, decoding it once is cheaper.
+# For more spans of a row group than this, decoding it once is cheaper.
 _MAX_WINDOWS = 4
 
 
@@ -208,8 +208,8 @@ class ParquetSource:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of `spans`, which ascend.
 
-        Of a row group whose columns are paged alike, only the pages with these rows are decoded;
-        of another, everything up to the last of these rows.
+        If the pages of all columns hold the same rows, only the pages with the requested rows are
+        decoded; otherwise the row group is decoded up to the last requested row.
         """
         for group, found in groupby(spans, key=lambda span: span.group):
             wanted = list(found)

@@ -178,7 +178,7 @@ def read_run(storage: Storage, source: RunSource, needs: Needs) -> Iterator[pa.R
 
 
 def _is_known_to_lack(source: RunSource, needs: Needs) -> bool:
-    """Return whether a run holds none of the requested keys, from what is in memory."""
+    """Return whether cached data shows that a run holds none of the requested keys."""
     keys, footer = needs.key_filter, source.footer
     if keys is None or footer is None or needs.virtual_key is not None:
         return False

@@ -88,7 +88,7 @@ def merge_needs(
     sources: Sequence[RunSource],
     key_filter: KeyFilter | None,
 ) -> tuple[MergeRule, Needs]:
-    """Return the rule that merges the runs of a slice, and what the merge needs of each run."""
+    """Return the rule that merges the runs of a slice, and the columns it needs from each run."""
     # A base file alone needs no merge rule; the rule may even be unsupported.
     rule = MergeRule() if all(source.is_base for source in sources) else view.rule
     needs = Needs(

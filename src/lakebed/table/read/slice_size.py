@@ -1,7 +1,7 @@
-"""Measures what a read of a file slice would take: row groups and bytes, from footers alone.
+"""Measures how many row groups and bytes a read of a file slice would take, without reading rows.
 
-The row groups are chosen by the functions that choose them in a read, with the same arguments. A
-read by keys searches the key columns of some row groups to choose others; so does this.
+The row groups are chosen by the same functions as in a read, with the same arguments. To choose row
+groups, a read by keys may search key columns; in that case they are searched here too.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from lakebed.table.view import TableView
 
 @dataclass(frozen=True, slots=True)
 class ReadSize:
-    """What a read takes: row groups, of how many, and bytes of the columns in them."""
+    """The row groups that a read takes, out of how many, and the bytes of their columns."""
 
     row_groups: int = 0
     all_row_groups: int = 0
@@ -46,9 +46,9 @@ def measure_slice(
     row_groups: RowGroupFilter | None = None,
     sources: Sequence[RunSource] | None = None,
 ) -> ReadSize:
-    """Return what `read_slice` would read with these arguments.
+    """Return how much `read_slice` would read with these arguments.
 
-    Blocks of logs that are not Parquet count with all of their bytes, and have no row groups.
+    Log blocks that are not Parquet are counted with all of their bytes, and have no row groups.
     """
     target = pa.schema(project(view.schema, columns))
     if sources is None:

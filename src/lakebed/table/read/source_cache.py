@@ -13,14 +13,14 @@ from lakebed.table.read.sorted_keys import HeldColumns
 T = TypeVar("T")
 
 MAX_BYTES = 64 << 20
-"""The memory bound for footers, and another of the same size for keys."""
+"""The memory limit for footers; a second limit of the same size applies to keys."""
 
 # The approximate memory of a parsed footer per byte.
 _PARSED_RATIO = 4
 
 
 class SourceCache:
-    """Runs by slice, the least recently used dropped first. Valid for one state of a timeline."""
+    """A cache of runs by slice, valid for one state of a timeline; evicts the least recently used."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -54,7 +54,7 @@ class SourceCache:
         return sources
 
     def answer(self, question: str, find: Callable[[], T]) -> T:
-        """Return the answer to a question about the table, calling `find` once."""
+        """Return the cached answer to a question about the table, calling `find` the first time."""
         if question not in self._answers:
             self._answers[question] = find()
         return cast("T", self._answers[question])
