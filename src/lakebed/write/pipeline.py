@@ -136,6 +136,8 @@ def execute_write(
         metadata = _metadata(operation, spec.view.avro_schema, written, replaced)
         if spec.index.records_keys:
             transaction.participants.append(RecordIndexEntries(written))
+        # Counting may read the table; if that fails, nothing was committed.
+        counts = _counts(spec, source, transaction.snapshot, written, bool(replaced))
         completion = transaction.commit(
             metadata,
             {status.group.partition for status in written},
@@ -143,7 +145,6 @@ def execute_write(
             blind=_is_blind(operation, spec, source),
             reads=_reads(source, transaction) if source.reads_table else None,
         )
-        counts = _counts(spec, source, transaction.snapshot, written, bool(replaced))
     commit = _commit(transaction, operation, completion, written, replaced, counts)
     return replace(commit, buckets=chosen), transaction.config
 
