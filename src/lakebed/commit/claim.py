@@ -1,4 +1,4 @@
-"""Executes an instant that was planned earlier: one executor at a time, without the lock."""
+"""Executes an instant that was planned earlier, without the lock, in one process at a time."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

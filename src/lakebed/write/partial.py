@@ -100,7 +100,7 @@ class _Apart:
         self._held = []
 
     def finish(self, partial: WriteStatus) -> WriteStatus:
-        """Write the remaining rows; return the status of all logs, `partial` and complete rows."""
+        """Write the remaining rows; return the status of all logs, including the `partial` ones."""
         if self._held:
             self._flush()
         statuses = [partial, *self._statuses]

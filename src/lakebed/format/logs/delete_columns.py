@@ -58,7 +58,7 @@ class DeleteField:
         self.values: list[tuple[OrderingKind, Longs, pa.Array]] = []
 
     def put(self, rows: Longs, union: pa.UnionArray, at: Longs) -> None:
-        """Store the values at the positions `at` of a union as those of `rows`."""
+        """Store the union's values at the positions `at` as the values of `rows`."""
         codes, places = _numbers(union.type_codes)[at], _numbers(union.offsets)[at]
         self.branch[rows] = codes
         for branch in np.unique(codes[codes > 0]):

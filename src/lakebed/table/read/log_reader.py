@@ -234,9 +234,9 @@ def _without_rolled_back(
 
 
 def _without_replaced(found: list[_Found], *, at_own_place: bool) -> list[_Found]:
-    """Leave out runs that a log compaction replaced, and put its blocks where they replay.
+    """Leave out runs that a log compaction replaced, and put its blocks at their replay position.
 
-    That is the position of the newest original, so that a write between the originals and the
+    This is the position of the newest original run, so that a write between the originals and the
     compaction stays newer than the compacted rows. Hudi's LSM reader replays native files at their
     own instant.
     """
