@@ -76,9 +76,9 @@ docs: setup ## build the documentation
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 lock: ## settle requirements/*.txt anew (needs pip-tools in the environment)
-	pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --strip-extras \
+	pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-strip-extras \
 	  --no-header --all-build-deps --extra dev --extra docs --allow-unsafe -c requirements/constraints.txt -o requirements/dev.txt pyproject.toml
-	pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --strip-extras \
+	pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-strip-extras \
 	  --no-header --allow-unsafe -o requirements/hudi.txt requirements/hudi.in
 
 clean: ## remove what the targets made
