@@ -45,6 +45,7 @@ def measured(scratch: pathlib.Path, args: argparse.Namespace) -> dict:
     write_ledger(ledger, args.rows, 8)
     write_updates(updates, args.rows, 8, batch)
     found["indexing"] = ours("indexing.py", ledger, updates)
+    found["partitions"] = ours("partitions.py", "--partitions", *args.partitions)
     write_ledger(fewer, args.rows // 4, 4)
     write_updates(scratch / "fewer-updates", args.rows // 4, 1, 1_000)
     found["fewer"] = {
@@ -125,6 +126,32 @@ def page(found: dict) -> str:
                 for count, taken in found["indexing"]["upserts"].items()
             ],
         ),
+        "\n## A query for one value through Spark\n",
+        "All columns of the rows with one value of `loan_id`, after the upserts; the first call is left out:\n",
+        table(
+            ["", "seconds", "bytes to read"],
+            [
+                [
+                    name,
+                    ", ".join(f"{s:.2f}" for s in of["seconds"]),
+                    kib(of["bytes"]),
+                ]
+                for name, of in (
+                    ("without an index", found["indexing"]["queries"]["0"]),
+                    ("with an index", found["indexing"]["queries"]["3"]),
+                )
+            ],
+        ),
+        "\n## Very many partitions\n",
+        "Two buckets and 40 rows in each partition, two uncompacted upserts, p50 / p99 in milliseconds; "
+        "lookups by key and partition or by an indexed value, and upserts of 10 rows that open the table anew:\n",
+        table(
+            ["file groups", "by key", "by value", "upsert of 10 rows"],
+            [
+                [f"{of['file_groups']:,}", *(both(of[work]) for work in ("key", "value", "upsert"))]
+                for of in found["partitions"].values()
+            ],
+        ),
         "\n## Building an index\n",
         table(
             ["rows", "in process", "on Spark", "Hudi 1.2.0, CREATE INDEX"],
@@ -161,6 +188,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--large", type=int, default=20_000_000)
     parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--partitions", type=int, nargs=2, default=[100, 5_000])
     parser.add_argument("--results", type=pathlib.Path)
     parser.add_argument("--docs", type=pathlib.Path, default=ROOT / "docs")
     args = parser.parse_args()

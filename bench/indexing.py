@@ -4,7 +4,8 @@
 
 Prints one JSON object. The table is the ledger in 4 buckets. An index is built on the rows of the first
 load, in this process and by a Spark session, and dropped again. Upserts take turns between three copies of
-the table, without and with indexes, so that none has the quieter machine to itself.
+the table, without and with indexes, so that none has the quieter machine to itself; so do queries for one
+value through Spark.
 """
 
 import argparse
@@ -40,6 +41,27 @@ def timed_build(table: lakebed.Table, name: str) -> float:
     taken = time.perf_counter() - start
     table.drop_index(name)
     return round(taken, 3)
+
+
+def queries(spark: object, folder: str, runs: int) -> dict[str, dict[str, object]]:
+    """Time a query for one value through Spark, on the tables without and with the index."""
+    found: dict[str, dict[str, object]] = {}
+    tables = {n: lakebed.open_table(spark, os.path.join(folder, str(n))) for n in (0, 3)}
+    values = tables[0].read(columns=["loan_id"]).limit(runs + 1).collect()
+    seconds: dict[int, list[float]] = {n: [] for n in tables}
+    answers: dict[int, list[object]] = {n: [] for n in tables}
+    for number, row in enumerate(values):
+        where = f"loan_id = {row[0]}"
+        for count, table in tables.items():
+            start = time.perf_counter()
+            answers[count].append(sorted(map(tuple, table.read(where=where).collect())))
+            if number:  # the first call warms up
+                seconds[count].append(round(time.perf_counter() - start, 3))
+    assert answers[0] == answers[3]
+    for count, table in tables.items():
+        read = table.explain(where=f"loan_id = {values[0][0]}").size_bytes.read
+        found[str(count)] = {"seconds": seconds[count], "bytes": read}
+    return found
 
 
 def main() -> None:
@@ -79,6 +101,7 @@ def main() -> None:
             spark = lakebed.local_session()
             on_spark = lakebed.open_table(spark, os.path.join(folder, "0"))
             answer["build_on_spark"] = [timed_build(on_spark, "by_loan") for _ in range(args.runs)]
+            answer["queries"] = queries(spark, folder, args.runs)
         print(json.dumps(answer))
 
 
