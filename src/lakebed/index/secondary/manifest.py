@@ -77,7 +77,8 @@ class Manifest:
         made: The last instant of the table when the base runs were written.
         base: The base runs, in the order of their keys.
         delta: Runs written by a compaction: the entries of rows that changed since the base runs
-            were written, and the keys of those rows, whose entries in the base runs are stale.
+            were written, and the keys of those rows, whose entries in the base runs are stale. Its
+            open runs hold the keys of all rows that no base run can describe either.
         commits: The runs of commits whose rows are in neither `base` nor `delta`.
         whole: The file groups that commits without runs have written to since.
         emptied: The partitions in which file groups were replaced since.

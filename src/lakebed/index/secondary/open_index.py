@@ -66,7 +66,10 @@ class OpenIndex:
     @property
     def open_runs(self) -> list[RunFile]:
         """Return the runs of open entries, which are candidates of every query."""
-        return [run for of in self.manifest.commits.values() for run in of.open]
+        return [
+            *self.manifest.delta.open,
+            *(run for of in self.manifest.commits.values() for run in of.open),
+        ]
 
     @property
     def num_entries(self) -> int:

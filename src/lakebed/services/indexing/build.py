@@ -7,6 +7,7 @@ index before its build has completed.
 
 import logging
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from lakebed.commit.hold import TableHold, hold_table
@@ -14,13 +15,15 @@ from lakebed.errors import ConflictError, CorruptError, ExistsError, InvalidErro
 from lakebed.index.secondary.definition import IndexDefinition, parse_definitions
 from lakebed.index.secondary.manifest import (
     MANIFEST_NAME,
+    CommitRuns,
     Manifest,
     RunFile,
     put_manifest,
     read_manifest,
 )
 from lakebed.index.secondary.open_index import index_folder, index_root
-from lakebed.services.indexing.parts import merge_parts, plan_parts, write_parts
+from lakebed.model.executor import Executor
+from lakebed.services.indexing.parts import OPEN_KINDS, merge_parts, plan_parts, write_parts
 from lakebed.storage.storage import Storage
 from lakebed.table.config.merge_mode import MergeMode
 from lakebed.table.config.properties_file import update_properties
@@ -142,8 +145,7 @@ def build_index(target: WriteTarget, definition: IndexDefinition) -> Built:
             continue
         with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
             if _complete(hold, definition, token, runs):
-                size = sum(run.size_bytes for run in runs)
-                return Built(definition, sum(run.entries for run in runs), size)
+                return _built(definition, runs.files)
     raise ConflictError(
         f"index {definition.name!r}: the table was rolled back, or another process built or dropped "
         "the index, during each attempt to build it; try again"
@@ -164,31 +166,51 @@ def _retyped(hold: TableHold, definition: IndexDefinition) -> IndexDefinition:
 
 def write_base(
     target: WriteTarget, snapshot: Snapshot, definition: IndexDefinition, token: str
-) -> tuple[RunFile, ...]:
-    """Write the entries of all rows of a snapshot as base runs."""
+) -> CommitRuns:
+    """Write the entries of all rows of a snapshot: base runs, and the keys that are open."""
     kinds = definition.resolve(snapshot.schema)
     assert kinds is not None, definition
     view = snapshot.view(target.merger)
     check_whole(snapshot.slices)
     folder = index_folder(snapshot.config, definition)
     tasks = plan_parts(view, definition, folder, snapshot.slices)
-    written = target.executor.run(write_parts, tasks, f"build index {definition.name}")
-    parts = [part for of in written for part in of]
-    prefix = f"{folder}/base-{token}"
-    return merge_parts(snapshot.storage, definition, kinds, parts, prefix, target.executor)
+    written = list(target.executor.run(write_parts, tasks, f"build index {definition.name}"))
+    parts = [part for of in written for part in of.entries]
+    prefix, executor = f"{folder}/base-{token}", target.executor
+    base = merge_parts(snapshot.storage, definition, kinds, parts, prefix, executor)
+    return CommitRuns(base, merge_open(snapshot.storage, definition, written, prefix, executor))
 
 
-def _complete(
-    hold: TableHold, definition: IndexDefinition, token: str, runs: tuple[RunFile, ...]
-) -> bool:
+def merge_open(
+    storage: Storage,
+    definition: IndexDefinition,
+    written: Iterable[CommitRuns],
+    prefix: str,
+    executor: Executor,
+) -> tuple[RunFile, ...]:
+    """Merge the open entries of parts into runs whose paths begin with `prefix`."""
+    parts = [part for of in written for part in of.open]
+    return merge_parts(storage, definition, OPEN_KINDS, parts, f"{prefix}-open", executor)
+
+
+def _built(definition: IndexDefinition, runs: Iterable[RunFile]) -> Built:
+    held = list(runs)
+    size = sum(run.size_bytes for run in held)
+    return Built(definition, sum(run.entries for run in held), size)
+
+
+def _complete(hold: TableHold, definition: IndexDefinition, token: str, runs: CommitRuns) -> bool:
     """Complete the manifest; return False if the table or the index changed too much meanwhile."""
     folder = index_folder(hold.config, definition)
     manifest = read_manifest(hold.storage, folder)
     if manifest is None or manifest.token != token or manifest.broken(hold.snapshot) is not None:
         return False
     hold.lock.check()
-    put_manifest(hold.storage, folder, replace(manifest, is_complete=True, base=runs))
-    delete_unlisted(hold.storage, folder, frozenset(run.path for run in runs))
+    manifest = replace(
+        manifest, is_complete=True, base=runs.entries, delta=CommitRuns(open=runs.open)
+    )
+    put_manifest(hold.storage, folder, manifest)
+    delete_unlisted(hold.storage, folder, manifest.files)
     return True
 
 
