@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.commit.hold import TableHold, hold_table
-from lakebed.errors import CorruptError
+from lakebed.errors import CorruptError, NotFoundError
 from lakebed.format.names.meta_columns import PARTITION_PATH, RECORD_KEY
 from lakebed.index.secondary.definition import IndexDefinition, parse_definitions
 from lakebed.index.secondary.entries import (
@@ -30,6 +30,7 @@ from lakebed.index.secondary.manifest import (
     Manifest,
     RunFile,
     as_late,
+    lost_commits,
     put_manifest,
     read_manifest,
 )
@@ -134,12 +135,32 @@ def compact_index(
     settled = options or IndexOptions.of(snapshot.config.properties)
     if not force and not is_due(before, settled):
         return None
-    made = _settle(target, snapshot, definition, before, token)
+    try:
+        made = _settle(target, snapshot, definition, before, token)
+    except NotFoundError:
+        if not _is_changed(target, snapshot, definition, before):
+            raise
+        log.warning(
+            "index %s: its files or those of the table changed while it was compacted", name
+        )
+        return None
     with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
         if not _put(hold, definition, before, snapshot, made, token):
             return None
     entries = sum(run.entries for run in (*made.base, *made.delta.entries))
     return IndexCompaction(name, made.changed, entries, len(made.base) + len(made.delta.files))
+
+
+def _is_changed(
+    target: WriteTarget, snapshot: Snapshot, definition: IndexDefinition, before: Manifest
+) -> bool:
+    """Return whether the table or the index is no longer as a compaction found it."""
+    try:
+        now = read_manifest(snapshot.storage, index_folder(snapshot.config, definition))
+    except CorruptError:
+        return True
+    token = None if now is None else now.token
+    return token != before.token or target.commits.active.load() != snapshot.timeline
 
 
 def _settle(
@@ -267,12 +288,15 @@ def _put(
         now = read_manifest(hold.storage, folder)
     except CorruptError:
         now = None
+    # Archiving may have hidden that a commit was rolled back since its rows were looked up.
+    settled = frozenset(commit.requested for commit in snapshot.timeline.commits)
     if (
         now is None
         or now.token != before.token
         or not now.is_complete
         or find_index(hold.config, definition.name) != definition
-        or now.broken(hold.snapshot) is not None
+        or replace(now, settled=now.settled | settled).broken(hold.snapshot) is not None
+        or lost_commits(hold.snapshot, settled)
     ):
         log.warning(
             "index %s changed while it was compacted; the result is discarded", definition.name
@@ -280,7 +304,6 @@ def _put(
         return False
     # Archiving may have accounted for later commits.
     ahead = any(not snapshot.timeline.is_committed(at) for at in now.covered)
-    settled = frozenset(commit.requested for commit in snapshot.timeline.commits)
     last = max(settled, default="")
     manifest = replace(
         now,
