@@ -18,6 +18,7 @@ from lakebed.index.secondary.ranges import key_ranges
 from lakebed.model.clock import ManualClock
 from lakebed.model.executor import LocalExecutor
 from lakebed.services.indexing.build import create_index
+from lakebed.services.indexing.compact import compact_index
 from lakebed.services.indexing.parts import EVERYTHING
 from lakebed.services.verify.findings import Code
 from lakebed.services.verify.plan import plan_repair
@@ -414,6 +415,44 @@ def test_a_float_that_becomes_a_double_is_found_by_the_value_that_it_has_then():
     check_indexes(table, covered=True)
 
 
+class Interrupted(LocalExecutor):
+    """An executor that lets others work once, before the first tasks of a stage."""
+
+    def __init__(self, stage: str, deed) -> None:
+        super().__init__(1)
+        self.stage, self.deed = stage, deed
+
+    def run(self, task, items, label, report=None):
+        if self.deed is not None and label.startswith(self.stage):
+            deed, self.deed = self.deed, None
+            deed()
+        return super().run(task, items, label, report)
+
+
+@pytest.mark.parametrize("archives", [False, True])
+@pytest.mark.parametrize("stage", ["compact", "merge"])
+def test_a_compaction_is_discarded_if_a_commit_that_it_read_was_rolled_back(stage, archives):
+    table = make(f"race-{stage}-{archives}", BY_HAND, buckets=1)
+    table.bulk_insert(rows({"k": "rome", "l": "lima"}))
+    table.create_index("by_city", ["city"])
+    undone = table.upsert(rows({"k": "oslo"}, 2))
+
+    def deed() -> None:
+        table.rollback(undone.instant)
+        if archives:
+            for number in range(6):
+                table.upsert(rows({"l": "lima"}, 3 + number))
+            table.compact(mode="full")
+            table.upsert(rows({"l": "lima"}, 20))
+            assert table.archive(options=SHORT) is not None
+            assert undone.instant < table._snapshot(None).timeline.first_active
+
+    target = replace(table._target(), executor=Interrupted(stage, deed))
+    assert compact_index(target, "by_city", force=True) is None
+    assert found(table, "city = 'rome'") == {"k"}
+    check_indexes(table, covered=True)
+
+
 def test_an_interrupted_build_is_resumed_and_is_not_used_before():
     table = make("resumed", BY_HAND)
     table.bulk_insert(rows({f"k{n}": "rome" for n in range(10)}))
@@ -450,12 +489,13 @@ def folder_of(table) -> str:
 
 
 class Meanwhile(FaultyStorage):
-    """Lets others work, once, when the first data file of a write is about to appear."""
+    """Lets others work, once, before an operation: when the first data file of a write appears."""
 
     deed = None
+    place = "close p/"
 
     def run(self, op, act):
-        if op.startswith("close p/") and self.deed is not None:
+        if self.place in op and self.deed is not None:
             deed, self.deed = self.deed, None
             deed()
         return super().run(op, act)
@@ -482,3 +522,20 @@ def test_a_late_delete_brings_back_a_row_that_had_lost():
     assert user_rows(table)["p", "k"]["v"] == 2
     check_indexes(table, covered=True)
     assert table.indexes()[0].open_entries == 1
+
+
+def test_threads_that_share_a_table_do_not_take_the_indexes_of_an_older_snapshot():
+    storage, clock = Meanwhile(memory_storage()), ManualClock(step_ms=1)
+    storage.place = "manifest.json"
+    table = make_plain(storage, clock, buckets=1, properties=BY_HAND)
+    table.upsert(batch(*((f"k{n}", n, 1, "p") for n in range(20))))
+    table.create_index("by_v", ["v"])
+
+    def others() -> None:
+        table.upsert(batch(("k1", 777, 2, "p")))
+        assert table.schema is not None  # another thread begins a read
+
+    storage.deed = others
+    assert table.read(where="v = 7").read_all().num_rows == 1
+    assert storage.deed is None
+    assert table.read(where="v = 777").read_all().column("id").to_pylist() == ["k1"]
