@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from lakebed.commit.hold import TableHold, hold_table
 from lakebed.errors import CorruptError, NotFoundError
 from lakebed.format.names.meta_columns import PARTITION_PATH, RECORD_KEY
-from lakebed.index.secondary.definition import IndexDefinition, parse_definitions
+from lakebed.index.secondary.definition import IndexDefinition, index_names, parse_definitions
 from lakebed.index.secondary.entries import (
     find_entries,
     key_entries,
@@ -34,7 +34,7 @@ from lakebed.index.secondary.manifest import (
     put_manifest,
     read_manifest,
 )
-from lakebed.index.secondary.open_index import current_manifest, index_folder
+from lakebed.index.secondary.open_index import OpenIndex, UnusableIndex, index_folder, open_index
 from lakebed.model.options.services import IndexOptions
 from lakebed.services.indexing.build import (
     delete_unlisted,
@@ -108,8 +108,8 @@ def due_indexes(snapshot: Snapshot) -> list[str]:
     options = IndexOptions.of(snapshot.config.properties)
     found = []
     for index in parse_definitions(snapshot.config.properties):
-        manifest = current_manifest(snapshot, index)
-        if isinstance(manifest, Manifest) and is_due(manifest, options):
+        opened = open_index(snapshot, index)
+        if isinstance(opened, OpenIndex) and is_due(opened.manifest, options):
             found.append(index.name)
     return found
 
@@ -126,12 +126,16 @@ def compact_index(
     with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
         definition = find_index(hold.config, name)
         if definition is None:
+            if name in index_names(hold.config.properties):
+                log.warning("index %s is not compacted: its definition is damaged", name)
+                return None
             raise missing_index(hold.config, name)
         snapshot, token = hold.snapshot, hold.clock.new_uuid()
-        before = current_manifest(snapshot, definition)
-    if isinstance(before, str) or definition.resolve(snapshot.schema) is None:
-        log.warning("index %s is not compacted: %s", name, before)
+        opened = open_index(snapshot, definition)
+    if isinstance(opened, UnusableIndex):
+        log.warning("index %s is not compacted: %s", name, opened.reason)
         return None
+    before = opened.manifest
     settled = options or IndexOptions.of(snapshot.config.properties)
     if not force and not is_due(before, settled):
         return None
