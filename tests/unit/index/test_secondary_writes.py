@@ -91,6 +91,8 @@ def test_nothing_is_left_of_a_bad_definition():
         ("x", [], InvalidError, "expected a list of columns"),
         ("x", "city", InvalidError, "list of columns"),
         ("x", ["city", "city"], InvalidError, "each once"),
+        ("x", ["city", "CITY"], InvalidError, "each once"),
+        ("x", ["city.zip"], SchemaError, "'city' is of type string and has no fields"),
     ]:
         with pytest.raises(error, match=message):
             table.create_index(name, columns)
@@ -110,6 +112,8 @@ def test_an_index_is_created_once_and_dropped_with_its_files():
     with pytest.raises(ExistsError, match="if_not_exists=True"):
         table.create_index("by_city", ["city"])
     assert table.create_index("by_city", ["city"], if_not_exists=True) is None
+    with pytest.raises(InvalidError, match="exists, on city instead of n"):
+        table.create_index("by_city", ["n"], if_not_exists=True)
     (info,) = table.indexes()
     assert (info.name, info.columns, info.state, info.entries) == ("by_city", ("city",), "ready", 1)
     assert str(table.indexes()).startswith("by_city (city): ready, 1 entries in 1 runs")

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import lakebed
-from lakebed.errors import NotFoundError
+from lakebed.errors import CorruptError, DamageWarning, InvalidError, NotFoundError
 from lakebed.expr.constraints import constraints_of
 from lakebed.expr.predicate import Predicate
 from lakebed.format.names.meta_columns import RECORD_KEY
@@ -23,6 +23,8 @@ from lakebed.services.indexing.parts import EVERYTHING
 from lakebed.services.verify.findings import Code
 from lakebed.services.verify.plan import plan_repair
 from lakebed.storage.objects import memory_storage
+from lakebed.table.config.properties_file import update_properties
+from lakebed.table.config.table_config import DROPPED_COLUMNS
 from support.faulty import FaultyStorage
 from support.indexes import check_indexes, unindexed
 from support.tables import batch, reopen, user_rows
@@ -451,6 +453,155 @@ def test_a_compaction_is_discarded_if_a_commit_that_it_read_was_rolled_back(stag
     assert compact_index(target, "by_city", force=True) is None
     assert found(table, "city = 'rome'") == {"k"}
     check_indexes(table, covered=True)
+
+
+@pytest.mark.parametrize("stage", ["compact", "merge"])
+def test_of_two_compactions_at_once_one_has_no_result(stage):
+    table = make(f"two-{stage}", BY_HAND)
+    table.bulk_insert(rows({"k": "rome", "l": "lima"}))
+    table.create_index("by_city", ["city"])
+    table.upsert(rows({"k": "oslo"}, 2))
+    done = []
+    others = Interrupted(stage, lambda: done.append(table.compact_index("by_city")))
+    assert compact_index(replace(table._target(), executor=others), "by_city", force=True) is None
+    assert done[0].changed == 1
+    check_indexes(table, covered=True)
+
+
+@pytest.mark.parametrize("stage", ["build", "merge"])
+def test_of_two_builds_at_once_both_succeed(stage):
+    table = make(f"builds-{stage}", BY_HAND)
+    table.bulk_insert(rows({"k": "rome", "l": "lima"}))
+
+    def others() -> None:
+        table.create_index("by_city", ["city"], if_not_exists=True)
+        table.upsert(rows({"k": "oslo"}, 2))
+
+    target = replace(table._target(), executor=Interrupted(stage, others))
+    assert create_index(target, "by_city", ["city"])[0].entries == 3
+    check_indexes(table, covered=True)
+
+
+def test_a_rebuilt_index_keeps_no_runs_of_older_commits():
+    table = make("rebuilt", BY_HAND)
+    table.bulk_insert(rows({"k": "rome"}))
+    saved = table.savepoint().instant
+    table.create_index("by_city", ["city"])
+    table.upsert(rows({"k": "oslo"}, 2))
+    table.restore(saved)
+    table.upsert(rows({"k": "kyiv"}, 3))
+    table.repair()
+    names = [e.path.rpartition("/")[2] for e in table._storage.list(folder_of(table))]
+    assert [name.partition("-")[0] for name in sorted(names)] == ["base", "manifest.json"]
+    table.upsert(rows({"k": "lima"}, 4))
+    check_indexes(table, covered=True)
+
+
+def test_a_handle_goes_on_with_an_index_that_others_compacted_twice(recwarn):
+    table = make("held", BY_HAND)
+    table.bulk_insert(rows({"k": "rome", "l": "lima"}))
+    table.create_index("by_city", ["city"])
+    table.upsert(rows({"k": "oslo"}, 2))
+    assert found(table, "city = 'oslo'") == {"k"}
+    index = opened(table)
+    for _ in range(3):
+        lakebed.open_table(None, table.path).compact_index("by_city")
+    assert found(table, "city = 'oslo'") == {"k"}
+    assert index.estimate([EVERYTHING]) == 2
+    table.upsert(rows({"k": "kyiv"}, 3))
+    for _ in range(2):
+        table.compact_index("by_city")
+    # It lacks the rows of the older snapshot now.
+    assert index.find([EVERYTHING], 10) is None
+    assert not recwarn.list
+
+
+def test_a_damaged_definition_stops_nothing_and_is_dropped_by_its_name():
+    table = make("bad-definition", BY_HAND)
+    table.bulk_insert(rows({"k": "rome", "l": "lima"}))
+    table.create_index("by_city", ["city"])
+    table.create_index("by_ts", ["ts"])
+    whole = table.config.properties["lakebed.secondary.index.by_city"]
+    update_properties(table._storage, {"lakebed.secondary.index.by_city": whole[:-1]})
+    with pytest.warns(DamageWarning, match="drop_index.'by_city'."):
+        assert "create the index again" in table.indexes()[0].state
+    with pytest.warns(DamageWarning, match="drop_index"):
+        assert found(table, "ts = 1") == {"k", "l"}
+    table.upsert(rows({"k": "oslo"}, 2))
+    assert table.compact_index("by_city") is None
+    (problem,) = [f for f in table.verify().findings if f.code is Code.INDEX_UNUSABLE]
+    assert problem.mend is None
+    assert table.repair().done is None
+    # If the property is restored, the index knows which rows it lacks.
+    update_properties(table._storage, {"lakebed.secondary.index.by_city": whole})
+    assert found(table, "city = 'oslo'") == {"k"}
+    update_properties(table._storage, {"lakebed.secondary.index.by_city": "[]"})
+    table.drop_index("by_city")
+    assert [index.name for index in table.indexes()] == ["by_ts"]
+    check_indexes(table, covered=True)
+
+
+def test_an_index_on_a_column_that_was_rolled_back_has_to_be_dropped():
+    table = make("gone-column", BY_HAND)
+    table.bulk_insert(rows({"k": "rome", "l": "lima"}))
+    wide = rows({"k": "oslo"}, 2).append_column("extra", pa.array([7]))
+    added = table.upsert(wide, evolve=True)
+    table.create_index("by_extra", ["extra"])
+    table.rollback(added.instant)
+    assert table.indexes()[0].state.endswith(
+        "no column 'extra' any more; call drop_index('by_extra')"
+    )
+    (problem,) = table.verify().findings
+    assert (problem.code, problem.mend) == (Code.INDEX_UNUSABLE, None)
+    table.repair()
+    table.upsert(rows({"k": "kyiv"}, 3))
+    table.drop_index("by_extra")
+    assert table.verify().is_sound
+
+
+def test_an_index_that_cannot_be_used_is_not_compacted(caplog):
+    table = lakebed.create_table(None, "memory://indexing/quiet", "id STRING, x FLOAT", key="id")
+    table.bulk_insert(pa.table({"id": ["a"], "x": pa.array([0.1], pa.float32())}))
+    table.create_index("by_x", ["x"])
+    for number in range(10):
+        rows = pa.table({"id": ["b"], "x": pa.array([number], pa.float64())})
+        table.upsert(rows, evolve=True)
+    assert not caplog.messages
+    assert table.compact_index("by_x") is None
+    assert "type of a column changed" in caplog.messages[0]
+    assert "Manifest" not in caplog.messages[0]
+
+
+def test_nothing_is_left_of_an_index_whose_build_failed():
+    table = make("failed", BY_HAND)
+    table.bulk_insert(rows({"k": "rome"}))
+    (path,) = table.files().column("path").to_pylist()
+    table._storage.delete(path)
+    with pytest.raises(CorruptError):
+        table.create_index("by_city", ["city"])
+    assert table.indexes() == ()
+    assert list(table._storage.list(".hoodie/lakebed/index")) == []
+
+
+def test_a_column_is_not_dropped_if_an_index_on_it_appears_meanwhile():
+    storage, clock = Meanwhile(memory_storage()), ManualClock(step_ms=1)
+    mode = {"hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL"}
+    table = make_plain(storage, clock, properties=BY_HAND | mode)
+    table.upsert(batch(("k", 1, 1, "p")))
+    storage.place = "names .hoodie/lakebed/files"
+    storage.deed = lambda: reopen(storage, clock).create_index("by_v", ["v"])
+    with pytest.raises(InvalidError, match="drop_index"):
+        table.drop_column("v")
+    assert storage.deed is None
+    assert "v" in reopen(storage, clock).schema.names
+    check_indexes(reopen(storage, clock), covered=True)
+
+
+def test_a_column_that_is_being_dropped_takes_no_index():
+    table = make("dropping")
+    update_properties(table._storage, {DROPPED_COLUMNS: '["city"]'})
+    with pytest.raises(InvalidError, match="call drop_column.'city'. again"):
+        table.create_index("by_city", ["city"])
 
 
 def test_an_interrupted_build_is_resumed_and_is_not_used_before():
