@@ -162,3 +162,16 @@ def test_rows_that_another_engine_wrote_are_read_whole():
     assert isinstance(index, OpenIndex)
     assert {group.partition for group in index.manifest.whole} == {"a"}
     assert table.indexes()[0].uncovered == 1
+
+
+def test_many_entries_of_one_commit_become_several_runs(monkeypatch):
+    monkeypatch.setattr("lakebed.write.index_runs._PART_BYTES", 100)
+    table = make("parts", buckets=8)
+    table.create_index("by_city", ["city"])
+    table.upsert(rows(*((n, f"city{n}", 1.0, "a") for n in range(100))))
+    assert table.indexes()[0].runs > 1
+    table.delete([{"id": n, "dt": "a"} for n in range(50)])
+    check_indexes(table, covered=True)
+    table.compact_index("by_city")
+    check_indexes(table, covered=True)
+    assert table.indexes()[0].entries == 50
