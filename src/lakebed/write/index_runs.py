@@ -29,7 +29,7 @@ _THREADS_BYTES = 1 << 20
 # When a task holds more bytes of entries than this, they are sorted and written while rows arrive.
 _RUN_BYTES = 32 << 20
 # The driver sorts so many bytes at once: a batch of binary keys ends at 2 GiB.
-_PART_BYTES = 256 << 20
+_SORT_BYTES = 256 << 20
 
 
 class TaskEntries:
@@ -156,7 +156,7 @@ class IndexParticipant:
             of = held.get((folder, kind), ())
             listed = [run for entries in of for run in entries.runs]
             rows = [entries.rows for entries in of if entries.rows is not None]
-            for number, part in enumerate(_parts(rows)):
+            for number, part in enumerate(split_batches(rows, _SORT_BYTES)):
                 name = f"{number}-{kind}.parquet" if number else f"{kind}.parquet"
                 path = run_path(config, folder, instant, name)
                 run = write_entries(storage, path, [sort_entries(part)], compress=False)
@@ -187,11 +187,13 @@ def run_path(config: TableConfig, folder: str, instant: str, name: str) -> str:
     return side_path(f"{INDEX_PATH.value(config.properties)}/{folder}", instant, name)
 
 
-def _parts(rows: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Yield lists of batches, each small enough to be sorted as one batch."""
+def split_batches(
+    batches: Iterable[pa.RecordBatch], max_bytes: int
+) -> Iterator[list[pa.RecordBatch]]:
+    """Yield lists of consecutive batches, each list of at most `max_bytes` or one batch."""
     held: list[pa.RecordBatch] = []
-    for batch in rows:
-        if held and sum(one.nbytes for one in held) + batch.nbytes > _PART_BYTES:
+    for batch in batches:
+        if held and sum(one.nbytes for one in held) + batch.nbytes > max_bytes:
             yield held
             held = []
         held.append(batch)

@@ -6,6 +6,7 @@ import pytest
 import lakebed
 from lakebed.errors import ExistsError, InvalidError, NotFoundError, SchemaError
 from lakebed.index.secondary.open_index import OpenIndex, open_indexes
+from lakebed.write.index_runs import split_batches
 from support.indexes import check_indexes, unindexed
 
 SCHEMA = pa.schema(
@@ -164,14 +165,7 @@ def test_rows_that_another_engine_wrote_are_read_whole():
     assert table.indexes()[0].uncovered == 1
 
 
-def test_many_entries_of_one_commit_become_several_runs(monkeypatch):
-    monkeypatch.setattr("lakebed.write.index_runs._PART_BYTES", 100)
-    table = make("parts", buckets=8)
-    table.create_index("by_city", ["city"])
-    table.upsert(rows(*((n, f"city{n}", 1.0, "a") for n in range(100))))
-    assert table.indexes()[0].runs > 1
-    table.delete([{"id": n, "dt": "a"} for n in range(50)])
-    check_indexes(table, covered=True)
-    table.compact_index("by_city")
-    check_indexes(table, covered=True)
-    assert table.indexes()[0].entries == 50
+def test_many_entries_of_one_commit_are_sorted_in_parts():
+    batches = [pa.record_batch({"n": list(range(count))}) for count in (4, 4, 1, 20, 4)]
+    parts = list(split_batches(batches, 64))
+    assert [[batch.num_rows for batch in part] for part in parts] == [[4, 4], [1], [20], [4]]

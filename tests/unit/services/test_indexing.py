@@ -600,7 +600,7 @@ def test_a_column_is_not_dropped_if_an_index_on_it_appears_meanwhile():
 def test_a_column_that_is_being_dropped_takes_no_index():
     table = make("dropping")
     update_properties(table._storage, {DROPPED_COLUMNS: '["city"]'})
-    with pytest.raises(InvalidError, match="call drop_column.'city'. again"):
+    with pytest.raises(InvalidError, match=r"call drop_column.'city'. again"):
         table.create_index("by_city", ["city"])
 
 
