@@ -9,15 +9,16 @@ from lakebed.api.table import Table
 from lakebed.expr.predicate import Predicate
 from lakebed.scan.scan import plan_scan
 from support.indexed import SCHEMA, Draw, history
+from support.indexes import check_indexes
 from support.machine import history_settings
 from support.tables import make
 
-QUERIES = 20
+QUERIES = 12
 TABLES = [
     ("MERGE_ON_READ", "lsm_tree", 9, "bucket"),
     ("MERGE_ON_READ", "default", 8, "simple"),
     ("MERGE_ON_READ", "lsm_tree", 10, "bucket"),
-    ("COPY_ON_WRITE", "lsm_tree", 9, "bucket"),
+    ("MERGE_ON_READ", "default", 10, "bucket"),
     ("COPY_ON_WRITE", "default", 9, "simple"),
 ]
 
@@ -62,9 +63,11 @@ def test_queries_through_indexes_return_what_a_scan_returns(table_type, layout, 
             schema=SCHEMA, table_type=table_type, layout=layout, table_version=version, index=index, **how
         )  # fmt: skip
         for _ in history(table, draw, steps=12):
+            # A random query rarely asks for the one row that an index lacks.
+            check_indexes(table)
             more, through = compare(table, draw)
             asked, used = asked + more, used + through
 
     run()
-    assert asked >= 500
+    assert asked >= 300
     assert used / asked > 0.5, f"{used} of {asked} queries used an index"

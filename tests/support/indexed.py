@@ -157,7 +157,9 @@ class Draw:
             f"{name} IS NOT NULL",
             f"{name} <> {one}",
         ]
-        if name != "flag":
+        if name == "flag":
+            forms += ["flag", "NOT flag"]
+        else:
             forms += [
                 f"{name} {self.of(['<', '<=', '>', '>='])} {one}",
                 f"{name} BETWEEN {one} AND {other}",
@@ -220,9 +222,35 @@ def _rewrite(table: Table, draw: Draw) -> object:
 
 
 def _write_unindexed(table: Table, draw: Draw) -> object:
-    """Write as another engine does, which knows of no index."""
+    """Write as another engine does, which knows of no index, and may insert keys twice."""
+    hashes = table.config.index is not None and table.config.index.hashes_keys
     with unindexed(table):
-        return table.upsert(draw.rows(4))
+        if hashes or draw.chance(0.5):
+            return table.upsert(draw.rows(4))
+        return table.bulk_insert(draw.rows(2))
+
+
+def _compact_indexes(table: Table, _: Draw) -> object:
+    return [table.compact_index(index.name) for index in table.indexes()]
+
+
+def _settle_while_pending(table: Table, draw: Draw) -> object:
+    """Compact the indexes between the plan of a compaction and its execution."""
+    if table.config.table_type != "MERGE_ON_READ":
+        return None
+    table.delete([{"id": draw.of(KEYS), "dt": draw.of(PARTITIONS)} for _ in range(6)])
+    table.schedule_compaction(options={"hoodie.compact.inline.max.delta.commits": "1"})
+    table.upsert(draw.rows(12))
+    _compact_indexes(table, draw)
+    return table.compact() if draw.chance(0.7) else None
+
+
+def _complete_partial_rows(table: Table, draw: Draw) -> object:
+    """Update a few columns, and compact the indexes before late rows of the same keys arrive."""
+    _update_columns(table, draw)
+    _compact_indexes(table, draw)
+    draw.time -= 1
+    return table.upsert(draw.rows(20))
 
 
 def _rebuild(table: Table, draw: Draw) -> object:
@@ -249,7 +277,9 @@ STEPS: list[Step] = [
     _write_unindexed,
     _roll_back,
     _rebuild,
-    lambda table, draw: [table.compact_index(index.name) for index in table.indexes()],
+    _compact_indexes,
+    _settle_while_pending,
+    _complete_partial_rows,
 ]
 
 

@@ -1,6 +1,7 @@
 """One open table: its location, its configuration and its latest snapshot."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import date, datetime
 
 import pyarrow as pa
@@ -30,6 +31,15 @@ from lakebed.write.pipeline import WriteTarget
 Moment = str | date | datetime
 
 
+@dataclass(slots=True)
+class _Held:
+    """A snapshot and what is cached for it: one value, because threads may share a table."""
+
+    snapshot: Snapshot
+    sources: SourceCache = field(default_factory=SourceCache)
+    indexes: Indexes | None = None
+
+
 class TableHandle(TableServices):
     """The state that the reads, writes and services of a table share."""
 
@@ -57,9 +67,7 @@ class TableHandle(TableServices):
         self._commits = CommitCache(
             ActiveTimeline(storage, config.timeline_path), config.history_path
         )
-        self._held: Snapshot | None = None
-        self._sources = SourceCache()
-        self._opened: Indexes | None = None
+        self._held: _Held | None = None
         self._scan_log = ScanLog(storage)
 
     def __repr__(self) -> str:
@@ -94,24 +102,33 @@ class TableHandle(TableServices):
         held = self._held
         # These two determine a snapshot: files never change, and none is added or removed without
         # an instant.
-        same = held is not None and (held.config, held.timeline) == (
+        same = held is not None and (held.snapshot.config, held.snapshot.timeline) == (
             snapshot.config,
             snapshot.timeline,
         )
         # A lost file may have been restored from a copy.
-        if held is not None and same and not held.was_damaged:
-            return held
-        self._held, self._sources, self._opened = snapshot, SourceCache(), None
+        if held is not None and same and not held.snapshot.was_damaged:
+            return held.snapshot
+        self._held = _Held(snapshot)
         return snapshot
+
+    def _caches(self, snapshot: Snapshot) -> "_Held":
+        """Return what is cached for a snapshot; empty if another thread has read a newer one."""
+        held = self._held
+        return held if held is not None and held.snapshot is snapshot else _Held(snapshot)
+
+    def _sources(self, snapshot: Snapshot) -> SourceCache:
+        """Return the cached runs of slices of a snapshot."""
+        return self._caches(snapshot).sources
 
     def _indexes(self, snapshot: Snapshot) -> Indexes:
         """Return the secondary indexes at a snapshot; those of the current one are cached."""
-        if snapshot is not self._held:
-            return open_indexes(snapshot)
+        held = self._caches(snapshot)
+        opened = held.indexes
         # An index that is being built becomes usable without a new instant.
-        if self._opened is None or any(isinstance(i, UnusableIndex) for i in self._opened):
-            self._opened = open_indexes(snapshot)
-        return self._opened
+        if opened is None or any(isinstance(index, UnusableIndex) for index in opened):
+            held.indexes = opened = open_indexes(snapshot)
+        return opened
 
     def _check_begun(self, as_of: str) -> None:
         """Raise InvalidError if `as_of` is before the first commit; an empty table has none."""

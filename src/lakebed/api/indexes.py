@@ -179,8 +179,8 @@ def _describe(index: OpenIndex | UnusableIndex) -> IndexInfo:
         "ready",
         index.num_entries,
         index.num_open,
-        sum(run.entries for of in since for run in of.files)
-        - sum(run.entries for run in manifest.delta.entries),
+        sum(run.entries for of in manifest.commits.values() for run in of.files)
+        + sum(run.entries for run in manifest.delta.deleted),
         len(manifest.whole),
         len(runs),
         sum(run.size_bytes for run in runs),

@@ -99,7 +99,8 @@ class Table(TableWrites):
             if as_of is not None:
                 raise InvalidError("as_of cannot be combined with since, until or mode='cdc'")
             return self._read_range(columns, where, since, until, mode)
-        scan = self._plan(self._snapshot(as_of), columns, where, mode)
+        snapshot = self._snapshot(as_of)
+        scan = self._plan(snapshot, columns, where, mode)
         if as_of is None and INDEX_ADVISOR.value(self._config.properties):
             self._scan_log.note(scan)
         if on_damage == "skip":
@@ -107,7 +108,7 @@ class Table(TableWrites):
             if left:
                 message = describe_left_out(self._storage.url, left)
                 warnings.warn(message, DamageWarning, stacklevel=2)
-        return self._engines.read(scan, self._sources if mode == "snapshot" else None)
+        return self._engines.read(scan, self._sources(snapshot) if mode == "snapshot" else None)
 
     def explain(
         self,
@@ -134,7 +135,8 @@ class Table(TableWrites):
         """
         snapshot = self._snapshot(as_of)
         _ = snapshot.slices  # what is left out is explained too
-        return explain_scan(self._plan(snapshot, columns, where), snapshot, self._sources)
+        scan = self._plan(snapshot, columns, where)
+        return explain_scan(scan, snapshot, self._sources(snapshot))
 
     def _plan(
         self,
@@ -153,7 +155,9 @@ class Table(TableWrites):
             indexes=self._indexes(snapshot),
         )
         if scan.candidates is None:
-            self._opened = None  # if runs were missing, the index may have been rebuilt
+            self._caches(
+                snapshot
+            ).indexes = None  # if runs were missing, the index may have been rebuilt
         return scan
 
     def count(self, where: str | None = None, as_of: Moment | None = None) -> int:
@@ -230,15 +234,16 @@ class Table(TableWrites):
         def plan(within: Snapshot) -> Scan:
             return plan_scan(within, names, None, self._merger, indexes=())
 
+        sources = self._sources(snapshot)
         found = [
-            look_up(plan_lookup(snapshot, batch, plan, self._sources), batch, self._sources)
+            look_up(plan_lookup(snapshot, batch, plan, sources), batch, sources)
             for given, names_of in ((placed, (*fields, *partition)), (bare, fields))
             for batch in key_batches(given, snapshot.schema, names_of)
         ]
         if valued:
             indexes = self._indexes(snapshot)
             found += [
-                look_up_values(snapshot, plan, batch, indexes, self._sources)
+                look_up_values(snapshot, plan, batch, indexes, sources)
                 for batch in value_batches(valued, snapshot.schema, fields, indexes)
             ]
         return pa.concat_tables(found) if found else plan(snapshot.within(())).empty()

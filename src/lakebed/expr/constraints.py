@@ -2,7 +2,7 @@
 
 Every row for which the predicate is true satisfies all constraints, but not every row that
 satisfies them satisfies the predicate: an unsupported part of it adds no constraint. A column is
-restricted to a finite set of values (=, <=>, IN), to a range (<, <=, >, >=, BETWEEN,
+restricted to a finite set of values (=, <=>, IN, a boolean column by itself), to a range (<, <=, >, >=, BETWEEN,
 LIKE 'prefix%'), to null (IS NULL) or to all values but null (IS NOT NULL).
 
 A Spark session may interpret a literal differently, because of its time zone or its quoting. Unless
@@ -200,6 +200,8 @@ class _ConstraintFinder:
 
     def demands(self, node: Bound) -> _Demands:
         """Return the constraints on each column if `node` is true."""
+        if node.kind == pa.bool_() and (column := self._plain_column(node)) is not None:
+            return {column.name: Allowed(frozenset({True}))}
         if not isinstance(node, Apply):
             return {}
         if node.function in _SIGNS:
@@ -257,6 +259,8 @@ class _ConstraintFinder:
 
     def _not(self, node: Apply) -> _Demands:
         inner = node.args[0]
+        if (column := self._plain_column(inner)) is not None:
+            return {column.name: Allowed(frozenset({False}))}
         is_null = isinstance(inner, Apply) and inner.function == "is null"
         return self._null(inner, is_null=False) if isinstance(inner, Apply) and is_null else {}
 

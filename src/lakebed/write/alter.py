@@ -28,7 +28,7 @@ def execute_drop_column(target: WriteTarget, name: str) -> tuple[Commit, TableCo
             operation_type=ALTER_SCHEMA.name,
         )
         # The dropped name is recorded first: otherwise another column could silently take it.
-        _note_dropped(transaction, name)
+        _note_dropped(transaction, known, name)
         completion = transaction.commit(metadata, ())
     instant = transaction.instant
     action, name = str(instant.action), ALTER_SCHEMA.name
@@ -66,8 +66,10 @@ def check_droppable(config: TableConfig, known: pa.Schema, name: str) -> None:
         raise InvalidError(f"table {config.name!r}: column {name!r} is its only one")
 
 
-def _note_dropped(transaction: Transaction, name: str) -> None:
+def _note_dropped(transaction: Transaction, known: pa.Schema, name: str) -> None:
     with transaction.locked() as hold:
+        # An index on the column may have been created since.
+        check_droppable(hold.config, known, name)
         noted = dict.fromkeys((*hold.config.dropped_columns, name))
         transaction.config = update_properties(
             transaction.storage, {DROPPED_COLUMNS: json.dumps(list(noted))}

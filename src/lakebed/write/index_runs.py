@@ -28,6 +28,8 @@ from lakebed.write.spec.write_spec import WriteSpec
 _THREADS_BYTES = 1 << 20
 # When a task holds more bytes of entries than this, they are sorted and written while rows arrive.
 _RUN_BYTES = 32 << 20
+# The driver sorts so many bytes at once: a batch of binary keys ends at 2 GiB.
+_SORT_BYTES = 256 << 20
 
 
 class TaskEntries:
@@ -154,9 +156,10 @@ class IndexParticipant:
             of = held.get((folder, kind), ())
             listed = [run for entries in of for run in entries.runs]
             rows = [entries.rows for entries in of if entries.rows is not None]
-            if rows:
-                path = run_path(config, folder, instant, f"{kind}.parquet")
-                run = write_entries(storage, path, [sort_entries(rows)], compress=False)
+            for number, part in enumerate(split_batches(rows, _SORT_BYTES)):
+                name = f"{number}-{kind}.parquet" if number else f"{kind}.parquet"
+                path = run_path(config, folder, instant, name)
+                run = write_entries(storage, path, [sort_entries(part)], compress=False)
                 listed.append(run)
             runs[kind] = tuple(listed)
         found = CommitRuns(**{str(kind): of for kind, of in runs.items()})
@@ -182,6 +185,20 @@ class IndexParticipant:
 def run_path(config: TableConfig, folder: str, instant: str, name: str) -> str:
     """Return the path of a run that an instant writes for an index."""
     return side_path(f"{INDEX_PATH.value(config.properties)}/{folder}", instant, name)
+
+
+def split_batches(
+    batches: Iterable[pa.RecordBatch], max_bytes: int
+) -> Iterator[list[pa.RecordBatch]]:
+    """Yield lists of consecutive batches, each list of at most `max_bytes` or one batch."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        if held and sum(one.nbytes for one in held) + batch.nbytes > max_bytes:
+            yield held
+            held = []
+        held.append(batch)
+    if held:
+        yield held
 
 
 def split_deletes(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:

@@ -6,6 +6,7 @@ import pytest
 import lakebed
 from lakebed.errors import ExistsError, InvalidError, NotFoundError, SchemaError
 from lakebed.index.secondary.open_index import OpenIndex, open_indexes
+from lakebed.write.index_runs import split_batches
 from support.indexes import check_indexes, unindexed
 
 SCHEMA = pa.schema(
@@ -91,6 +92,8 @@ def test_nothing_is_left_of_a_bad_definition():
         ("x", [], InvalidError, "expected a list of columns"),
         ("x", "city", InvalidError, "list of columns"),
         ("x", ["city", "city"], InvalidError, "each once"),
+        ("x", ["city", "CITY"], InvalidError, "each once"),
+        ("x", ["city.zip"], SchemaError, "'city' is of type string and has no fields"),
     ]:
         with pytest.raises(error, match=message):
             table.create_index(name, columns)
@@ -110,6 +113,8 @@ def test_an_index_is_created_once_and_dropped_with_its_files():
     with pytest.raises(ExistsError, match="if_not_exists=True"):
         table.create_index("by_city", ["city"])
     assert table.create_index("by_city", ["city"], if_not_exists=True) is None
+    with pytest.raises(InvalidError, match="exists, on city instead of n"):
+        table.create_index("by_city", ["n"], if_not_exists=True)
     (info,) = table.indexes()
     assert (info.name, info.columns, info.state, info.entries) == ("by_city", ("city",), "ready", 1)
     assert str(table.indexes()).startswith("by_city (city): ready, 1 entries in 1 runs")
@@ -158,3 +163,9 @@ def test_rows_that_another_engine_wrote_are_read_whole():
     assert isinstance(index, OpenIndex)
     assert {group.partition for group in index.manifest.whole} == {"a"}
     assert table.indexes()[0].uncovered == 1
+
+
+def test_many_entries_of_one_commit_are_sorted_in_parts():
+    batches = [pa.record_batch({"n": list(range(count))}) for count in (4, 4, 1, 20, 4)]
+    parts = list(split_batches(batches, 64))
+    assert [[batch.num_rows for batch in part] for part in parts] == [[4, 4], [1], [20], [4]]

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import lakebed
-from lakebed.errors import NotFoundError
+from lakebed.errors import CorruptError, DamageWarning, InvalidError, NotFoundError
 from lakebed.expr.constraints import constraints_of
 from lakebed.expr.predicate import Predicate
 from lakebed.format.names.meta_columns import RECORD_KEY
@@ -18,10 +18,13 @@ from lakebed.index.secondary.ranges import key_ranges
 from lakebed.model.clock import ManualClock
 from lakebed.model.executor import LocalExecutor
 from lakebed.services.indexing.build import create_index
+from lakebed.services.indexing.compact import compact_index
 from lakebed.services.indexing.parts import EVERYTHING
 from lakebed.services.verify.findings import Code
 from lakebed.services.verify.plan import plan_repair
 from lakebed.storage.objects import memory_storage
+from lakebed.table.config.properties_file import update_properties
+from lakebed.table.config.table_config import DROPPED_COLUMNS
 from support.faulty import FaultyStorage
 from support.indexes import check_indexes, unindexed
 from support.tables import batch, reopen, user_rows
@@ -80,6 +83,12 @@ def candidates(table, city: str) -> set[str]:
     return set(index.find(ranges.ranges, 1000).keys.column(RECORD_KEY).to_pylist())
 
 
+def found(table, where: str) -> set[str]:
+    """Return the keys of the rows that a read through the index returns."""
+    assert any(note.used for note in table.explain(where=where).indexes)
+    return set(table.read(where=where).read_all().column("uuid").to_pylist())
+
+
 @pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
 def test_the_example_of_the_rfc_of_secondary_indexes(table_type):
     table = make(f"example-{table_type}", table_type=table_type)
@@ -135,6 +144,75 @@ def test_a_base_row_that_wins_again_keeps_its_entry():
     table.compact_index("by_city")
     table.upsert(rows({"k": "oslo"}, 5))
     check_indexes(table, covered=True)
+
+
+@pytest.mark.parametrize("version", [8, 9, 10])
+@pytest.mark.parametrize("settle", ["compact", "build"])
+def test_a_row_that_wins_only_once_a_pending_compaction_has_run_has_an_entry(settle, version):
+    # The delete and the base file become a new base file, without the key: only then does the late
+    # row stand, which loses to the old base file until the plan is executed.
+    table = make(f"pending-{settle}-{version}", BY_HAND, layout="default", table_version=version)
+    table.bulk_insert(rows({"k": "rome", "other": "lima"}, 5))
+    table.create_index("by_city", ["city"])
+    table.create_index("by_both", ["city", "ts"])
+    table.delete([{"uuid": "k"}])
+    assert table.schedule_compaction(options={"hoodie.compact.inline.max.delta.commits": "1"})
+    table.upsert(rows({"k": "oslo"}, 2))
+    for index in table.indexes():
+        if settle == "compact":
+            table.compact_index(index.name)
+        else:
+            table.drop_index(index.name)
+            table.create_index(index.name, index.columns)
+    assert found(table, "city = 'rome'") == {"k"}
+    table.compact()
+    check_indexes(table, covered=True)
+    assert found(table, "city = 'oslo'") == {"k"}
+    assert all(index.open_entries == 0 for index in table.indexes())
+
+
+@pytest.mark.parametrize("settle", ["compact", "build"])
+def test_a_late_row_that_gives_a_column_to_a_partial_update_leaves_a_candidate(settle):
+    # In Hudi's layout a row that loses supplies the columns that the winner lacks.
+    table = make(f"gives-{settle}", BY_HAND, layout="default", table_version=10, buckets=1)
+    table.bulk_insert(rows({"k": "rome", "other": "lima"}))
+    table.create_index("by_both", ["city", "ts"])
+    table.update_columns(pa.table({"uuid": ["k"], "ts": [5]}))
+    if settle == "compact":
+        table.compact_index("by_both")
+    else:
+        table.drop_index("by_both")
+        table.create_index("by_both", ["city", "ts"])
+    assert table.indexes()[0].open_entries == 1
+    table.upsert(rows({"k": "oslo"}, 3))
+    check_indexes(table, covered=True)
+    assert found(table, "city = 'oslo' AND ts = 5") == {"k"}
+    # The row of a new base file has all columns.
+    table.compact()
+    table.compact_index("by_both")
+    check_indexes(table, covered=True)
+    assert table.indexes()[0].open_entries == 0
+
+
+@pytest.mark.parametrize("operation", ["insert", "bulk_insert"])
+def test_a_key_in_two_file_groups_keeps_both_entries_if_one_group_is_read_whole(operation):
+    small = {"hoodie.parquet.small.file.limit": "0"}
+    table = make(f"twice-{operation}", BY_HAND | small, index="simple", buckets=None)
+    for key in ("k", "l", "m", "n"):
+        table.bulk_insert(rows({key: "rome"}))
+    table.create_index("by_city", ["city"])
+    with unindexed(table):
+        getattr(table, operation)(rows({"k": "oslo"}))
+    assert table.compact_index("by_city").changed == 1
+    check_indexes(table, covered=True)
+    assert found(table, "city = 'rome'") == {"k", "l", "m", "n"}
+    assert found(table, "city = 'oslo'") == {"k"}
+    # What another engine replaced is still recognized as stale.
+    with unindexed(table):
+        table.upsert(rows({"l": "kyiv"}, 2))
+    table.compact_index("by_city")
+    check_indexes(table, covered=True)
+    assert candidates(table, "rome") == {"k", "m", "n"}
 
 
 def test_hot_keys_leave_few_stale_and_no_open_entries():
@@ -339,6 +417,193 @@ def test_a_float_that_becomes_a_double_is_found_by_the_value_that_it_has_then():
     check_indexes(table, covered=True)
 
 
+class Interrupted(LocalExecutor):
+    """An executor that lets others work once, before the first tasks of a stage."""
+
+    def __init__(self, stage: str, deed) -> None:
+        super().__init__(1)
+        self.stage, self.deed = stage, deed
+
+    def run(self, task, items, label, report=None):
+        if self.deed is not None and label.startswith(self.stage):
+            deed, self.deed = self.deed, None
+            deed()
+        return super().run(task, items, label, report)
+
+
+@pytest.mark.parametrize("archives", [False, True])
+@pytest.mark.parametrize("stage", ["compact", "merge"])
+def test_a_compaction_is_discarded_if_a_commit_that_it_read_was_rolled_back(stage, archives):
+    table = make(f"race-{stage}-{archives}", BY_HAND, buckets=1)
+    table.bulk_insert(rows({"k": "rome", "l": "lima"}))
+    table.create_index("by_city", ["city"])
+    undone = table.upsert(rows({"k": "oslo"}, 2))
+
+    def deed() -> None:
+        table.rollback(undone.instant)
+        if archives:
+            for number in range(6):
+                table.upsert(rows({"l": "lima"}, 3 + number))
+            table.compact(mode="full")
+            table.upsert(rows({"l": "lima"}, 20))
+            assert table.archive(options=SHORT) is not None
+            assert undone.instant < table._snapshot(None).timeline.first_active
+
+    target = replace(table._target(), executor=Interrupted(stage, deed))
+    assert compact_index(target, "by_city", force=True) is None
+    assert found(table, "city = 'rome'") == {"k"}
+    check_indexes(table, covered=True)
+
+
+@pytest.mark.parametrize("stage", ["compact", "merge"])
+def test_of_two_compactions_at_once_one_has_no_result(stage):
+    table = make(f"two-{stage}", BY_HAND)
+    table.bulk_insert(rows({"k": "rome", "l": "lima"}))
+    table.create_index("by_city", ["city"])
+    table.upsert(rows({"k": "oslo"}, 2))
+    done = []
+    others = Interrupted(stage, lambda: done.append(table.compact_index("by_city")))
+    assert compact_index(replace(table._target(), executor=others), "by_city", force=True) is None
+    assert done[0].changed == 1
+    check_indexes(table, covered=True)
+
+
+@pytest.mark.parametrize("stage", ["build", "merge"])
+def test_of_two_builds_at_once_both_succeed(stage):
+    table = make(f"builds-{stage}", BY_HAND)
+    table.bulk_insert(rows({"k": "rome", "l": "lima"}))
+
+    def others() -> None:
+        table.create_index("by_city", ["city"], if_not_exists=True)
+        table.upsert(rows({"k": "oslo"}, 2))
+
+    target = replace(table._target(), executor=Interrupted(stage, others))
+    assert create_index(target, "by_city", ["city"])[0].entries == 3
+    check_indexes(table, covered=True)
+
+
+def test_a_rebuilt_index_keeps_no_runs_of_older_commits():
+    table = make("rebuilt", BY_HAND)
+    table.bulk_insert(rows({"k": "rome"}))
+    saved = table.savepoint().instant
+    table.create_index("by_city", ["city"])
+    table.upsert(rows({"k": "oslo"}, 2))
+    table.restore(saved)
+    table.upsert(rows({"k": "kyiv"}, 3))
+    table.repair()
+    names = [e.path.rpartition("/")[2] for e in table._storage.list(folder_of(table))]
+    assert [name.partition("-")[0] for name in sorted(names)] == ["base", "manifest.json"]
+    table.upsert(rows({"k": "lima"}, 4))
+    check_indexes(table, covered=True)
+
+
+def test_a_handle_goes_on_with_an_index_that_others_compacted_twice(recwarn):
+    table = make("held", BY_HAND)
+    table.bulk_insert(rows({"k": "rome", "l": "lima"}))
+    table.create_index("by_city", ["city"])
+    table.upsert(rows({"k": "oslo"}, 2))
+    assert found(table, "city = 'oslo'") == {"k"}
+    index = opened(table)
+    for _ in range(3):
+        lakebed.open_table(None, table.path).compact_index("by_city")
+    assert found(table, "city = 'oslo'") == {"k"}
+    assert index.estimate([EVERYTHING]) == 2
+    table.upsert(rows({"k": "kyiv"}, 3))
+    for _ in range(2):
+        table.compact_index("by_city")
+    # It lacks the rows of the older snapshot now.
+    assert index.find([EVERYTHING], 10) is None
+    assert not recwarn.list
+
+
+def test_a_damaged_definition_stops_nothing_and_is_dropped_by_its_name():
+    table = make("bad-definition", BY_HAND)
+    table.bulk_insert(rows({"k": "rome", "l": "lima"}))
+    table.create_index("by_city", ["city"])
+    table.create_index("by_ts", ["ts"])
+    whole = table.config.properties["lakebed.secondary.index.by_city"]
+    update_properties(table._storage, {"lakebed.secondary.index.by_city": whole[:-1]})
+    with pytest.warns(DamageWarning, match="drop_index.'by_city'."):
+        assert "create the index again" in table.indexes()[0].state
+    with pytest.warns(DamageWarning, match="drop_index"):
+        assert found(table, "ts = 1") == {"k", "l"}
+    table.upsert(rows({"k": "oslo"}, 2))
+    assert table.compact_index("by_city") is None
+    (problem,) = [f for f in table.verify().findings if f.code is Code.INDEX_UNUSABLE]
+    assert problem.mend is None
+    assert table.repair().done is None
+    # If the property is restored, the index knows which rows it lacks.
+    update_properties(table._storage, {"lakebed.secondary.index.by_city": whole})
+    assert found(table, "city = 'oslo'") == {"k"}
+    update_properties(table._storage, {"lakebed.secondary.index.by_city": "[]"})
+    table.drop_index("by_city")
+    assert [index.name for index in table.indexes()] == ["by_ts"]
+    check_indexes(table, covered=True)
+
+
+def test_an_index_on_a_column_that_was_rolled_back_has_to_be_dropped():
+    table = make("gone-column", BY_HAND)
+    table.bulk_insert(rows({"k": "rome", "l": "lima"}))
+    wide = rows({"k": "oslo"}, 2).append_column("extra", pa.array([7]))
+    added = table.upsert(wide, evolve=True)
+    table.create_index("by_extra", ["extra"])
+    table.rollback(added.instant)
+    assert table.indexes()[0].state.endswith(
+        "no column 'extra' any more; call drop_index('by_extra')"
+    )
+    (problem,) = table.verify().findings
+    assert (problem.code, problem.mend) == (Code.INDEX_UNUSABLE, None)
+    table.repair()
+    table.upsert(rows({"k": "kyiv"}, 3))
+    table.drop_index("by_extra")
+    assert table.verify().is_sound
+
+
+def test_an_index_that_cannot_be_used_is_not_compacted(caplog):
+    table = lakebed.create_table(None, "memory://indexing/quiet", "id STRING, x FLOAT", key="id")
+    table.bulk_insert(pa.table({"id": ["a"], "x": pa.array([0.1], pa.float32())}))
+    table.create_index("by_x", ["x"])
+    for number in range(10):
+        rows = pa.table({"id": ["b"], "x": pa.array([number], pa.float64())})
+        table.upsert(rows, evolve=True)
+    assert not caplog.messages
+    assert table.compact_index("by_x") is None
+    assert "type of a column changed" in caplog.messages[0]
+    assert "Manifest" not in caplog.messages[0]
+
+
+def test_nothing_is_left_of_an_index_whose_build_failed():
+    table = make("failed", BY_HAND)
+    table.bulk_insert(rows({"k": "rome"}))
+    (path,) = table.files().column("path").to_pylist()
+    table._storage.delete(path)
+    with pytest.raises(CorruptError):
+        table.create_index("by_city", ["city"])
+    assert table.indexes() == ()
+    assert list(table._storage.list(".hoodie/lakebed/index")) == []
+
+
+def test_a_column_is_not_dropped_if_an_index_on_it_appears_meanwhile():
+    storage, clock = Meanwhile(memory_storage()), ManualClock(step_ms=1)
+    mode = {"hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL"}
+    table = make_plain(storage, clock, properties=BY_HAND | mode)
+    table.upsert(batch(("k", 1, 1, "p")))
+    storage.place = "names .hoodie/lakebed/files"
+    storage.deed = lambda: reopen(storage, clock).create_index("by_v", ["v"])
+    with pytest.raises(InvalidError, match="drop_index"):
+        table.drop_column("v")
+    assert storage.deed is None
+    assert "v" in reopen(storage, clock).schema.names
+    check_indexes(reopen(storage, clock), covered=True)
+
+
+def test_a_column_that_is_being_dropped_takes_no_index():
+    table = make("dropping")
+    update_properties(table._storage, {DROPPED_COLUMNS: '["city"]'})
+    with pytest.raises(InvalidError, match=r"call drop_column.'city'. again"):
+        table.create_index("by_city", ["city"])
+
+
 def test_an_interrupted_build_is_resumed_and_is_not_used_before():
     table = make("resumed", BY_HAND)
     table.bulk_insert(rows({f"k{n}": "rome" for n in range(10)}))
@@ -375,12 +640,13 @@ def folder_of(table) -> str:
 
 
 class Meanwhile(FaultyStorage):
-    """Lets others work, once, when the first data file of a write is about to appear."""
+    """Lets others work, once, before an operation: when the first data file of a write appears."""
 
     deed = None
+    place = "close p/"
 
     def run(self, op, act):
-        if op.startswith("close p/") and self.deed is not None:
+        if self.place in op and self.deed is not None:
             deed, self.deed = self.deed, None
             deed()
         return super().run(op, act)
@@ -407,3 +673,20 @@ def test_a_late_delete_brings_back_a_row_that_had_lost():
     assert user_rows(table)["p", "k"]["v"] == 2
     check_indexes(table, covered=True)
     assert table.indexes()[0].open_entries == 1
+
+
+def test_threads_that_share_a_table_do_not_take_the_indexes_of_an_older_snapshot():
+    storage, clock = Meanwhile(memory_storage()), ManualClock(step_ms=1)
+    storage.place = "manifest.json"
+    table = make_plain(storage, clock, buckets=1, properties=BY_HAND)
+    table.upsert(batch(*((f"k{n}", n, 1, "p") for n in range(20))))
+    table.create_index("by_v", ["v"])
+
+    def others() -> None:
+        table.upsert(batch(("k1", 777, 2, "p")))
+        assert table.schema is not None  # another thread begins a read
+
+    storage.deed = others
+    assert table.read(where="v = 7").read_all().num_rows == 1
+    assert storage.deed is None
+    assert table.read(where="v = 777").read_all().column("id").to_pylist() == ["k1"]

@@ -6,6 +6,7 @@ Definitions are table properties, so an index that has lost all of its runs is s
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -45,12 +46,12 @@ class IndexDefinition:
             )
         if isinstance(columns, str) or not columns:
             raise InvalidError(f"index {name!r}: expected a list of columns, found {columns!r}")
-        if len(columns) > MAX_COLUMNS or len(set(columns)) < len(columns):
+        found = [resolve_column(column, schema, f"index {name!r}") for column in columns]
+        if len(columns) > MAX_COLUMNS or len({path for path, _ in found}) < len(columns):
             raise InvalidError(
                 f"index {name!r}: expected at most {MAX_COLUMNS} columns, each once, found "
                 f"{', '.join(columns)}"
             )
-        found = [resolve_column(column, schema, f"index {name!r}") for column in columns]
         for column, (_, kind) in zip(columns, found, strict=True):
             if not is_ordered(kind):
                 raise SchemaError(
@@ -69,7 +70,8 @@ class IndexDefinition:
             return cls(name, tuple(map(str, columns)), tuple(map(str, kinds)), str(values["id"]))
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptError(
-                f"index {name!r}: its property is not a definition: {error!r}; drop the index"
+                f"index {name!r}: the property {property_name(name)} does not define it: {error!r}; call "
+                f"drop_index({name!r}), and create the index again"
             ) from error
 
     def encode(self) -> str:
@@ -85,7 +87,16 @@ class IndexDefinition:
     @property
     def property_name(self) -> str:
         """Return the name of the table property that holds the definition."""
-        return f"{PROPERTY_PREFIX}{self.name}"
+        return property_name(self.name)
+
+    def missing_column(self, schema: pa.Schema) -> str | None:
+        """Return a column of the index that the table does not have."""
+        for column in self.columns:
+            try:
+                resolve_column(column, schema, self.name)
+            except SchemaError:
+                return column
+        return None
 
     def resolve(self, schema: pa.Schema) -> list[pa.DataType] | None:
         """Return the types of the columns; None if one was dropped or its encoding changed."""
@@ -101,12 +112,27 @@ class IndexDefinition:
         return kinds
 
 
+def index_names(properties: Mapping[str, str]) -> list[str]:
+    """Return the names of the secondary indexes of a table, in order, even of damaged ones."""
+    found = (key for key in properties if key.startswith(PROPERTY_PREFIX))
+    return sorted(key.removeprefix(PROPERTY_PREFIX) for key in found)
+
+
 def parse_definitions(properties: Mapping[str, str]) -> list[IndexDefinition]:
-    """Return the secondary indexes that a table defines, by name."""
-    names = sorted(key for key in properties if key.startswith(PROPERTY_PREFIX))
-    return [
-        IndexDefinition.parse(key.removeprefix(PROPERTY_PREFIX), properties[key]) for key in names
-    ]
+    """Return the secondary indexes of a table by name, without damaged definitions.
+
+    An index with a damaged definition is neither maintained nor used: it has to be created again.
+    """
+    found = []
+    for name in index_names(properties):
+        with suppress(CorruptError):
+            found.append(IndexDefinition.parse(name, properties[property_name(name)]))
+    return found
+
+
+def property_name(name: str) -> str:
+    """Return the table property that holds the definition of an index."""
+    return f"{PROPERTY_PREFIX}{name}"
 
 
 def resolve_column(column: str, schema: pa.Schema, what: str) -> tuple[str, pa.DataType]:
@@ -117,6 +143,11 @@ def resolve_column(column: str, schema: pa.Schema, what: str) -> tuple[str, pa.D
     for part in [column] if find_field(list(schema), column) is not None else column.split("."):
         known = list(fields)
         at = find_field(known, part)
+        if at is None and kind is not None and not pa.types.is_struct(kind):
+            parent = ".".join(path)
+            raise SchemaError(
+                f"{what}: no column {column!r}; {parent!r} is of type {kind} and has no fields"
+            )
         if at is None:
             names = ", ".join(field.name for field in known) or "none"
             raise SchemaError(f"{what}: no column {column!r}; the columns there are: {names}")

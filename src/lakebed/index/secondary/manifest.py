@@ -9,7 +9,7 @@ table's lock.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Self, cast
 
@@ -77,7 +77,8 @@ class Manifest:
         made: The last instant of the table when the base runs were written.
         base: The base runs, in the order of their keys.
         delta: Runs written by a compaction: the entries of rows that changed since the base runs
-            were written, and the keys of those rows, whose entries in the base runs are stale.
+            were written, and the keys of those rows, whose entries in the base runs are stale. Its
+            open runs hold the keys of all rows that no base run can describe either.
         commits: The runs of commits whose rows are in neither `base` nor `delta`.
         whole: The file groups that commits without runs have written to since.
         emptied: The partitions in which file groups were replaced since.
@@ -175,13 +176,10 @@ class Manifest:
 
         Another engine may have rolled them back, and archived its rollback since then.
         """
-        timeline = snapshot.timeline
-        gone = {at for at in self.settled if timeline.completed(at) is None}
-        if not gone or timeline.first_active is None or timeline.first_active <= self.mark:
+        first = snapshot.timeline.first_active
+        if first is None or first <= self.mark:
             return set()
-        history = snapshot.config.history_path
-        rows = read_archived(snapshot.storage, history, columns=(), since=min(gone))
-        return gone - {row.requested for row in rows if row.action in COMMIT_ACTIONS}
+        return lost_commits(snapshot, self.settled)
 
     def account_for(
         self,
@@ -245,6 +243,16 @@ class Manifest:
         for commit in sorted(timeline.commits, key=lambda commit: commit.completion or ""):
             if commit.requested not in self.covered:
                 yield commit.requested, snapshot.commits.read(commit)
+
+
+def lost_commits(snapshot: Snapshot, commits: Iterable[Instant]) -> set[Instant]:
+    """Return which of `commits` are neither completed on the timeline nor in the archive."""
+    gone = {at for at in commits if snapshot.timeline.completed(at) is None}
+    if not gone:
+        return gone
+    history = snapshot.config.history_path
+    rows = read_archived(snapshot.storage, history, columns=(), since=min(gone))
+    return gone - {row.requested for row in rows if row.action in COMMIT_ACTIONS}
 
 
 def rolled_back(snapshot: Snapshot) -> frozenset[Instant]:

@@ -1,14 +1,15 @@
 """Opens the secondary indexes of a table for queries, and finds rows that may have given values."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import pyarrow as pa
 
-from lakebed.errors import DAMAGE_ERRORS, CorruptError, DamageWarning
+from lakebed.errors import DAMAGE_ERRORS, CorruptError, DamageWarning, NotFoundError
 from lakebed.format.names.meta_columns import PARTITION_PATH, RECORD_KEY
-from lakebed.index.secondary.definition import IndexDefinition, parse_definitions
+from lakebed.index.secondary.definition import IndexDefinition, index_names, property_name
 from lakebed.index.secondary.entries import ENTRY_SCHEMA, Footers, count_entries, find_entries
 from lakebed.index.secondary.manifest import Manifest, RunFile, read_manifest
 from lakebed.model.options.table import INDEX_PATH
@@ -18,6 +19,7 @@ from lakebed.table.files.file_group import FileGroupId
 from lakebed.table.read.key_filter import Range
 from lakebed.table.snapshot import Snapshot
 
+_Result = TypeVar("_Result")
 _EVERYTHING: Range = (b"", None)
 _KEYS = pa.schema([ENTRY_SCHEMA.field(PARTITION_PATH), ENTRY_SCHEMA.field(RECORD_KEY)])
 
@@ -36,23 +38,32 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class UnusableIndex:
-    """An index that no query can use; `reason` is a sentence for users."""
+    """An index that no query can use; `reason` is a sentence for users.
+
+    `can_be_built` states that building it again helps.
+    """
 
     definition: IndexDefinition
     reason: str
+    can_be_built: bool = True
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class OpenIndex:
     """An index that can answer queries at one snapshot; `kinds` are the types of its columns."""
 
     definition: IndexDefinition
     kinds: list[pa.DataType]
     manifest: Manifest = field(repr=False)
-    storage: Storage = field(repr=False)
+    snapshot: Snapshot = field(repr=False)
     footers: Footers = field(default_factory=dict, repr=False, compare=False)
     problems: list[str] = field(default_factory=list, repr=False, compare=False)
     """Damage found so far; a damaged index is no longer searched."""
+
+    @property
+    def storage(self) -> Storage:
+        """Return the storage of the table."""
+        return self.snapshot.storage
 
     @property
     def runs(self) -> list[RunFile]:
@@ -66,7 +77,10 @@ class OpenIndex:
     @property
     def open_runs(self) -> list[RunFile]:
         """Return the runs of open entries, which are candidates of every query."""
-        return [run for of in self.manifest.commits.values() for run in of.open]
+        return [
+            *self.manifest.delta.open,
+            *(run for of in self.manifest.commits.values() for run in of.open),
+        ]
 
     @property
     def num_entries(self) -> int:
@@ -81,13 +95,14 @@ class OpenIndex:
     def estimate(self, ranges: Sequence[Range]) -> int:
         """Return an upper bound of the candidates in `ranges`, from the footers of the runs."""
         try:
-            found = sum(
-                count_entries(self.storage, run.path, ranges, self.footers) for run in self.runs
-            )
+            found = self._retried(lambda: self._count(ranges))
         except DAMAGE_ERRORS as error:
             self._warn(error)
             return self.num_entries
-        return found + self.num_open
+        return self.num_entries if found is None else found + self.num_open
+
+    def _count(self, ranges: Sequence[Range]) -> int:
+        return sum(count_entries(self.storage, run.path, ranges, self.footers) for run in self.runs)
 
     def find(self, ranges: Sequence[Range], limit: int) -> Candidates | None:
         """Return the rows whose values may lie in `ranges`.
@@ -95,22 +110,43 @@ class OpenIndex:
         Returns None if there are more than `limit` of them, or if a run is damaged; the rows then
         have to be found without the index.
         """
-        held: list[pa.Table] = []
-        rows = 0
         try:
-            for batch in self._matches(ranges):
-                held.append(pa.Table.from_batches([batch]).select(_KEYS.names))
-                rows += batch.num_rows
-                if rows > limit:
-                    # The same key may be in several runs.
-                    held = [_unique(held)]
-                    rows = held[0].num_rows
-                    if rows > limit:
-                        return None
+            return self._retried(lambda: self._find(ranges, limit))
         except DAMAGE_ERRORS as error:
             self._warn(error)
             return None
+
+    def _find(self, ranges: Sequence[Range], limit: int) -> Candidates | None:
+        held: list[pa.Table] = []
+        rows = 0
+        for batch in self._matches(ranges):
+            held.append(pa.Table.from_batches([batch]).select(_KEYS.names))
+            rows += batch.num_rows
+            if rows > limit:
+                # The same key may be in several runs.
+                held = [_unique(held)]
+                rows = held[0].num_rows
+                if rows > limit:
+                    return None
         return Candidates(_unique(held), self.manifest.whole)
+
+    def _retried(self, search: Callable[[], _Result]) -> _Result | None:
+        """Search again if a run is missing because other processes have compacted the index.
+
+        One compaction leaves the runs that it replaces to open readers, the next deletes them.
+        Returns None if the index cannot be used any more.
+        """
+        try:
+            return search()
+        except NotFoundError:
+            now = current_manifest(self.snapshot, self.definition)
+            if isinstance(now, str):
+                self.problems.append(now)
+                return None
+            if now.files == self.manifest.files:
+                raise
+            self.manifest = now
+            return search()
 
     def _matches(self, ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:
         for run in self.open_runs:
@@ -129,16 +165,26 @@ class OpenIndex:
 
 def open_indexes(snapshot: Snapshot) -> list[OpenIndex | UnusableIndex]:
     """Return the secondary indexes of a table, ordered by name; no I/O if it has none."""
-    return [
-        open_index(snapshot, definition)
-        for definition in parse_definitions(snapshot.config.properties)
-    ]
+    properties = snapshot.config.properties
+    found: list[OpenIndex | UnusableIndex] = []
+    for name in index_names(properties):
+        try:
+            definition = IndexDefinition.parse(name, properties[property_name(name)])
+            found.append(open_index(snapshot, definition))
+        except CorruptError as error:
+            warnings.warn(str(error), DamageWarning, stacklevel=3)
+            unknown = IndexDefinition(name, (), (), "")
+            found.append(UnusableIndex(unknown, str(error), can_be_built=False))
+    return found
 
 
 def open_index(snapshot: Snapshot, definition: IndexDefinition) -> OpenIndex | UnusableIndex:
     """Return one index of a table, as of the snapshot."""
     if snapshot.timeline.until is not None:
         return UnusableIndex(definition, "it covers only the latest state of the table")
+    if (gone := definition.missing_column(snapshot.schema)) is not None:
+        reason = f"the table has no column {gone!r} any more; call drop_index({definition.name!r})"
+        return UnusableIndex(definition, reason, can_be_built=False)
     kinds = definition.resolve(snapshot.schema)
     if kinds is None:
         return UnusableIndex(
@@ -147,7 +193,7 @@ def open_index(snapshot: Snapshot, definition: IndexDefinition) -> OpenIndex | U
     found = current_manifest(snapshot, definition)
     if isinstance(found, str):
         return UnusableIndex(definition, found)
-    return OpenIndex(definition, kinds, found, snapshot.storage)
+    return OpenIndex(definition, kinds, found, snapshot)
 
 
 def current_manifest(snapshot: Snapshot, definition: IndexDefinition) -> Manifest | str:

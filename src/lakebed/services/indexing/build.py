@@ -7,20 +7,36 @@ index before its build has completed.
 
 import logging
 import re
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from lakebed.commit.hold import TableHold, hold_table
-from lakebed.errors import ConflictError, CorruptError, ExistsError, InvalidError, NotFoundError
-from lakebed.index.secondary.definition import IndexDefinition, parse_definitions
+from lakebed.errors import (
+    ConflictError,
+    CorruptError,
+    ExistsError,
+    InvalidError,
+    LakebedError,
+    NotFoundError,
+)
+from lakebed.index.secondary.definition import (
+    IndexDefinition,
+    index_names,
+    parse_definitions,
+    property_name,
+)
 from lakebed.index.secondary.manifest import (
     MANIFEST_NAME,
+    CommitRuns,
     Manifest,
     RunFile,
     put_manifest,
     read_manifest,
 )
-from lakebed.index.secondary.open_index import index_folder, index_root
-from lakebed.services.indexing.parts import merge_parts, plan_parts, write_parts
+from lakebed.index.secondary.open_index import OpenIndex, index_folder, index_root, open_index
+from lakebed.model.executor import Executor
+from lakebed.services.indexing.parts import OPEN_KINDS, merge_parts, plan_parts, write_parts
 from lakebed.storage.storage import Storage
 from lakebed.table.config.merge_mode import MergeMode
 from lakebed.table.config.properties_file import update_properties
@@ -67,21 +83,41 @@ def create_index(
             )
         else:
             definition, config = found, hold.config
+            wanted = IndexDefinition.create(name, columns, hold.snapshot.schema, found.id)
+            if wanted.columns != found.columns:
+                raise InvalidError(
+                    f"table {config.name!r}: index {name!r} exists, on {', '.join(found.columns)} "
+                    f"instead of {', '.join(wanted.columns)}; drop it first, or choose another name"
+                )
             manifest = read_manifest(hold.storage, index_folder(config, definition))
             if manifest is not None and manifest.is_complete:
                 return None, config
-    return build_index(replace(target, config=config), definition), config
+    try:
+        return build_index(replace(target, config=config), definition), config
+    except LakebedError:
+        if found is None:
+            # What made the build fail would make it fail again.
+            with suppress(LakebedError):
+                _remove(target, definition)
+        raise
+
+
+def _remove(target: WriteTarget, definition: IndexDefinition) -> None:
+    """Remove an index that was not built."""
+    with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
+        if find_index(hold.config, definition.name) == definition:
+            config = update_properties(hold.storage, {definition.property_name: None})
+            delete_orphans(hold.storage, config)
 
 
 def drop_index(target: WriteTarget, name: str, *, if_exists: bool = False) -> TableConfig:
     """Remove an index and its runs."""
     with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
-        definition = find_index(hold.config, name)
-        if definition is None:
+        if property_name(name) not in hold.config.properties:
             if if_exists:
                 return hold.config
             raise missing_index(hold.config, name)
-        config = update_properties(hold.storage, {definition.property_name: None})
+        config = update_properties(hold.storage, {property_name(name): None})
         delete_orphans(hold.storage, config)
         return config
 
@@ -94,7 +130,7 @@ def find_index(config: TableConfig, name: str) -> IndexDefinition | None:
 
 def missing_index(config: TableConfig, name: str) -> NotFoundError:
     """Return the error for an index that does not exist."""
-    names = ", ".join(one.name for one in parse_definitions(config.properties)) or "none"
+    names = ", ".join(index_names(config.properties)) or "none"
     return NotFoundError(f"table {config.name!r} has no index {name!r}; its indexes are: {names}")
 
 
@@ -108,6 +144,12 @@ def _define(hold: TableHold, name: str, columns: list[str]) -> IndexDefinition:
         )
     id_ = hold.clock.new_uuid()
     definition = IndexDefinition.create(name, columns, schema, id_)
+    for column in definition.columns:
+        if column in config.dropped_columns:
+            raise InvalidError(
+                f"index {name!r}: column {column!r} is being dropped; index another column, or call "
+                f"drop_column({column!r}) again if it was interrupted"
+            )
     hold.lock.check()
     delete_orphans(hold.storage, config)
     start_build(hold, definition)
@@ -133,17 +175,16 @@ def build_index(target: WriteTarget, definition: IndexDefinition) -> Built:
             snapshot, token = start_build(hold, definition)
         try:
             runs = write_base(target, snapshot, definition, token)
-        except NotFoundError:
-            if attempt == _ATTEMPTS - 1:
-                raise
-            log.warning(
-                "index %s: a file was cleaned while it was read; trying again", definition.name
-            )
-            continue
+        except NotFoundError as error:
+            runs, lost = None, error
         with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
-            if _complete(hold, definition, token, runs):
-                size = sum(run.size_bytes for run in runs)
-                return Built(definition, sum(run.entries for run in runs), size)
+            if runs is not None and _complete(hold, definition, token, runs):
+                return _built(definition, runs.files)
+            if (other := _built_by_another(hold, definition, token)) is not None:
+                return other
+        if runs is None and attempt == _ATTEMPTS - 1:
+            raise lost
+        log.warning("index %s: files changed while it was built; trying again", definition.name)
     raise ConflictError(
         f"index {definition.name!r}: the table was rolled back, or another process built or dropped "
         "the index, during each attempt to build it; try again"
@@ -164,31 +205,62 @@ def _retyped(hold: TableHold, definition: IndexDefinition) -> IndexDefinition:
 
 def write_base(
     target: WriteTarget, snapshot: Snapshot, definition: IndexDefinition, token: str
-) -> tuple[RunFile, ...]:
-    """Write the entries of all rows of a snapshot as base runs."""
+) -> CommitRuns:
+    """Write the entries of all rows of a snapshot: base runs, and the keys that are open."""
     kinds = definition.resolve(snapshot.schema)
     assert kinds is not None, definition
     view = snapshot.view(target.merger)
     check_whole(snapshot.slices)
     folder = index_folder(snapshot.config, definition)
     tasks = plan_parts(view, definition, folder, snapshot.slices)
-    written = target.executor.run(write_parts, tasks, f"build index {definition.name}")
-    parts = [part for of in written for part in of]
-    prefix = f"{folder}/base-{token}"
-    return merge_parts(snapshot.storage, definition, kinds, parts, prefix, target.executor)
+    written = list(target.executor.run(write_parts, tasks, f"build index {definition.name}"))
+    parts = [part for of in written for part in of.entries]
+    prefix, executor = f"{folder}/base-{token}", target.executor
+    base = merge_parts(snapshot.storage, definition, kinds, parts, prefix, executor)
+    return CommitRuns(base, merge_open(snapshot.storage, definition, written, prefix, executor))
 
 
-def _complete(
-    hold: TableHold, definition: IndexDefinition, token: str, runs: tuple[RunFile, ...]
-) -> bool:
+def merge_open(
+    storage: Storage,
+    definition: IndexDefinition,
+    written: Iterable[CommitRuns],
+    prefix: str,
+    executor: Executor,
+) -> tuple[RunFile, ...]:
+    """Merge the open entries of parts into runs whose paths begin with `prefix`."""
+    parts = [part for of in written for part in of.open]
+    return merge_parts(storage, definition, OPEN_KINDS, parts, f"{prefix}-open", executor)
+
+
+def _built(definition: IndexDefinition, runs: Iterable[RunFile]) -> Built:
+    held = list(runs)
+    size = sum(run.size_bytes for run in held)
+    return Built(definition, sum(run.entries for run in held), size)
+
+
+def _built_by_another(hold: TableHold, definition: IndexDefinition, token: str) -> Built | None:
+    """Return the index if another process has built it meanwhile."""
+    opened = open_index(hold.snapshot, definition)
+    if not isinstance(opened, OpenIndex) or find_index(hold.config, definition.name) != definition:
+        return None
+    if opened.manifest.token == token:
+        return None
+    return _built(definition, [*opened.runs, *opened.open_runs])
+
+
+def _complete(hold: TableHold, definition: IndexDefinition, token: str, runs: CommitRuns) -> bool:
     """Complete the manifest; return False if the table or the index changed too much meanwhile."""
     folder = index_folder(hold.config, definition)
     manifest = read_manifest(hold.storage, folder)
     if manifest is None or manifest.token != token or manifest.broken(hold.snapshot) is not None:
         return False
     hold.lock.check()
-    put_manifest(hold.storage, folder, replace(manifest, is_complete=True, base=runs))
-    delete_unlisted(hold.storage, folder, frozenset(run.path for run in runs))
+    manifest = replace(
+        manifest, is_complete=True, base=runs.entries, delta=CommitRuns(open=runs.open)
+    )
+    put_manifest(hold.storage, folder, manifest)
+    delete_unlisted(hold.storage, folder, manifest.files)
+    _delete_settled(hold, folder, manifest)
     return True
 
 
@@ -219,10 +291,25 @@ def delete_unlisted(storage: Storage, folder: str, kept: frozenset[str]) -> None
             storage.delete(entry.path)
 
 
+def _delete_settled(hold: TableHold, folder: str, manifest: Manifest) -> None:
+    """Delete the runs of commits whose rows are in the base runs."""
+    first = hold.timeline.first_active or ""
+    for entry in list(hold.storage.list(folder)):
+        at, _, rest = entry.path.removeprefix(f"{folder}/").partition("_")
+        is_old = bool(rest) and (at in manifest.settled or at < first)
+        if is_old and entry.path not in manifest.files:
+            hold.storage.delete(entry.path)
+
+
 def delete_orphans(storage: Storage, config: TableConfig) -> None:
     """Delete the files of indexes that the table no longer defines."""
     root = index_root(config)
-    kept = tuple(f"{index_folder(config, one)}/" for one in parse_definitions(config.properties))
+    known = {one.name: one.folder for one in parse_definitions(config.properties)}
+    # The id of an index whose definition is damaged is not known.
+    kept = tuple(
+        f"{root}/{known[name]}/" if name in known else f"{root}/{name}."
+        for name in index_names(config.properties)
+    )
     for entry in list(storage.list(root)):
         # The folder chosen for indexes may hold other files too.
         is_ours = _FOLDER.match(entry.path.removeprefix(f"{root}/")) is not None

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.commit.hold import TableHold, hold_table
-from lakebed.errors import CorruptError
+from lakebed.errors import CorruptError, NotFoundError
 from lakebed.format.names.meta_columns import PARTITION_PATH, RECORD_KEY
-from lakebed.index.secondary.definition import IndexDefinition, parse_definitions
+from lakebed.index.secondary.definition import IndexDefinition, index_names, parse_definitions
 from lakebed.index.secondary.entries import (
     find_entries,
     key_entries,
@@ -30,12 +30,19 @@ from lakebed.index.secondary.manifest import (
     Manifest,
     RunFile,
     as_late,
+    lost_commits,
     put_manifest,
     read_manifest,
 )
-from lakebed.index.secondary.open_index import current_manifest, index_folder
+from lakebed.index.secondary.open_index import OpenIndex, UnusableIndex, index_folder, open_index
 from lakebed.model.options.services import IndexOptions
-from lakebed.services.indexing.build import delete_unlisted, find_index, missing_index, write_base
+from lakebed.services.indexing.build import (
+    delete_unlisted,
+    find_index,
+    merge_open,
+    missing_index,
+    write_base,
+)
 from lakebed.services.indexing.parts import (
     EVERYTHING,
     PartTask,
@@ -46,6 +53,7 @@ from lakebed.services.indexing.parts import (
 from lakebed.storage.storage import Storage
 from lakebed.table.files.file_group import FileSlice
 from lakebed.table.snapshot import Snapshot
+from lakebed.table.view import TableView
 from lakebed.write.pipeline import WriteTarget
 
 log = logging.getLogger(__name__)
@@ -100,8 +108,8 @@ def due_indexes(snapshot: Snapshot) -> list[str]:
     options = IndexOptions.of(snapshot.config.properties)
     found = []
     for index in parse_definitions(snapshot.config.properties):
-        manifest = current_manifest(snapshot, index)
-        if isinstance(manifest, Manifest) and is_due(manifest, options):
+        opened = open_index(snapshot, index)
+        if isinstance(opened, OpenIndex) and is_due(opened.manifest, options):
             found.append(index.name)
     return found
 
@@ -118,21 +126,45 @@ def compact_index(
     with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
         definition = find_index(hold.config, name)
         if definition is None:
+            if name in index_names(hold.config.properties):
+                log.warning("index %s is not compacted: its definition is damaged", name)
+                return None
             raise missing_index(hold.config, name)
         snapshot, token = hold.snapshot, hold.clock.new_uuid()
-        before = current_manifest(snapshot, definition)
-    if isinstance(before, str) or definition.resolve(snapshot.schema) is None:
-        log.warning("index %s is not compacted: %s", name, before)
+        opened = open_index(snapshot, definition)
+    if isinstance(opened, UnusableIndex):
+        log.warning("index %s is not compacted: %s", name, opened.reason)
         return None
+    before = opened.manifest
     settled = options or IndexOptions.of(snapshot.config.properties)
     if not force and not is_due(before, settled):
         return None
-    made = _settle(target, snapshot, definition, before, token)
+    try:
+        made = _settle(target, snapshot, definition, before, token)
+    except NotFoundError:
+        if not _is_changed(target, snapshot, definition, before):
+            raise
+        log.warning(
+            "index %s: its files or those of the table changed while it was compacted", name
+        )
+        return None
     with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
         if not _put(hold, definition, before, snapshot, made, token):
             return None
     entries = sum(run.entries for run in (*made.base, *made.delta.entries))
     return IndexCompaction(name, made.changed, entries, len(made.base) + len(made.delta.files))
+
+
+def _is_changed(
+    target: WriteTarget, snapshot: Snapshot, definition: IndexDefinition, before: Manifest
+) -> bool:
+    """Return whether the table or the index is no longer as a compaction found it."""
+    try:
+        now = read_manifest(snapshot.storage, index_folder(snapshot.config, definition))
+    except CorruptError:
+        return True
+    token = None if now is None else now.token
+    return token != before.token or target.commits.active.load() != snapshot.timeline
 
 
 def _settle(
@@ -146,6 +178,8 @@ def _settle(
     kinds = definition.resolve(snapshot.schema)
     assert kinds is not None, definition
     listed = [run for of in manifest.commits.values() for run in of.files]
+    # The table may have been compacted since these keys were left open.
+    listed += manifest.delta.open
     whole = [
         slice_
         for slice_ in snapshot.slices
@@ -155,53 +189,76 @@ def _settle(
     written = sum(run.entries for run in listed)
     many = min(_MANY_KEYS, max(_FEW_KEYS, int(_REBUILD_SHARE * held)))
     if written > many or 2 * _cost(whole) > _cost(snapshot.slices):
-        base = write_base(target, snapshot, definition, token)
-        return _Settled(base, CommitRuns(), written)
-    keys = _keys_of(storage, listed)
-    work = _lookups(target, snapshot, definition, whole, keys)
-    label = f"compact index {definition.name}"
-    parts = [part for of in target.executor.run(write_parts, work, label) for part in of]
-    prefix = f"{folder}/base-{token}"
-    read = _keys_of(storage, parts)
+        return _rebuilt(target, snapshot, definition, token, written)
+    label, prefix = f"compact index {definition.name}", f"{folder}/base-{token}"
+    view, executor = snapshot.view(target.merger), target.executor
+    work = [PartTask(view, definition, folder, (slice_,)) for slice_ in whole]
+    written_parts = list(executor.run(write_parts, work, label))
+    keys, read = _keys_of(storage, listed), _keys_of(storage, _values(written_parts))
     changed = sort_entries([keys, read])
+    # The entries of a key can be replaced if it was looked for wherever it may be: unless keys are
+    # hashed, another file group of its partition may hold the key too.
+    index = snapshot.config.index
+    if read.num_rows and (index is None or not index.hashes_keys):
+        if changed.num_rows > many:
+            return _rebuilt(target, snapshot, definition, token, changed.num_rows)
+        keys = changed
+    lookups = _lookups(view, snapshot.slices, definition, folder, whole, keys)
+    written_parts += executor.run(write_parts, lookups, label)
     new = _write_keys(storage, f"{prefix}-keys", [changed])
     touched = (*manifest.delta.deleted, *new)
     fresh = merge_parts(
         storage,
         definition,
         kinds,
-        parts,
+        _values(written_parts),
         f"{prefix}-delta",
-        target.executor,
+        executor,
         Stale(manifest.delta.entries, new, manifest.emptied),
     )
+    still_open = merge_open(storage, definition, written_parts, prefix, executor)
     if not manifest.emptied and sum(run.entries for run in touched) <= _MERGE_SHARE * held:
         # Few files, because each of the next compactions reads all of them.
         every = [_keys_of(storage, touched)]
         once = _write_keys(storage, f"{prefix}-stale", every)
-        return _Settled(manifest.base, CommitRuns(fresh, (), once), changed.num_rows)
+        return _Settled(manifest.base, CommitRuns(fresh, still_open, once), changed.num_rows)
     stale = Stale(manifest.base, touched, manifest.emptied)
-    base = merge_parts(storage, definition, kinds, fresh, prefix, target.executor, stale)
-    return _Settled(base, CommitRuns(), changed.num_rows)
+    base = merge_parts(storage, definition, kinds, fresh, prefix, executor, stale)
+    return _Settled(base, CommitRuns(open=still_open), changed.num_rows)
 
 
-def _lookups(
+def _rebuilt(
     target: WriteTarget,
     snapshot: Snapshot,
     definition: IndexDefinition,
+    token: str,
+    changed: int,
+) -> _Settled:
+    runs = write_base(target, snapshot, definition, token)
+    return _Settled(runs.entries, CommitRuns(open=runs.open), changed)
+
+
+def _values(written: Iterable[CommitRuns]) -> list[RunFile]:
+    return [part for of in written for part in of.entries]
+
+
+def _lookups(
+    view: TableView,
+    slices: Iterable[FileSlice],
+    definition: IndexDefinition,
+    folder: str,
     whole: Iterable[FileSlice],
     keys: pa.RecordBatch,
 ) -> list[PartTask]:
-    """Return the tasks that read the slices `whole` whole, and look up keys in all others."""
-    view, folder = snapshot.view(target.merger), index_folder(snapshot.config, definition)
-    tasks = [PartTask(view, definition, folder, (slice_,)) for slice_ in whole]
+    """Return the tasks that look up keys in all slices but those of `whole`."""
+    tasks: list[PartTask] = []
     done = {slice_.group for slice_ in whole}
     wanted: dict[str, list[str]] = defaultdict(list)
     partitions = keys.column(PARTITION_PATH).dictionary_encode()
     for code, partition in enumerate(partitions.dictionary.to_pylist()):
         of = pc.equal(partitions.indices, code)
         wanted[partition] = keys.column(RECORD_KEY).filter(of).to_pylist()
-    for slice_ in snapshot.slices:
+    for slice_ in slices:
         asked = wanted.get(slice_.group.partition)
         if asked and slice_.group not in done:
             tasks.append(PartTask(view, definition, folder, (slice_,), (tuple(asked),)))
@@ -235,12 +292,15 @@ def _put(
         now = read_manifest(hold.storage, folder)
     except CorruptError:
         now = None
+    # Archiving may have hidden that a commit was rolled back since its rows were looked up.
+    settled = frozenset(commit.requested for commit in snapshot.timeline.commits)
     if (
         now is None
         or now.token != before.token
         or not now.is_complete
         or find_index(hold.config, definition.name) != definition
-        or now.broken(hold.snapshot) is not None
+        or replace(now, settled=now.settled | settled).broken(hold.snapshot) is not None
+        or lost_commits(hold.snapshot, settled)
     ):
         log.warning(
             "index %s changed while it was compacted; the result is discarded", definition.name
@@ -248,7 +308,6 @@ def _put(
         return False
     # Archiving may have accounted for later commits.
     ahead = any(not snapshot.timeline.is_committed(at) for at in now.covered)
-    settled = frozenset(commit.requested for commit in snapshot.timeline.commits)
     last = max(settled, default="")
     manifest = replace(
         now,

@@ -4,13 +4,20 @@ A part holds the entries of a few slices. Its name is derived from the files of 
 interrupted build, when resumed, finds the parts that it has already written. Each base run holds a
 range of keys. Ranges are split only between different values, so all entries of a value are in one
 run.
+
+In Hudi's layout the current row is not enough, because a hidden version may win later. Logs are
+merged with each other before they are merged with the base file, so a row of the base file gets an
+entry too. While a compaction is pending, logs that were written since will be merged with the new
+base file alone, so each of their versions gets an entry. A version that loses supplies the columns
+that a partial version lacks, so with several columns the keys of partial versions are open until
+the table is compacted.
 """
 
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final
 
 import pyarrow as pa
@@ -25,12 +32,13 @@ from lakebed.index.secondary.entries import (
     ENTRY_SCHEMA,
     find_entries,
     make_entries,
+    make_keys,
     read_row_group_keys,
     row_keys,
     sort_entries,
     write_entries,
 )
-from lakebed.index.secondary.manifest import RunFile
+from lakebed.index.secondary.manifest import CommitRuns, RunFile
 from lakebed.merge.passes import merge_in_passes
 from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import Run
@@ -39,14 +47,22 @@ from lakebed.model.executor import Executor, TaskId
 from lakebed.storage.storage import Storage
 from lakebed.table.files.file_group import FileSlice
 from lakebed.table.read.key_filter import KeyFilter, Range
-from lakebed.table.read.slice_reader import read_slice
+from lakebed.table.read.log_reader import slice_sources
+from lakebed.table.read.projection import project, shape
+from lakebed.table.read.run_reader import read_run
+from lakebed.table.read.run_source import RunKind
+from lakebed.table.read.slice_reader import merge_needs, read_slice
 from lakebed.table.view import TableView
+from lakebed.write.index_runs import split_deletes
 
 _PART_BYTES: Final = 64 << 20
 _MIN_SLICES_BYTES: Final = 4 << 20
 _TASKS: Final = 16
 _BASE_ENTRIES: Final = 1_000_000
 EVERYTHING: Final[Range] = (b"", None)
+OPEN_KINDS: Final = (pa.string(), pa.string())
+"""The types of the values by which open entries are sorted: partition and record key."""
+
 _ALL: Final = (EVERYTHING,)
 _RULE: Final = MergeRule(key=ENTRY_KEY)
 
@@ -65,6 +81,22 @@ class PartTask:
     def cost_bytes(self) -> int:
         """Estimate the work of reading the slices."""
         return sum(slice_.cost_bytes for slice_ in self.slices)
+
+    @property
+    def names(self) -> list[str]:
+        """Return the columns to read: the record key, and those that the index needs."""
+        tops = dict.fromkeys(_top(name, self.view) for name in self.definition.columns)
+        return [RECORD_KEY, *tops]
+
+    @property
+    def filtered(self) -> Iterator[tuple[FileSlice, KeyFilter | None]]:
+        """Yield each slice with the filter of its keys."""
+        for number, slice_ in enumerate(self.slices):
+            yield slice_, None if self.keys is None else KeyFilter.of(keys=self.keys[number])
+
+    def merges_logs_first(self, slice_: FileSlice) -> bool:
+        """Return whether the logs of a slice are merged before its base file, as Hudi does."""
+        return bool(slice_.log_files) and self.view.rule.logs_first
 
     @property
     def name(self) -> str:
@@ -132,20 +164,24 @@ def plan_parts(
     return [*tasks, PartTask(view, definition, folder, tuple(held))] if held else tasks
 
 
-def write_parts(work: PartTask, task: TaskId) -> tuple[RunFile, ...]:
+def write_parts(work: PartTask, task: TaskId) -> CommitRuns:
     """Write the entries of slices as sorted parts, unless an earlier attempt has written them."""
     storage = work.view.storage
     told = f"{work.folder}/parts/{work.name}.json"
     try:
-        return tuple(RunFile(**run) for run in json.loads(storage.read(told)))
+        return CommitRuns.parse(json.loads(storage.read(told)))
     except NotFoundError:
         pass
-    parts: list[RunFile] = []
-    for rows in in_chunks(slice_entries(work)):
-        path = f"{work.folder}/parts/{work.name}-{task.write_token}-{len(parts)}.parquet"
-        parts.append(write_entries(storage, path, [sort_entries(rows)]))
-    storage.put(told, json.dumps([asdict(part) for part in parts]).encode())
-    return tuple(parts)
+
+    def write(kind: str, entries: Iterable[pa.RecordBatch]) -> Iterator[RunFile]:
+        for number, rows in enumerate(in_chunks(entries)):
+            path = f"{work.folder}/parts/{work.name}-{task.write_token}-{kind}{number}.parquet"
+            yield write_entries(storage, path, [sort_entries(rows)])
+
+    values = chain(slice_entries(work), _hidden_entries(work))
+    parts = CommitRuns(tuple(write("", values)), tuple(write("open", _open_keys(work))))
+    storage.put(told, json.dumps(asdict(parts)).encode())
+    return parts
 
 
 def merge_range(work: RangeTask, task: TaskId) -> RunFile:
@@ -224,17 +260,48 @@ def merge_entries(
 
 def slice_entries(work: PartTask) -> Iterator[pa.RecordBatch]:
     """Yield the entries of the rows of slices, in no particular order."""
-    names = [RECORD_KEY, *dict.fromkeys(_top(name, work.view) for name in work.definition.columns)]
-    for number, slice_ in enumerate(work.slices):
-        key_filter = None if work.keys is None else KeyFilter.of(keys=work.keys[number])
+    for slice_, key_filter in work.filtered:
         versions = [slice_]
-        if slice_.log_files and slice_.base_file and not work.view.config.is_lsm_tree:
-            # A row of the base file may win again over later logs: it takes part in the merge of
-            # their result, as in Hudi.
+        if slice_.base_file and work.merges_logs_first(slice_):
             versions.append(replace(slice_, log_files=(), tombstones=(), boundary=None))
         for version in versions:
-            for batch in read_slice(work.view, version, names, key_filter=key_filter):
+            for batch in read_slice(work.view, version, work.names, key_filter=key_filter):
                 yield make_entries(batch, work.definition.columns, slice_.group.partition)
+
+
+def _hidden_entries(work: PartTask) -> Iterator[pa.RecordBatch]:
+    """Yield the entries of all versions in the logs of slices with a pending compaction."""
+    for slice_, key_filter in work.filtered:
+        if work.merges_logs_first(slice_) and slice_.boundary is not None:
+            for batch, may_mix in _log_rows(work, slice_, key_filter):
+                if not may_mix:
+                    yield make_entries(batch, work.definition.columns, slice_.group.partition)
+
+
+def _open_keys(work: PartTask) -> Iterator[pa.RecordBatch]:
+    """Yield the keys of rows that may get a column from a hidden version and keep another."""
+    for slice_, key_filter in work.filtered:
+        if work.merges_logs_first(slice_) and len(work.definition.columns) > 1:
+            for batch, may_mix in _log_rows(work, slice_, key_filter):
+                if may_mix:
+                    yield make_keys(batch, slice_.group.partition)
+
+
+def _log_rows(
+    work: PartTask, slice_: FileSlice, key_filter: KeyFilter | None
+) -> Iterator[tuple[pa.RecordBatch, bool]]:
+    """Yield all versions in the logs of a slice, and whether each may be mixed with others."""
+    view = work.view
+    # A version that lacks a column has null there if no other version has the column.
+    fields = project(view.schema, work.names)
+    target = pa.schema([field.with_nullable(True) for field in fields])
+    logs = [s for s in slice_sources(view, slice_) if not s.is_base and s.kind is RunKind.DATA]
+    rule, needs = merge_needs(view, target, logs, key_filter)
+    is_filled = rule.fill is not None and slice_.boundary is not None
+    for source in logs:
+        may_mix = len(work.definition.columns) > 1 and (source.partial or is_filled)
+        for batch in read_run(view.storage, source, needs):
+            yield shape(split_deletes(batch)[0], target), may_mix
 
 
 def in_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterator
 
 from lakebed.errors import DAMAGE_ERRORS, LakebedError
-from lakebed.index.secondary.definition import parse_definitions
+from lakebed.index.secondary.definition import index_names
 from lakebed.index.secondary.entries import count_entries
 from lakebed.index.secondary.open_index import OpenIndex, UnusableIndex, index_folder, open_indexes
 from lakebed.merge.rule import Merger
@@ -26,7 +26,7 @@ def check_indexes(
     merger: Merger | None = None,
 ) -> Iterator[Finding]:
     """Find indexes that no query can use; unless `quick`, also rows that an index does not find."""
-    if not parse_definitions(config.properties):
+    if not index_names(config.properties):
         return
     try:
         snapshot = load_snapshot(storage, config)
@@ -45,7 +45,7 @@ def check_indexes(
                 Code.INDEX_UNUSABLE,
                 f"index {name}: no query uses it: {index.reason}",
                 path=folder,
-                mend=Mend.BUILD_INDEX,
+                mend=Mend.BUILD_INDEX if index.can_be_built else None,
             )
         elif (problem := _damage(index)) is not None:
             yield Finding(

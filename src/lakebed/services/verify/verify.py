@@ -7,7 +7,7 @@ from dataclasses import replace
 from lakebed.commit.heartbeat import is_alive
 from lakebed.errors import LakebedError
 from lakebed.index.kinds import strategy_of
-from lakebed.index.secondary.definition import parse_definitions
+from lakebed.index.secondary.definition import index_names
 from lakebed.merge.rule import Merger
 from lakebed.model.clock import Clock
 from lakebed.model.executor import Executor
@@ -92,7 +92,7 @@ def verify(
             coverage.add(what, number)
     findings += check_indexes(storage, config, executor, quick=quick, merger=merger)
     findings += check_record_index(storage, config, quick=quick)
-    if indexes := parse_definitions(config.properties):
+    if indexes := index_names(config.properties):
         coverage.add("index definition", len(indexes))
     if findings and read_timeline(storage, config.timeline_path)[0] != inventory.timeline:
         findings.append(_changed())
