@@ -28,7 +28,13 @@ from lakebed.write.auto_buckets import (
     place_segments,
     settled_spec,
 )
-from lakebed.write.beginning import make_spec, settle_index
+from lakebed.write.beginning import (
+    first_properties,
+    is_settled,
+    make_spec,
+    settle_index,
+    with_properties,
+)
 from lakebed.write.file_groups import write_file_group
 from lakebed.write.index_runs import IndexParticipant
 from lakebed.write.locate import locate_segments
@@ -87,8 +93,9 @@ def execute_write(
         target.storage, target.clock, target.commits, replaces=operation.replaces
     ) as transaction:
         index = settle_index(transaction, named_index)
+        properties = first_properties(transaction.snapshot, index, named_index)
         spec = make_spec(
-            transaction.snapshot,
+            with_properties(transaction.snapshot, properties),
             operation,
             index,
             source.schema,
@@ -126,10 +133,8 @@ def execute_write(
         writes = plan_writes(segments, slices, spec, filled)
         written += target.executor.run(write_file_group, writes, "write files")
         replaced = _replaced(operation, transaction.snapshot, touched)
-        stored = transaction.config.index
-        if named_index is not None and (stored is None or not stored.is_settled):
+        if properties and not is_settled(transaction.config):
             # Stored only now: a write that fails must not determine the index for later writes.
-            properties = index.properties(transaction.config.record_key_fields)
             with transaction.locked():
                 transaction.config = update_properties(transaction.storage, properties)
         transaction.participants.append(IndexParticipant(spec, written))
