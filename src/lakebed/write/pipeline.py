@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from lakebed.commit.conflict import Reads
 from lakebed.commit.transaction import Transaction, begin
+from lakebed.errors import CorruptError
 from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from lakebed.index.consistent_hashing import check_groups_may_end
 from lakebed.index.kinds import strategy_of
@@ -23,7 +24,9 @@ from lakebed.table.config.writer_index import WriterIndex
 from lakebed.table.files.commit_cache import CommitCache
 from lakebed.table.files.damage import check_whole
 from lakebed.table.files.file_group import FileGroupId, FileSlice
+from lakebed.table.files.partition_search import FIRST_COMMIT
 from lakebed.table.snapshot import Snapshot
+from lakebed.timeline.archived import read_manifest
 from lakebed.write.auto_buckets import (
     place_segments,
     settled_spec,
@@ -139,6 +142,9 @@ def execute_write(
                 transaction.config = update_properties(transaction.storage, properties)
         transaction.participants.append(IndexParticipant(spec, written))
         metadata = _metadata(operation, spec.view.avro_schema, written, replaced)
+        if _is_first(transaction.snapshot):
+            extra = {**metadata.extra_metadata, FIRST_COMMIT: "true"}
+            metadata = replace(metadata, extra_metadata=extra)
         if spec.index.records_keys:
             transaction.participants.append(RecordIndexEntries(written))
         # Counting may read the table; if that fails, nothing was committed.
@@ -173,6 +179,17 @@ def execute_delete_partitions(
         completion = transaction.commit(_metadata(operation, text, [], replaced), ())
     counts = RowCounts(inserted=0, updated=0)
     return _commit(transaction, operation, completion, [], replaced, counts), transaction.config
+
+
+def _is_first(snapshot: Snapshot) -> bool:
+    """Return whether no commit can precede the write that starts from `snapshot`."""
+    timeline = snapshot.timeline
+    if timeline.commits or timeline.pending():
+        return False
+    try:
+        return not read_manifest(snapshot.storage, snapshot.config.history_path)
+    except CorruptError:
+        return False
 
 
 def _met(snapshot: Snapshot, spec: WriteSpec, touched: set[str]) -> Snapshot:
