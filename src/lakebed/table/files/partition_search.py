@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lakebed.errors import CorruptError
 from lakebed.table.files.commit_cache import CommitCache
-from lakebed.table.files.file_index import KEY_RANGES, folder_of
+from lakebed.table.files.file_index import KEY_RANGES, folders_of
 from lakebed.timeline.archived import read_manifest
 from lakebed.timeline.timeline import Timeline
 
@@ -35,14 +35,12 @@ def all_key_ranges(commits: CommitCache, timeline: Timeline) -> pa.Table | None:
 
 def _archived(commits: CommitCache, timeline: Timeline) -> pa.Table | None:
     storage, history = commits.active.storage, commits.history_path
-    found = commits.archived_files(timeline)
+    found = commits.archived_ranges(timeline)
     if found is None:
         return KEY_RANGES.empty_table() if _has_all_commits(commits, timeline) else None
     if not found.complete or not found.is_current(storage, timeline, history):
         return None
-    ranges = [file.key_range or (None, None) for file in found.files]
-    columns = [[file.path for file in found.files], *([r[n] for r in ranges] for n in (0, 1))]
-    return pa.table([pa.array(of, pa.string()) for of in columns], schema=KEY_RANGES)
+    return found.ranges
 
 
 def _has_all_commits(commits: CommitCache, timeline: Timeline) -> bool:
@@ -69,7 +67,7 @@ def partitions_with(ranges: pa.Table, keys: Sequence[str] | None) -> frozenset[s
         none = pa.chunked_array([pa.repeat(pa.scalar(False), len(paths))])
         # A comparison with an unknown key is null.
         paths = paths.filter(pc.fill_null(reduce(pc.or_, inside, none), True))
-    return frozenset(folder_of(path) for path in pc.unique(paths).to_pylist())
+    return frozenset(pc.unique(folders_of(paths)).to_pylist())
 
 
 def _text(key: str) -> pa.Scalar:
