@@ -93,10 +93,16 @@ def compact_record_index(
         return None
     token = f"{_generation(before) + 1:08}-{target.clock.new_uuid()}"
     path = f"{RECORD_INDEX_FOLDER}/{_MERGED}{token}.parquet"
-    with Spills() as spills:
-        runs = list(_runs(snapshot, plan))
-        merged = merge_in_passes(runs, ENTRIES_RULE, ENTRIES_SCHEMA, spills.spill)
-        run = write_entries(target.storage, path, _plain(merged))
+    try:
+        with Spills() as spills:
+            runs = list(_runs(snapshot, plan))
+            merged = merge_in_passes(runs, ENTRIES_RULE, ENTRIES_SCHEMA, spills.spill)
+            run = write_entries(target.storage, path, _plain(merged))
+    except DAMAGE_ERRORS as error:
+        if plan.rebuilds:
+            raise
+        log.warning("%s; the record index is rebuilt", error)
+        return compact_record_index(target, rebuild=True)
     with hold_table(
         target.storage, target.clock, target.commits, clear=False, retires=False
     ) as hold:

@@ -142,9 +142,7 @@ def execute_write(
                 transaction.config = update_properties(transaction.storage, properties)
         transaction.participants.append(IndexParticipant(spec, written))
         metadata = _metadata(operation, spec.view.avro_schema, written, replaced)
-        if _is_first(transaction.snapshot):
-            extra = {**metadata.extra_metadata, FIRST_COMMIT: "true"}
-            metadata = replace(metadata, extra_metadata=extra)
+        metadata = _marked_first(metadata, transaction.snapshot)
         if spec.index.records_keys:
             transaction.participants.append(RecordIndexEntries(written))
         # Counting may read the table; if that fails, nothing was committed.
@@ -181,15 +179,18 @@ def execute_delete_partitions(
     return _commit(transaction, operation, completion, [], replaced, counts), transaction.config
 
 
-def _is_first(snapshot: Snapshot) -> bool:
-    """Return whether no commit can precede the write that starts from `snapshot`."""
+def _marked_first(metadata: CommitMetadata, snapshot: Snapshot) -> CommitMetadata:
+    """Return the metadata of a commit, marked if no other commit can precede it in the table."""
     timeline = snapshot.timeline
     if timeline.commits or timeline.pending():
-        return False
+        return metadata
     try:
-        return not read_manifest(snapshot.storage, snapshot.config.history_path)
+        if read_manifest(snapshot.storage, snapshot.config.history_path):
+            return metadata
     except CorruptError:
-        return False
+        return metadata
+    extra = {**metadata.extra_metadata, FIRST_COMMIT: "true"}
+    return replace(metadata, extra_metadata=extra)
 
 
 def _met(snapshot: Snapshot, spec: WriteSpec, touched: set[str]) -> Snapshot:

@@ -50,7 +50,7 @@ def open_record_index(snapshot: Snapshot) -> RecordIndexState:
         current = manifest.account_for(snapshot, RECORD_INDEX, key=COMMIT_ENTRIES, moves_rows=True)
         listed = [run for runs in current.commits.values() for run in runs.files]
         for run in (*current.base, *listed):
-            check_entries(snapshot.storage, run.path)
+            check_entries(snapshot.storage, run)
     except DAMAGE_ERRORS as error:
         log.warning("%s; keys are looked up in the files instead", error)
         return RecordIndexState(None)
