@@ -208,6 +208,7 @@ def test_replaced_file_groups_hold_no_keys(table_type: str):
 DAMAGE = {
     "a manifest that is lost": (MANIFEST, None),
     "a damaged manifest": (MANIFEST, b"{"),
+    "a manifest without a checksum": (MANIFEST, lambda data: data.replace(b"crc32", b"crc23")),
     "a run that is lost": ("keys.parquet", None),
     "a damaged run": ("keys.parquet", b"PAR1"),
 }
@@ -224,6 +225,8 @@ def test_a_damaged_index_is_not_used_and_is_built_again(
         if path.endswith(name):
             if data is None:
                 table._storage.delete(path)
+            elif callable(data):
+                table._storage.put(path, data(table._storage.read(path)))
             else:
                 table._storage.put(path, data)
     assert state_of(table).whole is None

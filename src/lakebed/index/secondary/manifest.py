@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Self, cast
+from zlib import crc32
 
 from lakebed.errors import CorruptError, NotFoundError
 from lakebed.format.names.instant_name import Action, State
@@ -29,6 +30,7 @@ COMMIT_RUNS: Final = "lakebed.index"
 """The key in a commit's extra metadata under which it lists the runs of each index."""
 
 MANIFEST_NAME: Final = "manifest.json"
+_CHECKSUM: Final = "crc32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ class Manifest:
     def parse(cls, data: bytes, what: str) -> Self:
         """Parse a manifest; raise CorruptError, naming `what`, if it is damaged."""
         try:
-            values = json.loads(data)
+            values = _with_checksum(json.loads(data))
             return cls(
                 is_complete=bool(values["is_complete"]),
                 mark=str(values["mark"]),
@@ -148,6 +150,7 @@ class Manifest:
             "retired": list(self.retired),
             "token": self.token,
         }
+        values[_CHECKSUM] = _checksum(values)
         return json.dumps(values, ensure_ascii=False, indent=1).encode()
 
     @property
@@ -298,6 +301,18 @@ def read_manifest(storage: Storage, folder: str) -> Manifest | None:
 def put_manifest(storage: Storage, folder: str, manifest: Manifest) -> None:
     """Replace the manifest in a folder; the caller holds the table's lock."""
     storage.put(f"{folder}/{MANIFEST_NAME}", manifest.encode())
+
+
+def _checksum(values: Mapping[str, Any]) -> int:
+    """Return the checksum of a manifest's values, however they are formatted."""
+    return crc32(json.dumps(values, sort_keys=True).encode())
+
+
+def _with_checksum(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the other values; raise ValueError if their checksum does not match."""
+    if values.pop(_CHECKSUM) != _checksum(values):
+        raise ValueError("the checksum does not match")
+    return values
 
 
 def _parse_runs(values: Any) -> tuple[RunFile, ...]:
