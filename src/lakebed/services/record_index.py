@@ -27,6 +27,7 @@ from lakebed.index.record.entries import (
 )
 from lakebed.index.record.state import RECORD_INDEX_FOLDER, RecordIndexState, open_record_index
 from lakebed.index.secondary.manifest import (
+    MANIFEST_NAME,
     Manifest,
     RunFile,
     put_manifest,
@@ -114,6 +115,25 @@ def compact_record_index(
             return None
         _publish(hold, manifest, replace(plan, kept=(*plan.kept, run)))
     return RecordIndexCompaction(len(plan.merged), len(plan.slices), run.entries)
+
+
+def account_for_record_index(hold: TableHold) -> None:
+    """Account for the commits of the timeline, before some of them are archived, and after."""
+    index = hold.config.index
+    if index is None or not index.records_keys:
+        return
+    try:
+        stored = read_manifest(hold.storage, RECORD_INDEX_FOLDER)
+    except DAMAGE_ERRORS:
+        return  # the next write rebuilds the index
+    if stored is None:
+        return
+    current = open_record_index(hold.snapshot).manifest
+    if current is not None:
+        put_manifest(hold.storage, RECORD_INDEX_FOLDER, current)
+    elif stored.broken(hold.snapshot) is not None:
+        # After archiving, the rollback of a commit could no longer be detected.
+        hold.storage.delete(f"{RECORD_INDEX_FOLDER}/{MANIFEST_NAME}")
 
 
 def _plan(snapshot: Snapshot, state: RecordIndexState) -> _Plan | None:

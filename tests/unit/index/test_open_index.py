@@ -176,6 +176,21 @@ def test_a_damaged_manifest_is_a_warning_and_a_reason(made):
     assert "missing" in made.open().reason
 
 
+def test_an_archived_commit_of_a_writer_whose_clock_was_behind_is_not_forgotten(made):
+    behind = made.upsert({1: "lima"})
+    for n in range(8):
+        made.upsert({n: "lima"})
+    # As if the first of these commits had completed after the manifest was written.
+    manifest = Manifest.at(made.snapshot.timeline)
+    seen = manifest.covered - {behind}
+    manifest = replace(made.manifest, mark=manifest.mark, covered=seen, settled=seen)
+    assert made.table.archive(options=SHORT) is not None
+    # The other writer archives its commit too, and leaves the manifest as it was.
+    put_manifest(made.storage, made.folder, manifest)
+    assert behind < made.snapshot.timeline.first_active < manifest.mark
+    assert made.open().manifest.whole
+
+
 def test_no_flipped_bit_of_a_manifest_changes_what_it_says(made):
     group = FileGroupId("p", "f-0")
     runs = CommitRuns(open=made.manifest.base)

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from lakebed.index.record.entries import (
 )
 from lakebed.index.record.state import RECORD_INDEX_FOLDER, RecordIndexState, open_record_index
 from lakebed.index.record.strategy import RecordLocator
+from lakebed.index.secondary.manifest import Manifest, put_manifest
 from lakebed.index.strategy import NewWrite
 from lakebed.model.options.table import UPDATE_PARTITION
 from lakebed.scan.lookup import plan_lookup
@@ -38,6 +40,7 @@ from lakebed.table.config.properties_file import update_properties
 from lakebed.table.files.file_group import FileGroupId
 from lakebed.table.read.source_cache import SourceCache
 from lakebed.write.spec.operation import BULK_INSERT, DELETE, INSERT, INSERT_OVERWRITE, UPSERT
+from support.faulty import FaultyStorage
 from support.machine_services import ARCHIVES, BY_HAND
 from support.tables import batch, check_files, check_no_leftovers, contents, copy_of, make, reopen
 
@@ -376,13 +379,50 @@ def test_commits_may_be_archived():
     as_another_writer(table, ("other", 1, 1, "p"))
     table = reopen(table._storage)
     table.clean(options=ARCHIVES)
+    before = table._storage.read(MANIFEST)
     assert table.archive(options=ARCHIVES) is not None
+    assert not state_of(table).is_stale
+    assert len(state_of(table).whole or ()) == 1
+    # Another engine that archives leaves the manifest as it was.
+    table._storage.put(MANIFEST, before)
     assert state_of(table).is_stale
     assert len(state_of(table).whole or ()) == 1
     table.upsert(batch(*((key, 2, 2, "p") for key in (*keys, "other"))))
     assert rows(table) == [("p", key, 2) for key in (*keys, "other")]
     assert not state_of(table).is_stale
     check_files(table)
+
+
+def test_keys_of_an_archived_commit_are_found_although_its_writers_clock_was_behind():
+    table = make(index="record", properties={**NO_FILL, **BY_HAND})
+    table.upsert(batch(("a", 1, 1, "p")))
+    manifest = Manifest.parse(table._storage.read(MANIFEST), MANIFEST)
+    as_another_writer(table, ("z", 1, 1, "p"))
+    behind = table._snapshot(None).timeline.commits[-1].requested
+    for number in range(6):
+        as_another_writer(table, ("y", number, number, "q"))
+    # As if that commit had completed after an index was complete that has all other commits.
+    seen = Manifest.at(table._snapshot(None).timeline)
+    manifest = replace(manifest, mark=seen.mark, covered=seen.covered - {behind})
+    table.clean(options=ARCHIVES)
+    assert table.archive(options=ARCHIVES) is not None
+    put_manifest(table._storage, RECORD_INDEX_FOLDER, manifest)
+    assert behind < table._snapshot(None).timeline.first_active < manifest.mark
+    uncovered = {group.partition for group in state_of(table).whole or ()}
+    assert uncovered == {"p"}
+    assert reopen(table._storage).lookup([{"id": "z", "dt": "p"}]).num_rows == 1
+
+
+@INDEXES
+def test_opening_an_index_after_archiving_does_not_read_the_archive(index: str):
+    table = make(index=index, properties={**NO_FILL, **BY_HAND})
+    for number in range(8):
+        table.upsert(batch((f"k{number}", 1, 1, "p")))
+    assert table.archive(options=ARCHIVES) is not None
+    storage = FaultyStorage(table._storage)
+    assert reopen(storage).lookup([{"id": "k3", "dt": "p"}]).num_rows == 1
+    assert [op for op in storage.ops if "record_index" in op]
+    assert not [op for op in storage.ops if "history" in op]
 
 
 @INDEXES

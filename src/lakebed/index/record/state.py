@@ -54,9 +54,8 @@ def open_record_index(snapshot: Snapshot) -> RecordIndexState:
     except DAMAGE_ERRORS as error:
         log.warning("%s; keys are looked up in the files instead", error)
         return RecordIndexState(None)
-    first = snapshot.timeline.first_active
-    is_stale = first is not None and first > manifest.mark
-    return RecordIndexState(current, (*current.base, *listed), current.whole, is_stale)
+    runs = (*current.base, *listed)
+    return RecordIndexState(current, runs, current.whole, manifest.lags(snapshot))
 
 
 def list_entries(runs: tuple[RunFile, ...]) -> Mapping[str, str]:

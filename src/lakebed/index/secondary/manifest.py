@@ -71,7 +71,9 @@ class Manifest:
 
     Attributes:
         is_complete: Whether the base runs were built.
-        mark: Every commit that was requested before this instant is accounted for.
+        mark: Every commit that was requested before this instant is accounted for, unless its writer's
+            clock was behind.
+        first: The start of the active timeline; the archived commits before it are accounted for.
         covered: The commits of the active timeline that are accounted for.
         settled: The commits of the active timeline whose rows are in the base runs. Versions that
             these rows replaced are not in the runs, so the index becomes incomplete if one of these
@@ -89,6 +91,7 @@ class Manifest:
 
     is_complete: bool
     mark: Instant
+    first: Instant = ""
     covered: frozenset[Instant] = frozenset()
     settled: frozenset[Instant] = frozenset()
     made: Instant = ""
@@ -107,6 +110,7 @@ class Manifest:
         return cls(
             is_complete=False,
             mark=_mark(timeline),
+            first=timeline.first_active or "",
             covered=commits,
             settled=commits,
             made=timeline.last_instant or "",
@@ -120,6 +124,7 @@ class Manifest:
             return cls(
                 is_complete=bool(values["is_complete"]),
                 mark=str(values["mark"]),
+                first=str(values["first"]),
                 covered=frozenset(map(str, values["covered"])),
                 settled=frozenset(map(str, values["settled"])),
                 made=str(values["made"]),
@@ -139,6 +144,7 @@ class Manifest:
         values = {
             "is_complete": self.is_complete,
             "mark": self.mark,
+            "first": self.first,
             "covered": sorted(self.covered),
             "settled": sorted(self.settled),
             "made": self.made,
@@ -159,6 +165,11 @@ class Manifest:
         runs = [*self.base, *self.delta.files]
         runs += [run for of in self.commits.values() for run in of.files]
         return frozenset(run.path for run in runs)
+
+    def lags(self, snapshot: Snapshot) -> bool:
+        """Return whether commits were archived since, perhaps some that are not accounted for."""
+        first = snapshot.timeline.first_active
+        return first is not None and first > self.first
 
     def broken(self, snapshot: Snapshot) -> str | None:
         """Return why the manifest cannot be completed from the timeline; None if it can."""
@@ -219,6 +230,7 @@ class Manifest:
         return replace(
             self,
             mark=_mark(timeline),
+            first=timeline.first_active or "",
             covered=frozenset(commit.requested for commit in timeline.commits),
             settled=frozenset(at for at in self.settled if timeline.completed(at) is not None),
             commits={
@@ -233,12 +245,11 @@ class Manifest:
     def _others(self, snapshot: Snapshot) -> Iterator[tuple[Instant, CommitMetadata]]:
         """Yield the commits that are not covered, in the order of their completion."""
         timeline = snapshot.timeline
-        first = timeline.first_active
-        if first is not None and first > self.mark:
-            # Our own archiving accounts for commits before it removes them from the timeline.
+        if self.lags(snapshot):
+            # Our own archiving accounts for the commits that it removes from the timeline.
             history = snapshot.config.history_path
             known = self.covered | {commit.requested for commit in timeline.commits}
-            rows = read_archived(snapshot.storage, history, since=self.mark)
+            rows = read_archived(snapshot.storage, history, since=self.first)
             for row in sorted(rows, key=lambda row: row.completion):
                 if row.action in COMMIT_ACTIONS and row.requested not in known:
                     what = f"archived {row.action} {row.requested}"
