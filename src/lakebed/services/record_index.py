@@ -210,7 +210,8 @@ def _generation(token: str) -> int:
 
 def _publish(hold: TableHold, manifest: Manifest, plan: _Plan) -> None:
     """Write the manifest with the runs of a plan, and delete files that are no longer in use."""
-    there = [entry.path for entry in hold.storage.list(RECORD_INDEX_FOLDER)]
+    entries = hold.storage.list(RECORD_INDEX_FOLDER)
+    there = [entry.path for entry in entries if not entry.path.endswith(MANIFEST_NAME)]
     listed = {run.path for run in plan.kept}
     retired = set(there) if plan.rebuilds else {run.path for run in plan.merged}
     put_manifest(

@@ -277,7 +277,11 @@ def test_verify_and_repair_find_a_damaged_page_of_a_run():
     assert (finding.code, finding.mend) == (Code.INDEX_UNUSABLE, Mend.BUILD_INDEX)
     table.repair()
     assert not table.verify().findings
-    assert state_of(table).whole == frozenset()
+    state = state_of(table)
+    assert state.whole == frozenset()
+    assert state.manifest is not None
+    # What is retired is deleted by the next compaction.
+    assert all(path.endswith(".parquet") for path in state.manifest.retired)
     check_files(table)
 
 
