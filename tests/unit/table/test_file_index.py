@@ -188,6 +188,18 @@ def test_a_damaged_run_is_a_warning_and_repaired(damage):
     assert not [f for f in verify(storage, clock, LocalExecutor(1)) if f.code is Code.FILE_INDEX]
 
 
+def test_repair_takes_key_ranges_from_the_files():
+    table = filled()
+    [path] = runs(table._storage)
+    before = FileRun(table._storage, path).key_ranges()
+    assert before["min_key"].null_count == 0
+    table._storage.put(path, b"")
+    with pytest.warns(DamageWarning, match="the commit itself was read"):
+        table.repair()
+    assert FileRun(table._storage, path).key_ranges() == before
+    assert reopen(table._storage)._now().partitions_with(["k3"]) == {"p3"}
+
+
 def test_no_flipped_byte_of_a_run_changes_what_it_says():
     table = filled()
     [path] = runs(table._storage)
