@@ -268,6 +268,9 @@ class TableServices(ABC):
         Returns:
             The findings; `print` the report to read them.
         """
+        return self._verify(quick=quick)
+
+    def _verify(self, *, quick: bool, index_pages: bool = False) -> Report:
         target = self._target()
         with showing("verify"):
             return verify(
@@ -276,6 +279,7 @@ class TableServices(ABC):
                 watched(target.executor),
                 quick=quick,
                 merger=target.merger,
+                index_pages=index_pages,
             )
 
     def repair(
@@ -305,7 +309,9 @@ class TableServices(ABC):
                 "drop_lost cannot be combined with a plan, which already includes it"
             )
         chosen = plan or plan_repair(
-            self.verify(quick=not drop_lost), drop_lost=drop_lost, keep_readable=keep_readable
+            self._verify(quick=not drop_lost, index_pages=True),
+            drop_lost=drop_lost,
+            keep_readable=keep_readable,
         )
         if dry_run or not chosen.steps:
             return Repair(chosen, None)

@@ -1,5 +1,6 @@
 """Finds rows by their keys: first the slices that can hold them, then one pass over each slice."""
 
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebed.errors import DAMAGE_ERRORS
+from lakebed.errors import DAMAGE_ERRORS, DamageWarning, NotFoundError
 from lakebed.expr.constraints import Constraints
 from lakebed.format.names.record_key import join_key_texts, key_texts
 from lakebed.index.foreign_keys import keys_are_ours, may_differ, odd_folder
@@ -86,7 +87,13 @@ def plan_lookup(
     texts = pa.chunked_array(_spelled(snapshot.config, keys)).unique()
     try:
         groups = index.find(texts.take(pc.sort_indices(texts)))
-    except DAMAGE_ERRORS:
+    except DAMAGE_ERRORS as error:
+        if not isinstance(error, NotFoundError):
+            warnings.warn(
+                f"{error}; keys are looked up in the files instead; run repair()",
+                DamageWarning,
+                stacklevel=2,
+            )
         return plan(within)
     scan = plan(within.within(group.partition for group in groups))
     return replace(scan, slices=tuple(s for s in scan.slices if s.group in groups))

@@ -273,10 +273,12 @@ def folders_follow_columns(config: TableConfig) -> bool:
     unsure = keygen is None or not keygen.is_zone_known
     if not _is_generator_known(config) or (config.timestamp_fields and unsure):
         return False
-    properties = config.properties
+    properties, index = config.properties, config.index
     # A global index that does not move rows leaves them in the folder of their first write.
     stays = [text for name, text in properties.items() if name.endswith(_MOVES_ROWS)]
     is_moved = all(text.strip().lower() == "true" for text in stays)
+    if index is not None and index.is_global:
+        is_moved = is_moved and strategy_of(index).moves_rows(config)
     return is_moved and properties.get(_SLASHED_DATES, "false").strip().lower() == "false"
 
 

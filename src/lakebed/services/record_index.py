@@ -27,6 +27,7 @@ from lakebed.index.record.entries import (
 )
 from lakebed.index.record.state import RECORD_INDEX_FOLDER, RecordIndexState, open_record_index
 from lakebed.index.secondary.manifest import (
+    MANIFEST_NAME,
     Manifest,
     RunFile,
     put_manifest,
@@ -93,10 +94,16 @@ def compact_record_index(
         return None
     token = f"{_generation(before) + 1:08}-{target.clock.new_uuid()}"
     path = f"{RECORD_INDEX_FOLDER}/{_MERGED}{token}.parquet"
-    with Spills() as spills:
-        runs = list(_runs(snapshot, plan))
-        merged = merge_in_passes(runs, ENTRIES_RULE, ENTRIES_SCHEMA, spills.spill)
-        run = write_entries(target.storage, path, _plain(merged))
+    try:
+        with Spills() as spills:
+            runs = list(_runs(snapshot, plan))
+            merged = merge_in_passes(runs, ENTRIES_RULE, ENTRIES_SCHEMA, spills.spill)
+            run = write_entries(target.storage, path, _plain(merged))
+    except DAMAGE_ERRORS as error:
+        if plan.rebuilds:
+            raise
+        log.warning("%s; the record index is rebuilt", error)
+        return compact_record_index(target, rebuild=True)
     with hold_table(
         target.storage, target.clock, target.commits, clear=False, retires=False
     ) as hold:
@@ -108,6 +115,25 @@ def compact_record_index(
             return None
         _publish(hold, manifest, replace(plan, kept=(*plan.kept, run)))
     return RecordIndexCompaction(len(plan.merged), len(plan.slices), run.entries)
+
+
+def account_for_record_index(hold: TableHold) -> None:
+    """Account for the commits of the timeline, before some of them are archived, and after."""
+    index = hold.config.index
+    if index is None or not index.records_keys:
+        return
+    try:
+        stored = read_manifest(hold.storage, RECORD_INDEX_FOLDER)
+    except DAMAGE_ERRORS:
+        return  # the next write rebuilds the index
+    if stored is None:
+        return
+    current = open_record_index(hold.snapshot).manifest
+    if current is not None:
+        put_manifest(hold.storage, RECORD_INDEX_FOLDER, current)
+    elif stored.broken(hold.snapshot) is not None:
+        # After archiving, the rollback of a commit could no longer be detected.
+        hold.storage.delete(f"{RECORD_INDEX_FOLDER}/{MANIFEST_NAME}")
 
 
 def _plan(snapshot: Snapshot, state: RecordIndexState) -> _Plan | None:
@@ -184,7 +210,8 @@ def _generation(token: str) -> int:
 
 def _publish(hold: TableHold, manifest: Manifest, plan: _Plan) -> None:
     """Write the manifest with the runs of a plan, and delete files that are no longer in use."""
-    there = [entry.path for entry in hold.storage.list(RECORD_INDEX_FOLDER)]
+    entries = hold.storage.list(RECORD_INDEX_FOLDER)
+    there = [entry.path for entry in entries if not entry.path.endswith(MANIFEST_NAME)]
     listed = {run.path for run in plan.kept}
     retired = set(there) if plan.rebuilds else {run.path for run in plan.merged}
     put_manifest(

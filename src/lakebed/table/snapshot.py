@@ -111,9 +111,9 @@ class Snapshot:
         if self.within(()) is self:
             return None
         if not any(map(self.commits.is_indexed, self.timeline.commits)):
-            archived = self.commits.archived_files(self.timeline)
+            archived = self.commits.archived_ranges(self.timeline)
             least = FILE_INDEX_MIN_FILES.value(self.config.properties)
-            if archived is None or len(archived.files) < least:
+            if archived is None or archived.ranges.num_rows < least:
                 return None
         return all_key_ranges(self.commits, self.timeline)
 

@@ -1,5 +1,6 @@
 """The start of a write: the index that finds its rows, and the spec for its tasks."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pyarrow as pa
@@ -12,7 +13,8 @@ from lakebed.index.secondary.new_entries import IndexWriters
 from lakebed.index.strategy import NewWrite
 from lakebed.index.unstored import check_doubtful_spelling, check_spelling, default_index
 from lakebed.merge.rule import Merger
-from lakebed.table.config.table_config import ConcurrencyMode
+from lakebed.model.options.table import UPDATE_PARTITION
+from lakebed.table.config.table_config import ConcurrencyMode, TableConfig
 from lakebed.table.config.writer_index import WriterIndex
 from lakebed.table.snapshot import Snapshot
 from lakebed.write.auto_buckets import NON_BLOCKING_BUCKETS, settle_buckets
@@ -45,6 +47,36 @@ def settle_index(transaction: Transaction, named: WriterIndex | None) -> WriterI
     settled = strategy_of(named).settle(transaction.snapshot)
     check_spelling(transaction.snapshot)
     return settled
+
+
+def first_properties(
+    snapshot: Snapshot, index: WriterIndex, named: WriterIndex | None
+) -> dict[str, str]:
+    """Return the properties that the write has to store because it names the table's index first."""
+    config = snapshot.config
+    if named is None or is_settled(config):
+        return {}
+    properties = index.properties(config.record_key_fields)
+    if UPDATE_PARTITION.name in properties and snapshot.slices:
+        # The engine that wrote the rows may have left them in their first partition, as Hudi does by
+        # default with this index; reads rely on the property.
+        properties[UPDATE_PARTITION.name] = "false"
+    if UPDATE_PARTITION.name in config.properties:
+        properties.pop(UPDATE_PARTITION.name, None)
+    return properties
+
+
+def is_settled(config: TableConfig) -> bool:
+    """Return whether the table's index is stored and complete."""
+    return config.index is not None and config.index.is_settled
+
+
+def with_properties(snapshot: Snapshot, properties: Mapping[str, str]) -> Snapshot:
+    """Return the snapshot as if its table had these properties too."""
+    if not properties:
+        return snapshot
+    merged = {**snapshot.config.properties, **properties}
+    return replace(snapshot, config=TableConfig.parse(merged, snapshot.storage.url))
 
 
 def make_spec(

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from lakebed.commit.conflict import Reads
 from lakebed.commit.transaction import Transaction, begin
+from lakebed.errors import CorruptError
 from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from lakebed.index.consistent_hashing import check_groups_may_end
 from lakebed.index.kinds import strategy_of
@@ -23,12 +24,20 @@ from lakebed.table.config.writer_index import WriterIndex
 from lakebed.table.files.commit_cache import CommitCache
 from lakebed.table.files.damage import check_whole
 from lakebed.table.files.file_group import FileGroupId, FileSlice
+from lakebed.table.files.partition_search import FIRST_COMMIT
 from lakebed.table.snapshot import Snapshot
+from lakebed.timeline.archived import read_manifest
 from lakebed.write.auto_buckets import (
     place_segments,
     settled_spec,
 )
-from lakebed.write.beginning import make_spec, settle_index
+from lakebed.write.beginning import (
+    first_properties,
+    is_settled,
+    make_spec,
+    settle_index,
+    with_properties,
+)
 from lakebed.write.file_groups import write_file_group
 from lakebed.write.index_runs import IndexParticipant
 from lakebed.write.locate import locate_segments
@@ -87,8 +96,9 @@ def execute_write(
         target.storage, target.clock, target.commits, replaces=operation.replaces
     ) as transaction:
         index = settle_index(transaction, named_index)
+        properties = first_properties(transaction.snapshot, index, named_index)
         spec = make_spec(
-            transaction.snapshot,
+            with_properties(transaction.snapshot, properties),
             operation,
             index,
             source.schema,
@@ -126,14 +136,13 @@ def execute_write(
         writes = plan_writes(segments, slices, spec, filled)
         written += target.executor.run(write_file_group, writes, "write files")
         replaced = _replaced(operation, transaction.snapshot, touched)
-        stored = transaction.config.index
-        if named_index is not None and (stored is None or not stored.is_settled):
+        if properties and not is_settled(transaction.config):
             # Stored only now: a write that fails must not determine the index for later writes.
-            properties = index.properties(transaction.config.record_key_fields)
             with transaction.locked():
                 transaction.config = update_properties(transaction.storage, properties)
         transaction.participants.append(IndexParticipant(spec, written))
         metadata = _metadata(operation, spec.view.avro_schema, written, replaced)
+        metadata = _marked_first(metadata, transaction.snapshot)
         if spec.index.records_keys:
             transaction.participants.append(RecordIndexEntries(written))
         # Counting may read the table; if that fails, nothing was committed.
@@ -168,6 +177,20 @@ def execute_delete_partitions(
         completion = transaction.commit(_metadata(operation, text, [], replaced), ())
     counts = RowCounts(inserted=0, updated=0)
     return _commit(transaction, operation, completion, [], replaced, counts), transaction.config
+
+
+def _marked_first(metadata: CommitMetadata, snapshot: Snapshot) -> CommitMetadata:
+    """Return the metadata of a commit, marked if no other commit can precede it in the table."""
+    timeline = snapshot.timeline
+    if timeline.commits or timeline.pending():
+        return metadata
+    try:
+        if read_manifest(snapshot.storage, snapshot.config.history_path):
+            return metadata
+    except CorruptError:
+        return metadata
+    extra = {**metadata.extra_metadata, FIRST_COMMIT: "true"}
+    return replace(metadata, extra_metadata=extra)
 
 
 def _met(snapshot: Snapshot, spec: WriteSpec, touched: set[str]) -> Snapshot:

@@ -7,8 +7,10 @@ import pytest
 
 from lakebed.errors import InvalidError, UnsupportedError
 from lakebed.format.index.bloom import FOOTER_BLOOM, parse_bloom
+from lakebed.format.names.meta_columns import PARTITION_PATH
 from lakebed.index.rings import HASHING_FOLDER
 from lakebed.index.unstored import check_base_files, check_spelling, default_index
+from lakebed.model.options.table import UPDATE_PARTITION
 from lakebed.storage.storage import Storage
 from lakebed.table.config.properties_file import load_config, update_properties
 from lakebed.table.config.writer_index import SimpleIndex
@@ -26,15 +28,25 @@ def fixture(name: str) -> Storage:
     return copy_of(files(name))
 
 
-def unnamed(**changes: Any) -> Storage:
-    """Return a table with rows that does not say which index its writer uses."""
+def unnamed(*, rows: bool = True, **changes: Any) -> Storage:
+    """Return a table, with or without rows, that does not say which index its writer uses."""
     storage = make(index="simple", **changes)._storage
-    reopen(storage).insert(batch(("a", 1, 1, "p"), ("b", 1, 1, "q")))
+    if rows:
+        reopen(storage).insert(batch(("a", 1, 1, "p"), ("b", 1, 1, "q")))
     path = ".hoodie/hoodie.properties"
     lines = storage.read(path).splitlines(keepends=True)
     storage.put(path, b"".join(line for line in lines if b"hoodie.index.type" not in line))
     assert load_config(storage).index is None
     return storage
+
+
+def folders(storage: Storage) -> list[tuple[str, str]]:
+    found = reopen(storage).to_arrow(columns=["id", PARTITION_PATH]).to_pylist()
+    return sorted((row["id"], row[PARTITION_PATH]) for row in found)
+
+
+def found_in(storage: Storage, partition: str) -> list[str]:
+    return sorted(reopen(storage).to_arrow(where=f"dt = '{partition}'")["id"].to_pylist())
 
 
 @pytest.mark.parametrize("name", ["cow9_nomdt", "cow9_singlecomplex", "cow9_urlenc", "cow9_mdt"])
@@ -56,6 +68,47 @@ def test_one_that_is_named_is_stored():
     storage = unnamed()
     reopen(storage).upsert(batch(("a", 2, 2, "p")), index="simple")
     assert load_config(storage).index == SimpleIndex()
+
+
+def test_rows_stay_in_their_folder_if_a_global_record_index_is_named_first_and_reads_know_it():
+    storage = unnamed(properties={"hoodie.parquet.small.file.limit": "0"})
+    reopen(storage).upsert(batch(("a", 2, 2, "q")), index="global_record")
+    assert load_config(storage).properties[UPDATE_PARTITION.name] == "false"
+    for version in (3, 4):
+        assert folders(storage) == [("a", "p"), ("b", "q")]
+        assert found_in(storage, "q") == ["a", "b"]
+        assert reopen(storage).lookup([{"id": "a", "dt": "q"}]).num_rows == 1
+        reopen(storage).upsert(batch(("a", version, version, "q")))
+
+
+@pytest.mark.parametrize("moves", ["true", "false"])
+def test_a_stored_property_decides_whether_the_rows_of_an_index_that_is_named_first_move(
+    moves: str,
+):
+    storage = unnamed(properties={"hoodie.parquet.small.file.limit": "0"})
+    update_properties(storage, {UPDATE_PARTITION.name: moves})
+    reopen(storage).upsert(batch(("a", 2, 2, "q")), index="global_record")
+    assert load_config(storage).properties[UPDATE_PARTITION.name] == moves
+    assert folders(storage) == [("a", "q" if moves == "true" else "p"), ("b", "q")]
+    assert found_in(storage, "q") == ["a", "b"]
+
+
+def test_rows_move_if_a_global_record_index_is_named_for_an_empty_table():
+    storage = unnamed(rows=False)
+    reopen(storage).upsert(batch(("a", 1, 1, "p")), index="global_record")
+    assert load_config(storage).properties[UPDATE_PARTITION.name] == "true"
+    reopen(storage).upsert(batch(("a", 2, 2, "q")))
+    assert folders(storage) == [("a", "q")]
+
+
+def test_rows_of_hudis_record_index_stay_and_reads_by_partition_find_them():
+    storage = make(index="global_simple")._storage
+    update_properties(storage, {"hoodie.index.type": "RECORD_INDEX"})
+    reopen(storage).upsert(batch(("a", 1, 1, "p"), ("b", 1, 1, "q")))
+    reopen(storage).upsert(batch(("a", 2, 2, "q")))
+    assert folders(storage) == [("a", "p"), ("b", "q")]
+    assert found_in(storage, "q") == ["a", "b"]
+    assert reopen(storage).lookup([{"id": "a", "dt": "q"}]).num_rows == 1
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What an index knows at a snapshot, with definitions, runs and manifests written by hand."""
 
+import itertools
 from dataclasses import replace
 
 import pyarrow as pa
@@ -7,7 +8,7 @@ import pytest
 
 import lakebed
 from lakebed.commit.rollback import side_path
-from lakebed.errors import DamageWarning
+from lakebed.errors import CorruptError, DamageWarning
 from lakebed.expr.constraints import constraints_of
 from lakebed.expr.predicate import Predicate
 from lakebed.format.names.meta_columns import PARTITION_PATH, RECORD_KEY
@@ -22,6 +23,7 @@ from lakebed.index.secondary.open_index import (
 )
 from lakebed.index.secondary.ranges import key_ranges
 from lakebed.table.config.properties_file import load_config, update_properties
+from lakebed.table.files.file_group import FileGroupId
 from lakebed.table.snapshot import Snapshot, load_snapshot
 from support.indexes import unindexed
 
@@ -172,6 +174,50 @@ def test_a_damaged_manifest_is_a_warning_and_a_reason(made):
     assert "repair()" in index.reason
     made.storage.delete(f"{made.folder}/manifest.json")
     assert "missing" in made.open().reason
+
+
+def test_an_archived_commit_of_a_writer_whose_clock_was_behind_is_not_forgotten(made):
+    behind = made.upsert({1: "lima"})
+    for n in range(8):
+        made.upsert({n: "lima"})
+    # As if the first of these commits had completed after the manifest was written.
+    manifest = Manifest.at(made.snapshot.timeline)
+    seen = manifest.covered - {behind}
+    manifest = replace(made.manifest, mark=manifest.mark, covered=seen, settled=seen)
+    assert made.table.archive(options=SHORT) is not None
+    # The other writer archives its commit too, and leaves the manifest as it was.
+    put_manifest(made.storage, made.folder, manifest)
+    assert behind < made.snapshot.timeline.first_active < manifest.mark
+    assert made.open().manifest.whole
+
+
+def test_no_flipped_bit_of_a_manifest_changes_what_it_says(made):
+    group = FileGroupId("p", "f-0")
+    runs = CommitRuns(open=made.manifest.base)
+    commits = {made.manifest.mark: runs}
+    manifest = replace(
+        made.manifest, commits=commits, whole=frozenset({group}), emptied=frozenset("p")
+    )
+    data = manifest.encode()
+    assert Manifest.parse(data, "m") == manifest
+    changed = 0
+    for at, bit in itertools.product(range(len(data)), range(8)):
+        damaged = data[:at] + bytes([data[at] ^ (1 << bit)]) + data[at + 1 :]
+        try:
+            # White space may differ.
+            assert Manifest.parse(damaged, "m") == manifest
+        except CorruptError:
+            changed += 1
+    assert changed > 7 * len(data)
+
+
+def test_a_manifest_with_another_mark_is_a_warning_and_a_reason(made):
+    path = f"{made.folder}/manifest.json"
+    mark = made.manifest.mark.encode()
+    later = mark[:-1] + (b"8" if mark.endswith(b"9") else b"9")
+    made.storage.put(path, made.storage.read(path).replace(mark, later, 1))
+    with pytest.warns(DamageWarning, match="the checksum does not match"):
+        assert isinstance(made.open(), UnusableIndex)
 
 
 def test_a_missing_run_is_a_warning_and_no_answer(made):

@@ -2,12 +2,14 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from lakebed.api.table import Table
-from lakebed.errors import ConflictError, InvalidError
+from lakebed.errors import ConflictError, DamageWarning, InvalidError
 from lakebed.format.names.meta_columns import PARTITION_PATH, RECORD_KEY
 from lakebed.index.holders import HOLDERS
 from lakebed.index.kinds import strategy_of
@@ -25,19 +27,22 @@ from lakebed.index.record.entries import (
 )
 from lakebed.index.record.state import RECORD_INDEX_FOLDER, RecordIndexState, open_record_index
 from lakebed.index.record.strategy import RecordLocator
+from lakebed.index.secondary.manifest import Manifest, put_manifest
 from lakebed.index.strategy import NewWrite
+from lakebed.model.options.table import UPDATE_PARTITION
 from lakebed.scan.lookup import plan_lookup
 from lakebed.scan.scan import plan_scan
 from lakebed.services.record_index import MAX_RUNS
-from lakebed.services.verify.findings import Code
+from lakebed.services.verify.findings import Code, Mend
 from lakebed.services.verify.plan import plan_repair
 from lakebed.storage.objects import memory_storage
 from lakebed.table.config.properties_file import update_properties
 from lakebed.table.files.file_group import FileGroupId
 from lakebed.table.read.source_cache import SourceCache
 from lakebed.write.spec.operation import BULK_INSERT, DELETE, INSERT, INSERT_OVERWRITE, UPSERT
+from support.faulty import FaultyStorage
 from support.machine_services import ARCHIVES, BY_HAND
-from support.tables import batch, check_files, check_no_leftovers, make, reopen
+from support.tables import batch, check_files, check_no_leftovers, contents, copy_of, make, reopen
 
 NO_FILL = {"hoodie.parquet.small.file.limit": "0"}
 TYPES = pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
@@ -206,6 +211,7 @@ def test_replaced_file_groups_hold_no_keys(table_type: str):
 DAMAGE = {
     "a manifest that is lost": (MANIFEST, None),
     "a damaged manifest": (MANIFEST, b"{"),
+    "a manifest without a checksum": (MANIFEST, lambda data: data.replace(b"crc32", b"crc23")),
     "a run that is lost": ("keys.parquet", None),
     "a damaged run": ("keys.parquet", b"PAR1"),
 }
@@ -222,6 +228,8 @@ def test_a_damaged_index_is_not_used_and_is_built_again(
         if path.endswith(name):
             if data is None:
                 table._storage.delete(path)
+            elif callable(data):
+                table._storage.put(path, data(table._storage.read(path)))
             else:
                 table._storage.put(path, data)
     assert state_of(table).whole is None
@@ -230,6 +238,73 @@ def test_a_damaged_index_is_not_used_and_is_built_again(
     assert state_of(table).whole == frozenset()
     assert damage == "a manifest that is lost" or "looked up in the files instead" in caplog.text
     check_files(table)
+
+
+def flipped(data: bytes, at: int, bit: int = 1) -> bytes:
+    return data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :]
+
+
+def with_damaged_page(index: str, **changes: Any) -> Table:
+    """Return a table with keys a and b whose run has an intact footer and a damaged page."""
+    table = make(index=index, properties={**NO_FILL, **changes})
+    table.upsert(batch(("a", 1, 1, "p"), ("b", 1, 1, "p")))
+    (run,) = (path for path in index_files(table) if path.endswith(".parquet"))
+    table._storage.put(run, flipped(table._storage.read(run), 60))
+    assert state_of(table).whole == frozenset()
+    return table
+
+
+@INDEXES
+@pytest.mark.parametrize("moves", ["true", "false"])
+def test_a_damaged_page_of_a_run_does_not_stop_writes_and_the_index_is_built_again(
+    index: str, moves: str
+):
+    table = with_damaged_page(index, **{UPDATE_PARTITION.name: moves})
+    with pytest.warns(DamageWarning, match="keys are looked up in the files instead"):
+        assert reopen(table._storage).lookup([{"id": "a"}]).num_rows == 1
+    with pytest.warns(DamageWarning, match="the index is rebuilt"):
+        table.upsert(batch(("a", 2, 2, "p"), ("c", 2, 2, "p")))
+    assert state_of(table).whole == frozenset()
+    table.delete([{"id": "b", "dt": "p"}])
+    assert rows(table) == [("p", "a", 2), ("p", "c", 2)]
+    assert not table.verify().findings
+    check_files(table)
+
+
+def test_verify_and_repair_find_a_damaged_page_of_a_run():
+    table = with_damaged_page("record")
+    (finding,) = table.verify().findings
+    assert (finding.code, finding.mend) == (Code.INDEX_UNUSABLE, Mend.BUILD_INDEX)
+    table.repair()
+    assert not table.verify().findings
+    state = state_of(table)
+    assert state.whole == frozenset()
+    assert state.manifest is not None
+    # What is retired is deleted by the next compaction.
+    assert all(path.endswith(".parquet") for path in state.manifest.retired)
+    check_files(table)
+
+
+def test_a_damaged_page_that_a_compaction_of_the_index_meets_makes_it_build_the_index_again():
+    table = with_damaged_page("record")
+    for number in range(MAX_RUNS + 1):
+        table.insert(batch((f"k{number}", 1, 1, "p")))
+    assert state_of(table).whole == frozenset()
+    assert len(state_of(table).runs) < MAX_RUNS
+    assert not table.verify().findings
+    check_files(table)
+
+
+def test_no_flipped_byte_of_a_run_hides_a_key(recwarn: pytest.WarningsRecorder):
+    table = make(index="record", properties={**NO_FILL, **BY_HAND})
+    table.upsert(batch(*((f"k{n}", 1, 1, "p") for n in range(4))))
+    (run,) = (path for path in index_files(table) if path.endswith(".parquet"))
+    before = contents(table._storage)
+    for at in range(0, len(before[run]), 5):
+        storage = copy_of({**before, run: flipped(before[run], at, 1 << at % 8)})
+        reopen(storage).upsert(batch(("k0", 2, 2, "p"), ("k3", 2, 2, "p")))
+        found = reopen(storage).to_arrow(columns=["id"])["id"].to_pylist()
+        assert sorted(found) == ["k0", "k1", "k2", "k3"], at
 
 
 def test_the_index_of_a_table_that_has_rows_is_built_after_the_first_write():
@@ -308,13 +383,50 @@ def test_commits_may_be_archived():
     as_another_writer(table, ("other", 1, 1, "p"))
     table = reopen(table._storage)
     table.clean(options=ARCHIVES)
+    before = table._storage.read(MANIFEST)
     assert table.archive(options=ARCHIVES) is not None
+    assert not state_of(table).is_stale
+    assert len(state_of(table).whole or ()) == 1
+    # Another engine that archives leaves the manifest as it was.
+    table._storage.put(MANIFEST, before)
     assert state_of(table).is_stale
     assert len(state_of(table).whole or ()) == 1
     table.upsert(batch(*((key, 2, 2, "p") for key in (*keys, "other"))))
     assert rows(table) == [("p", key, 2) for key in (*keys, "other")]
     assert not state_of(table).is_stale
     check_files(table)
+
+
+def test_keys_of_an_archived_commit_are_found_although_its_writers_clock_was_behind():
+    table = make(index="record", properties={**NO_FILL, **BY_HAND})
+    table.upsert(batch(("a", 1, 1, "p")))
+    manifest = Manifest.parse(table._storage.read(MANIFEST), MANIFEST)
+    as_another_writer(table, ("z", 1, 1, "p"))
+    behind = table._snapshot(None).timeline.commits[-1].requested
+    for number in range(6):
+        as_another_writer(table, ("y", number, number, "q"))
+    # As if that commit had completed after an index was complete that has all other commits.
+    seen = Manifest.at(table._snapshot(None).timeline)
+    manifest = replace(manifest, mark=seen.mark, covered=seen.covered - {behind})
+    table.clean(options=ARCHIVES)
+    assert table.archive(options=ARCHIVES) is not None
+    put_manifest(table._storage, RECORD_INDEX_FOLDER, manifest)
+    assert behind < table._snapshot(None).timeline.first_active < manifest.mark
+    uncovered = {group.partition for group in state_of(table).whole or ()}
+    assert uncovered == {"p"}
+    assert reopen(table._storage).lookup([{"id": "z", "dt": "p"}]).num_rows == 1
+
+
+@INDEXES
+def test_opening_an_index_after_archiving_does_not_read_the_archive(index: str):
+    table = make(index=index, properties={**NO_FILL, **BY_HAND})
+    for number in range(8):
+        table.upsert(batch((f"k{number}", 1, 1, "p")))
+    assert table.archive(options=ARCHIVES) is not None
+    storage = FaultyStorage(table._storage)
+    assert reopen(storage).lookup([{"id": "k3", "dt": "p"}]).num_rows == 1
+    assert [op for op in storage.ops if "record_index" in op]
+    assert not [op for op in storage.ops if "history" in op]
 
 
 @INDEXES
@@ -343,13 +455,16 @@ def test_verify_finds_keys_that_the_index_lacks_and_repair_builds_it_again():
     table.upsert(batch(*((f"k{n}", 1, 1, "p") for n in range(5)), ("k1", 1, 1, "q")))
     table.upsert(batch(("k0", 2, 2, "p"), ("x", 2, 2, "q")))
     assert not table.verify().findings
+    forgotten = {"k0": "k00", "k3": "k33"}
     # As if a writer had forgotten two keys in one partition, and one in another.
     state = state_of(table)
     entries = [
-        {**row, PLACES: row[PLACES].split("\x1e")[0]}
+        {
+            RECORD_KEY: forgotten.get(row[RECORD_KEY], row[RECORD_KEY]),
+            PLACES: row[PLACES].split("\x1e")[0],
+        }
         for rows in read_entries(table._storage, state.runs[0].path, None)
         for row in rows.to_pylist()
-        if row[RECORD_KEY] not in ("k0", "k3")
     ]
     rows = pa.RecordBatch.from_pylist(entries, ENTRIES_SCHEMA)
     write_entries(table._storage, state.runs[0].path, [rows])

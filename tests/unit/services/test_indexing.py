@@ -367,6 +367,19 @@ def test_a_lost_file_of_an_index_is_a_warning_until_repair(gone):
     assert table.verify(quick=True).is_sound
 
 
+def test_a_damaged_manifest_is_a_warning_until_repair():
+    table = make("damaged-manifest", BY_HAND)
+    table.bulk_insert(rows({"a": "rome", "b": "lima"}))
+    table.create_index("by_city", ["city"])
+    path = f"{folder_of(table)}/manifest.json"
+    table._storage.put(path, table._storage.read(path).replace(b'"mark": "2', b'"mark": "3'))
+    (found,) = table.verify(quick=True).findings
+    assert (found.code, found.severity) == (Code.INDEX_UNUSABLE, "warning")
+    assert len(table.repair().done.done) == 1
+    check_indexes(table, covered=True)
+    assert table.verify(quick=True).is_sound
+
+
 def test_a_rollback_that_another_engine_has_archived_is_noticed():
     table = make("rolled_back_and_archived", BY_HAND)
     table.bulk_insert(rows({"a": "rome", "b": "lima"}))

@@ -3,6 +3,7 @@
 import io
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pyarrow.parquet as pq
 import pytest
@@ -187,6 +188,18 @@ def test_a_damaged_run_is_a_warning_and_repaired(damage):
     assert not [f for f in verify(storage, clock, LocalExecutor(1)) if f.code is Code.FILE_INDEX]
 
 
+def test_repair_takes_key_ranges_from_the_files():
+    table = filled()
+    [path] = runs(table._storage)
+    before = FileRun(table._storage, path).key_ranges()
+    assert before["min_key"].null_count == 0
+    table._storage.put(path, b"")
+    with pytest.warns(DamageWarning, match="the commit itself was read"):
+        table.repair()
+    assert FileRun(table._storage, path).key_ranges() == before
+    assert reopen(table._storage)._now().partitions_with(["k3"]) == {"p3"}
+
+
 def test_no_flipped_byte_of_a_run_changes_what_it_says():
     table = filled()
     [path] = runs(table._storage)
@@ -327,3 +340,33 @@ def test_a_partition_that_only_another_engine_archived_is_found_by_listing():
     storage.delete(ARCHIVED_FILES_PATH)
     assert reopen(storage)._now().partitions_with(["k200"]) is None
     assert reopen(storage).lookup([{"id": "k200"}]).num_rows == 1
+
+
+def test_a_lost_archive_is_not_taken_for_an_empty_one():
+    table = wide(300)
+    assert reopen(table._storage)._now().partitions_with(["k200"]) == {"p200", "p7"}
+    for number in range(4):
+        table.upsert(batch(("k7", 70, 3 + number, "p7")))
+    table.upsert(batch(*((f"n{n}", n, 1, f"p{n}") for n in range(130))))
+    assert archive(table._target(), ARCHIVE)
+    kept = {p: d for p, d in contents(table._storage).items() if "/history/" not in p}
+    del kept[ARCHIVED_FILES_PATH]
+    storage = copy_of(kept)
+    assert runs(storage), "the file index would be used"
+    assert reopen(storage).lookup([{"id": "k200"}]).num_rows == 1
+    assert reopen(storage).to_arrow(where="dt = 'p200'").num_rows == 1
+
+
+def test_a_table_whose_first_commit_is_unknown_is_listed():
+    """Only our own writes state that no commit precedes them."""
+    table = wide(300)
+    first = table._now().timeline.commits[0]
+    path = f"{table._now().commits.active.folder}/{first.file_name}"
+    metadata = CommitMetadata.parse(table._storage.read(path), path)
+    extra = {name: of for name, of in metadata.extra_metadata.items() if name == "schema"}
+    assert extra != metadata.extra_metadata
+    metadata = replace(metadata, extra_metadata=extra)
+    table._storage.put(path, metadata.encode())
+    write_run(table._storage, first, metadata)
+    assert reopen(table._storage)._now().partitions_with(["k200"]) is None
+    assert reopen(table._storage).lookup([{"id": "k200"}]).num_rows == 1

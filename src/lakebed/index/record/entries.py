@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakebed.errors import CorruptError
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.index.holders import HOLDERS_SCHEMA
 from lakebed.index.secondary.manifest import RunFile
@@ -22,7 +23,7 @@ from lakebed.merge.rule import MergeRule
 from lakebed.storage.storage import Storage
 from lakebed.table.files.file_group import FileGroupId
 from lakebed.table.read.key_filter import KeyFilter
-from lakebed.table.read.parquet_source import ParquetFooter, open_parquet
+from lakebed.table.read.parquet_source import ParquetFooter, ParquetSource, open_parquet
 from lakebed.table.store.run_writer import RunSizes, RunWriter
 
 PLACES: Final = "_lakebed_places"
@@ -99,11 +100,12 @@ def read_entries(
     `footers` keeps the footers of runs between calls.
     """
     held = {} if footers is None else footers
-    what = f"run {path!r} of the record index"
+    what = _what(path)
     wanted = None
     if keys is not None and len(keys) <= _MAX_FILTERED:
         wanted = KeyFilter.of(keys=keys.to_pylist())
     with open_parquet(storage, path, what, footer=held.get(path)) as file:
+        _check_columns(file, what)
         held[path] = file.footer
         groups = None if wanted is None else wanted.row_groups(file, what)
         for batch in file.read(ENTRIES_SCHEMA.names, row_groups=groups):
@@ -118,10 +120,27 @@ def read_entries(
                 yield pa.RecordBatch.from_arrays(found.columns, schema=ENTRIES_SCHEMA)
 
 
-def check_entries(storage: Storage, path: str) -> None:
-    """Raise an error if a run does not exist or has no readable footer."""
-    with open_parquet(storage, path, f"run {path!r} of the record index"):
-        pass
+def check_entries(storage: Storage, run: RunFile) -> None:
+    """Raise an error if a run does not exist, or if its footer is not that of a run so long."""
+    what = _what(run.path)
+    with open_parquet(storage, run.path, what) as file:
+        _check_columns(file, what)
+        for rows in (file.num_rows, file.count_rows(range(file.num_row_groups))):
+            if rows != run.entries:
+                raise CorruptError(f"{what}: expected {run.entries:,} entries, found {rows:,}")
+
+
+def _check_columns(file: ParquetSource, what: str) -> None:
+    """Raise CorruptError if a run has other columns, as with a damaged footer."""
+    found = file.schema
+    if (found.names, found.types) != (ENTRIES_SCHEMA.names, ENTRIES_SCHEMA.types):
+        raise CorruptError(
+            f"{what}: expected the columns {ENTRIES_SCHEMA.names}, found {found.names}"
+        )
+
+
+def _what(path: str) -> str:
+    return f"run {path!r} of the record index"
 
 
 def list_places(column: pa.StringArray) -> tuple[Numbers, pa.StringArray]:

@@ -50,13 +50,12 @@ def open_record_index(snapshot: Snapshot) -> RecordIndexState:
         current = manifest.account_for(snapshot, RECORD_INDEX, key=COMMIT_ENTRIES, moves_rows=True)
         listed = [run for runs in current.commits.values() for run in runs.files]
         for run in (*current.base, *listed):
-            check_entries(snapshot.storage, run.path)
+            check_entries(snapshot.storage, run)
     except DAMAGE_ERRORS as error:
         log.warning("%s; keys are looked up in the files instead", error)
         return RecordIndexState(None)
-    first = snapshot.timeline.first_active
-    is_stale = first is not None and first > manifest.mark
-    return RecordIndexState(current, (*current.base, *listed), current.whole, is_stale)
+    runs = (*current.base, *listed)
+    return RecordIndexState(current, runs, current.whole, manifest.lags(snapshot))
 
 
 def list_entries(runs: tuple[RunFile, ...]) -> Mapping[str, str]:

@@ -7,7 +7,9 @@ partitions: there, as with a simple index, a key that no longer exists has to go
 that its new row names. Only in that case are entries checked against the files.
 """
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar
@@ -15,6 +17,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from lakebed.errors import DAMAGE_ERRORS, DamageWarning, NotFoundError
 from lakebed.index.holders import HOLDERS, explode_holders
 from lakebed.index.record.entries import places_of, read_entries, to_holders
 from lakebed.index.record.state import open_record_index
@@ -33,6 +36,8 @@ from lakebed.table.view import TableView
 
 # Operations that do not look keys up.
 _BLIND = ("BULK_INSERT", "INSERT")
+
+_Batches = Callable[[], Iterable[pa.RecordBatch]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,38 +118,67 @@ class RecordLocator(SimpleLocator):
         """Return the entries of the index, and the keys of the slices that it does not cover."""
         groups = [slice_.group for slice_ in slices]
         files = set(range(len(slices)))
-        entries: list[KeySource] = []
-        if self.whole is not None:
-            files = {at for at in files if groups[at] in self.whole}
+        entries = self._entries(view.storage, groups, keys)
+        sources: list[KeySource] = []
+        if entries is not None:
+            files = {at for at in files if groups[at] in (self.whole or ())}
             if self.checks:
-                files |= self._named(view.storage, groups, keys)
+                files |= {at for batches in entries for at in _numbers(batches())}
             else:
-                entries = [
-                    KeySource(partial(self._entries, run.path, groups, keys), run.size_bytes)
-                    for run in self.runs
+                sources = [
+                    KeySource(partial(_run, run.path, batches), run.size_bytes)
+                    for run, batches in zip(self.runs, entries, strict=True)
                 ]
-        return [*entries, *(self._source(slices[at], at, keys) for at in sorted(files))]
-
-    def _named(
-        self, storage: Storage, groups: Sequence[FileGroupId], keys: pa.StringArray | None
-    ) -> set[int]:
-        """Return the positions in `groups` of the file groups that the index returns for `keys`."""
-        found: set[int] = set()
-        for run in self.runs:
-            for batch in read_entries(storage, run.path, keys):
-                numbers = explode_holders(to_holders(batch, groups).column(HOLDERS))[1]
-                found.update(np.unique(numbers).tolist())
-        return found
+        return [*sources, *(self._source(slices[at], at, keys) for at in sorted(files))]
 
     def _entries(
-        self,
-        path: str,
-        groups: Sequence[FileGroupId],
-        keys: pa.StringArray | None,
-        view: TableView,
-    ) -> Run:
-        def batches() -> Iterator[pa.RecordBatch]:
-            for batch in read_entries(view.storage, path, keys):
-                yield to_holders(batch, groups)
+        self, storage: Storage, groups: Sequence[FileGroupId], keys: pa.StringArray | None
+    ) -> list[_Batches] | None:
+        """Return the entries of `keys` in each run, as holders; None if files must be searched.
 
-        return Run(f"run {path!r} of the record index", batches())
+        Each entry is read before the first is used: then files can still be searched instead of a
+        damaged run. Without `keys` there are too many entries to hold, and they are read again.
+        """
+        if self.whole is None:
+            return None
+        found: list[_Batches] = []
+        for run in self.runs:
+            batches = partial(_read_holders, storage, run.path, groups, keys)
+            try:
+                held = list(batches()) if keys is not None else None
+                if held is None:
+                    deque(batches(), maxlen=0)
+            except NotFoundError:
+                return None
+            except DAMAGE_ERRORS as error:
+                warnings.warn(
+                    f"{error}; keys are looked up in the files instead, and the index is rebuilt",
+                    DamageWarning,
+                    stacklevel=2,
+                )
+                # Its absence makes the services after the write rebuild the index.
+                storage.delete(run.path)
+                return None
+            found.append(batches if held is None else held.copy)
+        return found
+
+
+def _read_holders(
+    storage: Storage, path: str, groups: Sequence[FileGroupId], keys: pa.StringArray | None
+) -> Iterator[pa.RecordBatch]:
+    for batch in read_entries(storage, path, keys):
+        yield to_holders(batch, groups)
+
+
+def _numbers(holders: Iterable[pa.RecordBatch]) -> set[int]:
+    """Return the positions of all file groups that hold a key."""
+    return {
+        number
+        for batch in holders
+        for number in np.unique(explode_holders(batch.column(HOLDERS))[1]).tolist()
+    }
+
+
+def _run(path: str, batches: _Batches, view: TableView) -> Run:
+    del view
+    return Run(f"run {path!r} of the record index", iter(batches()))

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Self, cast
+from zlib import crc32
 
 from lakebed.errors import CorruptError, NotFoundError
 from lakebed.format.names.instant_name import Action, State
@@ -29,6 +30,7 @@ COMMIT_RUNS: Final = "lakebed.index"
 """The key in a commit's extra metadata under which it lists the runs of each index."""
 
 MANIFEST_NAME: Final = "manifest.json"
+_CHECKSUM: Final = "crc32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,9 @@ class Manifest:
 
     Attributes:
         is_complete: Whether the base runs were built.
-        mark: Every commit that was requested before this instant is accounted for.
+        mark: Every commit that was requested before this instant is accounted for, unless its writer's
+            clock was behind.
+        first: The start of the active timeline; the archived commits before it are accounted for.
         covered: The commits of the active timeline that are accounted for.
         settled: The commits of the active timeline whose rows are in the base runs. Versions that
             these rows replaced are not in the runs, so the index becomes incomplete if one of these
@@ -88,6 +92,7 @@ class Manifest:
 
     is_complete: bool
     mark: Instant
+    first: Instant = ""
     covered: frozenset[Instant] = frozenset()
     settled: frozenset[Instant] = frozenset()
     made: Instant = ""
@@ -106,6 +111,7 @@ class Manifest:
         return cls(
             is_complete=False,
             mark=_mark(timeline),
+            first=timeline.first_active or "",
             covered=commits,
             settled=commits,
             made=timeline.last_instant or "",
@@ -115,10 +121,11 @@ class Manifest:
     def parse(cls, data: bytes, what: str) -> Self:
         """Parse a manifest; raise CorruptError, naming `what`, if it is damaged."""
         try:
-            values = json.loads(data)
+            values = _with_checksum(json.loads(data))
             return cls(
                 is_complete=bool(values["is_complete"]),
                 mark=str(values["mark"]),
+                first=str(values["first"]),
                 covered=frozenset(map(str, values["covered"])),
                 settled=frozenset(map(str, values["settled"])),
                 made=str(values["made"]),
@@ -138,6 +145,7 @@ class Manifest:
         values = {
             "is_complete": self.is_complete,
             "mark": self.mark,
+            "first": self.first,
             "covered": sorted(self.covered),
             "settled": sorted(self.settled),
             "made": self.made,
@@ -149,6 +157,7 @@ class Manifest:
             "retired": list(self.retired),
             "token": self.token,
         }
+        values[_CHECKSUM] = _checksum(values)
         return json.dumps(values, ensure_ascii=False, indent=1).encode()
 
     @property
@@ -157,6 +166,11 @@ class Manifest:
         runs = [*self.base, *self.delta.files]
         runs += [run for of in self.commits.values() for run in of.files]
         return frozenset(run.path for run in runs)
+
+    def lags(self, snapshot: Snapshot) -> bool:
+        """Return whether commits were archived since, perhaps some that are not accounted for."""
+        first = snapshot.timeline.first_active
+        return first is not None and first > self.first
 
     def broken(self, snapshot: Snapshot) -> str | None:
         """Return why the manifest cannot be completed from the timeline; None if it can."""
@@ -214,6 +228,7 @@ class Manifest:
         return replace(
             self,
             mark=_mark(timeline),
+            first=timeline.first_active or "",
             covered=frozenset(commit.requested for commit in timeline.commits),
             settled=frozenset(at for at in self.settled if timeline.completed(at) is not None),
             commits={
@@ -228,12 +243,11 @@ class Manifest:
     def _others(self, snapshot: Snapshot) -> Iterator[tuple[Instant, CommitMetadata]]:
         """Yield the commits that are not covered, in the order of their completion."""
         timeline = snapshot.timeline
-        first = timeline.first_active
-        if first is not None and first > self.mark:
-            # Our own archiving accounts for commits before it removes them from the timeline.
+        if self.lags(snapshot):
+            # Our own archiving accounts for the commits that it removes from the timeline.
             history = snapshot.config.history_path
             known = self.covered | {commit.requested for commit in timeline.commits}
-            rows = read_archived(snapshot.storage, history, since=self.mark)
+            rows = read_archived(snapshot.storage, history, since=self.first)
             for row in sorted(rows, key=lambda row: row.completion):
                 if row.action in COMMIT_ACTIONS and row.requested not in known:
                     what = f"archived {row.action} {row.requested}"
@@ -306,6 +320,18 @@ def read_manifest(storage: Storage, folder: str) -> Manifest | None:
 def put_manifest(storage: Storage, folder: str, manifest: Manifest) -> None:
     """Replace the manifest in a folder; the caller holds the table's lock."""
     storage.put(f"{folder}/{MANIFEST_NAME}", manifest.encode())
+
+
+def _checksum(values: Mapping[str, Any]) -> int:
+    """Return the checksum of a manifest's values, however they are formatted."""
+    return crc32(json.dumps(values, sort_keys=True).encode())
+
+
+def _with_checksum(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the other values; raise ValueError if their checksum does not match."""
+    if values.pop(_CHECKSUM) != _checksum(values):
+        raise ValueError("the checksum does not match")
+    return values
 
 
 def _parse_runs(values: Any) -> tuple[RunFile, ...]:

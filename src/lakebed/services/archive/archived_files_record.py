@@ -38,7 +38,7 @@ def record_archived_files(hold: TableHold, gone: Sequence[TimelineInstant]) -> N
     ]
     through = max(file.last for file in archive)
     write_archived_files(
-        hold.storage, ArchivedFiles(through, left[0].requested, tuple(files), complete)
+        hold.storage, ArchivedFiles(through, left[0].requested, complete, tuple(files))
     )
 
 

@@ -27,6 +27,7 @@ from lakebed.services.clean.clean_input import (
 )
 from lakebed.services.clean.plan import safe_limit
 from lakebed.services.indexing.build import account_for_commits
+from lakebed.services.record_index import account_for_record_index
 from lakebed.table.files.visibility import Visibility
 from lakebed.timeline.archive_writer import (
     KEPT_MANIFESTS,
@@ -187,6 +188,7 @@ def _take_from_active(hold: TableHold, instants: tuple[TimelineInstant, ...]) ->
     hold.lock.check()
     record_archived_files(hold, instants)
     account_for_commits(hold)
+    account_for_record_index(hold)
     hold.lock.check()
     for instant in instants:
         hold.active.delete_pending(instant.plan_action, instant.requested)
@@ -194,3 +196,6 @@ def _take_from_active(hold: TableHold, instants: tuple[TimelineInstant, ...]) ->
         hold.storage.delete(f"{hold.active.folder}/{instant.file_name}")
     delete_runs(hold, (instant.requested for instant in instants))
     hold.refresh()
+    # Done again, so that the indexes do not read the archive for the commits that are gone.
+    account_for_commits(hold)
+    account_for_record_index(hold)

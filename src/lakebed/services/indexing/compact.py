@@ -313,6 +313,7 @@ def _put(
         now,
         token=token,
         mark=max(now.mark, before.mark),
+        first=max(now.first, before.first),
         covered=now.covered | before.covered,
         settled=settled,
         made=snapshot.timeline.last_instant or "",

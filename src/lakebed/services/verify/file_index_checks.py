@@ -1,24 +1,31 @@
 """Checks the file index: each large commit must have a run, which lists the same files."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 
 from lakebed.commit.hold import TableHold
-from lakebed.errors import LakebedError
+from lakebed.errors import DAMAGE_ERRORS, LakebedError
+from lakebed.format.names.data_names import BaseFileName, parse_data_name
 from lakebed.format.names.instant_name import LAYOUT_1
-from lakebed.format.timeline.commit_metadata import CommitMetadata
+from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from lakebed.model.executor import LocalExecutor, TaskId
 from lakebed.model.options.writers import FILE_INDEX_MIN_FILES
 from lakebed.services.verify.findings import Code, Finding, Mend, Severity
 from lakebed.services.verify.inventory import Inventory
 from lakebed.services.verify.plan import Step
+from lakebed.storage.storage import Storage
 from lakebed.table.files.file_index import (
     FILES_FOLDER,
     CommitFiles,
     FileRun,
     commit_files,
     count_files,
+    folder_of,
     run_path,
     write_run,
 )
+from lakebed.table.read.base_file import read_footer
 
 
 def check_file_index(inventory: Inventory) -> Iterator[Finding]:
@@ -73,7 +80,36 @@ def write_file_run(hold: TableHold, step: Step) -> str | None:
     """Rewrite the run of a commit; delete the run if the commit is not on the timeline."""
     for commit in hold.timeline.commits:
         if run_path(commit) == step.path:
-            write_run(hold.storage, commit, hold.snapshot.commits.read(commit))
+            metadata = hold.snapshot.commits.read(commit)
+            write_run(hold.storage, commit, _with_key_ranges(hold.storage, metadata))
             return None
     hold.storage.delete(step.path)
     return None
+
+
+def _with_key_ranges(storage: Storage, metadata: CommitMetadata) -> CommitMetadata:
+    """Return the metadata of a commit with the key ranges in the footers of its base files."""
+    stats = list(metadata.write_stats())
+    found = LocalExecutor().run(partial(_with_key_range, storage), stats, "read footers")
+    by_partition: dict[str, list[WriteStat]] = {}
+    for stat in found:
+        by_partition.setdefault(folder_of((stat.path or "").lstrip("/")), []).append(stat)
+    return replace(
+        metadata,
+        partition_to_write_stats={partition: tuple(of) for partition, of in by_partition.items()},
+    )
+
+
+def _with_key_range(storage: Storage, stat: WriteStat, task: TaskId) -> WriteStat:
+    """Return a write stat with the key range of its file; a log, or a lost file, has none."""
+    del task
+    path = (stat.path or "").lstrip("/")
+    if not isinstance(parse_data_name(path.rpartition("/")[2]), BaseFileName):
+        return stat
+    try:
+        footer = read_footer(storage, path)
+    except DAMAGE_ERRORS:
+        return stat
+    if footer.min_key is None or footer.max_key is None:
+        return stat
+    return replace(stat, key_range=(footer.min_key, footer.max_key))

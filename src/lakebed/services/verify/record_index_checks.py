@@ -1,5 +1,6 @@
 """Checks that writes can use the record index, and that it has every key of the files."""
 
+from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebed.errors import LakebedError
+from lakebed.errors import DAMAGE_ERRORS, LakebedError
 from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.index.kinds import strategy_of
 from lakebed.index.record.entries import (
@@ -35,9 +36,12 @@ _FILES = "_lakebed_files"
 
 
 def check_record_index(
-    storage: Storage, config: TableConfig, *, quick: bool = False
+    storage: Storage, config: TableConfig, *, quick: bool = False, pages: bool = False
 ) -> Iterator[Finding]:
-    """Find an index that writes cannot use; unless `quick`, also keys that it does not find."""
+    """Find an index that writes cannot use; unless `quick`, also keys that it does not find.
+
+    With `pages` or unless `quick`, every page of the index is read.
+    """
     if config.index is None or not config.index.records_keys:
         return
     try:
@@ -45,13 +49,11 @@ def check_record_index(
         state = open_record_index(snapshot)
         if state.whole is None:
             if snapshot.timeline.commits:
-                yield Finding(
-                    Severity.WARNING,
-                    Code.INDEX_UNUSABLE,
-                    "the record index is missing or damaged; writes look keys up in the files instead",
-                    path=RECORD_INDEX_FOLDER,
-                    mend=Mend.BUILD_INDEX,
-                )
+                yield _unusable("the record index is missing or damaged")
+            return
+        problem = _damage(snapshot, state) if pages or not quick else None
+        if problem is not None:
+            yield _unusable(problem)
             return
         missing = _Missing() if quick else _find_missing(snapshot, state)
     except LakebedError as error:
@@ -68,6 +70,26 @@ def check_record_index(
             key=missing.example,
             mend=Mend.BUILD_INDEX,
         )
+
+
+def _unusable(problem: str) -> Finding:
+    return Finding(
+        Severity.WARNING,
+        Code.INDEX_UNUSABLE,
+        f"{problem}; writes look keys up in the files instead",
+        path=RECORD_INDEX_FOLDER,
+        mend=Mend.BUILD_INDEX,
+    )
+
+
+def _damage(snapshot: Snapshot, state: RecordIndexState) -> str | None:
+    """Return the problem of the first run that cannot be read; None if all can be read."""
+    try:
+        for run in state.runs:
+            deque(_entries(snapshot, run.path), maxlen=0)
+    except DAMAGE_ERRORS as error:
+        return str(error)
+    return None
 
 
 @dataclass(slots=True)

@@ -62,9 +62,11 @@ def verify(
     quick: bool = False,
     merger: Merger | None = None,
     progress: Progress | None = None,
+    index_pages: bool = False,
 ) -> Report:
     """Check the table on `storage`: names, sizes and footers; every page too unless `quick`.
 
+    With `index_pages` every page of the record index is read in any case: repair can rebuild it.
     The check continues where a reader would stop, so that one bad file does not hide another. A
     table that is being written may be reported in a slightly older state. Columns other than keys
     and meta columns are only decoded and compared with their checksums.
@@ -91,7 +93,7 @@ def verify(
         for what, number in done.counts.items():
             coverage.add(what, number)
     findings += check_indexes(storage, config, executor, quick=quick, merger=merger)
-    findings += check_record_index(storage, config, quick=quick)
+    findings += check_record_index(storage, config, quick=quick, pages=index_pages)
     if indexes := index_names(config.properties):
         coverage.add("index definition", len(indexes))
     if findings and read_timeline(storage, config.timeline_path)[0] != inventory.timeline:

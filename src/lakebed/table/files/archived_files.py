@@ -11,16 +11,20 @@ open. So archiving records the files that the archived commits leave behind:
         lakebed.archived.next       the oldest commit that stayed on the active timeline
         lakebed.archived.complete   whether it lists all files that the newest slices need
 
-This record can only add an error to a read, and only if nothing else explains that a file is
-missing: a newer base file, a replacecommit, a clean, a rollback or a restore. Another engine
-archives without writing it; from then on the record is stale and not used, and the next archiving
-by Lakebed starts a new one.
+The Parquet file is followed by its CRC-32 as four bytes: a footer has no checksum of its own, and
+pyarrow can crash on a damaged one. A record without it, from an older release, is not used.
+
+To a read of slices this record can only add an error, and only if nothing else explains that a file
+is missing: a newer base file, a replacecommit, a clean, a rollback or a restore. A complete record
+also shows in which partitions a key may be. Another engine archives without writing it; from then
+on the record is stale and not used, and the next archiving by Lakebed starts a new one.
 """
 
 import io
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Final
+from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,7 +32,7 @@ import pyarrow.parquet as pq
 from lakebed.errors import CorruptError, NotFoundError
 from lakebed.model.instant import Instant
 from lakebed.storage.storage import Storage
-from lakebed.table.files.file_index import ROW_GROUP_ROWS, read_partitions
+from lakebed.table.files.file_index import KEY_RANGES, ROW_GROUP_ROWS, read_partitions
 from lakebed.table.files.needed_files import NamedFile
 from lakebed.timeline.archived import read_archived
 from lakebed.timeline.timeline import Timeline
@@ -37,7 +41,7 @@ ARCHIVED_FILES_PATH: Final = ".hoodie/lakebed/archived_files.parquet"
 _THROUGH: Final = b"lakebed.archived.through"
 _NEXT: Final = b"lakebed.archived.next"
 _COMPLETE: Final = b"lakebed.archived.complete"
-_KEYS: Final = ("min_key", "max_key")
+_CHECKSUM_BYTES: Final = 4
 _SCHEMA: Final = pa.schema(
     [
         ("path", pa.string()),
@@ -52,16 +56,15 @@ _SCHEMA: Final = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class ArchivedFiles:
-    """The files left by archived commits when the instants up to `through` were archived.
+class Archived:
+    """The state of the archive when the instants up to `through` were archived.
 
     If the record is not `complete`, the newest slices may need other files too.
     """
 
     through: Instant
     next_commit: Instant
-    files: tuple[NamedFile, ...]
-    complete: bool = False
+    complete: bool
 
     def fits(self, timeline: Timeline) -> bool:
         """Return whether nothing seems to have been archived since, judging by the timeline."""
@@ -77,6 +80,20 @@ class ArchivedFiles:
         return all(row.requested == self.through or row.requested in active for row in rows)
 
 
+@dataclass(frozen=True, slots=True)
+class ArchivedFiles(Archived):
+    """The files that archived commits left behind."""
+
+    files: tuple[NamedFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedRanges(Archived):
+    """The same files, as a table with the columns of KEY_RANGES."""
+
+    ranges: pa.Table
+
+
 def read_archived_files(storage: Storage) -> ArchivedFiles | None:
     """Read the record of the last archiving; return None if there is none.
 
@@ -87,29 +104,32 @@ def read_archived_files(storage: Storage) -> ArchivedFiles | None:
 
 
 def read_record(storage: Storage) -> bytes | None:
-    """Read the bytes of the record of the last archiving; return None if there is none."""
+    """Read the Parquet file of the last archiving; return None if there is none.
+
+    Raises CorruptError if its checksum does not match.
+    """
     try:
-        return storage.read(ARCHIVED_FILES_PATH)
+        data = storage.read(ARCHIVED_FILES_PATH)
     except NotFoundError:
         return None
+    content, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
+    if _checksum(content) != checksum:
+        raise CorruptError(
+            f"{ARCHIVED_FILES_PATH}: expected what archiving writes: the checksum does not match"
+        )
+    return content
+
+
+def _checksum(content: bytes) -> bytes:
+    return crc32(content).to_bytes(_CHECKSUM_BYTES, "big")
 
 
 def parse_archived_files(data: bytes, partitions: Set[str] | None = None) -> ArchivedFiles:
     """Parse the files of `partitions` in a record; None means all partitions.
 
-    Raises CorruptError if it is damaged.
+    Raises CorruptError if it is not a record.
     """
-    try:
-        file = pq.ParquetFile(io.BytesIO(data), page_checksum_verification=True)
-        table = read_partitions(file, partitions)
-        marks = file.schema_arrow.metadata or {}
-        columns = [_column(table, field).to_pylist() for field in _SCHEMA]
-        through, next_commit = marks[_THROUGH].decode(), marks[_NEXT].decode()
-        complete = marks.get(_COMPLETE) == b"true"
-    except (pa.ArrowException, KeyError, OSError, ValueError) as error:
-        raise CorruptError(
-            f"{ARCHIVED_FILES_PATH}: expected what archiving writes: {error}"
-        ) from error
+    found, table = _parse(data, partitions, _SCHEMA.names)
     files = tuple(
         NamedFile(
             path or "",
@@ -119,16 +139,33 @@ def parse_archived_files(data: bytes, partitions: Set[str] | None = None) -> Arc
             rows,
             None if low is None or high is None else (low, high),
         )
-        for path, size, rows, instant, completion, low, high in zip(*columns, strict=True)
+        for path, size, rows, instant, completion, low, high in zip(
+            *(column.to_pylist() for column in table.columns), strict=True
+        )
     )
-    return ArchivedFiles(through, next_commit, files, complete)
+    return ArchivedFiles(found.through, found.next_commit, found.complete, files)
 
 
-def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
-    """Return a column of a record; an older release wrote no keys."""
-    if field.name in _KEYS and field.name not in table.column_names:
-        return pa.chunked_array([pa.nulls(table.num_rows, field.type)])
-    return table.column(field.name).cast(field.type)
+def parse_archived_ranges(data: bytes) -> ArchivedRanges:
+    """Parse the files in a record with their key ranges; raise CorruptError if it is not one."""
+    found, table = _parse(data, None, KEY_RANGES.names)
+    return ArchivedRanges(found.through, found.next_commit, found.complete, table)
+
+
+def _parse(
+    data: bytes, partitions: Set[str] | None, columns: list[str]
+) -> tuple[Archived, pa.Table]:
+    try:
+        file = pq.ParquetFile(io.BytesIO(data), page_checksum_verification=True)
+        table = read_partitions(file, partitions, columns)
+        table = table.cast(pa.schema([_SCHEMA.field(name) for name in columns]))
+        marks = file.schema_arrow.metadata or {}
+        complete = marks[_COMPLETE] == b"true"
+        return Archived(marks[_THROUGH].decode(), marks[_NEXT].decode(), complete), table
+    except (pa.ArrowException, KeyError, OSError, ValueError) as error:
+        raise CorruptError(
+            f"{ARCHIVED_FILES_PATH}: expected what archiving writes: {error}"
+        ) from error
 
 
 def write_archived_files(storage: Storage, found: ArchivedFiles) -> None:
@@ -150,4 +187,5 @@ def write_archived_files(storage: Storage, found: ArchivedFiles) -> None:
     pq.write_table(
         table, out, row_group_size=ROW_GROUP_ROWS, compression="zstd", write_page_checksum=True
     )
-    storage.put(ARCHIVED_FILES_PATH, out.getvalue())
+    content = out.getvalue()
+    storage.put(ARCHIVED_FILES_PATH, content + _checksum(content))

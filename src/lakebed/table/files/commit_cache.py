@@ -10,7 +10,13 @@ import pyarrow as pa
 from lakebed.errors import ConflictError, CorruptError, DamageWarning, NotFoundError
 from lakebed.format.names.instant_name import LAYOUT_1, Action, State
 from lakebed.format.timeline.commit_metadata import CommitMetadata
-from lakebed.table.files.archived_files import ArchivedFiles, parse_archived_files, read_record
+from lakebed.table.files.archived_files import (
+    ArchivedFiles,
+    ArchivedRanges,
+    parse_archived_files,
+    parse_archived_ranges,
+    read_record,
+)
 from lakebed.table.files.file_index import (
     FILES_FOLDER,
     CommitFiles,
@@ -65,6 +71,8 @@ class CommitCache:
     _key_ranges: dict[str, pa.Table] = field(default_factory=dict, init=False)
     _plans: dict[str, list[PlannedGroup]] = field(default_factory=dict, init=False)
     _archived: tuple[str | None, bytes | None] | None = field(default=None, init=False)
+    # The record that was parsed, and its content.
+    _archived_ranges: tuple[bytes, ArchivedRanges] | None = field(default=None, init=False)
     # By completed instant; None stands for a commit whose run is damaged or does not exist.
     _indexed: dict[str, _Indexed | None] = field(default_factory=dict, init=False)
     # The names of the runs, listed at most once for each load of the timeline.
@@ -166,19 +174,37 @@ class CommitCache:
     def archived_files(
         self, timeline: Timeline, partitions: frozenset[str] | None = None
     ) -> ArchivedFiles | None:
-        """Return the files of `partitions` that archived commits left behind; None if unknown.
-
-        The record is read again after archiving.
-        """
-        first = timeline.commits[0].requested if timeline.commits else None
-        if self._archived is None or self._archived[0] != first:
-            self._archived = (first, read_record(self.active.storage))
-        data = self._archived[1]
+        """Return the files of `partitions` that archived commits left behind; None if unknown."""
+        data = self._record(timeline)
         try:
             found = None if data is None else parse_archived_files(data, partitions)
         except CorruptError:
-            return None  # verify reports it; the next archiving rewrites it
+            return None
         return found if found is not None and found.fits(timeline) else None
+
+    def archived_ranges(self, timeline: Timeline) -> ArchivedRanges | None:
+        """Return the key ranges of all files that archived commits left behind; None if unknown."""
+        data = self._record(timeline)
+        if data is None:
+            return None
+        if self._archived_ranges is None or self._archived_ranges[0] is not data:
+            try:
+                self._archived_ranges = (data, parse_archived_ranges(data))
+            except CorruptError:
+                return None
+        found = self._archived_ranges[1]
+        return found if found.fits(timeline) else None
+
+    def _record(self, timeline: Timeline) -> bytes | None:
+        """Return the intact record of the last archiving, read again after each archiving."""
+        first = timeline.commits[0].requested if timeline.commits else None
+        if self._archived is None or self._archived[0] != first:
+            try:
+                self._archived = (first, read_record(self.active.storage))
+            except CorruptError:
+                # verify reports it; the next archiving rewrites it
+                self._archived = (first, None)
+        return self._archived[1]
 
     def pending_compactions(self, timeline: Timeline) -> tuple[PlannedGroup, ...]:
         """Return the file groups of the compactions that are pending on `timeline`."""

@@ -77,6 +77,11 @@ def folder_of(path: str) -> str:
     return path.rpartition("/")[0]
 
 
+def folders_of(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the partitions of files."""
+    return pc.replace_substring_regex(paths, r"/?[^/]*$", "", max_replacements=1)
+
+
 def count_files(metadata: CommitMetadata) -> int:
     """Return how many files a commit lists; a file group that it replaces counts as one."""
     replaced = metadata.partition_to_replace_file_ids or {}
@@ -311,8 +316,10 @@ def _read_rows(
     return _within(table, partitions), _decode_head(values)
 
 
-def read_partitions(file: pq.ParquetFile, partitions: Set[str] | None) -> pa.Table:
-    """Return the rows whose `path` is directly in one of `partitions`; rows are sorted by path.
+def read_partitions(
+    file: pq.ParquetFile, partitions: Set[str] | None, columns: list[str]
+) -> pa.Table:
+    """Return the rows whose `path`, by which they are sorted, is directly in one of `partitions`.
 
     Raises ValueError if a row group lacks rows: pyarrow skips pages of an unknown type.
     """
@@ -327,7 +334,7 @@ def read_partitions(file: pq.ParquetFile, partitions: Set[str] | None) -> pa.Tab
         or _may_list(found.min, found.max, partitions)
     ]
     # A thread would take longer to start than to read.
-    table = file.read_row_groups(groups, use_threads=False)
+    table = file.read_row_groups(groups, columns=columns, use_threads=False)
     expected = sum(metadata.row_group(number).num_rows for number in groups)
     if table.num_rows != expected:
         raise ValueError(f"{expected} rows in its footer, found {table.num_rows}")
@@ -344,8 +351,7 @@ def _within(table: pa.Table, partitions: Set[str] | None) -> pa.Table:
         below = [pc.starts_with(paths, f"{partition}/") for partition in partitions]
         table = table.filter(reduce(pc.or_, below)) if below else table.slice(0, 0)
         paths = table.column("path")
-    folders = pc.replace_substring_regex(paths, r"/?[^/]*$", "", max_replacements=1)
-    return table.filter(pc.is_in(folders, pa.array(sorted(partitions), pa.string())))
+    return table.filter(pc.is_in(folders_of(paths), pa.array(sorted(partitions), pa.string())))
 
 
 def _may_list(low: str, high: str, partitions: Set[str] | None) -> bool:

@@ -1,20 +1,25 @@
 """Finds the partitions of a table, or those that may hold some keys, without listing the table.
 
 Commits list every file of the newest slices; the files of archived commits are in the record that
-archiving writes. If that record may be incomplete, the table has to be listed.
+archiving writes. If that record may be incomplete, the table has to be listed. So it is if there is
+no record, unless the table's first commit is still active: the archive may have been lost too.
 """
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import CorruptError
 from lakebed.table.files.commit_cache import CommitCache
-from lakebed.table.files.file_index import KEY_RANGES, folder_of
+from lakebed.table.files.file_index import KEY_RANGES, folders_of
 from lakebed.timeline.archived import read_manifest
 from lakebed.timeline.timeline import Timeline
+
+FIRST_COMMIT: Final = "lakebed.first"
+"""The key in a commit's extra metadata which states that no commit precedes it."""
 
 
 def all_key_ranges(commits: CommitCache, timeline: Timeline) -> pa.Table | None:
@@ -30,17 +35,24 @@ def all_key_ranges(commits: CommitCache, timeline: Timeline) -> pa.Table | None:
 
 def _archived(commits: CommitCache, timeline: Timeline) -> pa.Table | None:
     storage, history = commits.active.storage, commits.history_path
-    found = commits.archived_files(timeline)
+    found = commits.archived_ranges(timeline)
     if found is None:
-        try:
-            return None if read_manifest(storage, history) else KEY_RANGES.empty_table()
-        except CorruptError:
-            return None
+        return KEY_RANGES.empty_table() if _has_all_commits(commits, timeline) else None
     if not found.complete or not found.is_current(storage, timeline, history):
         return None
-    ranges = [file.key_range or (None, None) for file in found.files]
-    columns = [[file.path for file in found.files], *([r[n] for r in ranges] for n in (0, 1))]
-    return pa.table([pa.array(of, pa.string()) for of in columns], schema=KEY_RANGES)
+    return found.ranges
+
+
+def _has_all_commits(commits: CommitCache, timeline: Timeline) -> bool:
+    """Return whether it is certain that no commit was archived."""
+    first = commits.files(timeline.commits[0], frozenset()) if timeline.commits else None
+    if first is None or FIRST_COMMIT not in (first.extra_metadata or {}):
+        return False
+    try:
+        # Hudi can archive commits that are newer than a savepoint.
+        return not read_manifest(commits.active.storage, commits.history_path)
+    except CorruptError:
+        return False
 
 
 def partitions_with(ranges: pa.Table, keys: Sequence[str] | None) -> frozenset[str]:
@@ -55,7 +67,7 @@ def partitions_with(ranges: pa.Table, keys: Sequence[str] | None) -> frozenset[s
         none = pa.chunked_array([pa.repeat(pa.scalar(False), len(paths))])
         # A comparison with an unknown key is null.
         paths = paths.filter(pc.fill_null(reduce(pc.or_, inside, none), True))
-    return frozenset(folder_of(path) for path in pc.unique(paths).to_pylist())
+    return frozenset(pc.unique(folders_of(paths)).to_pylist())
 
 
 def _text(key: str) -> pa.Scalar:
