@@ -28,7 +28,7 @@ from lakebed.write.pipeline import (
     execute_delete_partitions,
     execute_write,
 )
-from lakebed.write.spec.columns import Intake
+from lakebed.write.spec.intake import Intake
 from lakebed.write.spec.commit_summary import Commit
 from lakebed.write.spec.operation import (
     BULK_INSERT,

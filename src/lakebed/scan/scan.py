@@ -36,10 +36,9 @@ from lakebed.table.changes.touched_keys import logged_keys
 from lakebed.table.files.damage import check_whole
 from lakebed.table.files.file_group import FileGroupId, FileSlice, LogFile, LostFile
 from lakebed.table.read.key_filter import KeyFilter
-from lakebed.table.read.log_reader import slice_sources
 from lakebed.table.read.row_group_filter import RowGroupFilter
 from lakebed.table.read.run_source import RunSource
-from lakebed.table.read.slice_reader import read_slice
+from lakebed.table.read.slice_reader import all_sources, read_slice
 from lakebed.table.read.slice_size import ReadSize, measure_slice
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.view import TableView
@@ -129,7 +128,7 @@ class Scan:
 
     def sources(self, slice_: FileSlice) -> Sequence[RunSource]:
         """Return the runs of a slice."""
-        return slice_sources(self.view, slice_)
+        return all_sources(self.view, slice_)
 
     def read(
         self,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakebed.table.files.file_group import FileSlice
+from lakebed.table.read.group_reader import base_fields, merge_needs, wanted_groups
 from lakebed.table.read.key_filter import KeyFilter
 from lakebed.table.read.log_reader import slice_sources
 from lakebed.table.read.parquet_source import ParquetSource, open_parquet
@@ -17,7 +18,6 @@ from lakebed.table.read.projection import find_columns, project
 from lakebed.table.read.row_group_filter import RowGroupFilter
 from lakebed.table.read.run_reader import Needs, data_columns, run_row_groups
 from lakebed.table.read.run_source import RunKind, RunSource
-from lakebed.table.read.slice_reader import base_fields, merge_needs, wanted_groups
 from lakebed.table.view import TableView
 
 
