@@ -40,6 +40,23 @@ def stitch(
     return merge_runs(runs, MergeRule(), pa.schema(list(fields.values())))
 
 
+def complete(
+    rows: Iterable[pa.RecordBatch],
+    further: Sequence[Iterable[pa.RecordBatch]],
+    target: pa.Schema,
+) -> Iterator[pa.RecordBatch]:
+    """Yield `rows`, and a row with nulls for each key that only `further` streams hold.
+
+    All are in ascending key order and hold a key once. `rows` have the columns of `target`, the
+    others the record key and some of these.
+    """
+    runs = [Run("another column group", batches, partial=True) for batches in further]
+    own = Run("the column group", rows, partial=True)
+    fields = [field.with_nullable(True) for field in target]
+    for batch in merge_runs([*runs, own], MergeRule(), pa.schema(fields)):
+        yield pa.RecordBatch.from_arrays(batch.columns, schema=target)
+
+
 def with_commit_time(target: pa.Schema) -> pa.Schema:
     """Add the commit time to columns that it decides: those that say when a row was written."""
     stamps = [name for name in target.names if name in _STAMPS]

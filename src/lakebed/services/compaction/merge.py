@@ -14,6 +14,7 @@ from lakebed.format.timeline.commit_metadata import NO_PREVIOUS_COMMIT, WriteSta
 from lakebed.merge.passes import merge_in_passes
 from lakebed.model.executor import TaskId
 from lakebed.model.packing import WRITE_FACTOR, file_cost
+from lakebed.services.compaction.further_keys import KeyReader, complete_keys
 from lakebed.services.compaction.joinable_logs import folds_logs_first, log_run
 from lakebed.services.compaction.plan import count_joinable
 from lakebed.services.compaction.plan_file import CompactionOperation, Kind
@@ -50,6 +51,8 @@ class CompactionTask:
     number: int
     operation: CompactionOperation
     counts: LogCounts = LogCounts()
+    # Where other column groups may hold keys that this one lacks.
+    further: tuple[KeyReader, ...] = ()
 
     @property
     def cost_bytes(self) -> int:
@@ -109,7 +112,10 @@ def _write_base_file(
         changes = open_change_log(_cdc_target(work, task), base, rewrite.view.rule)
         if changes is not None:
             open_files.enter_context(changes)
-        for batch in rewrite.read(operation.slice_, sources=sources, deletes=file.put_deletes):
+        rows = rewrite.read(operation.slice_, sources=sources, deletes=file.put_deletes)
+        if work.further:
+            rows = complete_keys(rows, rewrite, work.further)
+        for batch in rows:
             file.put(batch)
             if changes is not None:
                 changes.put(batch)

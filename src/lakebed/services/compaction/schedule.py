@@ -138,7 +138,7 @@ def _operations(
     hold: TableHold, mode: CompactionMode, options: CompactionOptions, *, joins: bool
 ) -> list[CompactionOperation]:
     """Choose an operation per file group; a custom merger may not be able to merge logs alone."""
-    slices = choose_slices(hold.snapshot.slices, busy_groups(hold.snapshot), options)
+    slices = choose_slices(hold.snapshot.group_slices, busy_groups(hold.snapshot), options)
     view = hold.snapshot.view()
     found: list[CompactionOperation] = []
     looks: list[_Look] = []
@@ -149,7 +149,7 @@ def _operations(
         if kind is Kind.FULL:
             found.append(full_operation(slice_))
         elif kind is Kind.LOG:
-            looks.append(_Look(view, slice_, mode, options))
+            looks.append(_Look(view.of_group(slice_.group.column_group), slice_, mode, options))
     settled = LocalExecutor(_LOOKERS).run(_settle, looks, "look at logs")
     return [*found, *(operation for operation in settled if operation is not None)]
 
@@ -159,7 +159,7 @@ def _damaged(hold: TableHold, groups: Collection[FileGroupId] | None) -> tuple[s
 
     Logs a warning for them.
     """
-    found = damaged_slices(hold.snapshot.slices, busy_groups(hold.snapshot))
+    found = damaged_slices(hold.snapshot.group_slices, busy_groups(hold.snapshot))
     told = tuple(describe_slice(s) for s in found if groups is None or s.group in groups)
     for problem in told:
         log.warning("a damaged file group is not compacted: %s", problem)
@@ -170,7 +170,7 @@ def _full_operations(
     hold: TableHold, groups: Collection[FileGroupId]
 ) -> tuple[CompactionOperation, ...]:
     left = frozenset(groups) - busy_groups(hold.snapshot)
-    slices = (slice_ for slice_ in hold.snapshot.slices if slice_.group in left)
+    slices = (slice_ for slice_ in hold.snapshot.group_slices if slice_.group in left)
     return tuple(full_operation(slice_) for slice_ in slices if not slice_.damage)
 
 

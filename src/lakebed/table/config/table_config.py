@@ -144,7 +144,8 @@ class TableConfig:
     def keeps_tombstones(self) -> bool:
         """Return whether deletes may carry ordering values that outlast a full compaction."""
         by_event_time = self.merge_mode is MergeMode.EVENT_TIME_ORDERING
-        return self.is_lsm_tree and by_event_time and not self.natural_deletes
+        ordered = by_event_time or any(group.ordering for group in self.column_groups)
+        return self.is_lsm_tree and ordered and not self.natural_deletes
 
     @property
     def timestamp_fields(self) -> tuple[str, ...]:

@@ -193,6 +193,13 @@ class FileSlice:
         return file_cost(sum(file.size_bytes for file in self.files), len(self.files))
 
 
+def named_group(partition: str, file_id: str, names: Iterable[str]) -> FileGroupId:
+    """Return the file group of a plan's files; only their names have its column group."""
+    parsed = map(parse_data_name, names)
+    groups = (name.column_group for name in parsed if name is not None)
+    return FileGroupId(partition, file_id, next(groups, ""))
+
+
 def data_file(path: str, size_bytes: int) -> BaseFile | LogFile | None:
     """Return the file at `path`; None if its name is not that of a base file or a log."""
     partition, _, text = path.rpartition("/")
