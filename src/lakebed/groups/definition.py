@@ -182,11 +182,16 @@ class ColumnGroups:
         return self.owner(column) == name
 
     def touched(self, columns: Collection[str]) -> tuple[str, ...]:
-        """Return the groups that own one of `columns`, other than key and partition columns."""
+        """Return the groups that a write of `columns` changes.
+
+        An ordering column of the table belongs to the default group, but usually comes for the
+        copies in other groups: then the default group is not changed.
+        """
         free = [column for column in columns if column not in self.shared]
         owners = {self.owner(column) for column in free if column not in self.ordering}
-        if not owners and free:
-            owners = {self.owner(column) for column in free}
+        ordering = {column for column in free if column in self.ordering}
+        if ordering and not any(ordering & {*self.ordering_of(name)} for name in owners):
+            owners.add("")
         return tuple(name for name in self.names if name in owners)
 
 

@@ -63,8 +63,11 @@ def _cost(
 
 
 def _may_lack_deleted(part: FileSlice) -> bool:
-    """Return whether a key may be deleted in this group and not in another since its base file."""
-    return any(map(_holds_deletes, part.log_files)) or bool(part.tombstones and part.log_files)
+    """Return whether a key may be deleted in this group that another group keeps.
+
+    A tombstone beside the base file hides the row that the file may have for such a key.
+    """
+    return bool(part.tombstones) or any(map(_holds_deletes, part.log_files))
 
 
 def further_keys(
