@@ -188,8 +188,11 @@ class Scan:
         log that a log compaction wrote. In other logs all rows belong to the commit of the log.
         """
         assert self.commits is not None
-        base, ours = slice_.base_file, set(self.commits)
-        if base is None or base.name.instant >= min(ours) or not slice_.needs_merge:
+        ours, parts = set(self.commits), slice_.by_group
+        bases = [part.base_file for part in parts.values()]
+        if any(base is None or base.name.instant >= min(ours) for base in bases):
+            return None
+        if not any(part.log_files for part in parts.values()):
             return None
 
         def may_hold(log: LogFile) -> bool:
@@ -197,7 +200,7 @@ class Scan:
             own = commit is not None and commit.plan_action in COMMIT_ACTIONS
             return log.name.instant in ours or not own
 
-        logs = tuple(filter(may_hold, slice_.log_files))
+        logs = {name: tuple(filter(may_hold, of.log_files)) for name, of in parts.items()}
         return logged_keys(self.view, slice_, logs)
 
     def _whole_of_parts(self, slice_: FileSlice) -> FileSlice | None:

@@ -63,9 +63,15 @@ class WriteSpec:
     @property
     def parts(self) -> tuple["WriteSpec", ...]:
         """Return one spec for each column group that is written, or only this one."""
-        return tuple(map(self._part, self.touched)) or (self,)
+        if not self.touched:
+            return (self,)
+        names = [group.name for group in self.touched if not group.deletes]
+        indexes = self.indexes.by_group(self.view.column_groups, names)
+        return tuple(
+            self._part(group, indexes.get(group.name, NO_INDEXES)) for group in self.touched
+        )
 
-    def _part(self, group: TouchedGroup) -> "WriteSpec":
+    def _part(self, group: TouchedGroup, indexes: IndexWriters) -> "WriteSpec":
         did = self.operation
         if did.kind is not Kind.DELETE:
             did = replace(did, kind=Kind.UPDATE_COLUMNS if group.partial else Kind.ROWS)
@@ -77,7 +83,7 @@ class WriteSpec:
             touched=(),
             column_group=group.name,
             deletes_only=group.deletes,
-            indexes=NO_INDEXES,
+            indexes=indexes,
         )
 
     @property
