@@ -15,7 +15,6 @@ from lakebed.api.create_checks import (
     partition_columns,
 )
 from lakebed.api.create_groups import (
-    check_grouped,
     given_groups,
     settle_groups,
     settled_version,
@@ -29,6 +28,7 @@ from lakebed.groups.rules import nullable_schema
 from lakebed.model.options import table
 from lakebed.model.options.option import Scope
 from lakebed.model.options.registry import Given, check_given, get_option
+from lakebed.table.config.column_groups import check_grouped
 from lakebed.table.config.merge_mode import (
     PARTIAL_UPDATE_MODE,
     PAYLOAD_CLASS,

@@ -4,17 +4,12 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from lakebed.api.create_checks import check_ordering
 from lakebed.errors import InvalidError, OptionError, UnsupportedError
 from lakebed.groups.definition import ColumnGroup, parse_given
 from lakebed.groups.rules import check_apart, check_default, settle_group
 from lakebed.model.options import table
-from lakebed.table.config.merge_mode import MergeMode
-from lakebed.table.config.table_config import (
-    GROUPS_VERSION,
-    Layout,
-    TableConfig,
-    TableType,
-)
+from lakebed.table.config.table_config import GROUPS_VERSION
 
 _FAMILIES = (table.COLUMN_GROUP, table.COLGROUP)
 
@@ -66,6 +61,8 @@ def settle_groups(
     """Return the groups checked against the columns of the table and each other."""
     settled = [settle_group(group, schema, key, partition, ordering) for group in groups]
     check_apart(settled)
+    for group in settled:
+        check_ordering(schema, (group.ordering,) if group.ordering else ())
     if settled:
         check_default(settled, schema, key, partition, ordering)
     return settled
@@ -82,27 +79,3 @@ def settled_version(version: int | None, groups: Sequence[ColumnGroup]) -> int:
             "call upgrade() on an existing table first"
         )
     return version
-
-
-def check_grouped(config: TableConfig, *, custom_merger: bool = False) -> None:
-    """Raise an error for a kind of table that cannot have column groups."""
-    if not config.column_groups:
-        return
-    index = config.index
-    refused = {
-        "table_type='COPY_ON_WRITE'": config.table_type is not TableType.MERGE_ON_READ,
-        "layout='default'": config.layout is not Layout.LSM_TREE,
-        "an index other than index='bucket'": index is None or not index.allows_column_groups,
-        "a custom merger": custom_merger or config.merge_mode is MergeMode.CUSTOM,
-        "a partial update mode or a payload class that merges columns": config.fill is not None,
-        "a payload class that ignores the ordering of deletes": config.natural_deletes,
-        "change data (hoodie.table.cdc.enabled=true)": table.CDC.value(config.properties),
-        "a table without key columns": not config.record_key_fields,
-    }
-    for what, found in refused.items():
-        if found:
-            raise UnsupportedError(
-                f"table {config.name!r}: column groups cannot be combined with {what}; they need a "
-                "MERGE_ON_READ table of layout 'lsm_tree' with index='bucket', merged by ordering or "
-                "by commit"
-            )

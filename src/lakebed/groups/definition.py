@@ -14,7 +14,7 @@ back instant has no effect, and a past state of the table has the groups of its 
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from lakebed.errors import CorruptError, InvalidError
@@ -39,8 +39,8 @@ class ColumnGroup:
     name: str
     columns: tuple[str, ...]
     ordering: str | None = None
-    since: str | None = None
-    until: str | None = None
+    since: str | None = field(default=None, compare=False)
+    until: str | None = field(default=None, compare=False)
 
     @classmethod
     def parse(cls, name: str, text: str) -> Self:

@@ -81,6 +81,7 @@ class AutoBuckets(_HashIndex):
     hash_fields: tuple[str, ...]
     is_settled: ClassVar[bool] = False
     allows_non_blocking: ClassVar[bool] = True
+    allows_column_groups: ClassVar[bool] = True
 
     def __str__(self) -> str:
         return "buckets, as many as fit the first write"

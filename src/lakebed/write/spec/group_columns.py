@@ -56,7 +56,7 @@ def _checked_names(table: str, known: pa.Schema, rows: pa.Schema, intake: Intake
     there = pa.schema([known.field(at).with_nullable(True) for at in positions if at is not None])
     changes = schema_changes(there, evolve(there, rows))
     if changes:
-        how = "evolve=True does not apply: " if intake.evolve else ""
+        how = "evolve=True has no effect here. " if intake.evolve else ""
         raise SchemaError(
             f"table {table!r}: {'; '.join(changes)}. {how}The columns of a table with column groups "
             "change only explicitly: call add_column_group with new columns, or leave out or cast "
