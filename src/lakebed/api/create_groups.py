@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from lakebed.api.create_checks import check_ordering
 from lakebed.errors import InvalidError, OptionError, UnsupportedError
 from lakebed.groups.definition import ColumnGroup, parse_given
 from lakebed.groups.rules import check_apart, check_default, settle_group
@@ -61,8 +60,6 @@ def settle_groups(
     """Return the groups checked against the columns of the table and each other."""
     settled = [settle_group(group, schema, key, partition, ordering) for group in groups]
     check_apart(settled)
-    for group in settled:
-        check_ordering(schema, (group.ordering,) if group.ordering else ())
     if settled:
         check_default(settled, schema, key, partition, ordering)
     return settled

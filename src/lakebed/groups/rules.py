@@ -40,6 +40,11 @@ def settle_group(
             f"{what}: {own!r} is a key or partition column and has the same value in every version "
             "of a row; name another ordering column"
         )
+    if own is not None and pa.types.is_binary(schema.field(own).type):
+        raise SchemaError(
+            f"{what}: the ordering column {own!r} is binary; use a number, a string, a date or a "
+            "timestamp"
+        )
     shared = {*key, *partition, *ordering}
     columns = tuple(name for name in group.columns if name not in shared)
     if not columns:
@@ -92,9 +97,7 @@ def check_default(
             )
 
 
-def nullable_schema(
-    schema: pa.Schema, key: Sequence[str], partition: Sequence[str]
-) -> pa.Schema:
+def nullable_schema(schema: pa.Schema, key: Sequence[str], partition: Sequence[str]) -> pa.Schema:
     """Return the schema in which all but key and partition columns may be null.
 
     An ordering column has a value in every version of its group, but a row may have no version

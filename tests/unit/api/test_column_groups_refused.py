@@ -9,8 +9,10 @@ import pytest
 import lakebed
 from lakebed.api.table import Table
 from lakebed.errors import (
+    ExistsError,
     InvalidError,
     KeyValueError,
+    NotFoundError,
     OptionError,
     SchemaError,
     UnsupportedError,
@@ -100,7 +102,7 @@ COLUMNS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "ordered by bytes": (
         {"column_groups": {"x": "a;raw"}},
         SchemaError,
-        "ordering: column 'raw' is binary",
+        "group 'x': the ordering column 'raw' is binary",
     ),
     "a not-null column of a group": (
         {"schema": not_null("id", "a")},
@@ -592,3 +594,84 @@ def test_clustering_is_refused(table: Table):
     with pytest.raises(InvalidError, match="each bucket is one sorted file group"):
         table.cluster()
     assert contents(table._storage) == before
+
+
+ADDED: dict[str, tuple[str, Any, dict[str, Any], type[Exception], str]] = {
+    "a name that is taken": (
+        "risk",
+        "z INT",
+        {},
+        ExistsError,
+        "there is a column group 'risk' already",
+    ),
+    "a name in other letters": ("Risk", "z INT", {}, ExistsError, "a column group 'risk' already"),
+    "a bad name": ("r_1", "z INT", {}, InvalidError, "column group 'r_1': expected a name of"),
+    "a redefinition": ("ab", ["a", "b", "name"], {}, ExistsError, "a column group 'ab' already"),
+    "a column of another group": (
+        "x",
+        ["score"],
+        {},
+        InvalidError,
+        "column 'score' is in the column groups 'risk' and 'x'",
+    ),
+    "a column that was written": (
+        "x",
+        ["name"],
+        {},
+        InvalidError,
+        r"column 'name' has been written in the default column group \(by \d+\) and cannot move",
+    ),
+    "a column that is there, with a type": (
+        "x",
+        "name STRING",
+        {},
+        SchemaError,
+        "the table has the column 'name' already",
+    ),
+    "an unknown column": ("x", ["nope"], {}, SchemaError, "group 'x': no column 'nope'"),
+    "an ordering column of another group": (
+        "x",
+        "z INT",
+        {"ordering": "scored_at"},
+        InvalidError,
+        "column 'scored_at' is in the column groups 'risk' and 'x'",
+    ),
+    "ordered by the key": ("x", "z INT", {"ordering": "id"}, InvalidError, "'id' is a key or"),
+    "ordered by bytes": (
+        "x",
+        "z INT, bytes BINARY",
+        {"ordering": "bytes"},
+        SchemaError,
+        "group 'x': the ordering column 'bytes' is binary",
+    ),
+    "no columns": ("x", [], {}, InvalidError, "group 'x': expected columns as a DDL string"),
+}
+
+
+@pytest.mark.parametrize("case", ADDED)
+def test_a_group_that_breaks_a_rule_is_not_added(case: str, table: Table):
+    name, columns, options, kind, message = ADDED[case]
+    before = contents(table._storage)
+    with pytest.raises(kind, match=message):
+        table.add_column_group(name, columns, **options)
+    after = contents(table._storage)
+    assert {path for path in after if not path.startswith(".hoodie/.locks/")} == {
+        path for path in before if not path.startswith(".hoodie/.locks/")
+    }
+    assert {path: data for path, data in after.items() if path in before} == before
+
+
+def test_a_group_is_not_added_to_a_table_of_version_9(tmp_path: Path):
+    table = lakebed.create_table(None, str(tmp_path / "t"), DDL, **ORDERED)
+    with pytest.raises(UnsupportedError, match=r"has version 9: .* call upgrade\(\) first"):
+        table.add_column_group("x", "z INT")
+
+
+def test_the_name_of_a_dropped_group_is_not_given_again(table: Table):
+    table.drop_column_group("ab")
+    with pytest.raises(InvalidError, match="'ab' was dropped, and its name is not given again"):
+        table.add_column_group("ab", "z INT")
+    with pytest.raises(NotFoundError, match="no column group 'ab'; there are: risk"):
+        table.drop_column_group("ab")
+    with pytest.raises(NotFoundError, match="no column group ''"):
+        table.drop_column_group("")

@@ -100,7 +100,7 @@ def _measure_groups(
 
 def _row_groups_of(view: TableView, source: RunSource) -> int:
     if source.footer is not None:
-        return source.footer.metadata.num_row_groups
+        return int(source.footer.metadata.num_row_groups)
     if not source.is_parquet:
         return 0
     with open_parquet(

@@ -62,7 +62,7 @@ def _checked_names(table: str, known: pa.Schema, rows: pa.Schema, intake: Intake
             "change only explicitly: call add_column_group with new columns, or leave out or cast "
             "what differs"
         )
-    return there.names
+    return list(there.names)
 
 
 def _touch(
