@@ -388,7 +388,7 @@ WRITES: dict[str, tuple[str, pa.Table, dict[str, Any], type[Exception], str]] = 
         {},
         SchemaError,
         "column 'band' is missing; column group 'risk' has score, band, scored_at: give all columns "
-        "of a group or none, .* or call update_columns",
+        "of a group or none, or call update_columns.*fill_missing=True writes whole rows",
     ),
     "part of a group by insert": (
         "insert",
@@ -675,3 +675,12 @@ def test_the_name_of_a_dropped_group_is_not_given_again(table: Table):
         table.drop_column_group("ab")
     with pytest.raises(NotFoundError, match="no column group ''"):
         table.drop_column_group("")
+
+
+def test_filling_what_is_missing_writes_whole_rows(table: Table):
+    table.upsert(rows("id", "ts", "scored_at", "score"), fill_missing=True)
+    [row] = table.lookup([{"id": 1}]).to_pylist()
+    assert (row["score"], row["scored_at"], row["ts"]) == (1.0, 5, 1)
+    assert (row["name"], row["band"], row["a"]) == (None, None, None)
+    with pytest.raises(KeyValueError, match="ordering column 'ts' is null"):
+        table.upsert(rows("id", "scored_at", "score"), fill_missing=True)

@@ -75,8 +75,8 @@ def _touch(
     if missing and whole:
         raise SchemaError(
             f"column {missing[0]!r} is missing; {title} has {', '.join(own)}: give all columns of a "
-            "group or none, pass fill_missing=True to write null, or call update_columns, which keeps "
-            "the values of columns that do not come"
+            "group or none, or call update_columns, which keeps the values of columns that do not "
+            "come; fill_missing=True writes whole rows, with null in these columns of every group"
         )
     held = {*groups.shared, *ordering, *own} - set(missing)
     return TouchedGroup(
