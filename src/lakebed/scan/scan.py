@@ -38,7 +38,7 @@ from lakebed.table.files.file_group import FileGroupId, FileSlice, LogFile, Lost
 from lakebed.table.read.key_filter import KeyFilter
 from lakebed.table.read.row_group_filter import RowGroupFilter
 from lakebed.table.read.run_source import RunSource
-from lakebed.table.read.slice_reader import all_sources, read_slice
+from lakebed.table.read.slice_reader import all_sources, narrow_slice, read_slice
 from lakebed.table.read.slice_size import ReadSize, measure_slice
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.view import TableView
@@ -107,6 +107,15 @@ class Scan:
         """Return the columns to read: the requested columns, and the columns of the predicate."""
         tested = () if self.predicate is None else self.predicate.columns
         return list(dict.fromkeys((*self.columns, *tested)))
+
+    def narrowed(self) -> "Scan":
+        """Return the scan with each slice that one column group answers alone reduced to that group."""
+        if self.commits is not None or not self.view.column_groups:
+            return self
+        names = self.needed_columns
+        return replace(
+            self, slices=tuple(narrow_slice(self.view, slice_, names) for slice_ in self.slices)
+        )
 
     @property
     def is_lookup(self) -> bool:
@@ -271,11 +280,8 @@ def plan_scan(
     snapshot = within_predicate(snapshot, parse_where(where, snapshot.schema))
     if not read_optimized:
         return _plan_snapshot(snapshot, columns, where, merger, opened, exact=exact)
-    alone = (
-        replace(slice_, log_files=(), damage=tuple(filter(_is_base, slice_.damage)))
-        for slice_ in snapshot.slices
-    )
-    slices = tuple(s for s in alone if s.base_file is not None or s.damage)
+    alone = map(_base_alone, snapshot.slices)
+    slices = tuple(s for s in alone if s.base_file is not None or s.others or s.damage)
     return _scan(snapshot, slices, columns, where, merger)
 
 
@@ -300,6 +306,13 @@ def _plan_snapshot(
         if scan.candidates is not None:
             return scan
     return _scan(snapshot, snapshot.slices, columns, where, merger, found)
+
+
+def _base_alone(slice_: FileSlice) -> FileSlice:
+    """Return the slice without its logs, for each column group that has a base file."""
+    others = tuple(replace(o, log_files=()) for o in slice_.others if o.base_file is not None)
+    damage = tuple(filter(_is_base, slice_.damage))
+    return replace(slice_, log_files=(), others=others, damage=damage)
 
 
 def _is_base(file: LostFile) -> bool:

@@ -46,8 +46,9 @@ def read_slice(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of `slice_` as `columns` of the table's schema, which may be meta columns.
 
-    The arguments are those of `read_group`. In a table with column groups the rows are always in
-    key order, `row_groups` are not used, and `sources` are those of all groups (`all_sources`).
+    The arguments are those of `read_group`. In a table with column groups `sources` are the runs of
+    all groups (`all_sources`); if several groups are read, the rows are in key order, and
+    `row_groups` are not used.
     """
     if not view.column_groups:
         yield from read_group(
@@ -63,7 +64,27 @@ def read_slice(
         return
     check_whole([slice_])
     assert deletes is None, "deletes belong to one column group"
-    yield from _read_groups(view, slice_, columns, key_filter, sources)
+    alone = _only_group(view, group_reads(view, slice_, columns), columns)
+    if alone is None:
+        yield from _read_groups(view, slice_, columns, key_filter, sources)
+        return
+    yield from read_group(
+        view.of_group(alone.group.column_group),
+        alone,
+        columns,
+        key_filter=key_filter,
+        row_groups=row_groups,
+        sources=_sources_of(alone, sources),
+        by_key=by_key,
+    )
+
+
+def narrow_slice(view: TableView, slice_: FileSlice, columns: Sequence[str]) -> FileSlice:
+    """Return the slice of the column group that answers a read of `columns` alone, if one does."""
+    if not view.column_groups or slice_.damage:
+        return slice_
+    alone = _only_group(view, group_reads(view, slice_, columns), columns)
+    return slice_ if alone is None else alone
 
 
 def all_sources(view: TableView, slice_: FileSlice) -> list[RunSource]:
@@ -118,6 +139,17 @@ def group_reads(
         own = [c for c in free if c not in META_COLUMNS and groups.owner(c) == name]
         reads[name] = part, list(dict.fromkeys([RECORD_KEY, *shared, *own, *stamps]))
     return reads
+
+
+def _only_group(
+    view: TableView, reads: Mapping[str, tuple[FileSlice, list[str]]], columns: Sequence[str]
+) -> FileSlice | None:
+    """Return the slice of the only column group that is read, if it has all of the columns."""
+    if len(reads) != 1:
+        return None
+    [(name, (part, _))] = reads.items()
+    held = (*META_COLUMNS, *view.of_group(name).schema.names)
+    return part if set(columns) <= set(held) else None
 
 
 def _sources_of(
