@@ -220,10 +220,16 @@ def test_a_commit_time_comes_from_every_group(table: Table):
     assert [note.columns_in for note in notes] == [1, 1, 1]
 
 
-def test_row_groups_of_groups_that_are_not_read_are_not_pruned_by_footers(table: Table):
-    found = table.explain(["score"], "score > 1")
-    assert found.pruned_by == ()
-    assert "nothing: every file group is read" in str(found)
+def test_footers_prune_the_row_groups_of_a_group_that_answers_alone(table: Table):
+    assert table.explain(["score"], "scored_at > 0").pruned_by == ()
+    none = table.explain(["score"], "scored_at > 1000")
+    assert (none.row_groups.read, none.row_groups.total) == (0, 3)
+    assert none.size_bytes.read == 0
+    assert [step.by for step in none.pruned_by] == ["footers"]
+    # The rows of several groups are joined before they are filtered.
+    both = table.explain(["name"], "scored_at > 1000")
+    assert (both.row_groups.read, both.row_groups.total) == (2, 3)
+    assert both.pruned_by == ()
 
 
 def test_a_table_without_groups_has_no_such_line():

@@ -20,7 +20,7 @@ from lakebed.table.read.projection import find_columns, project
 from lakebed.table.read.row_group_filter import RowGroupFilter
 from lakebed.table.read.run_reader import Needs, data_columns, run_row_groups
 from lakebed.table.read.run_source import RunKind, RunSource
-from lakebed.table.read.slice_reader import all_sources, group_reads
+from lakebed.table.read.slice_reader import all_sources, group_reads, narrow_slice
 from lakebed.table.view import TableView
 
 
@@ -59,7 +59,7 @@ def measure_slice(
     Log blocks that are not Parquet are counted with all of their bytes, and have no row groups.
     """
     if view.column_groups:
-        return _measure_groups(view, slice_, columns, key_filter, sources)
+        return _measure_groups(view, slice_, columns, key_filter, row_groups, sources)
     target = pa.schema(project(view.schema, columns))
     if sources is None:
         sources = slice_sources(view, slice_) if slice_.needs_merge else []
@@ -81,18 +81,31 @@ def _measure_groups(
     slice_: FileSlice,
     columns: Sequence[str],
     key_filter: KeyFilter | None,
+    row_groups: RowGroupFilter | None,
     sources: Sequence[RunSource] | None,
 ) -> ReadSize:
     """Measure each column group that is read on its own."""
-    target = with_commit_time(pa.schema(project(view.schema, columns)))
     left = list(all_sources(view, slice_) if sources is None else sources)
+    alone = narrow_slice(view, slice_, columns)
+    if alone is slice_:
+        row_groups = None  # rows of several groups are joined by key before they are filtered
+        target = with_commit_time(pa.schema(project(view.schema, columns)))
+        reads = dict(group_reads(view, slice_, target.names))
+    else:
+        reads = {alone.group.column_group: (alone, list(columns))}
     found = ReadSize()
-    for name, (part, names) in group_reads(view, slice_, target.names).items():
+    for name, (part, names) in reads.items():
         paths = {file.path for file in part.files}
         opened = [source for source in left if source.path in paths]
         left = [source for source in left if source.path not in paths]
-        own = view.of_group(name)
-        found += measure_slice(own, part, names, key_filter=key_filter, sources=opened)
+        found += measure_slice(
+            view.of_group(name),
+            part,
+            names,
+            key_filter=key_filter,
+            row_groups=row_groups,
+            sources=opened,
+        )
     for source in left:
         found += ReadSize(other_row_groups=_row_groups_of(view, source))
     return found
