@@ -23,15 +23,15 @@ from lakebed.services.upkeep import run_inline
 from lakebed.table.config.partitions import partition_column
 from lakebed.table.config.writer_index import WriterIndex
 from lakebed.table.snapshot import Snapshot
-from lakebed.write.alter import execute_drop_column
-from lakebed.write.column_groups import execute_add_group, execute_drop_group
+from lakebed.write.alter.column_groups import execute_add_group, execute_drop_group
+from lakebed.write.alter.drop_column import execute_drop_column
 from lakebed.write.pipeline import (
     Source,
     execute_delete_partitions,
     execute_write,
 )
-from lakebed.write.spec.intake import Intake
 from lakebed.write.spec.commit_summary import Commit
+from lakebed.write.spec.intake import Intake
 from lakebed.write.spec.operation import (
     BULK_INSERT,
     DELETE,
@@ -264,9 +264,7 @@ class TableWrites(TableIndexes):
         commit, self._config = self._act(lambda target: execute_drop_column(target, name))
         return commit
 
-    def add_column_group(
-        self, name: str, columns: object, ordering: str | None = None
-    ) -> Commit:
+    def add_column_group(self, name: str, columns: object, ordering: str | None = None) -> Commit:
         """Add a group of columns that are stored in files of their own.
 
         The columns are new, or columns of the default group that no write has carried yet: no

@@ -65,9 +65,7 @@ def with_commit_time(target: pa.Schema) -> pa.Schema:
     return target.append(pa.field(COMMIT_TIME, pa.string()))
 
 
-def numbered_stamps(
-    batches: Iterable[pa.RecordBatch], number: int
-) -> Iterator[pa.RecordBatch]:
+def numbered_stamps(batches: Iterable[pa.RecordBatch], number: int) -> Iterator[pa.RecordBatch]:
     """Rename the columns that say when a row was written, which differ between groups."""
     for batch in batches:
         names = [_number(name, number) if name in _STAMPS else name for name in batch.schema.names]
@@ -85,7 +83,10 @@ def newest_stamps(batch: pa.RecordBatch, count: int, target: pa.Schema) -> pa.Re
             held = [batch.column(one) for one in _numbered(name, count)]
             is_newest = [pc.fill_null(pc.equal(time, newest), False) for time in times]
             stamps[name] = pc.coalesce(
-                *(pc.if_else(mask, column, None) for mask, column in zip(is_newest, held, strict=True))
+                *(
+                    pc.if_else(mask, column, None)
+                    for mask, column in zip(is_newest, held, strict=True)
+                )
             )
     columns = [stamps[name] if name in stamps else batch.column(name) for name in target.names]
     return pa.RecordBatch.from_arrays(columns, names=target.names) if columns else batch

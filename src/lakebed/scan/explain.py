@@ -13,9 +13,9 @@ from lakebed.groups.stitch import KEYS_ONLY
 from lakebed.scan.index_choice import IndexNote
 from lakebed.scan.prune_step import PruneStep
 from lakebed.scan.scan import Scan
+from lakebed.scan.slice_size import ReadSize
 from lakebed.table.files.file_group import FileSlice
 from lakebed.table.read.slice_reader import group_reads
-from lakebed.table.read.slice_size import ReadSize
 from lakebed.table.read.source_cache import SourceCache
 from lakebed.table.snapshot import Snapshot
 from lakebed.terminal.text import plural, size_text

@@ -26,6 +26,7 @@ from lakebed.scan.index_choice import (
 )
 from lakebed.scan.prune import prune_slices, within_predicate
 from lakebed.scan.prune_step import PruneStep
+from lakebed.scan.slice_size import ReadSize, measure_slice
 from lakebed.table.changes.column_types import check_column_types
 from lakebed.table.changes.commit_files import gone
 from lakebed.table.changes.commit_range import RangeCommit
@@ -39,7 +40,6 @@ from lakebed.table.read.key_filter import KeyFilter
 from lakebed.table.read.row_group_filter import RowGroupFilter
 from lakebed.table.read.run_source import RunSource
 from lakebed.table.read.slice_reader import all_sources, narrow_slice, read_slice
-from lakebed.table.read.slice_size import ReadSize, measure_slice
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.view import TableView
 from lakebed.timeline.timeline import COMMIT_ACTIONS

@@ -36,8 +36,8 @@ from lakebed.write.new_keys import RecordIndexEntries
 from lakebed.write.partition_moves import settle_moves
 from lakebed.write.plan import plan_writes
 from lakebed.write.small_files import fill_small_files
-from lakebed.write.spec.intake import Intake
 from lakebed.write.spec.commit_summary import Commit, total
+from lakebed.write.spec.intake import Intake
 from lakebed.write.spec.operation import Kind, Operation
 from lakebed.write.spec.status import RowCounts, WriteStatus
 from lakebed.write.spec.write_spec import DEFAULT_MEMORY_BYTES, WriteSpec

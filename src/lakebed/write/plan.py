@@ -71,7 +71,7 @@ def plan_writes(
     for segment in segments:
         staged[segment.group].append(segment)
     on_read = spec.config.table_type is TableType.MERGE_ON_READ
-    writes = []
+    writes: list[FileGroupWrite] = []
     for number, (group, held) in enumerate(staged.items()):
         existing = slices.get(group)
         if spec.touched:

@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakebed.commit.rollback import temp_path
-from lakebed.index.strategy import StagedBucket
 from lakebed.format.names.meta_columns import RECORD_KEY
+from lakebed.index.strategy import StagedBucket
 from lakebed.merge.order import Positions, sort_positions, sort_versions
 from lakebed.merge.rule import MergeRule
 from lakebed.merge.run import DELETED, FLAGS, Run
@@ -235,9 +235,9 @@ def _flush(
 
 def _sorted_rows(rows: pa.RecordBatch, spec: WriteSpec, subset: Positions) -> pa.RecordBatch:
     """Return some rows in key order: one version of each key, or all if their rules differ."""
-    rules = spec.staged_rules
-    if len(rules) == 1:
-        return rows.take(pa.array(sort_positions(rows, *rules, subset)))
+    first, *others = spec.staged_rules
+    if not others:
+        return rows.take(pa.array(sort_positions(rows, first, subset)))
     return rows.take(pa.array(sort_versions(rows, subset)))
 
 

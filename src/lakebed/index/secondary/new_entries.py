@@ -128,9 +128,7 @@ class IndexWriters:
     def _own_columns(self, index: IndexDefinition) -> frozenset[str]:
         return _tops(index) - {*self.shared}
 
-    def by_group(
-        self, groups: ColumnGroups, touched: Sequence[str]
-    ) -> dict[str, "IndexWriters"]:
+    def by_group(self, groups: ColumnGroups, touched: Sequence[str]) -> dict[str, "IndexWriters"]:
         """Return the indexes that each of the `touched` column groups maintains in a write.
 
         An index belongs to the group that owns its columns. If the write does not touch it, or the
@@ -140,7 +138,8 @@ class IndexWriters:
         rest: list[IndexDefinition] = []
         for index in self.indexes:
             owner = _owner(index, groups)
-            (own[owner] if owner in own else rest).append(index)
+            held = rest if owner is None else own.get(owner, rest)
+            held.append(index)
         return {
             name: IndexWriters(
                 tuple(held), tuple(rest) if name == touched[0] else (), True, groups.shared

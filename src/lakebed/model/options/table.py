@@ -241,9 +241,7 @@ COLUMN_GROUP: Final = Option(
     text(),
     "the columns of a column group, and its ordering column if it has one: `a,b;ordering`",
 )
-COLGROUP: Final = Option(
-    "hoodie.colgroup.<name>", GROUPS, text(), "the same under another name"
-)
+COLGROUP: Final = Option("hoodie.colgroup.<name>", GROUPS, text(), "the same under another name")
 INDEX_PATH: Final = Option(
     "lakebed.index.path",
     SECONDARY,

@@ -1,7 +1,7 @@
 """The keys of other column groups that a compaction adds to the base file of its own.
 
 Readers count on a base file to hold every key that any column group held when its instant began
-(`table/read/group_keys.py`). Such a key gets a row with nulls, and keeps the commit time of the row
+(`table/files/group_keys.py`). Such a key gets a row with nulls, and keeps the commit time of the row
 in the other group.
 """
 
@@ -16,12 +16,13 @@ from lakebed.model.instant import Instant
 from lakebed.services.rewrite import Rewrite
 from lakebed.table.files.file_group import (
     BaseFile,
+    FileGroupId,
     FileSlice,
     LogFile,
     build_slices,
     latest_slice,
 )
-from lakebed.table.read.group_keys import key_slices
+from lakebed.table.files.group_keys import key_slices
 from lakebed.table.read.slice_reader import read_slice
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.view import TableView
@@ -77,7 +78,7 @@ def complete_keys(
     return complete(rows, [reader.read() for reader in further], target)
 
 
-def _slice_at(snapshot: Snapshot, group: object, instant: Instant) -> FileSlice | None:
+def _slice_at(snapshot: Snapshot, group: FileGroupId, instant: Instant) -> FileSlice | None:
     """Return the slice of a file group as of a plan, from the files that are still there."""
 
     def is_before(file: BaseFile | LogFile) -> bool:

@@ -10,7 +10,7 @@ version 3   the hybrid plan of RFC-103: each operation has a field `operationTyp
 
 import copy
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Self, cast

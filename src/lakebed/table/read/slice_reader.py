@@ -21,7 +21,7 @@ from lakebed.groups.stitch import (
 )
 from lakebed.table.files.damage import check_whole
 from lakebed.table.files.file_group import FileSlice
-from lakebed.table.read.group_keys import key_slices
+from lakebed.table.files.group_keys import key_slices
 from lakebed.table.read.group_reader import read_group
 from lakebed.table.read.key_filter import KeyFilter
 from lakebed.table.read.log_reader import slice_sources
@@ -152,9 +152,7 @@ def _only_group(
     return part if set(columns) <= set(held) else None
 
 
-def _sources_of(
-    part: FileSlice, sources: Sequence[RunSource] | None
-) -> Sequence[RunSource] | None:
+def _sources_of(part: FileSlice, sources: Sequence[RunSource] | None) -> Sequence[RunSource] | None:
     if sources is None:
         return None
     paths = {file.path for file in replace(part, others=()).files}

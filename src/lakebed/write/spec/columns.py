@@ -16,6 +16,7 @@ from lakebed.write.spec.intake import Intake
 from lakebed.write.spec.operation import Kind, Operation
 from lakebed.write.spec.write_spec import Marker, TouchedGroup
 
+
 @dataclass(frozen=True, slots=True)
 class Columns:
     """The columns of one write, checked against the columns of the table."""

@@ -90,7 +90,9 @@ def further_keys(
     if base is not None and base.name.instant <= start:
         base = None
     logs = tuple(
-        log for log in other.log_files if _holds_deletes(log) or base is not None or not is_known(log)
+        log
+        for log in other.log_files
+        if _holds_deletes(log) or base is not None or not is_known(log)
     )
     if base is None and all(map(_holds_deletes, logs)):
         return None

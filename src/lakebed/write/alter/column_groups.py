@@ -54,7 +54,9 @@ def execute_add_group(
         there = snapshot.column_groups.groups
         check_apart([*there, new])
         check_default([*there, new], schema, key, partition, config.ordering_fields)
-        _check_not_carried(snapshot, [name for name in new.columns if name in snapshot.schema.names])
+        _check_not_carried(
+            snapshot, [name for name in new.columns if name in snapshot.schema.names]
+        )
         check_grouped(replace(config, column_groups=(*config.column_groups, new)))
         others = [one for one in config.column_groups if one.name != new.name]
         _store(transaction, [*others, new])
@@ -74,7 +76,9 @@ def execute_drop_group(target: WriteTarget, name: str) -> tuple[Commit, TableCon
         group = snapshot.column_groups.find(name)
         if group is None:
             known = ", ".join(one.name for one in snapshot.column_groups.groups) or "none"
-            raise NotFoundError(f"table {config.name!r}: no column group {name!r}; there are: {known}")
+            raise NotFoundError(
+                f"table {config.name!r}: no column group {name!r}; there are: {known}"
+            )
         _check_not_indexed(config, group)
         check_whole(snapshot.slices)
         kept = pa.schema([f for f in snapshot.schema if f.name not in group.columns])
@@ -122,8 +126,7 @@ def _with_fields(known: pa.Schema, fields: Sequence[pa.Field], name: str) -> pa.
                 f"column group {name!r}: the table has the column {known.names[at]!r} already; give "
                 "new columns with their types, or the names of columns without types"
             )
-    added = normalise(pa.schema(fields)) if fields else ()
-    return pa.schema([*known, *(field.with_nullable(True) for field in added)])
+    return pa.schema([*known, *(normalise(pa.schema(fields)) if fields else ())])
 
 
 def _check_not_carried(snapshot: Snapshot, columns: Sequence[str]) -> None:
@@ -252,9 +255,7 @@ def _bare_rows(move: _Move, after: TableView, columns: pa.Schema) -> Iterator[pa
         if alone.num_rows:
             # The row wins over a tombstone that the default group may hold for its key.
             flags = pa.array(np.full(alone.num_rows, BARRIER, np.uint8))
-            yield alone.drop_columns([_ELSEWHERE]).append_column(
-                pa.field(FLAGS, pa.uint8()), flags
-            )
+            yield alone.drop_columns([_ELSEWHERE]).append_column(pa.field(FLAGS, pa.uint8()), flags)
 
 
 def _marked(batch: pa.RecordBatch) -> pa.RecordBatch:
