@@ -215,7 +215,8 @@ class Snapshot:
             for group, lost in self._resolved.unresolved
             if group.file_id not in self.replaced.get(group.partition, frozenset())
         }
-        return {**found, **doubled}
+        names = self.column_groups.names
+        return {g: lost for g, lost in {**found, **doubled}.items() if g.column_group in names}
 
     @property
     def is_listed(self) -> bool:

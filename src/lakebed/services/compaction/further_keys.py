@@ -88,5 +88,6 @@ def _slice_at(snapshot: Snapshot, group: FileGroupId, instant: Instant) -> FileS
         return snapshot.completion_of(file.name.instant) < instant
 
     files = [file for file in snapshot.files if file.group == group and is_before(file)]
-    found = build_slices(group, files, snapshot.completion_of, tombstones=True)
+    pending = [plan for plan in snapshot.pending.get(group, ()) if plan.instant < instant]
+    found = build_slices(group, files, snapshot.completion_of, pending, tombstones=True)
     return latest_slice(found)
