@@ -141,3 +141,30 @@ def test_a_table_of_version_9_is_refused_with_a_hint_and_upgraded_takes_groups()
     t.add_column_group("web", "clicks BIGINT")
     t.upsert(pa.table({"id": [1, 2], "ts": [1, 1], "clicks": [7, 8]}))
     assert [row["clicks"] for row in shown(t)] == [7, 8]
+
+
+def test_a_compaction_of_one_group_leaves_the_others_alone():
+    t = table()
+    t.update_columns(scores(1, 2, ts=2))
+    t.upsert(whole(1, ts=3))
+    done = t.compact(groups=["risk"])
+    assert {stat["column_group"] for stat in t.files().to_pylist() if stat["level"] == "L0"} == {""}
+    assert [compaction.full for compaction in done]
+    with pytest.raises(LakebedError, match="no column group 'wide'"):
+        t.compact(groups=["wide"])
+
+
+def test_a_group_compacted_without_new_keys_is_not_opened_for_the_keys_of_others():
+    t = table()
+    t.update_columns(scores(1, 2, ts=2))
+    t.compact(groups=["risk"])
+    explained = t.explain(columns=["name"]).to_dict()
+    assert [g["name"] for g in explained["groups"] if g["columns_in"] or g["keys_in"]] == [""]
+    t.update_columns(scores(7, ts=2))
+    t.compact(groups=["risk"])
+    explained = t.explain(columns=["name"]).to_dict()
+    assert [g["name"] for g in explained["groups"] if g["columns_in"] or g["keys_in"]] == [
+        "",
+        "risk",
+    ]
+    assert t.read(columns=["name"]).read_all().num_rows == 4

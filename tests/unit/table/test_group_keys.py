@@ -64,12 +64,16 @@ def test_a_newer_base_file_of_another_group_is_opened_with_all_on_top():
     assert opened(parts, "risk") == {"risk": ["3", "4"]}
 
 
+def test_a_newer_base_file_with_old_keys_is_not_opened():
+    parts = {"": part("", 1), "risk": part("risk", 3, log("risk", 4))}
+    found = key_slices(parts, {""}, completion_of, lambda base: T[1])
+    assert [file.name.instant for file in found["risk"].files] == [T[4]]
+
+
 @pytest.mark.parametrize("tombstones", [False, True])
 def test_after_a_delete_in_the_group_all_groups_are_opened(tombstones: bool):
     gone = log("", 2, LogKind.DELETES, version=0 if tombstones else 1)
-    held = (
-        part("", 2, tombstones=(gone,)) if tombstones else part("", 1, gone)
-    )
+    held = part("", 2, tombstones=(gone,)) if tombstones else part("", 1, gone)
     parts = {"": held, "risk": part("risk", 1), "web": part("web", 1)}
     assert opened(parts, "").keys() == {"", "risk", "web"}
 

@@ -7,6 +7,7 @@ in the other group.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -23,6 +24,7 @@ from lakebed.table.files.file_group import (
     latest_slice,
 )
 from lakebed.table.files.group_keys import key_slices
+from lakebed.table.read.base_file import keys_since
 from lakebed.table.read.slice_reader import read_slice
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.view import TableView
@@ -58,7 +60,8 @@ def key_readers(
             then = _slice_at(snapshot, group, instant)
             if then is not None:
                 parts[group.column_group] = then
-    needed = key_slices(parts, {own.column_group}, snapshot.completion_of)
+    since = partial(keys_since, view.storage)
+    needed = key_slices(parts, {own.column_group}, snapshot.completion_of, since)
     shared = [name for name in view.schema.names if name in view.column_groups.shared]
     columns = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, *shared)
     return tuple(

@@ -87,12 +87,14 @@ def schedule_compaction(
     *,
     force: bool = False,
     groups: Collection[FileGroupId] | None = None,
+    column_groups: Collection[str] | None = None,
 ) -> Scheduled | None:
     """Plan a compaction; return None if it is not due or there is nothing to do.
 
     Without `options` the table's properties apply. `force` plans a compaction that is not due, and
     merges (`log`) even two logs. `groups` are file groups that get a new base file, whatever their
-    logs. File groups in a pending plan are left out.
+    logs. Only `column_groups` are planned, or all with None. File groups in a pending plan are left
+    out.
     """
     mode = CompactionMode.parse(mode)
     with hold_table(target.storage, target.clock, target.commits) as hold:
@@ -113,7 +115,10 @@ def schedule_compaction(
         )
         damaged = _damaged(hold, groups)
         if groups is None:
-            operations = bound_io(_operations(hold, mode, chosen, joins=joins), chosen)
+            found = _operations(hold, mode, chosen, joins=joins)
+            if column_groups is not None:
+                found = [one for one in found if one.group.column_group in column_groups]
+            operations = bound_io(found, chosen)
         else:
             operations = _full_operations(hold, groups)
         if not operations:

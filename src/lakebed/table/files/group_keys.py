@@ -18,40 +18,52 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from lakebed.format.names.data_names import LogKind, NativeLogName
-from lakebed.table.files.file_group import FileSlice, LogFile
+from lakebed.table.files.file_group import BaseFile, FileSlice, LogFile
 
 CompletionOf = Callable[[str], str | None]
+KeysSince = Callable[[BaseFile], str]
+
+
+def _own_instant(base: BaseFile) -> str:
+    return base.name.instant
 
 
 def key_slices(
-    parts: Mapping[str, FileSlice], needed: Collection[str], completion_of: CompletionOf
+    parts: Mapping[str, FileSlice],
+    needed: Collection[str],
+    completion_of: CompletionOf,
+    keys_since: KeysSince = _own_instant,
 ) -> dict[str, FileSlice]:
     """Return the slices to read by column group: those `needed`, and what may hold further keys.
 
     `parts` are the slices of one file group. `completion_of` returns the completion time of an
-    instant, or None if it is not known.
+    instant, or None if it is not known; `keys_since` the instant from which on the group of a base
+    file has had its keys.
     """
     found = {name: parts[name] for name in parts if name in needed}
     candidates = found or parts
     leads = [name for name, part in candidates.items() if not _may_lack_deleted(part)]
     if not leads:
         return dict(parts)
-    lead = min(leads, key=lambda name: _cost(name, parts, completion_of))
+    lead = min(leads, key=lambda name: _cost(name, parts, completion_of, keys_since))
     found[lead] = parts[lead]
     for name, part in parts.items():
         if name not in found:
-            more = further_keys(parts[lead], part, completion_of)
+            more = further_keys(parts[lead], part, completion_of, keys_since)
             if more is not None:
                 found[name] = more
     return found
 
 
 def _cost(
-    lead: str, parts: Mapping[str, FileSlice], completion_of: CompletionOf
+    lead: str,
+    parts: Mapping[str, FileSlice],
+    completion_of: CompletionOf,
+    keys_since: KeysSince,
 ) -> tuple[int, int, str]:
     """Return what decides between leads: the bytes of further keys, then its own bytes."""
     further = (
-        further_keys(parts[lead], part, completion_of)
+        further_keys(parts[lead], part, completion_of, keys_since)
         for name, part in parts.items()
         if name != lead
     )
@@ -71,13 +83,16 @@ def _may_lack_deleted(part: FileSlice) -> bool:
 
 
 def further_keys(
-    lead: FileSlice, other: FileSlice, completion_of: CompletionOf
+    lead: FileSlice,
+    other: FileSlice,
+    completion_of: CompletionOf,
+    keys_since: KeysSince = _own_instant,
 ) -> FileSlice | None:
     """Return the files of `other` that may hold keys that `lead` lacks, and its deletes.
 
     None if `lead` holds all keys of `other`. A log that came before the base file of `lead`, or by
-    a write that also wrote to `lead`, has no further keys. Unless the base file of `other` is as
-    old as that of `lead`, it may hold the keys of such logs.
+    a write that also wrote to `lead`, has no further keys. Unless the keys of the base file of
+    `other` are as old as the base file of `lead`, it may hold the keys of such logs.
     """
     start = "" if lead.base_file is None else lead.base_file.name.instant
     same = {log.name.instant for log in lead.log_files if not _holds_deletes(log)}
@@ -87,7 +102,7 @@ def further_keys(
         return log.name.instant in same or (completion is not None and completion <= start)
 
     base = other.base_file
-    if base is not None and base.name.instant <= start:
+    if base is not None and (base.name.instant <= start or keys_since(base) <= start):
         base = None
     logs = tuple(
         log

@@ -8,6 +8,7 @@ key and partition columns are read.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -22,6 +23,7 @@ from lakebed.groups.stitch import (
 from lakebed.table.files.damage import check_whole
 from lakebed.table.files.file_group import FileSlice
 from lakebed.table.files.group_keys import key_slices
+from lakebed.table.read.base_file import keys_since
 from lakebed.table.read.group_reader import read_group
 from lakebed.table.read.key_filter import KeyFilter
 from lakebed.table.read.log_reader import slice_sources
@@ -135,7 +137,8 @@ def group_reads(
     needed = set(parts) if stamps else owners & parts.keys()
     shared = [c for c in columns if c in groups.shared or c == PARTITION_PATH]
     reads: dict[str, tuple[FileSlice, list[str]]] = {}
-    for name, part in key_slices(parts, needed, view.timeline.completion_of).items():
+    since = partial(keys_since, view.storage)
+    for name, part in key_slices(parts, needed, view.timeline.completion_of, since).items():
         own = [c for c in free if c not in META_COLUMNS and groups.owner(c) == name]
         reads[name] = part, list(dict.fromkeys([RECORD_KEY, *shared, *own, *stamps]))
     return reads
