@@ -66,19 +66,19 @@ def prepare(storage: Storage) -> None:
     opened(storage).delete([{"id": 2}])
 
 
+def _drop(table: Table) -> None:
+    table.drop_index("by_score", if_exists=True)
+    table.drop_column_group("risk")
+
+
 CASES: dict[str, Callable[[Table], object]] = {
     "write to all groups": lambda t: t.upsert(rows(whole(0, 5), whole(7, 5))),
     "write to one group": lambda t: t.upsert(rows(scored(0, 5), scored(8, 5))),
     "delete": lambda t: t.delete([{"id": 0}, {"id": 9}]),
     "compact": lambda t: t.compact(),
     "add a group": lambda t: t.add_column_group("web", "clicks BIGINT, seen BIGINT", "seen"),
-    "drop a group": lambda t: _drop(t),
+    "drop a group": _drop,
 }
-
-
-def _drop(table: Table) -> None:
-    table.drop_index("by_score", if_exists=True)
-    table.drop_column_group("risk")
 
 
 @dataclass(frozen=True)

@@ -77,3 +77,20 @@ def test_a_delete_by_key_removes_the_row_from_every_group():
     assert t.read().read_all().to_pylist() == [
         {"id": 1, "ts": None, "name": None, "score": 4, "scored_at": 1}
     ]
+
+
+def test_the_copy_of_the_ordering_column_in_a_group_is_never_shown():
+    t = make(
+        schema=SCHEMA,
+        ordering=("ts",),
+        partition_by=(),
+        table_type="MERGE_ON_READ",
+        table_version=None,
+        column_groups={"risk": ["score", "scored_at"]},
+    )
+    t.upsert(rows({"id": 1, "ts": 5, "score": 2, "scored_at": 3}))
+    assert t.read(columns=["ts"]).read_all().to_pylist() == [{"ts": None}]
+    assert t.read(where="ts = 5").read_all().num_rows == 0
+    assert t.read(columns=["id", "ts", "score"]).read_all().to_pylist() == [
+        {"id": 1, "ts": None, "score": 2}
+    ]

@@ -147,12 +147,14 @@ def group_reads(
 def _only_group(
     view: TableView, reads: Mapping[str, tuple[FileSlice, list[str]]], columns: Sequence[str]
 ) -> FileSlice | None:
-    """Return the slice of the only column group that is read, if it has all of the columns."""
+    """Return the slice of the only column group that is read, if it owns all of the columns."""
     if len(reads) != 1:
         return None
     [(name, (part, _))] = reads.items()
-    held = (*META_COLUMNS, *view.of_group(name).schema.names)
-    return part if set(columns) <= set(held) else None
+    groups = view.column_groups
+    # Its copy of the table's ordering column is not what readers see.
+    free = [c for c in columns if c not in groups.shared and c not in META_COLUMNS]
+    return part if all(groups.owner(column) == name for column in free) else None
 
 
 def _sources_of(part: FileSlice, sources: Sequence[RunSource] | None) -> Sequence[RunSource] | None:
