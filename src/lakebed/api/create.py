@@ -14,12 +14,21 @@ from lakebed.api.create_checks import (
     checked_buckets,
     partition_columns,
 )
+from lakebed.api.create_groups import (
+    given_groups,
+    settle_groups,
+    settled_version,
+    without_groups,
+)
 from lakebed.errors import InvalidError, OptionError, UnsupportedError
 from lakebed.format.avro.avro_schema import arrow_to_avro
 from lakebed.format.files.properties import table_checksum
+from lakebed.groups.definition import encode_groups
+from lakebed.groups.rules import nullable_schema
 from lakebed.model.options import table
 from lakebed.model.options.option import Scope
 from lakebed.model.options.registry import Given, check_given, get_option
+from lakebed.table.config.column_groups import check_grouped
 from lakebed.table.config.merge_mode import (
     PARTIAL_UPDATE_MODE,
     PAYLOAD_CLASS,
@@ -51,7 +60,7 @@ def table_properties(
     index: str,
     buckets: int | str | None,
     layout: str,
-    table_version: int,
+    table_version: int | None,
     column_groups: Mapping[str, object],
     properties: Mapping[str, str],
     custom_merger: bool = False,
@@ -80,21 +89,25 @@ def table_properties(
         },
     )
     check_ordering(schema, ordering)
-    if column_groups:
-        raise UnsupportedError("column_groups: not in this release; create the table without them")
+    named = given_groups(column_groups, properties)
+    version = settled_version(table_version, named)
+    groups = settle_groups(named, schema, key, partition_fields, ordering)
+    if groups:
+        # A row may come through a group that lacks the column.
+        schema = nullable_schema(schema, key, partition_fields)
     word = str(index).lower()
     if word not in INDEXES:
         raise UnsupportedError(
             f"index={index!r}: this release writes with {', '.join(map(repr, INDEXES))}"
         )
-    if table_version not in TABLE_VERSIONS:
+    if version not in TABLE_VERSIONS:
         known = ", ".join(map(str, TABLE_VERSIONS))
-        raise UnsupportedError(f"table_version={table_version!r}: expected one of {known}")
+        raise UnsupportedError(f"table_version={version!r}: expected one of {known}")
     settled = {
         "hoodie.table.name": name,
         "hoodie.table.type": _word(TableType, table_type, "table_type"),
-        "hoodie.table.version": str(table_version),
-        "hoodie.table.initial.version": str(table_version),
+        "hoodie.table.version": str(version),
+        "hoodie.table.initial.version": str(version),
         "hoodie.timeline.layout.version": "2",
         "hoodie.timeline.path": "timeline",
         "hoodie.timeline.history.path": "history",
@@ -118,11 +131,12 @@ def table_properties(
         settled[EXPECTED_ROWS] = str(expected_rows)
     if partition_by:
         settled["hoodie.table.partition.fields"] = ",".join(partition_by)
-    settled |= _merge_properties(ordering, table_version, properties, custom_merger)
+    settled |= _merge_properties(ordering, version, properties, custom_merger)
     settled[GENERATOR] = _generator(key, partition_fields)
-    if table_version >= 10:
+    if version >= 10:
         settled["hoodie.meta.fields.mode"] = "ALL"
     _overlay(settled, given)
+    settled = without_groups(settled) | encode_groups(groups)
     if not key:
         del settled["hoodie.table.recordkey.fields"]
     check_settled(settled, key, partition_fields, words["partition_by"])
@@ -131,6 +145,7 @@ def table_properties(
     )
     config = TableConfig.parse(settled, "create_table")
     check_engine(config, index)
+    check_grouped(config, custom_merger=custom_merger)
     check_writable(config)
     return settled
 

@@ -1,5 +1,6 @@
 """The description of a table, as a value that prints itself."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakebed.table.config.ddl import type_text
@@ -9,10 +10,23 @@ from lakebed.terminal.text import plural, size_text
 
 
 @dataclass(frozen=True, slots=True)
+class DescribedGroup:
+    """A column group: the columns that only it holds, and those by which it orders versions.
+
+    The name of the default group is empty.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    ordering: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Description:
     """The settings and size of a table; `print` it to read it.
 
-    `columns` are pairs of a name and a type in Spark's syntax.
+    `columns` are pairs of a name and a type in Spark's syntax. `column_groups` begin with the
+    default group, and are empty for a table without column groups.
     """
 
     name: str
@@ -33,6 +47,7 @@ class Description:
     file_groups: int
     files: int
     size_bytes: int
+    column_groups: tuple[DescribedGroup, ...] = ()
 
     def __str__(self) -> str:
         facts = {
@@ -53,11 +68,24 @@ class Description:
             facts["pending"] = ", ".join(self.pending)
         width = max(map(len, facts))
         lines = [self.name, *(f"  {what:<{width}}  {text}" for what, text in facts.items())]
-        lines.append("  columns")
-        widest = max((len(name) for name, _ in self.columns), default=0)
-        return "\n".join(
-            [*lines, *(f"    {name:<{widest}}  {kind}" for name, kind in self.columns)]
-        )
+        lines += ["  columns", *_listed(self.columns)]
+        if self.column_groups:
+            groups = [(group.name or "(default)", _text(group)) for group in self.column_groups]
+            lines += ["  column groups", *_listed(groups)]
+        return "\n".join(lines)
+
+
+def _listed(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    widest = max((len(name) for name, _ in pairs), default=0)
+    return [f"    {name:<{widest}}  {text}" for name, text in pairs]
+
+
+def _text(group: DescribedGroup) -> str:
+    columns = ", ".join(group.columns) or "no columns of its own"
+    ordering = (
+        f"ordered by {', '.join(group.ordering)}" if group.ordering else "the later write wins"
+    )
+    return f"{columns}; {ordering}"
 
 
 def describe(snapshot: Snapshot) -> Description:
@@ -87,6 +115,22 @@ def describe(snapshot: Snapshot) -> Description:
         file_groups=len(slices),
         files=len(files),
         size_bytes=sum(file.size_bytes for file in files),
+        column_groups=_column_groups(snapshot),
+    )
+
+
+def _column_groups(snapshot: Snapshot) -> tuple[DescribedGroup, ...]:
+    groups = snapshot.column_groups
+    if not groups:
+        return ()
+    free = [name for name in snapshot.schema.names if name not in groups.shared]
+    return tuple(
+        DescribedGroup(
+            name,
+            tuple(column for column in free if groups.owner(column) == name),
+            groups.ordering_of(name),
+        )
+        for name in groups.names
     )
 
 

@@ -4,22 +4,30 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakebed.table.files.file_group import BaseFile, FileSlice
-from lakebed.terminal.text import draw_layers
+from lakebed.terminal.text import Part, column_group_text, draw_layers
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One file of a file group: `L1` is its base file, `L0` a log on top."""
+    """One file of a file group: `L1` is its base file, `L0` a log on top.
+
+    `column_group` is the column group that the file belongs to; the name of the default group is
+    empty.
+    """
 
     level: str
     path: str
     instant: str
     size_bytes: int
+    column_group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class FileGroupLayers:
-    """The files that a snapshot reads of one file group, newest on top."""
+    """The files that a snapshot reads of one file group, newest on top.
+
+    In a table with column groups each of these has its own layers, the default group first.
+    """
 
     partition: str
     file_id: str
@@ -44,13 +52,9 @@ class Layers:
         return len(self.groups)
 
     def __str__(self) -> str:
+        named = any(layer.column_group for group in self.groups for layer in group.layers)
         return draw_layers(
-            (
-                group.partition,
-                group.file_id,
-                [(layer.level, layer.instant, layer.size_bytes) for layer in group.layers],
-            )
-            for group in self.groups
+            (group.partition, group.file_id, _parts(group, named=named)) for group in self.groups
         )
 
 
@@ -66,7 +70,25 @@ def _group(slice_: FileSlice) -> FileGroupLayers:
             file.path,
             file.name.instant,
             file.size_bytes,
+            name,
         )
-        for file in reversed(slice_.files)
+        for name, part in slice_.by_group.items()
+        for file in reversed(part.files)
     ]
     return FileGroupLayers(slice_.group.partition, slice_.group.file_id, tuple(layers))
+
+
+def _parts(group: FileGroupLayers, *, named: bool) -> list[Part]:
+    """Return the layers of each column group, below its name if `named`."""
+    names = dict.fromkeys(layer.column_group for layer in group.layers)
+    return [
+        (
+            column_group_text(name) if named else "",
+            [
+                (layer.level, layer.instant, layer.size_bytes)
+                for layer in group.layers
+                if layer.column_group == name
+            ],
+        )
+        for name in names
+    ]

@@ -40,7 +40,7 @@ def create_table(
     index: str = "bucket",
     buckets: int | str | None = "auto",
     layout: str = "lsm_tree",
-    table_version: int = 9,
+    table_version: int | None = None,
     column_groups: Mapping[str, object] | None = None,
     properties: Mapping[str, str] | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -66,8 +66,10 @@ def create_table(
         buckets: The number of buckets per partition for an index that hashes keys. With
             `"auto"` the first write sets it for good, from the size of its rows.
         layout: `"lsm_tree"` or `"default"`.
-        table_version: Hudi's table version: 8, 9 or 10.
-        column_groups: Not supported in this release.
+        table_version: Hudi's table version: 8, 9 or 10; by default 9, and 10 with column groups.
+        column_groups: Columns to store in files of their own, by the name of their group:
+            `{"risk": "score,band;scored_at"}`, or a list of columns. The column after the `;`
+            orders the versions of a row in this group. See [Column groups](column-groups.md).
         properties: Hudi options to store with the table; see [Options](options.md).
         storage_options: Options for the object store, such as endpoint, region and
             credentials; see [Object stores](storage.md).

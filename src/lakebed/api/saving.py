@@ -41,8 +41,8 @@ from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import Timeline
 from lakebed.write.deferred import DeferredWrite, defer_write, partitions_of
 from lakebed.write.pipeline import WriteTarget
-from lakebed.write.spec.columns import Intake
 from lakebed.write.spec.commit_summary import Commit
+from lakebed.write.spec.intake import Intake
 from lakebed.write.spec.operation import (
     BULK_INSERT,
     DELETE,
@@ -302,7 +302,9 @@ def _settled(storage: Storage, options: SaveOptions, rows: pa.Schema) -> dict[st
         index=index,
         buckets=table_options.BUCKETS.value(given) or None if hashes_keys(index) else None,
         layout=given.get(table_options.LAYOUT.name, "default"),
-        table_version=int(table_options.VERSION.value(given)),
+        table_version=int(given[version])
+        if (version := table_options.VERSION.name) in given
+        else None,
         column_groups={},
         properties={k: v for k, v in given.items() if not get_option(k).keyword},
         makes_keys=not key,

@@ -101,6 +101,7 @@ class TableServices(ABC):
         mode: str = "full",
         *,
         force: bool = True,
+        groups: Sequence[str] | None = None,
         options: Mapping[str, str] | None = None,
     ) -> Scheduled | None:
         """Plan a compaction for `compact` to execute, here or in another process.
@@ -109,6 +110,7 @@ class TableServices(ABC):
             mode: `"full"` merges logs and base file into a new base file, `"log"` merges the logs
                 into one log, and `"hybrid"` chooses per file group whichever costs less.
             force: Plan now. With False, plan only if the table's compaction trigger is due.
+            groups: The column groups to compact; `""` is the default group. None means all groups.
             options: Hudi options for this call.
 
         Returns:
@@ -117,7 +119,8 @@ class TableServices(ABC):
 
         def work(target: WriteTarget) -> Scheduled | None:
             settled = CompactionOptions.of(_with(target, options))
-            return schedule_compaction(target, settled, mode, force=force)
+            chosen = _known_groups(self._now(), groups)
+            return schedule_compaction(target, settled, mode, force=force, column_groups=chosen)
 
         return self._act(work)
 
@@ -126,6 +129,7 @@ class TableServices(ABC):
         mode: str = "full",
         instant: str | None = None,
         *,
+        groups: Sequence[str] | None = None,
         options: Mapping[str, str] | None = None,
     ) -> tuple[Compaction, ...]:
         """Execute the compaction plan `instant`, or plan one and execute all pending plans.
@@ -135,6 +139,7 @@ class TableServices(ABC):
         Args:
             mode: As for `schedule_compaction`.
             instant: The plan to execute, as `schedule_compaction` returned it.
+            groups: The column groups to compact; `""` is the default group. None means all groups.
             options: Hudi options for this call.
 
         Returns:
@@ -143,7 +148,7 @@ class TableServices(ABC):
         with showing("compact"):
             if instant is not None:
                 return (self._act(lambda target: execute_compaction(target, instant)),)
-            self.schedule_compaction(mode, options=options)
+            self.schedule_compaction(mode, groups=groups, options=options)
             return tuple(self._compact_pending())
 
     def _compact_pending(self) -> Iterator[Compaction]:
@@ -391,3 +396,19 @@ def _checked(instant: object) -> str:
     if not isinstance(instant, str) or not instant:
         raise InvalidError(f"instant {instant!r}: expected a string of digits")
     return instant
+
+
+def _known_groups(snapshot: Snapshot, groups: Sequence[str] | None) -> frozenset[str] | None:
+    """Return the column groups that a caller names; raise InvalidError for an unknown one."""
+    if groups is None:
+        return None
+    if isinstance(groups, str):
+        groups = [groups]
+    known = snapshot.column_groups.names
+    for name in groups:
+        if name not in known:
+            there = ", ".join(known[1:]) or "none besides the default group"
+            raise InvalidError(
+                f"table {snapshot.config.name!r}: no column group {name!r}; there are: {there}"
+            )
+    return frozenset(groups)

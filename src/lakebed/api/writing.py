@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from lakebed.api.arguments import checked_keys, checked_where, key_schema
+from lakebed.api.group_columns import given_group
 from lakebed.api.indexes import TableIndexes
 from lakebed.api.keys import keys_to_table
 from lakebed.api.named_rows import named_rows
@@ -22,14 +23,15 @@ from lakebed.services.upkeep import run_inline
 from lakebed.table.config.partitions import partition_column
 from lakebed.table.config.writer_index import WriterIndex
 from lakebed.table.snapshot import Snapshot
-from lakebed.write.alter import execute_drop_column
+from lakebed.write.alter.column_groups import execute_add_group, execute_drop_group
+from lakebed.write.alter.drop_column import execute_drop_column
 from lakebed.write.pipeline import (
     Source,
     execute_delete_partitions,
     execute_write,
 )
-from lakebed.write.spec.columns import Intake
 from lakebed.write.spec.commit_summary import Commit
+from lakebed.write.spec.intake import Intake
 from lakebed.write.spec.operation import (
     BULK_INSERT,
     DELETE,
@@ -260,6 +262,57 @@ class TableWrites(TableIndexes):
         """
         self._check_writable()
         commit, self._config = self._act(lambda target: execute_drop_column(target, name))
+        return commit
+
+    def add_column_group(self, name: str, columns: object, ordering: str | None = None) -> Commit:
+        """Add a group of columns that are stored in files of their own.
+
+        The columns are new, or columns of the default group that no write has carried yet: no
+        column moves from one group to another. A group is never renamed or redefined.
+
+        Args:
+            name: Letters, digits and `-`, beginning with a letter.
+            columns: New columns with their types, as a DDL string (`"score DOUBLE, band STRING"`),
+                Arrow fields or a schema; or the names of existing columns, as a list or as
+                `"a,b;ordering"`.
+            ordering: The column that orders the versions of a row in this group; by default the
+                table's.
+
+        Raises:
+            ExistsError: There is a column group of this name.
+            InvalidError: The definition breaks a rule, which the message names.
+            UnsupportedError: The table cannot have column groups, for example because of its version.
+
+        Example:
+            >>> import pyarrow as pa, lakebed
+            >>> t = lakebed.create_table(
+            ...     None, "memory://doc/group", "id BIGINT, v STRING", key="id", table_version=10
+            ... )
+            >>> _ = t.add_column_group("risk", "score DOUBLE, scored_at BIGINT", ordering="scored_at")
+            >>> _ = t.upsert(pa.table({"id": [1], "score": [0.5], "scored_at": [7]}))
+            >>> t.read().read_all().to_pylist()
+            [{'id': 1, 'v': None, 'score': 0.5, 'scored_at': 7}]
+        """
+        self._check_writable()
+        group, fields = given_group(name, columns, ordering)
+        commit, self._config = self._act(lambda target: execute_add_group(target, group, fields))
+        return commit
+
+    def drop_column_group(self, name: str) -> Commit:
+        """Drop a column group and its columns; rows that only it holds stay, with nulls.
+
+        Its columns are hidden at once, and cleaning deletes its files. Reads as of an earlier commit
+        still show them. The name is not given again.
+
+        Args:
+            name: The group.
+
+        Raises:
+            NotFoundError: There is no column group of this name.
+            InvalidError: A column of the group is indexed.
+        """
+        self._check_writable()
+        commit, self._config = self._act(lambda target: execute_drop_group(target, name))
         return commit
 
     def rename_column(self, old: str, new: str) -> Commit:

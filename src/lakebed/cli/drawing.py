@@ -8,12 +8,14 @@ from rich.cells import cell_len, set_cell_size
 from lakebed.errors import InvalidError, LakebedError
 from lakebed.format.files.footer import FOOTER_MAX_KEY, FOOTER_MIN_KEY
 from lakebed.model.instant import parse_instant
+from lakebed.table.files.damage import check_whole
 from lakebed.table.files.file_group import BaseFile, FileSlice
 from lakebed.table.read.log_reader import slice_sources
 from lakebed.table.read.parquet_source import ParquetFooter, open_parquet
 from lakebed.table.read.run_source import RunSource
 from lakebed.table.snapshot import Snapshot
-from lakebed.terminal.text import draw_bar, size_text
+from lakebed.table.view import TableView
+from lakebed.terminal.text import column_group_text, draw_bar, size_text
 
 _LEAST_WIDTH = 60
 
@@ -22,7 +24,8 @@ _LEAST_WIDTH = 60
 class DrawnRun:
     """One run: level `L1` is the base file, level `L0` a log or a block of a log.
 
-    `min_key` and `max_key` are None if the footer does not record them.
+    `min_key` and `max_key` are None if the footer does not record them. The name of the default
+    column group is empty.
     """
 
     level: str
@@ -34,11 +37,15 @@ class DrawnRun:
     min_key: str | None
     max_key: str | None
     age_ms: int | None
+    column_group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnGroup:
-    """A file group with its runs, newest on top; `problem` says why they could not be read."""
+    """A file group with its runs, newest on top; `problem` says why they could not be read.
+
+    In a table with column groups each of these has its own runs, the default group first.
+    """
 
     partition: str
     file_id: str
@@ -60,6 +67,8 @@ def draw_groups(groups: Iterable[DrawnGroup], width: int) -> list[str]:
     width = max(width, _LEAST_WIDTH)
     bar_width = max(6, min(24, width // 5))
     widest = max((run.size_bytes for group in groups for run in group.runs), default=1)
+    named = any(run.column_group for group in groups for run in group.runs)
+    indent = " " * (6 if named else 4)
     lines: list[str] = []
     partition = None
     for group in groups:
@@ -71,9 +80,13 @@ def draw_groups(groups: Iterable[DrawnGroup], width: int) -> list[str]:
         lines.append(_cut(head, width))
         if group.problem:
             lines.append(_cut(f"    ! {group.problem}", width))
+        above = None
         for run in group.runs:
+            if named and run.column_group != above:
+                above = run.column_group
+                lines.append(_cut(f"    {column_group_text(above)}", width))
             bar = draw_bar(run.size_bytes, widest, bar_width)
-            start = f"    {run.level} {bar} {size_text(run.size_bytes):>9}  "
+            start = f"{indent}{run.level} {bar} {size_text(run.size_bytes):>9}  "
             end = f"  {age_text(run.age_ms):>8}"
             keys = set_cell_size(_keys(run), width - len(start) - len(end))
             lines.append(f"{start}{keys}{end}")
@@ -123,13 +136,12 @@ def age_of(instant: str, zone: str, now_ms: int) -> int | None:
 
 
 def _read_group(snapshot: Snapshot, slice_: FileSlice, now_ms: int) -> DrawnGroup:
-    config = snapshot.config
-    sizes = {file.path: file.size_bytes for file in slice_.files}
-    problem, runs = "", []
+    view, problem, runs = snapshot.view(), "", []
+    parts = slice_.by_group
     try:
-        for source in slice_sources(snapshot.view(), slice_):
-            age = age_of(source.instant, config.zone, now_ms)
-            runs.append(_run(source, _footer(snapshot, source), sizes[source.path], age))
+        check_whole([slice_])
+        for name, part in parts.items():
+            runs += _read_runs(snapshot, view.of_group(name), part, now_ms)
     except LakebedError as error:
         problem = str(error)
         runs = [
@@ -142,17 +154,39 @@ def _read_group(snapshot: Snapshot, slice_: FileSlice, now_ms: int) -> DrawnGrou
                 None,
                 None,
                 None,
-                age_of(file.name.instant, config.zone, now_ms),
+                age_of(file.name.instant, snapshot.config.zone, now_ms),
+                name,
             )
-            for file in slice_.files
+            for name, part in parts.items()
+            for file in reversed(part.files)
         ]
     group = slice_.group
-    total = sum(sizes.values())
-    return DrawnGroup(group.partition, group.file_id, total, tuple(reversed(runs)), problem)
+    total = sum(file.size_bytes for file in slice_.files)
+    return DrawnGroup(group.partition, group.file_id, total, tuple(runs), problem)
+
+
+def _read_runs(snapshot: Snapshot, view: TableView, part: FileSlice, now_ms: int) -> list[DrawnRun]:
+    """Return the runs of one column group, newest first."""
+    sizes = {file.path: file.size_bytes for file in part.files}
+    runs = [
+        _run(
+            source,
+            _footer(snapshot, source),
+            sizes[source.path],
+            age_of(source.instant, snapshot.config.zone, now_ms),
+            part.group.column_group,
+        )
+        for source in slice_sources(view, part)
+    ]
+    return runs[::-1]
 
 
 def _run(
-    source: RunSource, footer: ParquetFooter | None, file_bytes: int, age_ms: int | None
+    source: RunSource,
+    footer: ParquetFooter | None,
+    file_bytes: int,
+    age_ms: int | None,
+    column_group: str,
 ) -> DrawnRun:
     values = footer.key_values if footer is not None else {}
     return DrawnRun(
@@ -165,6 +199,7 @@ def _run(
         values.get(FOOTER_MIN_KEY),
         values.get(FOOTER_MAX_KEY),
         age_ms,
+        column_group,
     )
 
 

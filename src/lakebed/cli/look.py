@@ -126,11 +126,17 @@ def files(
         shown = found if everything or as_json else found.slice(0, _MAX_ROWS)
 
         def draw(console: Console) -> None:
+            names = ["level", "instant", "size", "path"]
+            if "column_group" in shown.column_names:
+                names.insert(1, "column_group")
             rows = [
-                (row["level"], row["instant"], size_text(row["size_bytes"]), row["path"])
+                [
+                    size_text(row["size_bytes"]) if name == "size" else row[name] or "(default)"
+                    for name in names
+                ]
                 for row in shown.to_pylist()
             ]
-            for line in align(("level", "instant", "size", "path"), rows, right=_NUMBERS):
+            for line in align(names, rows, right=_NUMBERS):
                 console.print(line)
             _say_rest(console, len(found) - len(shown), "file")
             total = size_text(sum(found.column("size_bytes").to_pylist()))
@@ -157,7 +163,7 @@ def explain(
 def _facts(snapshot: Snapshot) -> dict[str, object]:
     config = snapshot.config
     commits = snapshot.timeline.commits
-    return {
+    facts: dict[str, object] = {
         "name": config.name,
         "url": snapshot.storage.url,
         "type": config.table_type,
@@ -172,6 +178,9 @@ def _facts(snapshot: Snapshot) -> dict[str, object]:
         "last_instant": commits[-1].requested if commits else None,
         "pending": [f"{i.action} {i.requested}" for i in snapshot.timeline.pending()],
     }
+    if snapshot.column_groups:
+        facts["column_groups"] = snapshot.column_groups.names
+    return facts
 
 
 def _headline(snapshot: Snapshot, now_ms: int) -> str:
@@ -186,6 +195,9 @@ def _headline(snapshot: Snapshot, now_ms: int) -> str:
     else:
         age = age_text(age_of(str(last), config.zone, now_ms))
         parts.append(f"{plural(len(snapshot.timeline.commits), 'commit')}, the last {age} ago")
+    if snapshot.column_groups:
+        names = [name or "(default)" for name in snapshot.column_groups.names]
+        parts.append(f"column groups: {', '.join(names)}")
     pending = snapshot.timeline.pending()
     parts += [f"{i.action} {i.requested} is {i.state.lower()}" for i in pending]
     return "\n".join(parts)

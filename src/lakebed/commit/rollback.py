@@ -6,6 +6,7 @@ the next writer rolls back again.
 
 from collections.abc import Set
 
+from lakebed.commit.column_groups import forget_instant
 from lakebed.format.names.data_names import parse_data_name
 from lakebed.format.timeline.heartbeat import heartbeat_path
 from lakebed.model.instant import Instant
@@ -40,6 +41,7 @@ def roll_back(storage: Storage, active: ActiveTimeline, instant: TimelineInstant
     storage.delete(heartbeat_path(instant.requested))
     delete_files_of(storage, instant.requested)
     delete_temp(storage, instant.requested)
+    forget_instant(storage, instant.requested)
     active.delete_pending(instant.plan_action, instant.requested)
     delete_files_of(storage, instant.requested)
 

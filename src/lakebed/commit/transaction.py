@@ -110,6 +110,8 @@ class Transaction(Attempt):
 
     def _columns(self, hold: TableHold, metadata: CommitMetadata) -> str | None:
         """Return a message if the columns changed and this write lacks the change, or None."""
+        if hold.snapshot.column_groups != self.snapshot.column_groups:
+            return "the table's column groups changed"
         now, ours = hold.snapshot.schema_text, (metadata.extra_metadata or {}).get("schema")
         if now in (self.snapshot.schema_text, ours) or ours is None:
             return None

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.merge import tree
 from lakebed.merge.arrays import Ints, int64_array, to_bools, to_numpy
 from lakebed.merge.rule import Merger, MergeRule
@@ -11,7 +12,7 @@ from lakebed.merge.run import FLAGS, Run
 from lakebed.merge.tree import Order
 from lakebed.merge.versions import check_rule, choose, resolve, to_part
 
-__all__ = ["MergeRule", "Merger", "Positions", "sort_positions", "sort_rows"]
+__all__ = ["MergeRule", "Merger", "Positions", "sort_positions", "sort_rows", "sort_versions"]
 
 Positions = Ints
 
@@ -61,6 +62,11 @@ def sort_positions(
         part = to_part(picked, picked.select(names).schema, Run("rows", ()), rule.key)
         found = choose([part], order, rule, kernel=tree.use_kernel(0)).winners
     return found if subset is None else subset[found]
+
+
+def sort_versions(rows: pa.RecordBatch, subset: Positions, key: str = RECORD_KEY) -> Positions:
+    """Return the row numbers in `subset` in ascending key order, versions of a key as they came."""
+    return subset[_order(rows.column(key).take(int64_array(subset))).positions]
 
 
 def _order(keys: pa.Array) -> Order:

@@ -82,6 +82,8 @@ def _merge(
         bound = min(cursor.last_key for cursor in cursors)
         window = [(cursor, taken) for cursor in cursors if (taken := cursor.take_upto(bound))]
         passed = _pass_through(window, rule.key, keep_deletes=keep_deletes)
+        if passed is None and fold:
+            passed = _side_by_side(window, rule, keep_deletes=keep_deletes)
         if passed is None:
             yield _merge_window(window, rule, fold=fold, keep_deletes=keep_deletes)
         else:
@@ -185,6 +187,32 @@ def _pass_through(
     if part.flags is None:
         return part.rows
     return part.rows.take(int64_array(np.flatnonzero(part.flags & DELETED == 0)))
+
+
+def _side_by_side(
+    window: Sequence[tuple[_Cursor, _Taken]], rule: MergeRule, *, keep_deletes: bool
+) -> pa.RecordBatch | None:
+    """Return a window of partial runs with the same keys without moving a row; otherwise None.
+
+    That is the usual case where the column groups of a table are joined.
+    """
+    if rule != MergeRule(key=rule.key) or any(len(taken) != 1 for _, taken in window):
+        return None
+    if not all(cursor.run.partial and part.flags is None for cursor, ((_, part),) in window):
+        return None
+    parts = [part for _, ((_, part),) in window]
+    keys = parts[0].rows.column(rule.key)
+    if not all(part.rows.column(rule.key).equals(keys) for part in parts[1:]):
+        return None
+    ascends = pc.all(pc.less(keys.slice(0, len(keys) - 1), keys.slice(1)))
+    if ascends.is_valid and not ascends.as_py():
+        return None
+    columns = []
+    for name in parts[0].rows.schema.names:
+        holder = next((part for part in reversed(parts) if name not in part.lacks), parts[0])
+        columns.append(holder.rows.column(name))
+    rows = pa.RecordBatch.from_arrays(columns, schema=parts[0].rows.schema)
+    return with_flags(rows, None) if keep_deletes else rows
 
 
 def _merge_window(

@@ -5,14 +5,17 @@ from the read. Only footers are read, no rows. In a table with many files only s
 read, and the other row groups are estimated from them.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
+from lakebed.groups.stitch import KEYS_ONLY
 from lakebed.scan.index_choice import IndexNote
 from lakebed.scan.prune_step import PruneStep
 from lakebed.scan.scan import Scan
+from lakebed.scan.slice_size import ReadSize
 from lakebed.table.files.file_group import FileSlice
-from lakebed.table.read.slice_size import ReadSize
+from lakebed.table.read.slice_reader import group_reads
 from lakebed.table.read.source_cache import SourceCache
 from lakebed.table.snapshot import Snapshot
 from lakebed.terminal.text import plural, size_text
@@ -31,12 +34,36 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupNote:
+    """What a read opens of a column group, and why; the name of the default group is empty.
+
+    `columns` are those that it reads there, in `columns_in` file groups. In `keys_in` file groups it
+    reads only keys, because rows may exist there that the other groups do not hold.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    columns_in: int
+    keys_in: int
+
+    def __str__(self) -> str:
+        parts = []
+        if self.columns_in:
+            found = plural(self.columns_in, "file group")
+            parts.append(f"read for {', '.join(self.columns)} ({found})")
+        if self.keys_in:
+            found = plural(self.keys_in, "file group")
+            parts.append(f"read for its keys only ({found})")
+        return f"{self.name or '(default)'} {' and '.join(parts) or 'not read'}"
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """The plan of a read and the reasons for it; `print` it to see it.
 
     `size_bytes` compares the column chunks that are read with all files of the table. `pruned_by`
-    lists the steps of the plan, in order, and how much each of them left to read. `indexes` has a
-    note for each secondary index of the table.
+    lists the steps of the plan, in order, and how much each of them left to read. `groups` has a
+    note for each column group of the table, `indexes` one for each secondary index.
     """
 
     table: str
@@ -49,6 +76,7 @@ class Explanation:
     size_bytes: Share
     pruned_by: tuple[PruneStep, ...]
     indexes: tuple[IndexNote, ...] = ()
+    groups: tuple[GroupNote, ...] = ()
 
     def to_dict(self) -> dict[str, object]:
         """Return the explanation as dicts, lists and plain values."""
@@ -66,6 +94,10 @@ class Explanation:
             f"              {almost}{size_text(sizes.read)} of {size_text(sizes.total)}",
             f"  columns     {', '.join(self.columns)}",
         ]
+        name = "  groups      "
+        for group in self.groups:
+            lines.append(f"{name}{group}")
+            name = " " * len(name)
         name = "  pruned by   "
         for step in self.pruned_by:
             shown = f": {' and '.join(step.conditions)}" if step.conditions else ""
@@ -92,9 +124,8 @@ def explain_scan(
     read, is_whole = _measure(scan, scan.slices, cache, max_files // 2)
     rest, is_all = _measure(whole, others, cache, max_files // 2)
     total_bytes = sum(map(_size_of, snapshot.slices))
-    groups = Share(
-        read.row_groups, read.all_row_groups + rest.all_row_groups, not (is_whole and is_all)
-    )
+    total = sum(size.all_row_groups + size.other_row_groups for size in (read, rest))
+    groups = Share(read.row_groups, total, not (is_whole and is_all))
     steps = list(scan.steps)
     if scan.predicate is not None and read.row_groups < read.all_row_groups:
         step = PruneStep("footers", tuple(scan.predicate.columns), read.row_groups, "row group")
@@ -110,6 +141,26 @@ def explain_scan(
         size_bytes=Share(read.size_bytes, total_bytes, not is_whole),
         pruned_by=tuple(steps),
         indexes=scan.notes,
+        groups=_group_notes(scan),
+    )
+
+
+def _group_notes(scan: Scan) -> tuple[GroupNote, ...]:
+    """Return what is read of each column group; none in an ordinary table."""
+    groups = scan.view.column_groups
+    if not groups:
+        return ()
+    columns: dict[str, list[str]] = defaultdict(list)
+    columns_in: dict[str, int] = defaultdict(int)
+    keys_in: dict[str, int] = defaultdict(int)
+    for slice_ in scan.slices:
+        for name, (_, read) in group_reads(scan.view, slice_, scan.needed_columns).items():
+            own = [c for c in read if c not in groups.shared and c not in KEYS_ONLY]
+            columns[name] = columns[name] or own
+            (columns_in if own else keys_in)[name] += 1
+    return tuple(
+        GroupNote(name, tuple(columns[name]), columns_in[name], keys_in[name])
+        for name in groups.names
     )
 
 
@@ -135,6 +186,7 @@ def _measure(
             round(found.row_groups * factor),
             round(found.all_row_groups * factor),
             round(found.size_bytes * factor),
+            round(found.other_row_groups * factor),
         ),
         False,
     )

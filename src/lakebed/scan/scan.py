@@ -26,6 +26,7 @@ from lakebed.scan.index_choice import (
 )
 from lakebed.scan.prune import prune_slices, within_predicate
 from lakebed.scan.prune_step import PruneStep
+from lakebed.scan.slice_size import ReadSize, measure_slice
 from lakebed.table.changes.column_types import check_column_types
 from lakebed.table.changes.commit_files import gone
 from lakebed.table.changes.commit_range import RangeCommit
@@ -36,11 +37,9 @@ from lakebed.table.changes.touched_keys import logged_keys
 from lakebed.table.files.damage import check_whole
 from lakebed.table.files.file_group import FileGroupId, FileSlice, LogFile, LostFile
 from lakebed.table.read.key_filter import KeyFilter
-from lakebed.table.read.log_reader import slice_sources
 from lakebed.table.read.row_group_filter import RowGroupFilter
 from lakebed.table.read.run_source import RunSource
-from lakebed.table.read.slice_reader import read_slice
-from lakebed.table.read.slice_size import ReadSize, measure_slice
+from lakebed.table.read.slice_reader import all_sources, narrow_slice, read_slice
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.view import TableView
 from lakebed.timeline.timeline import COMMIT_ACTIONS
@@ -109,6 +108,15 @@ class Scan:
         tested = () if self.predicate is None else self.predicate.columns
         return list(dict.fromkeys((*self.columns, *tested)))
 
+    def narrowed(self) -> "Scan":
+        """Return the scan with each slice that one column group answers alone reduced to that group."""
+        if self.commits is not None or not self.view.column_groups:
+            return self
+        names = self.needed_columns
+        return replace(
+            self, slices=tuple(narrow_slice(self.view, slice_, names) for slice_ in self.slices)
+        )
+
     @property
     def is_lookup(self) -> bool:
         """Return whether only some keys are read, so that footers are worth keeping."""
@@ -129,7 +137,7 @@ class Scan:
 
     def sources(self, slice_: FileSlice) -> Sequence[RunSource]:
         """Return the runs of a slice."""
-        return slice_sources(self.view, slice_)
+        return all_sources(self.view, slice_)
 
     def read(
         self,
@@ -189,8 +197,11 @@ class Scan:
         log that a log compaction wrote. In other logs all rows belong to the commit of the log.
         """
         assert self.commits is not None
-        base, ours = slice_.base_file, set(self.commits)
-        if base is None or base.name.instant >= min(ours) or not slice_.needs_merge:
+        ours, parts = set(self.commits), slice_.by_group
+        bases = [part.base_file for part in parts.values()]
+        if any(base is None or base.name.instant >= min(ours) for base in bases):
+            return None
+        if not any(part.log_files for part in parts.values()):
             return None
 
         def may_hold(log: LogFile) -> bool:
@@ -198,7 +209,7 @@ class Scan:
             own = commit is not None and commit.plan_action in COMMIT_ACTIONS
             return log.name.instant in ours or not own
 
-        logs = tuple(filter(may_hold, slice_.log_files))
+        logs = {name: tuple(filter(may_hold, of.log_files)) for name, of in parts.items()}
         return logged_keys(self.view, slice_, logs)
 
     def _whole_of_parts(self, slice_: FileSlice) -> FileSlice | None:
@@ -269,11 +280,8 @@ def plan_scan(
     snapshot = within_predicate(snapshot, parse_where(where, snapshot.schema))
     if not read_optimized:
         return _plan_snapshot(snapshot, columns, where, merger, opened, exact=exact)
-    alone = (
-        replace(slice_, log_files=(), damage=tuple(filter(_is_base, slice_.damage)))
-        for slice_ in snapshot.slices
-    )
-    slices = tuple(s for s in alone if s.base_file is not None or s.damage)
+    alone = map(_base_alone, snapshot.slices)
+    slices = tuple(s for s in alone if s.base_file is not None or s.others or s.damage)
     return _scan(snapshot, slices, columns, where, merger)
 
 
@@ -298,6 +306,13 @@ def _plan_snapshot(
         if scan.candidates is not None:
             return scan
     return _scan(snapshot, snapshot.slices, columns, where, merger, found)
+
+
+def _base_alone(slice_: FileSlice) -> FileSlice:
+    """Return the slice without its logs, for each column group that has a base file."""
+    others = tuple(replace(o, log_files=()) for o in slice_.others if o.base_file is not None)
+    damage = tuple(filter(_is_base, slice_.damage))
+    return replace(slice_, log_files=(), others=others, damage=damage)
 
 
 def _is_base(file: LostFile) -> bool:

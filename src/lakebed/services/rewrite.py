@@ -4,7 +4,7 @@ Compaction, clustering and repair share this module. Rows and deletes keep the c
 them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -113,6 +113,15 @@ class RewrittenFile:
     def put(self, rows: pa.RecordBatch) -> None:
         """Append rows in key order, with their commit times and sequence numbers."""
         self._base.put(rows)
+
+    @property
+    def num_rows(self) -> int:
+        """Return how many rows were added."""
+        return self._base.num_rows
+
+    def annotate(self, entries: Mapping[str, str]) -> None:
+        """Add entries to the footer of the base file that are known once all rows are added."""
+        self._base.annotate(entries)
 
     def put_deletes(self, deletes: pa.RecordBatch) -> None:
         """Keep, in key order, the rows of `deletes` that are not dropped."""

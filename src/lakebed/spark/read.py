@@ -78,6 +78,7 @@ class FramePlan:
 
 def plan_frame(spark: SparkSession, scan: Scan) -> FramePlan:
     """Decide which slices of `scan` Spark reads itself."""
+    scan = scan.narrowed()
     # A batch without columns would lose its rows on the way to Spark.
     wanted = scan.needed_columns or [RECORD_KEY]
     # Some releases of Hudi put meta columns into files of tables that have none.

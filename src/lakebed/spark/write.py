@@ -39,6 +39,8 @@ def _policy(spec: WriteSpec) -> LogPolicy:
     arrival.
     """
     mode = DISTRIBUTION.value(spec.config.properties)
-    alike = spec.operation.kind is Kind.DELETE or bool(spec.rule.ordering_fields)
+    alike = spec.operation.kind is Kind.DELETE or all(
+        part.rule.ordering_fields for part in spec.parts
+    )
     direct = alike and spec.rule.is_associative and not spec.is_partial and mode != "hash"
     return LogPolicy(spec.appends_logs and direct, 0 if mode == "none" else MIN_LOG_ROWS)

@@ -71,11 +71,16 @@ def history_table(snapshot: Snapshot) -> pa.Table:
 
 
 def files_table(snapshot: Snapshot) -> pa.Table:
-    """Return every file that a snapshot reads: base files as L1, logs as L0."""
+    """Return every file that a snapshot reads: base files as L1, logs as L0.
+
+    Only a table with column groups has the column `column_group`, in which the name of the default
+    group is empty.
+    """
     rows = [
         {
             "partition": slice_.group.partition,
             "file_id": slice_.group.file_id,
+            "column_group": file.name.column_group,
             "level": "L1" if isinstance(file, BaseFile) else "L0",
             "instant": file.name.instant,
             "size_bytes": file.size_bytes,
@@ -84,7 +89,10 @@ def files_table(snapshot: Snapshot) -> pa.Table:
         for slice_ in snapshot.slices
         for file in slice_.files
     ]
-    return pa.Table.from_pylist(rows, schema=FILES_SCHEMA)
+    schema = FILES_SCHEMA
+    if snapshot.config.column_groups:
+        schema = schema.insert(2, pa.field("column_group", pa.string()))
+    return pa.Table.from_pylist(rows, schema=schema)
 
 
 def _counts(metadata: CommitMetadata) -> dict[str, object]:

@@ -13,11 +13,12 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from lakebed.errors import ConflictError, CorruptError, NotFoundError, UnsupportedError
+from lakebed.errors import ConflictError, CorruptError, NotFoundError
 from lakebed.format.avro.avro_schema import avro_to_arrow
 from lakebed.format.names.instant_name import LAYOUT_1, Action
 from lakebed.format.names.meta_columns import META_COLUMNS
 from lakebed.format.timeline.commit_metadata import CommitMetadata
+from lakebed.groups.definition import ColumnGroups, groups_at
 from lakebed.merge.rule import Merger
 from lakebed.model.options.writers import FILE_INDEX_MIN_FILES
 from lakebed.storage.storage import Entry, Storage
@@ -35,6 +36,7 @@ from lakebed.table.files.file_group import (
     data_file,
     group_files,
     latest_slice,
+    whole_slice,
 )
 from lakebed.table.files.file_index import folder_of
 from lakebed.table.files.lost_files import find_damage
@@ -161,16 +163,33 @@ class Snapshot:
                 continue
             if group in unresolved:
                 continue
-            if group.column_group:
-                raise UnsupportedError(
-                    f"{members[0].path}: column groups are not read by this release"
-                )
+            if group.column_group and self.column_groups.find(group.column_group) is None:
+                self._check_defined(group.column_group, members[0].path)
+                continue
             found[group] = build_slices(
                 group, members, self.completion_of, pending.get(group, ()), tombstones=apart
             )
         for group in self.damage:
             found.setdefault(group, ())  # all of its files are lost
         return dict(sorted(found.items()))
+
+    @cached_property
+    def column_groups(self) -> ColumnGroups:
+        """Return the column groups at this point in time."""
+        defined = self.config.column_groups
+        if not defined:
+            return ColumnGroups()
+        shared = (*self.config.record_key_fields, *self.config.partition_fields)
+        committed = self.timeline.is_committed
+        return groups_at(defined, committed, shared, self.config.ordering_fields)
+
+    def _check_defined(self, name: str, path: str) -> None:
+        """Raise CorruptError for a file of a column group that was never defined."""
+        if all(group.name != name for group in self.config.column_groups):
+            raise CorruptError(
+                f"{path}: the table has no column group {name!r}; its definition is missing in "
+                "hoodie.properties, or the file is not part of this table"
+            )
 
     @cached_property
     def damage(self) -> Mapping[FileGroupId, tuple[LostFile, ...]]:
@@ -196,7 +215,8 @@ class Snapshot:
             for group, lost in self._resolved.unresolved
             if group.file_id not in self.replaced.get(group.partition, frozenset())
         }
-        return {**found, **doubled}
+        names = self.column_groups.names
+        return {g: lost for g, lost in {**found, **doubled}.items() if g.column_group in names}
 
     @property
     def is_listed(self) -> bool:
@@ -228,7 +248,15 @@ class Snapshot:
 
     @cached_property
     def slices(self) -> tuple[FileSlice, ...]:
-        """Return the file slices that a snapshot reads, all column groups of a file group together."""
+        """Return the file slices that a snapshot reads, one for each file group.
+
+        In a table with column groups, a slice has the slices of all groups, see `FileSlice.others`.
+        """
+        return tuple(whole_slice(group, of) for group, of in self.logical_slices.items())
+
+    @cached_property
+    def group_slices(self) -> tuple[FileSlice, ...]:
+        """Return the file slices that a snapshot reads, one for each column group of a file group."""
         return tuple(slice_ for of in self.logical_slices.values() for slice_ in of.values())
 
     @cached_property
@@ -259,7 +287,13 @@ class Snapshot:
     def view(self, merger: Merger | None = None) -> TableView:
         """Return the view for reading the slices; `merger` is the caller's custom merger."""
         return TableView(
-            self.storage, self.config, self.timeline, self.schema, self.schema_text, merger
+            self.storage,
+            self.config,
+            self.timeline,
+            self.schema,
+            self.schema_text,
+            merger,
+            column_groups=self.column_groups,
         )
 
     def _visible_files(self) -> Iterator[BaseFile | LogFile]:

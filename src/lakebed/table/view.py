@@ -4,14 +4,16 @@ It is created on the driver and pickled to workers. The snapshot (`snapshot.py`)
 are visible, and provides the view together with the file slices.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import pyarrow as pa
 
 from lakebed.format.avro.avro_schema import arrow_to_avro
+from lakebed.groups.definition import ColumnGroups
 from lakebed.merge.rule import Merger, MergeRule
 from lakebed.storage.storage import Storage
+from lakebed.table.config.merge_mode import MergeMode
 from lakebed.table.config.merge_rule import merge_rule
 from lakebed.table.config.table_config import TableConfig
 from lakebed.timeline.timeline import Timeline
@@ -23,6 +25,7 @@ class TableView:
 
     `schema` holds the table's columns without meta columns, and `schema_text` the same as Avro, if
     a commit has recorded it. `own_buffer_bytes` overrides the table's setting for this view.
+    `column_groups` are empty in an ordinary table, and in the view of one group.
     """
 
     storage: Storage
@@ -32,6 +35,7 @@ class TableView:
     schema_text: str | None = None
     merger: Merger | None = None
     own_buffer_bytes: int | None = None
+    column_groups: ColumnGroups = field(default_factory=ColumnGroups)
 
     @property
     def buffer_bytes(self) -> int:
@@ -51,6 +55,21 @@ class TableView:
     def avro_schema(self) -> str:
         """Return the schema as Avro, for the headers of log files."""
         return self.schema_text or arrow_to_avro(self.schema, self.config.name)
+
+    def of_group(self, name: str) -> "TableView":
+        """Return the view of one column group as a table of its own: its columns and ordering."""
+        groups = self.column_groups
+        if not groups:
+            return self
+        ordering = groups.ordering_of(name)
+        mode = MergeMode.EVENT_TIME_ORDERING if ordering else MergeMode.COMMIT_TIME_ORDERING
+        return replace(
+            self,
+            config=replace(self.config, ordering_fields=ordering, merge_mode=mode),
+            schema=pa.schema([f for f in self.schema if groups.holds(name, f.name)]),
+            schema_text=None,
+            column_groups=ColumnGroups(),
+        )
 
     def is_visible(self, instant: str) -> bool:
         """Return whether rows written by `instant` are visible."""

@@ -7,25 +7,35 @@ _BAR_WIDTH = 24
 File = tuple[str, str, int]
 """The level, instant and size in bytes of a file."""
 
+Part = tuple[str, Sequence[File]]
+"""The files of a file group below a heading, which may be empty."""
 
-def draw_layers(groups: Iterable[tuple[str, str, Sequence[File]]]) -> str:
-    """Draw file groups, given as partition, file id and files, the newest file first.
 
-    There is a line for each partition, group and file, with a bar for the size of the file.
+def draw_layers(groups: Iterable[tuple[str, str, Sequence[Part]]]) -> str:
+    """Draw file groups, given as partition, file id and parts, the newest file of a part first.
+
+    There is a line for each partition, group, heading and file, with a bar for the size of the file.
     """
     groups = list(groups)
-    widest = max((size for _, _, files in groups for _, _, size in files), default=1)
+    sizes = (size for _, _, parts in groups for _, files in parts for _, _, size in files)
+    widest = max(sizes, default=1)
     lines: list[str] = []
     last = None
-    for partition, file_id, files in groups:
+    for partition, file_id, parts in groups:
         if partition != last:
             last = partition
             lines.append(partition or "(not partitioned)")
-        total = size_text(sum(size for _, _, size in files))
-        lines.append(f"  file group {file_id}   {total}")
-        for level, instant, size in files:
-            bar = draw_bar(size, widest, _BAR_WIDTH)
-            lines.append(f"    {level} {bar} {size_text(size):>9}  {instant}")
+        total = sum(size for _, files in parts for _, _, size in files)
+        lines.append(f"  file group {file_id}   {size_text(total)}")
+        for heading, files in parts:
+            indent = "    "
+            if heading:
+                total = sum(size for _, _, size in files)
+                lines.append(f"{indent}{heading}   {size_text(total)}")
+                indent += "  "
+            for level, instant, size in files:
+                bar = draw_bar(size, widest, _BAR_WIDTH)
+                lines.append(f"{indent}{level} {bar} {size_text(size):>9}  {instant}")
     return "\n".join(lines) or "(no files)"
 
 
@@ -36,6 +46,15 @@ def draw_bar(size: int, widest: int, width: int) -> str:
     '██      '
     """
     return f"{'█' * max(1, round(width * size / max(widest, 1))):<{width}}"
+
+
+def column_group_text(name: str) -> str:
+    """Return the heading of a column group; the name of the default group is empty.
+
+    >>> column_group_text("risk"), column_group_text("")
+    ('column group risk', 'default column group')
+    """
+    return f"column group {name}" if name else "default column group"
 
 
 def size_text(size: float) -> str:

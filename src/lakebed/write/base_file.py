@@ -79,6 +79,10 @@ class NewBaseFile:
             carried["commit_seqnos"] = rows.column(COMMIT_SEQNO)
         self._writer.write(rows.select(self._columns), rows.column(RECORD_KEY), **carried)
 
+    def annotate(self, entries: Mapping[str, str]) -> None:
+        """Add entries to the footer that are known only once all rows are added."""
+        self._writer.annotate(entries)
+
     def close(self, beside: Callable[[], Mapping[str, T]]) -> tuple[DataFileStats, Mapping[str, T]]:
         """Publish the files of `beside`, which returns facts by path, and then this file.
 

@@ -18,7 +18,8 @@ from lakebed.table.config.table_config import ConcurrencyMode, TableConfig
 from lakebed.table.config.writer_index import WriterIndex
 from lakebed.table.snapshot import Snapshot
 from lakebed.write.auto_buckets import NON_BLOCKING_BUCKETS, settle_buckets
-from lakebed.write.spec.columns import Intake, settle_columns
+from lakebed.write.spec.columns import settle_columns
+from lakebed.write.spec.intake import Intake
 from lakebed.write.spec.operation import Operation
 from lakebed.write.spec.write_spec import WriteSpec
 
@@ -92,8 +93,10 @@ def make_spec(
     """Return the spec for the tasks that stage rows of `incoming` under the fence's instant."""
     write = NewWrite(snapshot, fence.instant, seed, operation.name, operation.replaces)
     locator = strategy_of(index).locator(write)
-    columns = settle_columns(snapshot.config, operation, snapshot.schema, incoming, intake)
     view = snapshot.view(merger)
+    columns = settle_columns(
+        snapshot.config, operation, snapshot.schema, incoming, intake, view.column_groups
+    )
     _ = view.rule  # checked here, for the present schema, rather than in a task
     return WriteSpec(
         view=replace(view, schema=columns.table, schema_text=columns.table_text),
@@ -106,4 +109,5 @@ def make_spec(
         seed=seed,
         markers=columns.markers,
         indexes=IndexWriters.of(snapshot.config, columns.table),
+        touched=columns.touched,
     )

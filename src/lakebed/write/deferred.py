@@ -26,7 +26,7 @@ from lakebed.table.config.writer_index import WriterIndex
 from lakebed.table.snapshot import Snapshot
 from lakebed.write.beginning import make_spec
 from lakebed.write.pipeline import Source, WriteTarget
-from lakebed.write.spec.columns import Intake
+from lakebed.write.spec.intake import Intake
 from lakebed.write.spec.operation import Operation
 from lakebed.write.spec.write_spec import WriteSpec
 from lakebed.write.staging import LogPolicy, Segment, Staged, stage_runs

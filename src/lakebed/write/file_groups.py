@@ -52,7 +52,7 @@ def write_file_group(write: FileGroupWrite, task: TaskId) -> WriteStatus:
     runs = [
         Run(
             segment.path,
-            of_bucket(read_segment(spec.storage, segment), segment, spec),
+            _of_part(of_bucket(read_segment(spec.storage, segment), segment, spec), spec),
             partial=spec.is_partial,
         )
         for segment in write.segments
@@ -64,6 +64,18 @@ def write_file_group(write: FileGroupWrite, task: TaskId) -> WriteStatus:
             return write_partial_log(PartialWrite(spec, write.below, write.new_rows), task, merged)
         return write_log(spec, write.group, task, 1, merged, write.below)
     return _write_base_file(write, task, runs)
+
+
+def _of_part(batches: Iterable[pa.RecordBatch], spec: WriteSpec) -> Iterator[pa.RecordBatch]:
+    """Yield the staged rows and columns that the column group of `spec` gets."""
+    flags = [FLAGS] if spec.may_delete else []
+    for batch in batches:
+        rows = batch
+        if spec.column_group or spec.deletes_only:
+            rows = batch.select([RECORD_KEY, *flags, *spec.schema.names])
+        if spec.deletes_only:
+            rows = rows.filter(pa.array(rows.column(FLAGS).to_numpy() & DELETED != 0))
+        yield rows
 
 
 def _merged(

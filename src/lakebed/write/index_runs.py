@@ -71,8 +71,10 @@ class TaskEntries:
         live, gone = split_deletes(rows)
         if gone.num_rows:
             keys = make_keys(gone, self._partition)
+            leaves = self._spec.indexes.deletes_leave_rows
+            kind = EntryKind.OPEN if leaves else EntryKind.DELETED
             for maker in self._makers:
-                self._add(maker.folder, EntryKind.DELETED, keys)
+                self._add(maker.folder, kind, keys)
         if live.num_rows:
             keys = make_keys(live, self._partition)
             for maker in self._makers:

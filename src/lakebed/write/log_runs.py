@@ -59,7 +59,13 @@ def write_log(
 def _stat(
     spec: WriteSpec, group: FileGroupId, stats: LogFileStats, below: FileSlice | None
 ) -> WriteStat:
-    named = below if spec.logs_changes else None
+    return log_stat(spec.instant, group, stats, below if spec.logs_changes else None)
+
+
+def log_stat(
+    instant: str, group: FileGroupId, stats: LogFileStats, named: FileSlice | None = None
+) -> WriteStat:
+    """Return the stat of a log, which names the files of the slice `named` below it."""
     base = named.base_file.name.encode() if named is not None and named.base_file else ""
     older = () if named is None else tuple(log.name.encode() for log in named.log_files)
     # Whether the file group holds the keys was not looked up, so all are counted as updates, as in
@@ -69,7 +75,7 @@ def _stat(
         file_id=group.file_id,
         path=stats.path,
         key_range=stats.key_range,
-        prev_commit=spec.instant,
+        prev_commit=instant,
         num_writes=stats.rows,
         num_deletes=stats.deletes,
         num_update_writes=stats.rows,

@@ -45,8 +45,8 @@ from lakebed.write.new_keys import RecordIndexEntries
 from lakebed.write.partition_moves import settle_moves
 from lakebed.write.plan import plan_writes
 from lakebed.write.small_files import fill_small_files
-from lakebed.write.spec.columns import Intake
 from lakebed.write.spec.commit_summary import Commit, total
+from lakebed.write.spec.intake import Intake
 from lakebed.write.spec.operation import Kind, Operation
 from lakebed.write.spec.status import RowCounts, WriteStatus
 from lakebed.write.spec.write_spec import DEFAULT_MEMORY_BYTES, WriteSpec
@@ -272,7 +272,9 @@ def _counts(
     replaces: bool,
 ) -> RowCounts:
     """Count inserted, updated and deleted rows; None where the write did not look them up."""
-    counts = total(status.counts for status in written)
+    # The rows of a write are the same in all column groups.
+    first = spec.parts[0].column_group
+    counts = total(s.counts for s in written if s.group.column_group == first)
     operation = spec.operation
     if operation.kind is not Kind.DELETE and spec.looks_everywhere:
         return RowCounts()  # a moved row is deleted in one place, inserted in another
@@ -348,8 +350,8 @@ def _replaced(
 
 def _groups_of(snapshot: Snapshot, partitions: set[str] | None) -> Mapping[str, tuple[str, ...]]:
     """Return all file ids of each of `partitions`; None means all partitions."""
-    ids: dict[str, list[str]] = defaultdict(list)
+    ids: dict[str, set[str]] = defaultdict(set)
     for group in snapshot.groups:
         if partitions is None or group.partition in partitions:
-            ids[group.partition].append(group.file_id)
+            ids[group.partition].add(group.file_id)
     return {partition: tuple(sorted(of)) for partition, of in sorted(ids.items())}

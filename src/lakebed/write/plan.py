@@ -4,8 +4,8 @@ Rows that staging has already written as logs (`LogPolicy`) are not planned here
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from lakebed.errors import UnsupportedError
 from lakebed.model.packing import WRITE_FACTOR, file_cost
@@ -71,9 +71,12 @@ def plan_writes(
     for segment in segments:
         staged[segment.group].append(segment)
     on_read = spec.config.table_type is TableType.MERGE_ON_READ
-    writes = []
+    writes: list[FileGroupWrite] = []
     for number, (group, held) in enumerate(staged.items()):
         existing = slices.get(group)
+        if spec.touched:
+            writes += _plan_groups(group, held, slices, spec, len(writes))
+            continue
         if existing is not None and not on_read and existing.needs_merge:
             raise UnsupportedError(
                 f"file group {group.file_id} in partition {group.partition!r} of a COPY_ON_WRITE table has log "
@@ -93,4 +96,30 @@ def plan_writes(
                 existing is None or group in filled,
             )
         )
-    return sorted(writes, key=lambda write: (-write.new_rows, write.group.file_id))
+    return sorted(writes, key=_largest_first)
+
+
+def _largest_first(write: FileGroupWrite) -> tuple[int, str, str]:
+    return -write.new_rows, write.group.file_id, write.group.column_group
+
+
+def _plan_groups(
+    group: FileGroupId,
+    segments: Sequence[Segment],
+    slices: Mapping[FileGroupId, FileSlice],
+    spec: WriteSpec,
+    start: int,
+) -> Iterator[FileGroupWrite]:
+    """Yield what is written to each column group of a file group, numbered from `start` on.
+
+    A base file has the keys of all column groups of its time, so a write creates one only in a file
+    group that no group has written to yet.
+    """
+    whole = slices.get(group)
+    held = tuple(sorted(segments, key=lambda segment: segment.arrival))
+    as_logs = spec.is_non_blocking or whole is not None
+    parts = {} if whole is None else whole.by_group
+    for number, part in enumerate(spec.parts, start):
+        own = replace(group, column_group=part.column_group)
+        below = parts.get(part.column_group) or FileSlice(own, spec.instant, None)
+        yield FileGroupWrite(part, number, own, None, below if as_logs else None, held)

@@ -106,7 +106,7 @@ def _check_ordering(rows: pa.RecordBatch, keys: pa.StringArray, spec: WriteSpec)
     """Raise an error for a null ordering value: Apache Hudi cannot read a table that holds one."""
     if spec.operation.kind is Kind.DELETE:
         return
-    for field in spec.rule.ordering_fields:
+    for field in spec.ordering_columns:
         column = rows.column(field)
         if column.null_count:
             row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])

@@ -18,9 +18,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakebed.commit.rollback import temp_path
+from lakebed.format.names.meta_columns import RECORD_KEY
 from lakebed.index.strategy import StagedBucket
-from lakebed.merge.order import sort_positions
-from lakebed.merge.run import FLAGS, Run
+from lakebed.merge.order import Positions, sort_positions, sort_versions
+from lakebed.merge.rule import MergeRule
+from lakebed.merge.run import DELETED, FLAGS, Run
 from lakebed.model.executor import TaskId
 from lakebed.model.packing import ROW_BYTES, file_cost
 from lakebed.storage.storage import Storage, WriteStream
@@ -214,19 +216,13 @@ def _flush(
     temporary = _TemporaryRun(spec, task, flush, label)
     try:
         for group in groups:
-            ordered = rows.take(pa.array(sort_positions(rows, spec.staged_rule, group.rows)))
             if direct and group.file_id is not None and group.file_id in existing:
                 version = _log_version(task, flush)
-                done.append(
-                    write_log(
-                        spec,
-                        FileGroupId(group.partition, group.file_id),
-                        task,
-                        version,
-                        [ordered],
-                    )
-                )
+                for part, ordered in _sorted_parts(rows, spec, group.rows):
+                    target = FileGroupId(group.partition, group.file_id, part.column_group)
+                    done.append(write_log(part, target, task, version, [ordered]))
             else:
+                ordered = _sorted_rows(rows, spec, group.rows)
                 segment = temporary.append(group.partition, group.file_id, ordered)
                 staged = None if buckets is None else StagedBucket(group.slot, buckets)
                 done.append(replace(segment, staged=staged, wait=group.wait))
@@ -235,6 +231,33 @@ def _flush(
         raise
     temporary.close()
     return done
+
+
+def _sorted_rows(rows: pa.RecordBatch, spec: WriteSpec, subset: Positions) -> pa.RecordBatch:
+    """Return some rows in key order: one version of each key, or all if their rules differ."""
+    first, *others = spec.staged_rules
+    if not others:
+        return rows.take(pa.array(sort_positions(rows, first, subset)))
+    return rows.take(pa.array(sort_versions(rows, subset)))
+
+
+def _sorted_parts(
+    rows: pa.RecordBatch, spec: WriteSpec, subset: Positions
+) -> Iterator[tuple[WriteSpec, pa.RecordBatch]]:
+    """Yield the rows of each column group that is written, sorted once for each merge rule."""
+    held: dict[tuple[MergeRule, bool], pa.Int64Array] = {}
+    for part in spec.parts:
+        rule, marked = part.staged_rule, part.deletes_only
+        if (rule, marked) not in held:
+            some = subset
+            if marked:
+                flags = rows.column(FLAGS).to_numpy()[subset]
+                some = subset[flags & DELETED != 0]
+            held[rule, marked] = pa.array(sort_positions(rows, rule, some))
+        positions = held[rule, marked]
+        if len(positions):
+            names = [RECORD_KEY, *([FLAGS] if spec.may_delete else []), *part.schema.names]
+            yield part, rows.select(names).take(positions)
 
 
 def _log_version(task: TaskId, flush: int) -> int:

@@ -116,7 +116,6 @@ CREATE: dict[str, tuple[dict[str, Any], type[LakebedError], str]] = {
     ),
     "version 7": ({"table_version": 7}, UnsupportedError, "table_version=7"),
     "version 11": ({"table_version": 11}, UnsupportedError, "table_version=11"),
-    "column groups": ({"column_groups": {"a": ["v"]}}, UnsupportedError, "column_groups"),
     "an unknown option": (
         {"properties": {"hoodie.tabel.name": "x"}},
         OptionError,

@@ -60,6 +60,51 @@ def path(tmp_path):
     return where
 
 
+@pytest.fixture
+def grouped(tmp_path):
+    """A table with a column group, a load, and an update of the group."""
+    where = tmp_path / "g"
+    table = lakebed.create_table(
+        None, where, SCHEMA, key="id", ordering="ts", buckets=1, column_groups={"vs": "v"}
+    )
+    table.bulk_insert(rows(*range(40)))
+    table.upsert(rows(*range(0, 40, 4), ts=2).drop_columns(["dt"]))
+    return where
+
+
+def test_column_groups_are_shown_listed_and_explained(grouped):
+    out = run("show", grouped)
+    assert "column groups: (default), vs" in out
+    default, _, group = out.partition("    column group vs\n")
+    assert default.splitlines()[-2] == "    default column group"
+    assert [line.split()[0] for line in default.splitlines()[-1:]] == ["L1"]
+    assert [line.split()[0] for line in group.splitlines()] == ["L0", "L1"]
+    document = run_json("show", grouped)
+    assert document["table"]["column_groups"] == ["", "vs"]
+    [found] = document["groups"]
+    assert [(run["column_group"], run["level"]) for run in found["runs"]] == [
+        ("", "L1"),
+        ("vs", "L0"),
+        ("vs", "L1"),
+    ]
+    head, *listed, _ = run("files", grouped).splitlines()
+    assert head.split() == ["level", "column_group", "instant", "size", "path"]
+    assert [line.split()[:2] for line in listed] == [
+        ["L1", "(default)"],
+        ["L1", "vs"],
+        ["L0", "vs"],
+    ]
+    assert [row["column_group"] for row in run_json("files", grouped)] == ["", "vs", "vs"]
+    explained = run_json("explain", grouped, "--columns", "v")["groups"]
+    assert [group["columns_in"] for group in explained] == [0, 1]
+    assert "vs read for v (1 file group)" in run("explain", grouped, "--columns", "v")
+
+
+def test_a_table_without_column_groups_is_shown_as_before(path):
+    assert "column group" not in run("show", path) + run("files", path) + run("explain", path)
+    assert "column_groups" not in run_json("show", path)["table"]
+
+
 def test_explain_says_what_a_read_would_read(path):
     found = run_json("explain", path, "--where", "dt = 'p1'", "--columns", "id, v")
     assert found["partitions"] == {"read": 1, "total": 2, "estimated": False}

@@ -9,6 +9,8 @@ lakebed.key_column        of a run that is not keyed by the record key: the colu
                           sorted by, as bytes, each key once
 lakebed.row_group_key_bytes   of such a run, JSON list of base64: the first key of each row group
                           and, unless there is none, the last key of the file
+lakebed.keys_since        of a base file of a column group: the instant of an older base file of its
+                          file group that held the same keys
 org.apache.spark.version  the calendar of dates and timestamps
 org.apache.hudi.bloomfilter   in base files: a Bloom filter that may hold any key
 """
@@ -27,6 +29,7 @@ FOOTER_IS_ORDERED = "hudi.log.is_ordered"
 FOOTER_ROW_GROUP_KEYS = "lakebed.row_group_keys"
 FOOTER_KEY_COLUMN = "lakebed.key_column"
 FOOTER_ROW_GROUP_KEY_BYTES = "lakebed.row_group_key_bytes"
+FOOTER_KEYS_SINCE = "lakebed.keys_since"
 # Without it Spark, and so Hudi, treats the file's calendar as unknown and rejects dates before 1582
 # and timestamps before 1900. Since 3.1 Spark writes the same calendar as Lakebed.
 FOOTER_CALENDAR = {"org.apache.spark.version": "4.0.0"}

@@ -7,7 +7,7 @@ deleted rows are recorded too, so that compaction can remove their entries.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, Self
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import SchemaError
+from lakebed.groups.definition import ColumnGroups
 from lakebed.index.secondary.definition import IndexDefinition, parse_definitions, resolve_column
 from lakebed.index.secondary.entries import add_values
 from lakebed.index.secondary.manifest import RunFile
@@ -50,12 +51,17 @@ class EntryMaker:
     """Makes the entries of one index from rows with some or all columns of the table.
 
     `is_open` is set if rows do not show their final values. `fill` is the rule by which an older
-    version may replace some values; rows with such values get open entries.
+    version may replace some values; rows with such values get open entries. With `stays_open` the
+    values are in column groups that the rows are not written to. The columns `may_lack` belong to a
+    column group in which the row may lose to a delete, while another group keeps it: then they are
+    null, and get an entry for that too.
     """
 
     definition: IndexDefinition
     is_open: bool = False
     fill: Fill | None = None
+    stays_open: bool = False
+    may_lack: frozenset[str] = frozenset()
 
     @property
     def folder(self) -> str:
@@ -71,7 +77,7 @@ class EntryMaker:
         shows its final values.
         """
         columns = self.definition.columns
-        if self.is_open and not is_merged:
+        if self.stays_open or (self.is_open and not is_merged):
             yield EntryKind.OPEN, keys
             return
         yields = None
@@ -81,13 +87,22 @@ class EntryMaker:
             yield EntryKind.OPEN, keys.filter(yields)
             keys, rows = keys.filter(pc.invert(yields)), rows.filter(pc.invert(yields))
         yield EntryKind.VALUES, add_values(keys, rows, columns)
+        if self.may_lack and not is_merged:
+            yield EntryKind.VALUES, add_values(keys, _without(rows, self.may_lack), columns)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexWriters:
-    """The indexes that a write maintains."""
+    """The indexes that a write maintains.
+
+    In a table with column groups a delete may leave a row without some values, so its entries are
+    open; the entries of `open_only` always are. `shared` are the columns that every group holds.
+    """
 
     indexes: tuple[IndexDefinition, ...] = ()
+    open_only: tuple[IndexDefinition, ...] = ()
+    deletes_leave_rows: bool = False
+    shared: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, config: TableConfig, schema: pa.Schema) -> Self:
@@ -101,14 +116,60 @@ class IndexWriters:
     @property
     def max_bytes(self) -> int:
         """Return the most bytes of entries that a file group sends to the driver instead of runs."""
-        return len(self.indexes) * _GROUP_BYTES
+        return (len(self.indexes) + len(self.open_only)) * _GROUP_BYTES
 
     def makers(self, schema: pa.Schema, rule: MergeRule, *, is_partial: bool) -> list[EntryMaker]:
         """Return the makers of entries for rows with the columns of `schema`, one per index."""
-        return [_maker(one, schema, rule, is_partial=is_partial) for one in self.indexes]
+        own = [_maker(one, schema, rule, is_partial=is_partial) for one in self.indexes]
+        if self.deletes_leave_rows and rule.ordering_fields:
+            own = [replace(maker, may_lack=self._own_columns(maker.definition)) for maker in own]
+        return [*own, *(EntryMaker(one, stays_open=True) for one in self.open_only)]
+
+    def _own_columns(self, index: IndexDefinition) -> frozenset[str]:
+        return _tops(index) - {*self.shared}
+
+    def by_group(self, groups: ColumnGroups, touched: Sequence[str]) -> dict[str, "IndexWriters"]:
+        """Return the indexes that each of the `touched` column groups maintains in a write.
+
+        An index belongs to the group that owns its columns. If the write does not touch it, or the
+        columns are in several groups, another group adds open entries.
+        """
+        own: dict[str, list[IndexDefinition]] = {name: [] for name in touched}
+        rest: list[IndexDefinition] = []
+        for index in self.indexes:
+            owner = _owner(index, groups)
+            held = rest if owner is None else own.get(owner, rest)
+            held.append(index)
+        return {
+            name: IndexWriters(
+                tuple(held), tuple(rest) if name == touched[0] else (), True, groups.shared
+            )
+            for name, held in own.items()
+        }
 
 
 NO_INDEXES: Final = IndexWriters()
+
+
+def _owner(index: IndexDefinition, groups: ColumnGroups) -> str | None:
+    """Return the only column group that owns columns of an index; None if several do."""
+    owners = {groups.owner(column) for column in _tops(index) if column not in groups.shared}
+    return owners.pop() if len(owners) == 1 else None
+
+
+def _tops(index: IndexDefinition) -> frozenset[str]:
+    """Return the columns of the table that an index uses, or a field of which."""
+    return frozenset(column.partition(".")[0] for column in index.columns)
+
+
+def _without(rows: pa.RecordBatch, columns: frozenset[str]) -> pa.RecordBatch:
+    """Return the rows with nulls in some columns."""
+    arrays = [
+        pa.nulls(rows.num_rows, field.type) if field.name in columns else array
+        for field, array in zip(rows.schema, rows.columns, strict=True)
+    ]
+    schema = pa.schema([field.with_nullable(True) for field in rows.schema])
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _maker(

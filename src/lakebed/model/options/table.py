@@ -23,6 +23,8 @@ INDEX: Final = Subject("The writer's index", Scope.CREATE)
 
 SECONDARY: Final = Subject("Secondary indexes", Scope.CREATE)
 
+GROUPS: Final = Subject("Column groups", Scope.CREATE)
+
 _WRITE: Final = "hoodie.datasource.write."
 _MERGE_PROPERTY: Final = "hoodie.record.merge.property."
 
@@ -233,6 +235,13 @@ UPDATE_PARTITION: Final = Option(
     flag(default=True),
     "a global index: a row whose partition changes moves there",
 )
+COLUMN_GROUP: Final = Option(
+    "hoodie.columngroup.<name>",
+    GROUPS,
+    text(),
+    "the columns of a column group, and its ordering column if it has one: `a,b;ordering`",
+)
+COLGROUP: Final = Option("hoodie.colgroup.<name>", GROUPS, text(), "the same under another name")
 INDEX_PATH: Final = Option(
     "lakebed.index.path",
     SECONDARY,

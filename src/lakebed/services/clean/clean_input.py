@@ -1,7 +1,7 @@
 """The input of cleaning and archiving: all files of a table, and the instants that need them."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from lakebed.format.names.data_names import BaseFileName, parse_data_name
@@ -35,7 +35,8 @@ class CleanInput:
     has the instant at which each was replaced, by partition and file id. Slices with a file of
     `kept_names` stay, and so does everything that was readable at each of `savepoints`. `leftovers`
     are paths of files that are not data. `retained` is the first instant that earlier cleans
-    promised to keep. `change_data` are the `.cdc` logs beside base files.
+    promised to keep. `change_data` are the `.cdc` logs beside base files. `dropped` has the instant
+    at which each column group was dropped.
     """
 
     timeline: Timeline
@@ -46,6 +47,15 @@ class CleanInput:
     leftovers: tuple[str, ...] = ()
     retained: Instant = ""
     change_data: tuple[LogFile, ...] = ()
+    dropped: Mapping[str, Instant] = field(default_factory=dict)
+
+    def end_of(self, group: FileGroupId) -> Instant | None:
+        """Return when a file group was replaced or its column group dropped; None if neither."""
+        ends = (
+            self.replaced.get((group.partition, group.file_id)),
+            self.dropped.get(group.column_group),
+        )
+        return min((end for end in ends if end is not None), default=None)
 
 
 def read_clean_input(snapshot: Snapshot) -> CleanInput:
@@ -83,6 +93,11 @@ def read_clean_input(snapshot: Snapshot) -> CleanInput:
         tuple(file.path for file in without_archived(snapshot, leftovers)),
         _retained(snapshot),
         tuple(change_data),
+        {
+            group.name: group.until
+            for group in snapshot.config.column_groups
+            if group.until is not None and timeline.is_committed(group.until)
+        },
     )
 
 

@@ -148,7 +148,7 @@ def _earliest(timeline: Timeline, wanted: Instant, limit: Instant) -> Instant:
 def _old_versions(inventory: CleanInput, earliest: Instant, keep: int) -> Iterator[Version]:
     """Yield the versions that were superseded before `earliest`, except for the newest `keep`."""
     for group, slices in inventory.groups.items():
-        if (group.partition, group.file_id) in inventory.replaced:
+        if inventory.end_of(group) is not None:
             continue
         for version in versions_of(slices)[:-keep]:
             if version.superseded < earliest and not _is_kept(inventory, version):
@@ -156,10 +156,10 @@ def _old_versions(inventory: CleanInput, earliest: Instant, keep: int) -> Iterat
 
 
 def _replaced_versions(inventory: CleanInput, earliest: Instant) -> Iterator[Version]:
-    """Yield all versions of file groups that were replaced before `earliest`."""
+    """Yield all versions of file groups that were replaced or dropped before `earliest`."""
     for group, slices in inventory.groups.items():
-        ended = inventory.replaced.get((group.partition, group.file_id), _NEVER)
-        if ended >= earliest:
+        ended = inventory.end_of(group)
+        if ended is None or ended >= earliest:
             continue
         for version in versions_of(slices):
             until = Version(version.began, min(version.superseded, ended), version.paths)

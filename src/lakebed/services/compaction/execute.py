@@ -15,6 +15,7 @@ from lakebed.format.timeline.commit_metadata import KEEPS_COMMIT_TIMES, CommitMe
 from lakebed.merge.rule import Merger
 from lakebed.model.executor import TaskId
 from lakebed.model.instant import Instant
+from lakebed.services.compaction.further_keys import key_readers
 from lakebed.services.compaction.joinable_logs import replays_at_own_instant
 from lakebed.services.compaction.merge import CompactionTask, LogCounts, compact_file_group
 from lakebed.services.compaction.plan import damaged_slices
@@ -121,7 +122,7 @@ class _Damaged:
 def _left_out(snapshot: Snapshot, plan: CompactionPlan) -> Iterator[str]:
     """Yield the problems of the file groups that were not planned because they are damaged."""
     planned = {operation.group for operation in plan.operations}
-    for slice_ in damaged_slices(snapshot.slices, planned | busy_groups(snapshot)):
+    for slice_ in damaged_slices(snapshot.group_slices, planned | busy_groups(snapshot)):
         yield describe_slice(slice_)
 
 
@@ -167,20 +168,27 @@ def _tasks(
     _check_joins(plan, config, merger)
     if config.is_lsm_tree:
         plan = replace(plan, operations=tuple(map(_with_tombstones_apart, plan.operations)))
-    rewrite = Rewrite(
-        view=view,
-        log_config=replace(config, version=log_version),
-        instant=taken.instant.requested,
-        fence=taken.fence,
-        cutoff=tombstone_cutoff(config, taken.instant.requested, plan.cutoff),
-    )
+    instant = taken.instant.requested
+    rewrites = {
+        name: Rewrite(
+            view=(own := view.of_group(name)),
+            log_config=replace(own.config, version=log_version),
+            instant=instant,
+            fence=taken.fence,
+            cutoff=tombstone_cutoff(config, instant, plan.cutoff),
+        )
+        for name in view.column_groups.names
+    }
     counts = _log_counts(snapshot, plan)
-    works = [
-        CompactionTask(rewrite, number, operation, counts[number])
-        for number, operation in enumerate(plan.operations)
-        if operation.group.file_id not in replaced.get(operation.group.partition, frozenset())
-        and (operation.logs or operation.slice_.tombstones)
-    ]
+    works = []
+    for number, operation in enumerate(plan.operations):
+        group = operation.group
+        rewrite = rewrites.get(group.column_group)
+        gone = group.file_id in replaced.get(group.partition, frozenset())
+        if gone or rewrite is None or not (operation.logs or operation.slice_.tombstones):
+            continue
+        further = key_readers(snapshot, view, operation.slice_, instant)
+        works.append(CompactionTask(rewrite, number, operation, counts[number], further))
     return sorted(works, key=lambda work: -work.cost_bytes)
 
 

@@ -1,28 +1,30 @@
 """The task of a compaction: merge the planned files of one file group as a stream."""
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from lakebed.errors import UnsupportedError
+from lakebed.format.files.footer import FOOTER_KEYS_SINCE
 from lakebed.format.names.data_names import replay_key
 from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME
 from lakebed.format.timeline.commit_metadata import NO_PREVIOUS_COMMIT, WriteStat
 from lakebed.merge.passes import merge_in_passes
 from lakebed.model.executor import TaskId
 from lakebed.model.packing import WRITE_FACTOR, file_cost
+from lakebed.services.compaction.further_keys import KeyReader, complete_keys
 from lakebed.services.compaction.joinable_logs import folds_logs_first, log_run
 from lakebed.services.compaction.plan import count_joinable
 from lakebed.services.compaction.plan_file import CompactionOperation, Kind
 from lakebed.services.rewrite import Rewrite, RewrittenFile
 from lakebed.table.files.file_group import BaseFile
-from lakebed.table.read.base_file import read_footer
+from lakebed.table.read.base_file import keys_since, read_footer
 from lakebed.table.read.log_reader import slice_sources
 from lakebed.table.read.run_reader import Needs, open_run
-from lakebed.table.read.run_source import RunSource
+from lakebed.table.read.run_source import RunKind, RunSource
 from lakebed.table.read.spill import Spills
 from lakebed.table.store.cdc_log import CdcTarget, open_change_log
 from lakebed.table.store.data_writer import DataFileStats
@@ -50,6 +52,8 @@ class CompactionTask:
     number: int
     operation: CompactionOperation
     counts: LogCounts = LogCounts()
+    # Where other column groups may hold keys that this one lacks.
+    further: tuple[KeyReader, ...] = ()
 
     @property
     def cost_bytes(self) -> int:
@@ -109,15 +113,34 @@ def _write_base_file(
         changes = open_change_log(_cdc_target(work, task), base, rewrite.view.rule)
         if changes is not None:
             open_files.enter_context(changes)
-        for batch in rewrite.read(operation.slice_, sources=sources, deletes=file.put_deletes):
+        rows = rewrite.read(operation.slice_, sources=sources, deletes=file.put_deletes)
+        if work.further:
+            rows = complete_keys(rows, rewrite, work.further)
+        for batch in rows:
             file.put(batch)
             if changes is not None:
                 changes.put(batch)
+        file.annotate(_keys_since(work, sources, file.num_rows))
         written = file.close()
         if changes is not None:
             cdc_stats = changes.close()
             rewrite.fence.check_written([written.base.path, *(cdc_stats or ())])
     return (replace(_base_stat(work, written.base), cdc_stats=cdc_stats), *written.tombstones)
+
+
+def _keys_since(work: CompactionTask, sources: list[RunSource], num_rows: int) -> Mapping[str, str]:
+    """Return the footer entry of a base file in a column group that has the keys of the old one.
+
+    Readers of other groups then need not look for new keys in it.
+    """
+    slice_, view = work.operation.slice_, work.rewrite.view
+    gone = slice_.tombstones or any(source.kind is RunKind.DELETES for source in sources)
+    if not view.config.column_groups or slice_.base_file is None or gone:
+        return {}
+    old = read_footer(view.storage, slice_.base_file.path)
+    if old.num_rows != num_rows:
+        return {}
+    return {FOOTER_KEYS_SINCE: keys_since(view.storage, slice_.base_file)}
 
 
 def _cdc_target(work: CompactionTask, task: TaskId) -> CdcTarget:

@@ -10,7 +10,7 @@ version 3   the hybrid plan of RFC-103: each operation has a field `operationTyp
 
 import copy
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Self, cast
@@ -22,7 +22,7 @@ from lakebed.format.timeline.avro_models import COMPACTION_PLAN, NAMESPACE
 from lakebed.format.timeline.ocf import Record, Schema, decode_record, encode_record
 from lakebed.format.timeline.plans import PlanKind, encode_plan
 from lakebed.table.config.tombstone_retention import PLAN_CUTOFF
-from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice, LogFile
+from lakebed.table.files.file_group import BaseFile, FileGroupId, FileSlice, LogFile, named_group
 from lakebed.table.files.pending_plans import LOG_FILES_TAKEN as TAKEN
 
 HUDI_VERSION: Final = 2
@@ -166,7 +166,8 @@ def _parse_operation(values: Record, action: Action, what: str) -> CompactionOpe
     metrics = {name: value for name, value in given.items() if math.isfinite(value)}
     named = cast("list[str]", values["deltaFilePaths"] or [])
     base_name = cast("str | None", values["dataFilePath"])
-    group = _parse_group(cast("str", partition), file_id, [*named, base_name or ""])
+    names = [path.rpartition("/")[2] for path in (*named, base_name or "")]
+    group = named_group(cast("str", partition), file_id, names)
     logs = tuple(_parse_log(group, text, what) for text in named)
     kind = _parse_kind(values["operationType"], action, what)
     taken = len(logs)
@@ -177,13 +178,6 @@ def _parse_operation(values: Record, action: Action, what: str) -> CompactionOpe
     slice_ = FileSlice(group, cast("str", instant), base, logs)
     metrics.pop(TAKEN, None)
     return CompactionOperation(kind, slice_, taken, metrics)
-
-
-def _parse_group(partition: str, file_id: str, paths: Iterable[str]) -> FileGroupId:
-    """Return the file group of an operation; the column group is only in the names of its files."""
-    names = (parse_data_name(path.rpartition("/")[2]) for path in paths)
-    groups = (name.column_group for name in names if name is not None)
-    return FileGroupId(partition, file_id, next(groups, ""))
 
 
 def _parse_kind(word: object, action: Action, what: str) -> Kind:

@@ -87,12 +87,14 @@ def schedule_compaction(
     *,
     force: bool = False,
     groups: Collection[FileGroupId] | None = None,
+    column_groups: Collection[str] | None = None,
 ) -> Scheduled | None:
     """Plan a compaction; return None if it is not due or there is nothing to do.
 
     Without `options` the table's properties apply. `force` plans a compaction that is not due, and
     merges (`log`) even two logs. `groups` are file groups that get a new base file, whatever their
-    logs. File groups in a pending plan are left out.
+    logs. Only `column_groups` are planned, or all with None. File groups in a pending plan are left
+    out.
     """
     mode = CompactionMode.parse(mode)
     with hold_table(target.storage, target.clock, target.commits) as hold:
@@ -113,7 +115,10 @@ def schedule_compaction(
         )
         damaged = _damaged(hold, groups)
         if groups is None:
-            operations = bound_io(_operations(hold, mode, chosen, joins=joins), chosen)
+            found = _operations(hold, mode, chosen, joins=joins)
+            if column_groups is not None:
+                found = [one for one in found if one.group.column_group in column_groups]
+            operations = bound_io(found, chosen)
         else:
             operations = _full_operations(hold, groups)
         if not operations:
@@ -138,7 +143,7 @@ def _operations(
     hold: TableHold, mode: CompactionMode, options: CompactionOptions, *, joins: bool
 ) -> list[CompactionOperation]:
     """Choose an operation per file group; a custom merger may not be able to merge logs alone."""
-    slices = choose_slices(hold.snapshot.slices, busy_groups(hold.snapshot), options)
+    slices = choose_slices(hold.snapshot.group_slices, busy_groups(hold.snapshot), options)
     view = hold.snapshot.view()
     found: list[CompactionOperation] = []
     looks: list[_Look] = []
@@ -149,7 +154,7 @@ def _operations(
         if kind is Kind.FULL:
             found.append(full_operation(slice_))
         elif kind is Kind.LOG:
-            looks.append(_Look(view, slice_, mode, options))
+            looks.append(_Look(view.of_group(slice_.group.column_group), slice_, mode, options))
     settled = LocalExecutor(_LOOKERS).run(_settle, looks, "look at logs")
     return [*found, *(operation for operation in settled if operation is not None)]
 
@@ -159,7 +164,7 @@ def _damaged(hold: TableHold, groups: Collection[FileGroupId] | None) -> tuple[s
 
     Logs a warning for them.
     """
-    found = damaged_slices(hold.snapshot.slices, busy_groups(hold.snapshot))
+    found = damaged_slices(hold.snapshot.group_slices, busy_groups(hold.snapshot))
     told = tuple(describe_slice(s) for s in found if groups is None or s.group in groups)
     for problem in told:
         log.warning("a damaged file group is not compacted: %s", problem)
@@ -170,7 +175,7 @@ def _full_operations(
     hold: TableHold, groups: Collection[FileGroupId]
 ) -> tuple[CompactionOperation, ...]:
     left = frozenset(groups) - busy_groups(hold.snapshot)
-    slices = (slice_ for slice_ in hold.snapshot.slices if slice_.group in left)
+    slices = (slice_ for slice_ in hold.snapshot.group_slices if slice_.group in left)
     return tuple(full_operation(slice_) for slice_ in slices if not slice_.damage)
 
 

@@ -7,6 +7,7 @@ of its files may be left.
 
 from collections.abc import Iterable
 
+from lakebed.commit.column_groups import forget_instant
 from lakebed.commit.hold import TableHold
 from lakebed.commit.rollback import delete_side_files, delete_temp
 from lakebed.errors import LockedError
@@ -43,6 +44,7 @@ def undo(
         hold.storage.delete(path)
     delete_side_files(hold.storage, instant.requested)
     delete_temp(hold.storage, instant.requested)
+    forget_instant(hold.storage, instant.requested)
     if keep_plan:
         hold.storage.delete(_path(hold, instant, State.INFLIGHT))
     else:

@@ -23,6 +23,7 @@ from lakebed.services.savepoint.execute import savepoints
 from lakebed.services.upgrade.facts import native_logs, read_facts
 from lakebed.services.upgrade.plan import Conversion, choose_groups, plan_conversion
 from lakebed.table.config.properties_file import load_config, update_properties
+from lakebed.table.config.table_config import GROUPS_VERSION
 from lakebed.table.config.writable import check_writable
 from lakebed.table.snapshot import Snapshot, load_snapshot
 from lakebed.write.pipeline import WriteTarget
@@ -105,6 +106,12 @@ def _convert(
 ) -> Upgrade:
     snapshot = _snapshot(target)
     check_writable(snapshot.config)
+    if snapshot.config.column_groups and (layout or to_version not in (None, GROUPS_VERSION)):
+        names = ", ".join(group.name for group in snapshot.config.column_groups)
+        raise UnsupportedError(
+            f"table {snapshot.config.name!r} has the column groups {names}, which no other version or "
+            "layout can hold; write its rows to a new table without column groups"
+        )
     plan = _plan(snapshot, to_version, layout)
     if not plan.changes:
         return _describe(plan, 0, 0, dry_run=dry_run)

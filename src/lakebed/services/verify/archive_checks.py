@@ -7,7 +7,6 @@ the files may be missing or stale. Here the archive itself is read, commit by co
 from collections.abc import Iterator
 
 from lakebed.errors import LakebedError
-from lakebed.format.names.data_names import BaseFileName, parse_data_name
 from lakebed.format.names.instant_name import LAYOUT_1, Action, State
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.services.verify.findings import ADVICE_LOST, Code, Finding, Mend, Severity
@@ -15,7 +14,7 @@ from lakebed.services.verify.inventory import Inventory
 from lakebed.table.files.archived_files import ARCHIVED_FILES_PATH, read_archived_files
 from lakebed.table.files.damage import describe
 from lakebed.table.files.deleted_files import DELETING, deleted_files, read_deleted
-from lakebed.table.files.file_group import FileGroupId, LogFile, LostFile
+from lakebed.table.files.file_group import BaseFile, FileGroupId, LogFile, LostFile, data_file
 from lakebed.table.files.lost_files import Damage, find_lost, superseded_files, without_files
 from lakebed.table.files.needed_files import NamedFile, needed_files, newest_slices, written_files
 from lakebed.table.files.retention import named_files
@@ -137,7 +136,7 @@ class _Archive:
         needed = {
             group: [file for file in of if file.path in known]
             for group, of in needed_files(commits, self._files).items()
-            if not self._has_ended(group)
+            if not self._has_ended(group) and not inventory.has_ended(group)
         }
         lost: Damage = find_lost(needed, inventory.replaced, inventory.sizes, None)
         if lost:
@@ -151,11 +150,10 @@ class _Archive:
         return (group.partition, group.file_id) in self._ended
 
 
-def _base_of(path: str) -> tuple[str, str] | None:
+def _base_of(path: str) -> FileGroupId | None:
     """Return the file group of a base file; None for a log."""
-    partition, _, text = path.rpartition("/")
-    name = parse_data_name(text)
-    return (partition, name.file_id) if isinstance(name, BaseFileName) else None
+    file = data_file(path, 0)
+    return file.group if isinstance(file, BaseFile) else None
 
 
 def _commits(inventory: Inventory) -> Iterator[tuple[ArchivedInstant, CommitMetadata]]:

@@ -3,19 +3,30 @@
 The new base file is empty, or holds the rows that can still be read. The file group keeps its id,
 so that every index still finds it, and every reader, Hudi's too, uses the newest base file. The
 rest of the damaged slice becomes an older version, which cleaning deletes in time.
+
+In a table with column groups only the damaged groups of a file group are replaced. The new base
+file also has, as rows with nulls, the keys that the other groups hold. A base file that merely lacks
+some of these keys is replaced in the same way (`group_keys.py`), and then nothing is lost.
 """
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
+
+import pyarrow as pa
 
 from lakebed.commit.transaction import Transaction, begin
 from lakebed.errors import DAMAGE_ERRORS, CorruptError
 from lakebed.format.names.instant_name import Action
+from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
 from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from lakebed.model.executor import TaskId
 from lakebed.model.instant import Instant
+from lakebed.services.compaction.further_keys import KeyReader, complete_keys
 from lakebed.services.rewrite import Rewrite, RewrittenFile
+from lakebed.services.verify.findings import Mend
+from lakebed.services.verify.group_keys import GroupKeysCheck, group_keys_checks, lacking_keys
 from lakebed.services.verify.slice_checks import decode_run
 from lakebed.table.config.tombstone_retention import tombstone_cutoff
 from lakebed.table.files.damage import describe
@@ -35,19 +46,29 @@ _REPAIR = "lakebed.repair"
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A damaged file slice that was replaced: its problem, and the rows that were kept."""
+    """A damaged file slice that was replaced: its problem, and the rows that were kept.
+
+    In a table with column groups, only the slices of `column_groups` were replaced; the rows that
+    other groups hold stay.
+    """
 
     path: str
     instant: Instant
     problems: tuple[str, ...]
     rows_kept: int
     kept_readable: bool
+    column_groups: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         kept = "all its rows are lost"
+        where = self.path
+        if self.column_groups:
+            names = ", ".join(name or "default" for name in self.column_groups)
+            where = f"{self.path}, column groups {names}"
+            kept = "their values are lost, rows of other column groups stay"
         if self.kept_readable:
             kept = f"{self.rows_kept:,} rows could be read and are kept; they may be stale"
-        return f"{self.path}: removed by {self.instant}; {kept} ({'; '.join(self.problems)})"
+        return f"{where}: removed by {self.instant}; {kept} ({'; '.join(self.problems)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,57 +80,73 @@ class DropResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
-    """One slice to check, and to replace if it is damaged; pickled to workers."""
+class _Part:
+    """One slice to check, and to replace if it is damaged."""
 
     rewrite: Rewrite
     number: int
     slice_: FileSlice
     base_rows: int | None
-    keep_readable: bool
+    keys: GroupKeysCheck | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """The slices of one file group, one for each of its column groups; pickled to workers.
+
+    `shared` are the columns that all column groups hold; none in an ordinary table.
+    """
+
+    number: int
+    group: FileGroupId
+    parts: tuple[_Part, ...]
+    shared: tuple[str, ...]
+    mend: Mend
 
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """The result for a slice; without stats, the slice was left unchanged for a `reason`."""
+    """The result for a file group; without stats, it was left unchanged for a `reason`."""
 
     number: int
     problems: tuple[str, ...]
     stats: tuple[WriteStat, ...]
     reason: str = "it is whole by now"
+    rows_kept: int = 0
+    column_groups: tuple[str, ...] = ()
 
 
-def drop_lost(
-    target: WriteTarget, groups: Collection[FileGroupId], *, keep_readable: bool
-) -> DropResult:
-    """Replace the newest slices of `groups` that are damaged; intact ones are left unchanged."""
+def drop_lost(target: WriteTarget, groups: Collection[FileGroupId], mend: Mend) -> DropResult:
+    """Replace the newest slices of `groups` that are damaged; intact ones are left unchanged.
+
+    With COMPLETE_KEYS, replace the base files that lack keys instead.
+    """
     with begin(target.storage, target.clock, target.commits) as transaction:
-        tasks, left = _tasks(target, transaction, groups, keep_readable=keep_readable)
+        tasks, left = _tasks(target, transaction, groups, mend)
         ended = list(target.executor.run(_end, tasks, "end damaged slices"))
         left += [
-            (group_path(tasks[one.number].slice_.group), one.reason)
-            for one in ended
-            if not one.stats
+            (group_path(tasks[one.number].group), one.reason) for one in ended if not one.stats
         ]
         stats = [stat for one in ended for stat in one.stats]
         if not stats:
             return DropResult((), tuple(left))
         for partition in {stat.partition_path or "" for stat in stats}:
             ensure_metadata(target.storage, partition, transaction.instant.requested)
-        metadata = _metadata(transaction, stats, keep_readable=keep_readable)
+        metadata = _metadata(transaction, stats, mend)
         transaction.commit(metadata, {stat.partition_path or "" for stat in stats})
     dropped = tuple(
         Dropped(
-            group_path(tasks[one.number].slice_.group),
+            group_path(tasks[one.number].group),
             transaction.instant.requested,
             one.problems,
-            sum(stat.num_writes or 0 for stat in one.stats),
-            keep_readable,
+            one.rows_kept,
+            mend is Mend.KEEP_READABLE,
+            one.column_groups,
         )
         for one in sorted(ended, key=lambda one: one.number)
         if one.stats
     )
-    for one in dropped:
+    for one in dropped if mend is not Mend.COMPLETE_KEYS else ():
         log.warning("%s: %s", target.storage.url, one)
     return DropResult(dropped, tuple(left))
 
@@ -123,46 +160,57 @@ def _tasks(
     target: WriteTarget,
     transaction: Transaction,
     groups: Collection[FileGroupId],
-    *,
-    keep_readable: bool,
+    mend: Mend,
 ) -> tuple[list[_Task], list[tuple[str, str]]]:
     snapshot = transaction.snapshot
-    planned = {p.group: p.instant for p in planned_groups(transaction.active, snapshot.timeline)}
+    planned = {
+        p.group.whole: p.instant for p in planned_groups(transaction.active, snapshot.timeline)
+    }
     view = snapshot.view(target.merger)
     _ = view.rule  # checked here rather than in a task
-    slices = {slice_.group: slice_ for slice_ in snapshot.slices}
+    slices = snapshot.logical_slices
     rows = {
         (stat.path or "").lstrip("/"): stat.num_writes
         for commit in snapshot.timeline.commits
         for stat in snapshot.commits.read(commit).write_stats()
     }
     left: list[tuple[str, str]] = []
-    chosen: list[FileSlice] = []
+    chosen: list[FileGroupId] = []
     for group in sorted(groups):
         if group not in slices:
             left.append((group_path(group), "the file group no longer exists"))
         elif (plan := planned.get(group)) is not None:
             left.append((group_path(group), _why_planned(plan)))
         else:
-            chosen.append(slices[group])
-    config, instant = snapshot.config, transaction.instant.requested
-    rewrite = Rewrite(
-        view=view,
-        log_config=config,
-        instant=instant,
-        fence=transaction.fence,
-        cutoff=tombstone_cutoff(config, instant),
-    )
-    tasks = [
-        _Task(
-            rewrite,
-            number,
-            slice_,
-            rows.get(slice_.base_file.path) if slice_.base_file is not None else None,
-            keep_readable,
+            chosen.append(group)
+    instant = transaction.instant.requested
+    rewrites = {
+        name: Rewrite(
+            view=(own := view.of_group(name)),
+            log_config=own.config,
+            instant=instant,
+            fence=transaction.fence,
+            cutoff=tombstone_cutoff(snapshot.config, instant),
         )
-        for number, slice_ in enumerate(chosen)
-    ]
+        for name in view.column_groups.names
+    }
+    numbers = count()
+    tasks = []
+    for number, group in enumerate(chosen):
+        parts = slices[group]
+        checks = group_keys_checks(view, parts, snapshot.completion_of)
+        keys = {check.own.group: check for check in checks}
+        works = tuple(
+            _Part(
+                rewrites[name],
+                next(numbers),
+                part,
+                rows.get(part.base_file.path) if part.base_file is not None else None,
+                keys.get(part.group),
+            )
+            for name, part in parts.items()
+        )
+        tasks.append(_Task(number, group, works, view.column_groups.shared, mend))
     return tasks, left
 
 
@@ -175,26 +223,62 @@ def _why_planned(plan: TimelineInstant) -> str:
 
 
 def _end(task: _Task, attempt: TaskId) -> _Ended:
-    """Write the base file that replaces a slice; write none if the slice is intact."""
-    readable, problems = _readable(task)
-    if not problems:
-        return _Ended(task.number, (), ())
+    """Write the base files that replace damaged slices; write none if all are intact."""
+    kept: list[tuple[_Part, FileSlice]] = []
+    replaced: list[tuple[_Part, FileSlice]] = []
+    problems: list[str] = []
+    for part in task.parts:
+        readable, found = _readable(part)
+        if task.mend is Mend.COMPLETE_KEYS:
+            if found:
+                reason = f"it is damaged: {'; '.join(found)}. See repair(drop_lost=True)"
+                return _Ended(task.number, tuple(found), (), reason)
+            found = _lacking(part)
+        elif found and task.mend is Mend.DROP_LOST:
+            readable = _nothing(part.slice_)
+        kept.append((part, readable))
+        if found:
+            replaced.append((part, readable))
+            problems += found
+    stats: list[WriteStat] = []
+    rows = 0
     try:
-        stats = _write(task, attempt, readable if task.keep_readable else _nothing(task.slice_))
+        for part, slice_ in replaced:
+            others = [(other, held) for other, held in kept if other is not part]
+            written, number = _write(part, attempt, slice_, _further(task, others))
+            stats += written
+            rows += number
     except CorruptError as error:
-        task.rewrite.fence.check()
+        rewrite = task.parts[0].rewrite
+        rewrite.fence.check()
+        for stat in stats:
+            rewrite.view.storage.delete(stat.path or "")
         reason = f"its readable files cannot be merged: {error}. drop_lost alone removes it"
         return _Ended(task.number, tuple(problems), (), reason)
-    return _Ended(task.number, tuple(problems), stats)
+    names = tuple(part.slice_.group.column_group for part, _ in replaced) if task.shared else ()
+    return _Ended(task.number, tuple(problems), tuple(stats), rows_kept=rows, column_groups=names)
+
+
+def _lacking(part: _Part) -> list[str]:
+    times = 0 if part.keys is None else lacking_keys(part.keys)[0]
+    return [f"a base file lacks {times} keys of other column groups"] if times else []
+
+
+def _further(task: _Task, others: Sequence[tuple[_Part, FileSlice]]) -> tuple[KeyReader, ...]:
+    """Return what reads the keys of other column groups."""
+    columns = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, *task.shared)
+    return tuple(
+        KeyReader(part.rewrite.view, slice_, columns) for part, slice_ in others if slice_.files
+    )
 
 
 def _nothing(slice_: FileSlice) -> FileSlice:
     return FileSlice(slice_.group, slice_.instant, None)
 
 
-def _readable(task: _Task) -> tuple[FileSlice, list[str]]:
+def _readable(part: _Part) -> tuple[FileSlice, list[str]]:
     """Return the files of a slice that can be read completely, and the problems of the others."""
-    slice_ = task.slice_
+    slice_ = part.slice_
     problems = [describe(lost) for lost in slice_.damage]
     lost = {file.path for file in slice_.damage}
     files: list[BaseFile | LogFile] = []
@@ -202,9 +286,9 @@ def _readable(task: _Task) -> tuple[FileSlice, list[str]]:
         if file.path in lost:
             continue
         try:
-            _decode(task, file)
+            _decode(part, file)
             files.append(file)
-            if isinstance(file, BaseFile) and (problem := _count_problem(task, file)):
+            if isinstance(file, BaseFile) and (problem := _count_problem(part, file)):
                 problems.append(problem)
         except DAMAGE_ERRORS as error:
             problems.append(str(error))
@@ -219,42 +303,59 @@ def _readable(task: _Task) -> tuple[FileSlice, list[str]]:
     )
     if not problems:
         try:
-            for _ in task.rewrite.read(whole):
+            for _ in part.rewrite.read(whole):
                 pass
         except CorruptError as error:
             problems.append(str(error))
     return whole, problems
 
 
-def _count_problem(task: _Task, file: BaseFile) -> str:
-    found = read_footer(task.rewrite.view.storage, file.path).num_rows
-    if task.base_rows in (None, found):
+def _count_problem(part: _Part, file: BaseFile) -> str:
+    found = read_footer(part.rewrite.view.storage, file.path).num_rows
+    if part.base_rows in (None, found):
         return ""
-    return f"{file.path}: its commit wrote {task.base_rows} rows, its footer has {found}"
+    return f"{file.path}: its commit wrote {part.base_rows} rows, its footer has {found}"
 
 
-def _decode(task: _Task, file: BaseFile | LogFile) -> None:
+def _decode(part: _Part, file: BaseFile | LogFile) -> None:
     """Read every page of a file, to find damage."""
-    part = _nothing(task.slice_)
+    alone = _nothing(part.slice_)
     if isinstance(file, BaseFile):
-        part = replace(part, base_file=file)
+        alone = replace(alone, base_file=file)
     else:
-        part = replace(part, log_files=(file,))
-    rewrite = task.rewrite
-    for source in slice_sources(rewrite.view, part):
+        alone = replace(alone, log_files=(file,))
+    rewrite = part.rewrite
+    for source in slice_sources(rewrite.view, alone):
         decode_run(rewrite.view.storage, source)
 
 
-def _write(task: _Task, attempt: TaskId, slice_: FileSlice) -> tuple[WriteStat, ...]:
-    """Write the rows of `slice_`, and its ordered deletes beside them."""
+def _write(
+    part: _Part, attempt: TaskId, slice_: FileSlice, further: tuple[KeyReader, ...]
+) -> tuple[tuple[WriteStat, ...], int]:
+    """Write the rows of `slice_`, and its ordered deletes beside them; return how many it has.
+
+    Keys that only `further` holds are added as rows with nulls.
+    """
     group = slice_.group
     may_repeat = slice_.base_file is not None
+    own_rows = 0
+
+    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        nonlocal own_rows
+        for batch in batches:
+            own_rows += batch.num_rows
+            yield batch
+
     with RewrittenFile(
-        task.rewrite, group, attempt.write_token, task.number, may_repeat=may_repeat
+        part.rewrite, group, attempt.write_token, part.number, may_repeat=may_repeat
     ) as file:
+        rows: Iterator[pa.RecordBatch] = iter(())
         if slice_.files:
-            for batch in task.rewrite.read(slice_, deletes=file.put_deletes):
-                file.put(batch)
+            rows = counted(part.rewrite.read(slice_, deletes=file.put_deletes))
+        if further:
+            rows = complete_keys(rows, part.rewrite, further)
+        for batch in rows:
+            file.put(batch)
         written = file.close()
     stat = replace(
         NOTHING_COMPACTED,
@@ -270,12 +371,10 @@ def _write(task: _Task, attempt: TaskId, slice_: FileSlice) -> tuple[WriteStat, 
         file_size_in_bytes=written.base.size_bytes,
         num_updates=0,
     )
-    return stat, *written.tombstones
+    return (stat, *written.tombstones), own_rows
 
 
-def _metadata(
-    transaction: Transaction, stats: Sequence[WriteStat], *, keep_readable: bool
-) -> CommitMetadata:
+def _metadata(transaction: Transaction, stats: Sequence[WriteStat], mend: Mend) -> CommitMetadata:
     by_partition: dict[str, tuple[WriteStat, ...]] = {}
     for stat in stats:
         partition = stat.partition_path or ""
@@ -285,6 +384,6 @@ def _metadata(
     # Rows are lost, whatever is kept; Hudi has no operation for a repair.
     return CommitMetadata(
         partition_to_write_stats=dict(sorted(by_partition.items())),
-        extra_metadata={**extra, _REPAIR: "keep_readable" if keep_readable else "drop_lost"},
+        extra_metadata={**extra, _REPAIR: mend.replace("-", "_")},
         operation_type="DELETE",
     )

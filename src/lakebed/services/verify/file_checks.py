@@ -47,7 +47,7 @@ def check_named(inventory: Inventory) -> Iterator[Finding]:
     # Up to version 6 a later commit may have appended to the log of another.
     appends = inventory.config.timeline_layout == LAYOUT_1
     for group, files in needed.items():
-        if group.file_id in inventory.replaced.get(group.partition, frozenset()):
+        if inventory.has_ended(group):
             continue
         for file in files:
             found = inventory.sizes.get(file.path)
@@ -134,7 +134,9 @@ def check_slices(
                     advice=ADVICE_REWRITE,
                 )
     if inventory.config.index is not None:
-        for found in strategy_of(inventory.config.index).misplaced_groups(groups):
+        # Column groups of a file group are in the same bucket.
+        whole = dict.fromkeys(group.whole for group in groups)
+        for found in strategy_of(inventory.config.index).misplaced_groups(whole):
             yield Finding(
                 Severity.ERROR,
                 Code.BUCKET_WRONG,

@@ -50,6 +50,8 @@ class Code(StrEnum):
     ROW_COUNT = "row-count"
     TWO_BASE_FILES = "two-base-files"
     LOG_WITHOUT_BASE = "log-without-base"
+    COLUMN_GROUP = "column-group"
+    GROUP_KEYS = "group-keys"
     BUCKET_WRONG = "bucket-wrong"
     KEY_MISSING = "key-missing"
     KEY_ORDER = "key-order"
@@ -86,6 +88,7 @@ class Mend(StrEnum):
     WRITE_FILE_RUN = "write-file-run"
     DROP_LOST = "drop-lost"
     KEEP_READABLE = "keep-readable"
+    COMPLETE_KEYS = "complete-keys"
     BUILD_INDEX = "build-index"
 
 

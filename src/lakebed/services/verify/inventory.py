@@ -13,6 +13,7 @@ from lakebed.errors import CorruptError, LakebedError, UnsupportedError
 from lakebed.format.files.partition_metadata import is_partition_metadata_name
 from lakebed.format.names.instant_name import LAYOUT_1, InstantName
 from lakebed.format.timeline.commit_metadata import CommitMetadata
+from lakebed.groups.definition import ColumnGroups
 from lakebed.merge.rule import Merger
 from lakebed.services.verify.findings import Code, Coverage, Finding, Severity
 from lakebed.storage.storage import Entry, Storage
@@ -31,14 +32,13 @@ from lakebed.table.files.file_group import (
 )
 from lakebed.table.files.retention import named_files
 from lakebed.table.files.visibility import Visibility, VisibilityRules
-from lakebed.table.snapshot import Snapshot, table_files
+from lakebed.table.snapshot import LATEST, Snapshot, table_files
 from lakebed.table.view import TableView
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.archived import read_archived
 from lakebed.timeline.layout import layout_of
 from lakebed.timeline.timeline import COMMIT_ACTIONS, Timeline
 
-_LATEST = "9" * 17
 _ATTEMPTS = 5
 
 
@@ -80,7 +80,20 @@ class Inventory:
         known = self.schema is not None
         text = self.snapshot.schema_text if known else None
         schema = self.schema if self.schema is not None else pa.schema([])
-        return TableView(self.storage, self.config, self.timeline, schema, text, merger)
+        return TableView(
+            self.storage,
+            self.config,
+            self.timeline,
+            schema,
+            text,
+            merger,
+            column_groups=self.column_groups,
+        )
+
+    @property
+    def column_groups(self) -> ColumnGroups:
+        """Return the column groups that exist now; none for an ordinary table."""
+        return self.snapshot.column_groups
 
     @cached_property
     def named(self) -> Mapping[str, frozenset[str]]:
@@ -101,6 +114,13 @@ class Inventory:
                 gone.setdefault(partition, set()).update(ids)
         return {partition: frozenset(ids) for partition, ids in gone.items()}
 
+    def has_ended(self, group: FileGroupId) -> bool:
+        """Return whether no reader needs a file group: it was replaced, or its column group dropped."""
+        if group.file_id in self.replaced.get(group.partition, frozenset()):
+            return True
+        dropped = [one for one in self.config.column_groups if one.name == group.column_group]
+        return any(one.until and self.timeline.is_committed(one.until) for one in dropped)
+
     @cached_property
     def visibility(self) -> VisibilityRules:
         """Return the rules for which files are visible; all files of an unreadable commit are."""
@@ -117,7 +137,7 @@ class Inventory:
         """Return the completion time of a visible instant."""
         if self.config.timeline_layout == LAYOUT_1:
             return instant
-        return self.timeline.completion_of(instant) or self.archived.get(instant, _LATEST)
+        return self.timeline.completion_of(instant) or self.archived.get(instant, LATEST)
 
     def _archived_names(self, instant: str) -> frozenset[str] | None:
         try:
@@ -137,10 +157,10 @@ class Inventory:
         found: dict[FileGroupId, tuple[FileSlice, ...]] = {}
         findings = []
         for group, members in sorted(group_files(visible).items()):
-            if group.file_id in self.replaced.get(group.partition, frozenset()):
+            if self.has_ended(group):
                 continue
-            if group.column_group:
-                findings.append(_column_group(members[0]))
+            if group.column_group not in self.column_groups.names:
+                findings.append(_undefined(members[0]))
                 continue
             try:
                 found[group] = build_slices(
@@ -297,10 +317,15 @@ def _read_archive(
     return found, []
 
 
-def _column_group(file: BaseFile | LogFile) -> Finding:
+def _undefined(file: BaseFile | LogFile) -> Finding:
+    name = file.name.column_group
     return Finding(
-        Severity.NOTE,
-        Code.FILE_UNSUPPORTED,
-        f"{file.path}: column groups are not read by this release, nor checked",
+        Severity.ERROR,
+        Code.COLUMN_GROUP,
+        f"{file.path}: the table has no column group {name!r}, so the file and others of the group "
+        "were not checked, and its values are not read",
         path=file.path,
+        instant=file.name.instant,
+        advice=f"restore the property hoodie.columngroup.{name} in hoodie.properties, which defines "
+        "the group; or delete the files, if they are not part of this table",
     )

@@ -29,6 +29,9 @@ _SENTENCES: Final = {
         "remove the damaged file slice {path}, and keep the rows that can still be read of it, "
         "which may be stale"
     ),
+    Mend.COMPLETE_KEYS: (
+        "write base files of {path} again, with the keys that they lack and other column groups have"
+    ),
     Mend.BUILD_INDEX: "build the index {path} again",
 }
 
@@ -86,7 +89,9 @@ def plan_repair(
 
 def _steps(findings: Iterable[Finding], drop: Mend | None) -> Iterable[Step]:
     for finding in findings:
-        if finding.mend is not None:
+        if finding.mend is Mend.COMPLETE_KEYS:
+            yield Step(finding.mend, _group_path(finding.path or ""), "")
+        elif finding.mend is not None:
             yield Step(finding.mend, finding.path or "", finding.instant or "")
         elif drop is not None and (group := _damaged_group(finding)) is not None:
             yield Step(drop, group, "")
@@ -96,7 +101,12 @@ def _damaged_group(finding: Finding) -> str | None:
     """Return the path of the file group that `finding` shows to be damaged, if any."""
     if finding.code not in DAMAGE or finding.severity is not Severity.ERROR or not finding.path:
         return None
-    partition, _, text = finding.path.rpartition("/")
-    name = parse_data_name(text)
     # If several files of a slice cannot be read together, the path is the file group's.
-    return finding.path if name is None else join_path(partition, name.file_id)
+    return _group_path(finding.path)
+
+
+def _group_path(path: str) -> str:
+    """Return the path of the file group that a file belongs to, whatever its column group."""
+    partition, _, text = path.rpartition("/")
+    name = parse_data_name(text)
+    return path if name is None else join_path(partition, name.file_id)

@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 _SIDECAR_PATH: Final = ".hoodie/.hoodie.properties.crc"
 _TEMP_FOLDER: Final = ".hoodie/.temp"
 # The table can only be opened and locked after these steps.
-_DROPS: Final = frozenset({Mend.DROP_LOST, Mend.KEEP_READABLE})
+_DROPS: Final = (Mend.DROP_LOST, Mend.KEEP_READABLE, Mend.COMPLETE_KEYS)
 _FIRST: Final = frozenset({Mend.WRITE_CHECKSUM, Mend.RESTORE_PROPERTIES, Mend.DELETE_LOCK})
 
 
@@ -113,7 +113,7 @@ def repair(
             note(step, _mend_properties(storage, clock, step, wait_seconds))
     drops = [step for step in plan.steps if step.mend in _DROPS]
     builds = [step for step in plan.steps if step.mend is Mend.BUILD_INDEX]
-    rest = [s for s in plan.steps if s.mend not in _FIRST | _DROPS | {Mend.BUILD_INDEX}]
+    rest = [s for s in plan.steps if s.mend not in {*_FIRST, *_DROPS, Mend.BUILD_INDEX}]
     if rest:
         with hold_table(storage, clock, commits, wait_seconds=wait_seconds, clear=False) as hold:
             for step in rest:
@@ -143,12 +143,13 @@ def _drop(
         if not chosen:
             continue
         groups = [FileGroupId(*_split(path)) for path in chosen]
-        result = drop_lost(target, groups, keep_readable=mend is Mend.KEEP_READABLE)
+        result = drop_lost(target, groups, mend)
         for one in result.dropped:
             note(chosen[one.path], None)
         for path, reason in result.left:
             note(chosen[path], reason)
-        found += result.dropped
+        if mend is not Mend.COMPLETE_KEYS:
+            found += result.dropped
     return found
 
 

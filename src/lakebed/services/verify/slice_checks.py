@@ -62,7 +62,8 @@ class SliceCheck:
 
     `has_schema` is false if no commit with a schema can be read. `base_rows` is the number of rows
     that a commit records for the base file. A slice that is `superseded` by a newer base file is
-    needed only by reads as of an earlier instant.
+    needed only by reads as of an earlier instant. `foreign` are the columns that belong to other
+    column groups, with the time from which on files of this group must not have them.
     """
 
     view: TableView
@@ -71,6 +72,7 @@ class SliceCheck:
     base_rows: int | None
     full: bool
     superseded: bool = False
+    foreign: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def cost_bytes(self) -> int:
@@ -255,14 +257,23 @@ def _check_footer(check: SliceCheck, source: RunSource, footer: ParquetFooter) -
         for batch in empty.to_batches() or [_no_rows(empty.schema)]:
             shape(batch, pa.schema(fields))
     except (SchemaError, CorruptError) as error:
-        yield Finding(
-            Severity.ERROR,
-            Code.FILE_SCHEMA,
-            f"{source.name}: its columns do not match the table's schema: {error}",
-            path=source.path,
-            instant=source.instant,
-            advice=ADVICE_LOST,
-        )
+        yield _schema_finding(source, f"its columns do not match the table's schema: {error}")
+    times = {name: check.foreign[name] for name in footer.schema.names if name in check.foreign}
+    foreign = [name for name, since in times.items() if since < source.instant]
+    if foreign:
+        problem = f"it has columns of other column groups: {', '.join(foreign)}; they are not read"
+        yield _schema_finding(source, problem)
+
+
+def _schema_finding(source: RunSource, problem: str) -> Finding:
+    return Finding(
+        Severity.ERROR,
+        Code.FILE_SCHEMA,
+        f"{source.name}: {problem}",
+        path=source.path,
+        instant=source.instant,
+        advice=ADVICE_LOST,
+    )
 
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:

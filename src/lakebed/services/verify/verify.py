@@ -30,6 +30,11 @@ from lakebed.services.verify.findings import (
     Severity,
     make_report,
 )
+from lakebed.services.verify.group_keys import (
+    GroupKeysCheck,
+    check_group_keys,
+    group_keys_checks,
+)
 from lakebed.services.verify.index_checks import check_indexes
 from lakebed.services.verify.inventory import Inventory, read_inventory, read_timeline
 from lakebed.services.verify.key_holders import HoldersCheck, check_holders
@@ -87,6 +92,8 @@ def verify(
     groups, odd = inventory.slices(planned)
     findings += [*unreadable, *odd, *check_slices(inventory, groups)]
     coverage.add("file group", len(groups))
+    if inventory.column_groups:
+        coverage.add("column group", len(inventory.column_groups.names))
     report = progress or _silent
     for done in _check_contents(inventory, groups, executor, merger, quick, report):
         findings += done.findings
@@ -143,17 +150,20 @@ def _check_contents(
     progress: Progress,
 ) -> Iterator[Checked]:
     rows = _rows_by_path(inventory)
-    view = inventory.view()
+    names = inventory.column_groups.names
+    views = {name: inventory.view().of_group(name) for name in names}
+    foreign = {name: _foreign_columns(inventory, name) for name in names}
     checks = [
         SliceCheck(
-            view,
+            views[group.column_group],
             inventory.schema is not None,
             slice_,
             rows.get(slice_.base_file.path) if slice_.base_file is not None else None,
             full=not quick,
             superseded=any(later.base_file is not None for later in slices[number + 1 :]),
+            foreign=foreign[group.column_group],
         )
-        for slices in groups.values()
+        for group, slices in groups.items()
         for number, slice_ in enumerate(slices)
         if slice_.files
     ]
@@ -167,6 +177,36 @@ def _check_contents(
     yield from _counted(
         executor.run(check_holders, places, "verify keys"), "key ranges", len(places), progress
     )
+    bases = list(_group_keys(inventory, groups))
+    yield from _counted(
+        executor.run(check_group_keys, bases, "verify keys"), "base files", len(bases), progress
+    )
+
+
+def _foreign_columns(inventory: Inventory, name: str) -> Mapping[str, str]:
+    """Return the columns of other column groups, with the time from which on each is theirs."""
+    groups, schema = inventory.column_groups, inventory.view().schema
+    found = {}
+    for column in (column for column in schema.names if not groups.holds(name, column)):
+        owner = groups.find(groups.owner(column))
+        since = None if owner is None else owner.since
+        found[column] = "" if since is None else inventory.completion_of(since)
+    return found
+
+
+def _group_keys(
+    inventory: Inventory, groups: Mapping[FileGroupId, tuple[FileSlice, ...]]
+) -> Iterator[GroupKeysCheck]:
+    """Yield the checks of base files in a table with column groups."""
+    if not inventory.column_groups or inventory.schema is None:
+        return
+    parts: dict[FileGroupId, dict[str, FileSlice]] = defaultdict(dict)
+    for group, slices in groups.items():
+        if (latest := latest_slice(slices)) is not None:
+            parts[group.whole][group.column_group] = latest
+    view = replace(inventory.view(), own_buffer_bytes=_KEY_BUFFER_BYTES)
+    for of in parts.values():
+        yield from group_keys_checks(view, of, inventory.completion_of)
 
 
 def _places(

@@ -15,7 +15,6 @@ merged the two.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 
-from lakebed.errors import UnsupportedError
 from lakebed.storage.storage import Storage
 from lakebed.table.changes.commit_files import DataFile, check_there, named_data_files
 from lakebed.table.changes.commit_range import RangeCommit
@@ -46,8 +45,6 @@ def incremental_slices(
     }
     found: list[FileSlice] = []
     for group, members in sorted(group_files(files.values()).items()):
-        if group.column_group:
-            raise UnsupportedError(f"{members[0].path}: column groups are not read by this release")
         if (group.partition, group.file_id) in replaced:
             continue
         slice_ = latest_slice(build_slices(group, members, completions.__getitem__))
@@ -62,7 +59,7 @@ def written_groups(commits: Sequence[RangeCommit]) -> frozenset[FileGroupId]:
     """Return the file groups that the commits wrote to and that none of the commits replaced."""
     replaced = replaced_at(commits)
     files = (f for c in commits for f in named_data_files(c.requested, c.metadata))
-    groups = {f.group for f in files}
+    groups = {f.group.whole for f in files}
     return frozenset(g for g in groups if (g.partition, g.file_id) not in replaced)
 
 

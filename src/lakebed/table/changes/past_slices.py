@@ -2,10 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from lakebed.errors import UnsupportedError
 from lakebed.format.names.instant_name import Action
 from lakebed.format.timeline.commit_metadata import CommitMetadata
 from lakebed.model.instant import Instant
@@ -19,6 +18,7 @@ from lakebed.table.files.file_group import (
     PendingCompaction,
     build_slices,
     latest_slice,
+    whole_slice,
 )
 from lakebed.table.snapshot import Snapshot
 from lakebed.timeline.archived import find_archived, read_completions
@@ -41,7 +41,7 @@ class GroupHistory:
 
     A file that a commit lists and cleaning has deleted stays in its slice, so that the slice is
     known to be incomplete. `commits` are the commits of the range, archived ones included. Files in
-    `ignored` are left out.
+    `ignored` are left out. In a table with column groups, `groups` name whole file groups.
     """
 
     snapshot: Snapshot
@@ -51,6 +51,16 @@ class GroupHistory:
 
     def slice_at(self, group: FileGroupId, completion: Instant, *, inclusive: bool) -> PastSlice:
         """Return the slice of `group` after or before the commit that completed at `completion`."""
+        names = self.snapshot.column_groups.names
+        parts = {
+            name: self._part_at(replace(group, column_group=name), completion, inclusive=inclusive)
+            for name in names
+        }
+        found = {name: part.slice_ for name, part in parts.items() if part.slice_ is not None}
+        lost = next((part.lost for part in parts.values() if part.lost is not None), None)
+        return PastSlice(whole_slice(group, found) if found else None, lost)
+
+    def _part_at(self, group: FileGroupId, completion: Instant, *, inclusive: bool) -> PastSlice:
         found = self._build(group, self._files.get(group, {}), completion, inclusive)
         archived = self._in_archive if self._is_doubtful(found) else self._logs_of(found)
         if archived:
@@ -63,10 +73,6 @@ class GroupHistory:
     def _build(
         self, group: FileGroupId, files: dict[str, DataFile], completion: Instant, inclusive: bool
     ) -> FileSlice | None:
-        if group.column_group:
-            raise UnsupportedError(
-                f"file group {group}: column groups are not read by this release"
-            )
         then = [file for file in files.values() if self._is_then(file, completion, inclusive)]
         pending = [plan for plan in self._pending.get(group, ()) if plan.instant < completion]
         apart = self.snapshot.config.is_lsm_tree
@@ -202,5 +208,5 @@ class GroupHistory:
     ) -> None:
         for file in files:
             group = file.group
-            if group in self.groups and file.path not in self.ignored:
+            if group.whole in self.groups and file.path not in self.ignored:
                 found[group][file.path] = file

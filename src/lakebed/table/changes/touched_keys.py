@@ -4,7 +4,7 @@ For a large slice with a small log on top, only these keys are read, once before
 log.
 """
 
-from dataclasses import replace
+from collections.abc import Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,18 +25,31 @@ def touched_keys(view: TableView, before: FileSlice, after: FileSlice) -> KeyFil
 
     The keys are known if one slice is the other plus some logs.
     """
-    if before.base_file != after.base_file or not set(before.log_files) < set(after.log_files):
-        return None
-    logs = tuple(log for log in after.log_files if log not in before.log_files)
-    return logged_keys(view, after, logs)
+    old, new = before.by_group, after.by_group
+    logs: dict[str, tuple[LogFile, ...]] = {}
+    for name in {**old, **new}:
+        was = old.get(name, FileSlice(before.group, before.instant, None))
+        now = new.get(name, FileSlice(after.group, after.instant, None))
+        if was.base_file != now.base_file or not set(was.log_files) <= set(now.log_files):
+            return None
+        logs[name] = tuple(log for log in now.log_files if log not in was.log_files)
+    return logged_keys(view, after, logs) if any(logs.values()) else None
 
 
-def logged_keys(view: TableView, slice_: FileSlice, logs: tuple[LogFile, ...]) -> KeyFilter | None:
-    """Return the keys in `logs`, which belong to a slice; None if there are too many keys."""
-    alone = replace(slice_, base_file=None, tombstones=(), log_files=logs, boundary=None)
+def logged_keys(
+    view: TableView, slice_: FileSlice, logs: Mapping[str, tuple[LogFile, ...]]
+) -> KeyFilter | None:
+    """Return the keys in `logs` of a slice, by column group; None if there are too many keys."""
     needs = Needs((), delete_marker=view.config.delete_marker, buffer_bytes=view.buffer_bytes)
     found = pa.array([], pa.string())
-    for source in slice_sources(view, alone):
+    sources = [
+        source
+        for name, of in logs.items()
+        for source in slice_sources(
+            view.of_group(name), FileSlice(slice_.group, slice_.instant, None, of)
+        )
+    ]
+    for source in sources:
         for batch in read_run(view.storage, source, needs):
             found = pc.unique(pa.concat_arrays([found, batch.column(RECORD_KEY)]))
             if len(found) > MAX_TOUCHED_KEYS:

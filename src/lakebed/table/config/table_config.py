@@ -16,6 +16,7 @@ from lakebed.format.names.instant_name import LAYOUT_1, LAYOUT_2
 from lakebed.format.names.partition_path import PartitionStyle, PartKind, parse_part_kinds
 from lakebed.format.names.record_key import KeyGenerator
 from lakebed.format.names.timestamp_keygen import TimestampKeygen
+from lakebed.groups.definition import ColumnGroup, parse_groups
 from lakebed.merge.rule import Fill
 from lakebed.model.options import table as options
 from lakebed.model.options.option import Member, Option
@@ -34,6 +35,8 @@ TABLE_VERSIONS = (8, 9, 10)
 """The table versions that Lakebed writes."""
 READ_ONLY_VERSION = 6
 """The table version that Lakebed reads but never writes: Hudi 0.14 and 0.15, timeline layout 1."""
+GROUPS_VERSION = 10
+"""The first table version that may have column groups: no released Hudi opens it."""
 EXPECTED_ROWS = "lakebed.expected.rows"
 DROPPED_COLUMNS = "lakebed.dropped.columns"
 _PARTITION_FIELDS = "hoodie.table.partition.fields"
@@ -92,6 +95,8 @@ class TableConfig:
     timeline_path: str
     history_path: str
     create_schema: str | None
+    # Every group that was ever defined; `Snapshot.column_groups` has those of one point in time.
+    column_groups: tuple[ColumnGroup, ...]
     properties: Mapping[str, str] = field(repr=False)
 
     @property
@@ -139,7 +144,8 @@ class TableConfig:
     def keeps_tombstones(self) -> bool:
         """Return whether deletes may carry ordering values that outlast a full compaction."""
         by_event_time = self.merge_mode is MergeMode.EVENT_TIME_ORDERING
-        return self.is_lsm_tree and by_event_time and not self.natural_deletes
+        ordered = by_event_time or any(group.ordering for group in self.column_groups)
+        return self.is_lsm_tree and ordered and not self.natural_deletes
 
     @property
     def timestamp_fields(self) -> tuple[str, ...]:
@@ -198,6 +204,7 @@ class TableConfig:
             timeline_path=timeline_path(properties, _layout_of(version), where),
             history_path=history_path(properties, _layout_of(version), where),
             create_schema=properties.get("hoodie.table.create.schema") or None,
+            column_groups=_column_groups(properties, version, where),
             properties=dict(properties),
         )
 
@@ -226,6 +233,18 @@ def _version(properties: Mapping[str, str], where: str) -> int:
             f"{where}: timeline layout {layout or 'missing'}; expected {wanted} in table version {version}"
         )
     return version
+
+
+def _column_groups(
+    properties: Mapping[str, str], version: int, where: str
+) -> tuple[ColumnGroup, ...]:
+    groups = parse_groups(properties)
+    if groups and version < GROUPS_VERSION:
+        raise CorruptError(
+            f"{where}: {groups[0].property_name} in table version {version}; column groups need "
+            f"version {GROUPS_VERSION}"
+        )
+    return groups
 
 
 def _layout_of(version: int) -> int:

@@ -31,6 +31,8 @@ class _Index:
     filters_keys: ClassVar[bool] = False
     # Whether each commit records the file groups of the keys that it adds.
     records_keys: ClassVar[bool] = False
+    # Whether a table with this index may have column groups.
+    allows_column_groups: ClassVar[bool] = False
     # Whether rows may be staged before their write starts.
     allows_deferred: ClassVar[bool] = True
 
@@ -58,6 +60,7 @@ class BucketIndex(_HashIndex):
     buckets: int
     hash_fields: tuple[str, ...]
     allows_non_blocking: ClassVar[bool] = True
+    allows_column_groups: ClassVar[bool] = True
 
     def __str__(self) -> str:
         return _count(self.buckets)
@@ -78,6 +81,7 @@ class AutoBuckets(_HashIndex):
     hash_fields: tuple[str, ...]
     is_settled: ClassVar[bool] = False
     allows_non_blocking: ClassVar[bool] = True
+    allows_column_groups: ClassVar[bool] = True
 
     def __str__(self) -> str:
         return "buckets, as many as fit the first write"

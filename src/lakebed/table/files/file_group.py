@@ -137,6 +137,9 @@ class FileSlice:
     compaction of the slice is pending and logs have arrived since it was planned. `key_logs` are
     the logs that may hold keys that the base file lacks, if an index requested them. With `damage`,
     files are missing, and the others alone would return wrong rows.
+
+    In a table with column groups, a slice of the whole file group has the files of the default
+    group, and in `others` the slices of the other groups.
     """
 
     group: FileGroupId
@@ -147,17 +150,26 @@ class FileSlice:
     boundary: Boundary | None = None
     damage: tuple[LostFile, ...] = ()
     key_logs: tuple[LogFile, ...] = ()
+    others: tuple["FileSlice", ...] = ()
 
     @property
     def needs_merge(self) -> bool:
         """Return whether reading this slice requires merging, rather than its base file alone."""
-        return bool(self.log_files)
+        return bool(self.log_files or self.others)
 
     @property
     def files(self) -> tuple[BaseFile | LogFile, ...]:
         """Return the files of the slice, oldest first."""
         base = () if self.base_file is None else (self.base_file,)
-        return (*base, *self.tombstones, *self.log_files)
+        others = (file for slice_ in self.others for file in slice_.files)
+        return (*base, *self.tombstones, *self.log_files, *others)
+
+    @property
+    def by_group(self) -> Mapping[str, "FileSlice"]:
+        """Return the slice of each column group that has files, by its name."""
+        own = replace(self, others=(), damage=())
+        found = {own.group.column_group: own} if own.files else {}
+        return {**found, **{slice_.group.column_group: slice_ for slice_ in self.others}}
 
     def with_tombstones_apart(self) -> "FileSlice":
         """Return the slice of an `lsm_tree` table with its tombstone logs separated.
@@ -179,6 +191,13 @@ class FileSlice:
     def cost_bytes(self) -> int:
         """Estimate the work of reading the slice."""
         return file_cost(sum(file.size_bytes for file in self.files), len(self.files))
+
+
+def named_group(partition: str, file_id: str, names: Iterable[str]) -> FileGroupId:
+    """Return the file group of a plan's files; only their names have its column group."""
+    parsed = map(parse_data_name, names)
+    groups = (name.column_group for name in parsed if name is not None)
+    return FileGroupId(partition, file_id, next(groups, ""))
 
 
 def data_file(path: str, size_bytes: int) -> BaseFile | LogFile | None:
@@ -275,6 +294,18 @@ def latest_slice(slices: tuple[FileSlice, ...]) -> FileSlice | None:
     if not slices or not logs:
         return None
     return replace(slices[0], log_files=logs, boundary=_boundary(pending, logs, late))
+
+
+def whole_slice(group: FileGroupId, slices: Mapping[str, FileSlice]) -> FileSlice:
+    """Return one slice for the column groups of a file group; the default group's name is empty."""
+    if tuple(slices) == ("",):
+        return slices[""]
+    default = slices.get("")
+    if default is None:
+        default = FileSlice(group, min(slice_.instant for slice_ in slices.values()), None)
+    others = tuple(slice_ for name, slice_ in sorted(slices.items()) if name)
+    damage = tuple(lost for slice_ in (default, *others) for lost in slice_.damage)
+    return replace(default, others=others, damage=damage)
 
 
 def _boundary(pending: Boundary | None, logs: tuple[LogFile, ...], late: int) -> Boundary | None:

@@ -10,7 +10,7 @@ from lakebed.format.timeline.ocf import Record
 from lakebed.format.timeline.plans import PlanKind, parse_plan
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.config.tombstone_retention import PLAN_CUTOFF, tombstone_cutoff
-from lakebed.table.files.file_group import FileGroupId, PendingCompaction
+from lakebed.table.files.file_group import FileGroupId, PendingCompaction, named_group
 from lakebed.timeline.active import ActiveTimeline
 from lakebed.timeline.timeline import Timeline, TimelineInstant
 
@@ -63,9 +63,9 @@ def groups_of_plan(instant: TimelineInstant, plan: Record) -> Iterator[PlannedGr
     """Yield the file groups in the parsed `plan` of a pending instant."""
     extra = cast("dict[str, str]", plan.get("extraMetadata") or {})
     for slice_ in _slices(plan):
-        group = FileGroupId(str(slice_["partitionPath"] or ""), str(slice_["fileId"]))
         paths = [*cast("list[str]", slice_["deltaFilePaths"] or []), slice_["dataFilePath"]]
-        names = (str(path).rpartition("/")[2] for path in paths if path)
+        names = [str(path).rpartition("/")[2] for path in paths if path]
+        group = named_group(str(slice_["partitionPath"] or ""), str(slice_["fileId"]), names)
         metrics = cast("dict[str, float]", slice_.get("metrics") or {})
         full = instant.plan_action is Action.COMPACTION and LOG_FILES_TAKEN not in metrics
         yield PlannedGroup(instant, group, tuple(names), full, extra.get(PLAN_CUTOFF))

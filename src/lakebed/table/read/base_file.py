@@ -7,11 +7,13 @@ import pyarrow as pa
 
 from lakebed.format.files.footer import (
     FOOTER_IS_ORDERED,
+    FOOTER_KEYS_SINCE,
     FOOTER_MAX_KEY,
     FOOTER_MIN_KEY,
     same_order_in_java,
 )
 from lakebed.storage.storage import Storage
+from lakebed.table.files.file_group import BaseFile
 from lakebed.table.read.parquet_source import open_parquet, reading
 from lakebed.table.read.projection import find_columns, project, shape
 
@@ -46,6 +48,13 @@ def read_footer(storage: Storage, path: str) -> BaseFileFooter:
             schema=file.schema,
             metadata=metadata,
         )
+
+
+def keys_since(storage: Storage, base: BaseFile) -> str:
+    """Return the instant from which on the column group of a base file has had the same keys."""
+    own = base.name.instant
+    found = read_footer(storage, base.path).metadata.get(FOOTER_KEYS_SINCE, "")
+    return found if len(found) == len(own) and found.isdigit() and found < own else own
 
 
 def read_base_file(

@@ -165,6 +165,10 @@ class DataFileWriter:
         ]
         self._run.write(pa.RecordBatch.from_arrays(meta + columns, schema=self._file_schema))
 
+    def annotate(self, entries: Mapping[str, str]) -> None:
+        """Add entries to the footer that are known only once all rows are written."""
+        self._footer.update(entries)
+
     @property
     def rows(self) -> int:
         """Return how many rows were written so far."""

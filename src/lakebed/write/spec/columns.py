@@ -7,24 +7,14 @@ import pyarrow as pa
 from lakebed.errors import InvalidError, SchemaError, UnsupportedError
 from lakebed.format.avro.avro_schema import arrow_to_avro
 from lakebed.format.names.meta_columns import IS_DELETED, OUR_PREFIX, RECORD_KEY
+from lakebed.groups.definition import NO_GROUPS, ColumnGroups
 from lakebed.table.config.merge_mode import MergeMode
 from lakebed.table.config.schema import evolve, find_field, new_fields, normalise, schema_changes
 from lakebed.table.config.table_config import TableConfig
+from lakebed.write.spec.group_columns import divide_columns
+from lakebed.write.spec.intake import Intake
 from lakebed.write.spec.operation import Kind, Operation
-
-Marker = tuple[str, str | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Intake:
-    """How a write handles rows whose columns differ from the table's.
-
-    With `evolve`, new columns and wider types are added to the table; with `fill_missing`, a
-    missing column is null if it is nullable.
-    """
-
-    evolve: bool = False
-    fill_missing: bool = False
+from lakebed.write.spec.write_spec import Marker, TouchedGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +25,7 @@ class Columns:
     table: pa.Schema
     table_text: str
     markers: tuple[Marker, ...]
+    touched: tuple[TouchedGroup, ...] = ()
 
 
 def settle_columns(
@@ -43,6 +34,7 @@ def settle_columns(
     known: pa.Schema,
     incoming: pa.Schema,
     intake: Intake,
+    groups: ColumnGroups = NO_GROUPS,
 ) -> Columns:
     """Fit the incoming columns to the columns of the table.
 
@@ -57,9 +49,16 @@ def settle_columns(
         fields = dict.fromkeys(delete_fields(config))
         _check_columns(config, incoming, tuple(fields), ())
         staged = pa.schema([known.field(name) for name in fields if name in known.names])
-        return Columns(staged, known, arrow_to_avro(known, config.name), ())
+        # A delete reaches every column group.
+        touched = tuple(TouchedGroup(name, staged) for name in groups.names) if groups else ()
+        return Columns(staged, known, arrow_to_avro(known, config.name), (), touched)
     steering = {name for name, _ in markers}
     rows = pa.schema([f for f in incoming if f.name not in steering or _held(known, f)])
+    if groups:
+        _check_columns(config, rows, _needed(config), ())
+        grouped = divide_columns(config.name, operation, known, rows, intake, groups, bool(markers))
+        text = arrow_to_avro(known, config.name)
+        return Columns(grouped.staged, known, text, markers, grouped.touched)
     _check_columns(config, rows, _needed(config), config.ordering_fields)
     if operation.kind is Kind.UPDATE_COLUMNS:
         _check_no_fill(config)

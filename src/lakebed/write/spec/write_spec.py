@@ -1,6 +1,6 @@
 """The settings that the tasks of a write share, determined on the driver and pickled to workers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -13,10 +13,26 @@ from lakebed.storage.storage import Storage
 from lakebed.table.config.table_config import ConcurrencyMode, TableConfig, TableType
 from lakebed.table.config.writer_index import WriterIndex
 from lakebed.table.view import TableView
-from lakebed.write.spec.columns import Marker
 from lakebed.write.spec.operation import UPSERT, Kind, Operation
 
 DEFAULT_MEMORY_BYTES = 64 << 20
+
+Marker = tuple[str, str | None]
+"""A column that marks a row as a delete, and the string that marks it (None: the boolean true)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TouchedGroup:
+    """A column group that a write touches, and the columns of its rows there.
+
+    `partial` rows lack some columns of the group. A group that receives only `deletes` gets the
+    rows that are marked as deletes, and no others.
+    """
+
+    name: str
+    schema: pa.Schema
+    partial: bool = False
+    deletes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +42,7 @@ class WriteSpec:
     `schema` has the columns of the rows, the view's schema the columns of the table after this
     write. A delete (the key) or a partial update has fewer columns than the table. `markers` are
     the columns that mark a row as a delete, each with the string that marks it (None: the boolean
-    true).
+    true). `touched` are the column groups that it writes to; none in an ordinary table.
     """
 
     view: TableView
@@ -40,6 +56,35 @@ class WriteSpec:
     markers: tuple[Marker, ...] = ()
     indexes: IndexWriters = NO_INDEXES
     memory_bytes: int = DEFAULT_MEMORY_BYTES
+    touched: tuple[TouchedGroup, ...] = ()
+    column_group: str = ""
+    deletes_only: bool = False
+
+    @property
+    def parts(self) -> tuple["WriteSpec", ...]:
+        """Return one spec for each column group that is written, or only this one."""
+        if not self.touched:
+            return (self,)
+        names = [group.name for group in self.touched if not group.deletes]
+        indexes = self.indexes.by_group(self.view.column_groups, names)
+        return tuple(
+            self._part(group, indexes.get(group.name, NO_INDEXES)) for group in self.touched
+        )
+
+    def _part(self, group: TouchedGroup, indexes: IndexWriters) -> "WriteSpec":
+        did = self.operation
+        if did.kind is not Kind.DELETE:
+            did = replace(did, kind=Kind.UPDATE_COLUMNS if group.partial else Kind.ROWS)
+        return replace(
+            self,
+            view=self.view.of_group(group.name),
+            schema=group.schema,
+            operation=did,
+            touched=(),
+            column_group=group.name,
+            deletes_only=group.deletes,
+            indexes=indexes,
+        )
 
     @property
     def storage(self) -> Storage:
@@ -81,6 +126,17 @@ class WriteSpec:
     def staged_rule(self) -> MergeRule:
         """Return the merge rule among the incoming rows: keys to delete have no ordering values."""
         return MergeRule() if self.operation.kind is Kind.DELETE else self.rule
+
+    @property
+    def staged_rules(self) -> frozenset[MergeRule]:
+        """Return the rules among the incoming rows; column groups may have different ones."""
+        return frozenset(part.staged_rule for part in self.parts)
+
+    @property
+    def ordering_columns(self) -> tuple[str, ...]:
+        """Return the columns of which every row must have a value."""
+        found = [name for part in self.parts for name in part.rule.ordering_fields]
+        return tuple(dict.fromkeys(found))
 
     @property
     def logs_changes(self) -> bool:

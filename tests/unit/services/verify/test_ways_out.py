@@ -64,9 +64,9 @@ class World:
         self.whole[path] = self.storage.read(path)
         self.storage.delete(path)
 
-    def rewrite(self, change=lambda rows: rows, footer=None):
+    def rewrite(self, change=lambda rows: rows, footer=None, path=None):
         """Write a base file anew with other rows, or another footer."""
-        path = self.path()
+        path = path or self.path()
         file = pq.ParquetFile(io.BytesIO(self.storage.read(path)))
         rows = change(file.read())
         marks = {**file.metadata.metadata, **(footer or {})}
@@ -83,14 +83,16 @@ class World:
         names = [entry.path for entry in self.storage.list(TIMELINE)]
         return sorted(path for path in names if path.endswith("commit"))
 
-    def resize(self, path, size):
-        """Make the commit say the size that a file has by now."""
+    def resize(self, path, size, rows=None):
+        """Make the commit say the size that a file has by now, and its rows."""
         for commit in self.commits():
             metadata = CommitMetadata.parse(self.storage.read(commit), commit)
             for stat in metadata.write_stats():
                 if stat.path == path:
                     object.__setattr__(stat, "file_size_in_bytes", size)
                     object.__setattr__(stat, "total_write_bytes", size)
+                    if rows is not None:
+                        object.__setattr__(stat, "num_writes", rows)
                     self.storage.put(commit, metadata.encode())
 
     def verify(self):
@@ -226,6 +228,7 @@ def _no_table(world):
 
 EMPTY_BLOOM = base64.b64encode(struct.pack(">iibi", -1, 7, 1, 959) + bytes(120))
 SIMPLE = {"index": "simple", "buckets": 2}
+GROUPED = {"table_type": "MERGE_ON_READ", "table_version": 10, "column_groups": {"v": "v"}}
 TWICE = {**SIMPLE, "properties": {**BY_HAND, "hoodie.parquet.small.file.limit": "0"}}
 
 
@@ -245,6 +248,24 @@ def _forget_entries(world):
 def _write_indexed(world):
     _indexed(world)
     write(world)
+
+
+def _without_definition(world):
+    defines = b"hoodie.columngroup.v="
+    lines = world.storage.read(PROPERTIES).splitlines(keepends=True)
+    world.spoil(PROPERTIES, b"".join(line for line in lines if not line.startswith(defines)))
+
+
+def _without_key(world):
+    """Take a key from the base file of a column group, as if its compaction had left it out."""
+    world.opened().compact()
+    path = next(
+        f["path"]
+        for f in world.opened().files().to_pylist()
+        if f["level"] == "L1" and f["path"].startswith("p0/") and f["path"].endswith("_v.parquet")
+    )
+    world.rewrite(lambda rows: pa.concat_tables([rows[:5], rows[6:]]), path=path)
+    world.resize(path, len(world.storage.read(path)), rows=19)
 
 
 def _mend_index(world):
@@ -391,6 +412,8 @@ WAYS: list[tuple[Code, Callable, Callable, str, dict]] = [
         {},
     ),
     (Code.META_COLUMN, lambda w: w.rewrite(_elsewhere), overwrite, "insert_overwrite", {}),
+    (Code.COLUMN_GROUP, _without_definition, bring_back, "hoodie.properties", GROUPED),
+    (Code.GROUP_KEYS, _without_key, drop, "repair --drop-lost", GROUPED),
     (
         Code.PARTITION_METADATA,
         lambda w: w.storage.delete("p0/.hoodie_partition_metadata"),

@@ -55,12 +55,19 @@ def check_droppable(config: TableConfig, known: pa.Schema, name: str) -> None:
         "the record key": config.record_key_fields,
         "the partition": config.partition_fields,
         "the ordering": config.ordering_fields,
+        "the ordering of a column group": [g.ordering for g in config.column_groups if g.ordering],
         "the delete marker": marker,
     }.items():
         if name in fields:
             raise InvalidError(
                 f"table {config.name!r}: column {name!r} is part of {part} and cannot be dropped; write "
                 "the rows to a new table instead"
+            )
+    for group in config.column_groups:
+        if {name} == {*group.columns} & {*known.names}:
+            raise InvalidError(
+                f"table {config.name!r}: column {name!r} is the only one of the column group "
+                f"{group.name!r}; call drop_column_group({group.name!r})"
             )
     if len(known) == 1:
         raise InvalidError(f"table {config.name!r}: column {name!r} is its only one")

@@ -1,7 +1,8 @@
 """Measures how many row groups and bytes a read of a file slice would take, without reading rows.
 
-The row groups are chosen by the same functions as in a read, with the same arguments. To choose row
-groups, a read by keys may search key columns; in that case they are searched here too.
+The files, of every column group, and the row groups are chosen by the same functions as in a read,
+with the same arguments. To choose row groups, a read by keys may search key columns; in that case
+they are searched here too.
 """
 
 from collections.abc import Sequence
@@ -9,7 +10,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lakebed.groups.stitch import with_commit_time
 from lakebed.table.files.file_group import FileSlice
+from lakebed.table.read.group_reader import base_fields, merge_needs, wanted_groups
 from lakebed.table.read.key_filter import KeyFilter
 from lakebed.table.read.log_reader import slice_sources
 from lakebed.table.read.parquet_source import ParquetSource, open_parquet
@@ -17,23 +20,28 @@ from lakebed.table.read.projection import find_columns, project
 from lakebed.table.read.row_group_filter import RowGroupFilter
 from lakebed.table.read.run_reader import Needs, data_columns, run_row_groups
 from lakebed.table.read.run_source import RunKind, RunSource
-from lakebed.table.read.slice_reader import base_fields, merge_needs, wanted_groups
+from lakebed.table.read.slice_reader import all_sources, group_reads, narrow_slice
 from lakebed.table.view import TableView
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSize:
-    """The row groups that a read takes, out of how many, and the bytes of their columns."""
+    """The row groups that a read takes, out of how many, and the bytes of their columns.
+
+    `other_row_groups` are in files that it does not open, as no column group needs them.
+    """
 
     row_groups: int = 0
     all_row_groups: int = 0
     size_bytes: int = 0
+    other_row_groups: int = 0
 
     def __add__(self, other: "ReadSize") -> "ReadSize":
         return ReadSize(
             self.row_groups + other.row_groups,
             self.all_row_groups + other.all_row_groups,
             self.size_bytes + other.size_bytes,
+            self.other_row_groups + other.other_row_groups,
         )
 
 
@@ -50,6 +58,8 @@ def measure_slice(
 
     Log blocks that are not Parquet are counted with all of their bytes, and have no row groups.
     """
+    if view.column_groups:
+        return _measure_groups(view, slice_, columns, key_filter, row_groups, sources)
     target = pa.schema(project(view.schema, columns))
     if sources is None:
         sources = slice_sources(view, slice_) if slice_.needs_merge else []
@@ -64,6 +74,52 @@ def measure_slice(
     with open_parquet(view.storage, path, what, footer=footer) as file:
         groups = wanted_groups(file, key_filter, row_groups, what)
         return _size(file, find_columns(file.schema, base_fields(target, key_filter)), groups)
+
+
+def _measure_groups(
+    view: TableView,
+    slice_: FileSlice,
+    columns: Sequence[str],
+    key_filter: KeyFilter | None,
+    row_groups: RowGroupFilter | None,
+    sources: Sequence[RunSource] | None,
+) -> ReadSize:
+    """Measure each column group that is read on its own."""
+    left = list(all_sources(view, slice_) if sources is None else sources)
+    alone = narrow_slice(view, slice_, columns)
+    if alone is slice_:
+        row_groups = None  # rows of several groups are joined by key before they are filtered
+        target = with_commit_time(pa.schema(project(view.schema, columns)))
+        reads = dict(group_reads(view, slice_, target.names))
+    else:
+        reads = {alone.group.column_group: (alone, list(columns))}
+    found = ReadSize()
+    for name, (part, names) in reads.items():
+        paths = {file.path for file in part.files}
+        opened = [source for source in left if source.path in paths]
+        left = [source for source in left if source.path not in paths]
+        found += measure_slice(
+            view.of_group(name),
+            part,
+            names,
+            key_filter=key_filter,
+            row_groups=row_groups,
+            sources=opened,
+        )
+    for source in left:
+        found += ReadSize(other_row_groups=_row_groups_of(view, source))
+    return found
+
+
+def _row_groups_of(view: TableView, source: RunSource) -> int:
+    if source.footer is not None:
+        return int(source.footer.metadata.num_row_groups)
+    if not source.is_parquet:
+        return 0
+    with open_parquet(
+        view.storage, source.path, source.name, offset=source.offset, length=source.length
+    ) as file:
+        return file.num_row_groups
 
 
 def _measure_run(view: TableView, source: RunSource, needs: Needs) -> ReadSize:

@@ -1,0 +1,100 @@
+"""Joins the rows of several column groups by key, as sorted streams."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.format.names.meta_columns import (
+    COMMIT_TIME,
+    META_COLUMNS,
+    OUR_PREFIX,
+    PARTITION_PATH,
+    RECORD_KEY,
+)
+from lakebed.merge.rule import MergeRule
+from lakebed.merge.run import Run
+from lakebed.merge.window import merge_runs
+
+KEYS_ONLY: Final = (RECORD_KEY, PARTITION_PATH)
+"""Meta columns that are the same in all groups."""
+_STAMPS: Final = tuple(name for name in META_COLUMNS if name not in KEYS_ONLY)
+
+
+def stitch(
+    streams: Sequence[tuple[str, Iterable[pa.RecordBatch]]], target: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Yield a row for each key of any stream, with the columns of all, and otherwise nulls.
+
+    The streams, each with a name for error messages, are in ascending key order and hold a key once.
+    A column that several streams have is the same in all. The columns are the record key and those
+    of `target`, in which columns of `numbered_stamps` stand for each stamp.
+    """
+    count = len(streams)
+    fields = {RECORD_KEY: pa.field(RECORD_KEY, pa.string())}
+    for field in with_commit_time(target):
+        names = _numbered(field.name, count) if field.name in _STAMPS else [field.name]
+        fields |= {name: field.with_name(name).with_nullable(True) for name in names}
+    runs = [Run(name, batches, partial=True) for name, batches in streams]
+    return merge_runs(runs, MergeRule(), pa.schema(list(fields.values())))
+
+
+def complete(
+    rows: Iterable[pa.RecordBatch],
+    further: Sequence[Iterable[pa.RecordBatch]],
+    target: pa.Schema,
+) -> Iterator[pa.RecordBatch]:
+    """Yield `rows`, and a row with nulls for each key that only `further` streams hold.
+
+    All are in ascending key order and hold a key once. `rows` have the columns of `target`, the
+    others the record key and some of these.
+    """
+    runs = [Run("another column group", batches, partial=True) for batches in further]
+    own = Run("the column group", rows, partial=True)
+    fields = [field.with_nullable(True) for field in target]
+    for batch in merge_runs([*runs, own], MergeRule(), pa.schema(fields)):
+        yield pa.RecordBatch.from_arrays(batch.columns, schema=target)
+
+
+def with_commit_time(target: pa.Schema) -> pa.Schema:
+    """Add the commit time to columns that it decides: those that say when a row was written."""
+    stamps = [name for name in target.names if name in _STAMPS]
+    if not stamps or COMMIT_TIME in stamps:
+        return target
+    return target.append(pa.field(COMMIT_TIME, pa.string()))
+
+
+def numbered_stamps(batches: Iterable[pa.RecordBatch], number: int) -> Iterator[pa.RecordBatch]:
+    """Rename the columns that say when a row was written, which differ between groups."""
+    for batch in batches:
+        names = [_number(name, number) if name in _STAMPS else name for name in batch.schema.names]
+        yield batch.rename_columns(names)
+
+
+def newest_stamps(batch: pa.RecordBatch, count: int, target: pa.Schema) -> pa.RecordBatch:
+    """Return the columns of `target`: a row was written when the newest of its parts was."""
+    asked = [name for name in target.names if name in _STAMPS]
+    stamps: dict[str, pa.Array] = {}
+    if asked:
+        times = [batch.column(name) for name in _numbered(COMMIT_TIME, count)]
+        newest = pc.max_element_wise(*times)
+        for name in asked:
+            held = [batch.column(one) for one in _numbered(name, count)]
+            is_newest = [pc.fill_null(pc.equal(time, newest), False) for time in times]
+            stamps[name] = pc.coalesce(
+                *(
+                    pc.if_else(mask, column, None)
+                    for mask, column in zip(is_newest, held, strict=True)
+                )
+            )
+    columns = [stamps[name] if name in stamps else batch.column(name) for name in target.names]
+    return pa.RecordBatch.from_arrays(columns, names=target.names) if columns else batch
+
+
+def _number(name: str, number: int) -> str:
+    return f"{OUR_PREFIX}{number}{name}"
+
+
+def _numbered(name: str, count: int) -> list[str]:
+    return [_number(name, number) for number in range(count)]

@@ -1,0 +1,96 @@
+"""The keys of other column groups that a compaction adds to the base file of its own.
+
+Readers count on a base file to hold every key that any column group held when its instant began
+(`table/files/group_keys.py`). Such a key gets a row with nulls, and keeps the commit time of the row
+in the other group.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY
+from lakebed.groups.stitch import complete
+from lakebed.model.instant import Instant
+from lakebed.services.rewrite import Rewrite
+from lakebed.table.files.file_group import (
+    BaseFile,
+    FileGroupId,
+    FileSlice,
+    LogFile,
+    build_slices,
+    latest_slice,
+)
+from lakebed.table.files.group_keys import key_slices
+from lakebed.table.read.base_file import keys_since
+from lakebed.table.read.slice_reader import read_slice
+from lakebed.table.snapshot import Snapshot
+from lakebed.table.view import TableView
+
+
+@dataclass(frozen=True, slots=True)
+class KeyReader:
+    """Files of another column group that may hold further keys, and the view to read them with."""
+
+    view: TableView
+    slice_: FileSlice
+    columns: tuple[str, ...]
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Yield the keys in ascending order, with their commit times and what all groups hold."""
+        return read_slice(self.view, self.slice_, self.columns, by_key=True)
+
+
+def key_readers(
+    snapshot: Snapshot, view: TableView, slice_: FileSlice, instant: Instant
+) -> tuple[KeyReader, ...]:
+    """Return what may hold keys that a planned slice lacks, as of the plan's instant.
+
+    Files that were cleaned since are left out: the newer base file that superseded them is opened by
+    readers, because it is newer than the one to write.
+    """
+    if not view.column_groups:
+        return ()
+    own = slice_.group
+    parts = {own.column_group: slice_}
+    for group in snapshot.groups:
+        if group != own and group.whole == own.whole:
+            then = _slice_at(snapshot, group, instant)
+            if then is not None:
+                parts[group.column_group] = then
+    since = partial(keys_since, view.storage)
+    needed = key_slices(parts, {own.column_group}, snapshot.completion_of, since)
+    shared = [name for name in view.schema.names if name in view.column_groups.shared]
+    columns = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, *shared)
+    return tuple(
+        KeyReader(view.of_group(name), part, columns)
+        for name, part in needed.items()
+        if name != own.column_group
+    )
+
+
+def complete_keys(
+    rows: Iterator[pa.RecordBatch], rewrite: Rewrite, further: tuple[KeyReader, ...]
+) -> Iterator[pa.RecordBatch]:
+    """Yield `rows` in key order, and a row with nulls for each key that only `further` holds."""
+    fields = {field.name: field for field in rewrite.view.schema}
+    text = pa.string()
+    target = pa.schema([fields.get(name, pa.field(name, text)) for name in rewrite.columns])
+    return complete(rows, [reader.read() for reader in further], target)
+
+
+def _slice_at(snapshot: Snapshot, group: FileGroupId, instant: Instant) -> FileSlice | None:
+    """Return the slice of a file group as of a plan, from the files that are still there."""
+
+    def is_before(file: BaseFile | LogFile) -> bool:
+        if isinstance(file, BaseFile):
+            # A compaction that was planned earlier does not change what a read returns.
+            return file.name.instant < instant
+        return snapshot.completion_of(file.name.instant) < instant
+
+    files = [file for file in snapshot.files if file.group == group and is_before(file)]
+    pending = [plan for plan in snapshot.pending.get(group, ()) if plan.instant < instant]
+    found = build_slices(group, files, snapshot.completion_of, pending, tombstones=True)
+    return latest_slice(found)

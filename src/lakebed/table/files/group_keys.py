@@ -1,0 +1,123 @@
+"""Which files of which column groups a read opens to find every row.
+
+A row exists if any group holds its key, so the number of rows does not depend on the columns that
+are read. Opening all groups for that would defeat their purpose. These facts limit it:
+
+- a write divides the same rows among the groups that it touches: where two groups have data logs of
+  one instant, both logs hold the same keys;
+- a base file holds every key that any group held when its instant began: a write creates one only
+  in a new file group, where it has the keys of that write, and a compaction adds the keys that its
+  group lacks.
+
+So one group that a read needs, the *lead*, knows all keys but those of logs that came since to other
+groups alone. If the lead itself had a delete since, keys may be gone there that another group keeps:
+then all groups are read.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+
+from lakebed.format.names.data_names import LogKind, NativeLogName
+from lakebed.table.files.file_group import BaseFile, FileSlice, LogFile
+
+CompletionOf = Callable[[str], str | None]
+KeysSince = Callable[[BaseFile], str]
+
+
+def _own_instant(base: BaseFile) -> str:
+    return base.name.instant
+
+
+def key_slices(
+    parts: Mapping[str, FileSlice],
+    needed: Collection[str],
+    completion_of: CompletionOf,
+    keys_since: KeysSince = _own_instant,
+) -> dict[str, FileSlice]:
+    """Return the slices to read by column group: those `needed`, and what may hold further keys.
+
+    `parts` are the slices of one file group. `completion_of` returns the completion time of an
+    instant, or None if it is not known; `keys_since` the instant from which on the group of a base
+    file has had its keys.
+    """
+    found = {name: parts[name] for name in parts if name in needed}
+    candidates = found or parts
+    leads = [name for name, part in candidates.items() if not _may_lack_deleted(part)]
+    if not leads:
+        return dict(parts)
+    lead = min(leads, key=lambda name: _cost(name, parts, completion_of, keys_since))
+    found[lead] = parts[lead]
+    for name, part in parts.items():
+        if name not in found:
+            more = further_keys(parts[lead], part, completion_of, keys_since)
+            if more is not None:
+                found[name] = more
+    return found
+
+
+def _cost(
+    lead: str,
+    parts: Mapping[str, FileSlice],
+    completion_of: CompletionOf,
+    keys_since: KeysSince,
+) -> tuple[int, int, str]:
+    """Return what decides between leads: the bytes of further keys, then its own bytes."""
+    further = (
+        further_keys(parts[lead], part, completion_of, keys_since)
+        for name, part in parts.items()
+        if name != lead
+    )
+    return (
+        sum(file.size_bytes for part in further if part is not None for file in part.files),
+        sum(file.size_bytes for file in parts[lead].files),
+        lead,
+    )
+
+
+def _may_lack_deleted(part: FileSlice) -> bool:
+    """Return whether a key may be deleted in this group that another group keeps.
+
+    A tombstone beside the base file hides the row that the file may have for such a key.
+    """
+    return bool(part.tombstones) or any(map(_holds_deletes, part.log_files))
+
+
+def further_keys(
+    lead: FileSlice,
+    other: FileSlice,
+    completion_of: CompletionOf,
+    keys_since: KeysSince = _own_instant,
+) -> FileSlice | None:
+    """Return the files of `other` that may hold keys that `lead` lacks, and its deletes.
+
+    None if `lead` holds all keys of `other`. A log that came before the base file of `lead`, or by
+    a write that also wrote to `lead`, has no further keys. Unless the keys of the base file of
+    `other` are as old as the base file of `lead`, it may hold the keys of such logs.
+    """
+    start = "" if lead.base_file is None else lead.base_file.name.instant
+    same = {log.name.instant for log in lead.log_files if not _holds_deletes(log)}
+
+    def is_known(log: LogFile) -> bool:
+        completion = completion_of(log.name.instant)
+        return log.name.instant in same or (completion is not None and completion <= start)
+
+    base = other.base_file
+    if base is not None and (base.name.instant <= start or keys_since(base) <= start):
+        base = None
+    logs = tuple(
+        log
+        for log in other.log_files
+        if _holds_deletes(log) or base is not None or not is_known(log)
+    )
+    if base is None and all(map(_holds_deletes, logs)):
+        return None
+    boundary = other.boundary
+    if boundary is not None:
+        older = other.log_files[: boundary.merged]
+        boundary = replace(boundary, merged=sum(log in older for log in logs))
+    return replace(other, base_file=base, log_files=logs, boundary=boundary)
+
+
+def _holds_deletes(log: LogFile) -> bool:
+    """Return whether a log may hold deletes; an inline log may hold anything."""
+    return not isinstance(log.name, NativeLogName) or log.name.kind is LogKind.DELETES

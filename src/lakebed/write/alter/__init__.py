@@ -1,0 +1,1 @@
+"""Changes of a table's columns: each a commit that records the new columns."""

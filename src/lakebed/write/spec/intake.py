@@ -1,0 +1,15 @@
+"""How a write handles rows whose columns differ from the table's."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """How a write handles rows whose columns differ from the table's.
+
+    With `evolve`, new columns and wider types are added to the table; with `fill_missing`, a
+    missing column is null if it is nullable.
+    """
+
+    evolve: bool = False
+    fill_missing: bool = False

@@ -1,0 +1,99 @@
+"""Column groups on Spark: the rows of the model, through workers and through the data source."""
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import lakebed
+from lakebed.model.options.writers import DRIVER_MAX_BYTES
+from spark.frames import session_conf
+from support.grouped import GroupedModel
+from support.grouped_history import KEYS, GroupedHistory, as_table, by_key
+
+DDL = "id bigint, dt string, ts bigint, name string, score double, band string, scored_at bigint"
+ROWS = 6_000
+
+
+@pytest.fixture(params=["0", "64MB"])
+def near(request, spark: SparkSession):
+    """Let Spark's workers do all work, or the driver what is small."""
+    with session_conf(spark, **{DRIVER_MAX_BYTES.name: request.param}):
+        yield
+
+
+def test_writes_of_some_groups_reach_only_their_files(spark, path, near):
+    groups = {"risk": "score,band;scored_at"}
+    t = lakebed.create_table(
+        spark, path, DDL, key="id", ordering="ts", partition_by="dt", column_groups=groups
+    )
+    whole = (
+        "id",
+        "concat('d', id % 3) dt",
+        "1L ts",
+        "concat('n', id) name",
+        "id / 2D score",
+        "'x' band",
+        "5L scored_at",
+    )
+    t.bulk_insert(spark.range(ROWS).selectExpr(*whole))
+    scores = spark.range(100, ROWS + 100, 100).selectExpr(
+        "id", "concat('d', id % 3) dt", "1D score", "'up' band", "6L scored_at"
+    )
+    commit = t.upsert(scores)
+    assert all("_risk_" in (stat.path or "") for stat in commit.write_stats)
+    names = spark.range(50).selectExpr("id", "concat('d', id % 3) dt", "2L ts", "'new' name")
+    commit = t.update_columns(names)
+    assert not any("_risk" in (stat.path or "") for stat in commit.write_stats)
+    t.delete([{"id": 0, "dt": "d0"}])
+    for _ in range(2):
+        assert t.read(where="band = 'up'").count() == ROWS // 100
+        assert t.read(where="name = 'new'").count() == 49
+        loaded = spark.read.format("lakebed").load(path)
+        assert loaded.where("band = 'up' and name is null").count() == 1
+        for columns in (["name"], ["score"], ["dt"], ["ts", "band"]):
+            assert t.read(columns=columns).count() == ROWS, columns
+        assert t.count() == ROWS
+        t.compact()
+
+
+def test_one_group_without_logs_is_read_by_spark_itself(spark, path):
+    groups = {"risk": ["score", "band", "scored_at"]}
+    t = lakebed.create_table(spark, path, DDL, key="id", ordering="ts", column_groups=groups)
+    t.bulk_insert(
+        spark.range(100).selectExpr(
+            "id", "'a' dt", "1L ts", "'n' name", "1D score", "'x' band", "5L scored_at"
+        )
+    )
+    plan = t.read(columns=["score", "id"])._jdf.queryExecution().executedPlan().toString()
+    assert "FileScan parquet" in plan
+    assert "MapInArrow" not in plan
+    assert t.read(columns=["score", "id"]).count() == 100
+
+
+def test_random_histories_are_the_same_on_spark(spark, path):
+    history = GroupedHistory(11, alters=False)
+    t = lakebed.create_table(
+        spark,
+        path,
+        _schema(history),
+        key="id",
+        ordering=list(history.table.config.ordering_fields),
+        column_groups={g.name: g.encode() for g in history.table.config.column_groups},
+    )
+    model = GroupedModel(history.model.groups)
+    with session_conf(spark, **{DRIVER_MAX_BYTES.name: "0"}):
+        for number in range(4):
+            names = [name for of in model.groups.columns.values() for name in of]
+            rows = history.rows(names, flagged=number == 2)
+            model.write(rows, deleted="_hoodie_is_deleted" if number == 2 else None)
+            t.upsert(spark.createDataFrame(as_table(rows)))
+        found = pa.Table.from_batches(t.read().toArrow().to_batches())
+        assert by_key(found) == model.rows()
+        state = by_key(t.lookup([{"id": key} for key in range(KEYS)]))
+        assert state == model.rows()
+        t.compact()
+        assert by_key(t.read().toArrow()) == model.rows()
+
+
+def _schema(history: GroupedHistory) -> pa.Schema:
+    return history.table.read().schema
