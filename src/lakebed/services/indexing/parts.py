@@ -46,12 +46,13 @@ from lakebed.merge.window import gather
 from lakebed.model.executor import Executor, TaskId
 from lakebed.storage.storage import Storage
 from lakebed.table.files.file_group import FileSlice
+from lakebed.table.read.group_reader import merge_needs
 from lakebed.table.read.key_filter import KeyFilter, Range
 from lakebed.table.read.log_reader import slice_sources
 from lakebed.table.read.projection import project, shape
 from lakebed.table.read.run_reader import read_run
 from lakebed.table.read.run_source import RunKind
-from lakebed.table.read.slice_reader import merge_needs, read_slice
+from lakebed.table.read.slice_reader import read_slice
 from lakebed.table.view import TableView
 from lakebed.write.index_runs import split_deletes
 
