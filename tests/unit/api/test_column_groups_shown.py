@@ -122,14 +122,14 @@ def test_layers_draw_each_group_below_its_name(table: Table):
         "column group ab",
         "column group risk",
     ]
-    assert [line[:9] for line in lines[2:]] == [
-        "    defau",
-        "      L1 ",
-        "    colum",
-        "      L1 ",
-        "    colum",
-        "      L0 ",
-        "      L1 ",
+    assert [line[:8] for line in lines[2:]] == [
+        "    defa",
+        "      L1",
+        "    colu",
+        "      L1",
+        "    colu",
+        "      L0",
+        "      L1",
     ]
 
 
