@@ -1,0 +1,166 @@
+"""Measure a wide table with column groups beside the same table without, and a table of a few columns.
+
+    .venv/bin/python bench/column_groups.py
+    .venv/bin/python bench/column_groups.py --rows 50000 --runs 2          a small try
+
+Prints one JSON object. All tables are of version 10, in process, in 4 buckets: 200 columns in 5 groups of
+40, the same 200 columns without groups, and 3 of them alone. Each step is done to each table in turn, so
+that none has the quieter machine to itself.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+import lakebed
+
+COLUMNS = 200
+GROUPS = 5
+FEW = 3
+CHUNK = 20_000
+NAMES = [f"c{number:03d}" for number in range(COLUMNS)]
+
+
+def field(number: int) -> pa.Field:
+    """Return a column: numbers, with a short string in every fourth."""
+    return pa.field(NAMES[number], pa.string() if number % 4 == 3 else pa.float64())
+
+
+FIELDS = [field(number) for number in range(COLUMNS)]
+SCHEMA = pa.schema([("id", pa.int64()), ("ts", pa.int64()), *FIELDS])
+BY_GROUP = {f"g{g}": NAMES[g * 40 : (g + 1) * 40] for g in range(1, GROUPS)}
+CHANGED = NAMES[40 : 40 + FEW]
+
+
+def batch(ids: np.ndarray, ts: int, names: list[str]) -> pa.RecordBatch:
+    """Return rows with these ids and columns."""
+    rng = np.random.default_rng([ts, int(ids[0])])
+    arrays = [pa.array(ids), pa.array(np.full(len(ids), ts))]
+    for name in names:
+        values = rng.integers(0, 5_000, len(ids))
+        texts = SCHEMA.field(name).type == pa.string()
+        arrays.append(pa.array(values).cast(pa.string()) if texts else pa.array(values / 8))
+    return pa.RecordBatch.from_arrays(arrays, names=["id", "ts", *names])
+
+
+def stream(rows: int, ts: int, names: list[str], every: int = 1) -> pa.RecordBatchReader:
+    """Return rows in no order of keys; with `every`, only every so many-th key."""
+    order = np.random.default_rng(0).permutation(rows)[:: every or 1]
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for start in range(0, len(order), CHUNK):
+            yield batch(order[start : start + CHUNK], ts, names)
+
+    schema = pa.schema([SCHEMA.field(name) for name in ("id", "ts", *names)])
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def seconds(work: Callable[[], object]) -> tuple[float, object]:
+    """Return how long one call takes, and its result."""
+    start = time.perf_counter()
+    found = work()
+    return round(time.perf_counter() - start, 3), found
+
+
+def create(path: str, names: list[str], groups: dict[str, list[str]]) -> lakebed.Table:
+    """Create a table with some of the columns."""
+    shutil.rmtree(path, ignore_errors=True)
+    schema = pa.schema([SCHEMA.field(name) for name in ("id", "ts", *names)])
+    properties = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+    return lakebed.create_table(
+        None,
+        path,
+        schema,
+        key="id",
+        ordering="ts",
+        buckets=4,
+        table_version=10,
+        column_groups=groups,
+        properties=properties,
+    )
+
+
+def scan(table: lakebed.Table, columns: list[str] | None) -> int:
+    """Read and count rows."""
+    return sum(batch.num_rows for batch in table.read(columns=columns))
+
+
+def main() -> None:
+    """Do what the options say."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=500_000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--results", type=pathlib.Path)
+    args = parser.parse_args()
+    rows = args.rows
+    found: dict[str, dict[str, list[float]]] = {}
+
+    def note(step: str, table: str, value: float) -> None:
+        found.setdefault(step, {}).setdefault(table, []).append(value)
+
+    few = [*CHANGED]
+    kinds = {"grouped": (NAMES, BY_GROUP), "plain": (NAMES, {}), "few": (few, {})}
+    with tempfile.TemporaryDirectory(prefix="lakebed-groups-") as folder:
+        tables: dict[str, lakebed.Table] = {}
+        for _ in range(args.runs):
+            for kind, (names, groups) in kinds.items():
+                table = tables[kind] = create(os.path.join(folder, kind), names, groups)
+                taken, commit = seconds(lambda: table.bulk_insert(stream(rows, 1, names)))  # noqa: B023
+                note("write", kind, taken)
+                note("write bytes", kind, commit.size_bytes)
+        for run in range(args.runs):
+            ts = 2 + run
+            for kind in ("grouped", "plain"):
+                table = tables[kind]
+                names = CHANGED if kind == "grouped" else NAMES
+                update = table.update_columns if kind == "grouped" else table.upsert
+                given = stream(rows, ts, names, every=10)
+                taken, commit = seconds(lambda: update(given))  # noqa: B023
+                note("update", kind, taken)
+                note("update bytes", kind, commit.size_bytes)
+            for kind in ("grouped", "plain"):
+                taken, _ = seconds(tables[kind].compact)
+                note("compaction", kind, taken)
+            for kind, columns in (
+                ("grouped", few),
+                ("few", few),
+                ("grouped all", None),
+                ("plain all", None),
+            ):
+                taken, count = seconds(lambda: scan(tables[kind.partition(" ")[0]], columns))  # noqa: B023
+                assert count == rows, (kind, count)
+                note("scan", kind, taken)
+    middle = {step: {k: statistics.median(v) for k, v in of.items()} for step, of in found.items()}
+
+    def ratio(step: str, one: str, other: str) -> float:
+        return round(middle[step][one] / middle[step][other], 2)
+
+    answer = {
+        "rows": rows,
+        "all": found,
+        "ratios": {
+            "write full rows, time": ratio("write", "grouped", "plain"),
+            "write full rows, bytes": ratio("write bytes", "grouped", "plain"),
+            "update 3 columns of a tenth, times as fast": ratio("update", "plain", "grouped"),
+            "update, times fewer bytes": ratio("update bytes", "plain", "grouped"),
+            "compaction after it, times as fast": ratio("compaction", "plain", "grouped"),
+            "read 3 columns of a group, against a table of these": ratio("scan", "grouped", "few"),
+            "read all columns, against no groups": ratio("scan", "grouped all", "plain all"),
+        },
+    }
+    if args.results:
+        args.results.write_text(json.dumps(answer, indent=1))
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()
