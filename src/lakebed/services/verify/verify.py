@@ -177,10 +177,10 @@ def _check_contents(
     yield from _counted(
         executor.run(check_holders, places, "verify keys"), "key ranges", len(places), progress
     )
-    bases = list(_group_keys(inventory, groups))
-    yield from _counted(
-        executor.run(check_group_keys, bases, "verify keys"), "base files", len(bases), progress
-    )
+    if bases := list(_group_keys(inventory, groups)):
+        yield from _counted(
+            executor.run(check_group_keys, bases, "verify keys"), "base files", len(bases), progress
+        )
 
 
 def _foreign_columns(inventory: Inventory, name: str) -> Mapping[str, str]:
