@@ -93,7 +93,7 @@ def table_properties(
     version = settled_version(table_version, named)
     groups = settle_groups(named, schema, key, partition_fields, ordering)
     if groups:
-        # A row may come through a group that lacks the column.
+        # A write to another group leaves the column null.
         schema = nullable_schema(schema, key, partition_fields)
     word = str(index).lower()
     if word not in INDEXES:

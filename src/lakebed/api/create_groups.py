@@ -1,4 +1,4 @@
-"""The column groups of a new table, from the argument `column_groups` or from options."""
+"""Parses the column groups of a new table, from the argument `column_groups` or from options."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,7 +20,7 @@ def without_groups(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def given_groups(column_groups: object, properties: Mapping[str, str]) -> list[ColumnGroup]:
-    """Return the groups that a caller describes, as the argument or as properties."""
+    """Return the groups that the caller defines by argument or by properties."""
     if not isinstance(column_groups, Mapping):
         raise InvalidError(
             "column_groups: expected a mapping from the name of a group to 'a,b;ordering' or a list "
@@ -57,7 +57,7 @@ def settle_groups(
     partition: Sequence[str],
     ordering: Sequence[str],
 ) -> list[ColumnGroup]:
-    """Return the groups checked against the columns of the table and each other."""
+    """Return the groups, checked against the table's columns and each other."""
     settled = [settle_group(group, schema, key, partition, ordering) for group in groups]
     check_apart(settled)
     if settled:
@@ -66,7 +66,7 @@ def settle_groups(
 
 
 def settled_version(version: int | None, groups: Sequence[ColumnGroup]) -> int:
-    """Return the table version; with column groups it is the first that Hudi's releases refuse."""
+    """Return the table version; column groups need the first that no Hudi release opens."""
     if version is None:
         return GROUPS_VERSION if groups else int(table.VERSION.kind.default)
     if groups and version < GROUPS_VERSION:

@@ -11,7 +11,7 @@ from lakebed.terminal.text import plural, size_text
 
 @dataclass(frozen=True, slots=True)
 class DescribedGroup:
-    """A column group: the columns that only it holds, and those by which it orders versions.
+    """A column group: its own columns, and its ordering columns.
 
     The name of the default group is empty.
     """
@@ -25,8 +25,8 @@ class DescribedGroup:
 class Description:
     """The settings and size of a table; `print` it to read it.
 
-    `columns` are pairs of a name and a type in Spark's syntax. `column_groups` begin with the
-    default group, and are empty for a table without column groups.
+    `columns` are pairs of a name and a type in Spark's syntax. `column_groups` starts with
+    the default group; it is empty in a table without column groups.
     """
 
     name: str

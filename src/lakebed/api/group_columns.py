@@ -1,4 +1,4 @@
-"""The columns of a column group that a caller adds: names, or new columns with their types."""
+"""Parses the columns of a column group to add: names, or new columns with their types."""
 
 import re
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from lakebed.groups.definition import ColumnGroup, parse_given
 from lakebed.table.config.given_schema import given_schema
 
 _TYPED: Final = re.compile(r"\s*(`[^`]*`|\w+)\s*[\s:]\s*\w")
-"""The beginning of a DDL string: a name and a type, where a list of names has a comma."""
+"""The start of a DDL string: a name and a type. In a list of names, a comma follows the name."""
 
 
 def given_group(
     name: object, columns: object, ordering: str | None
 ) -> tuple[ColumnGroup, list[pa.Field]]:
-    """Return the group, and those of its columns that the caller gives with their types."""
+    """Return the group, and its columns that were given with a type."""
     if not isinstance(name, str):
         raise InvalidError(f"column group: expected a name as a string, found {name!r}")
     if isinstance(columns, str) and not _TYPED.match(columns):

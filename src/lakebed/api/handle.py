@@ -33,7 +33,7 @@ Moment = str | date | datetime
 
 @dataclass(slots=True)
 class _Held:
-    """A snapshot and what is cached for it: one value, because threads may share a table."""
+    """A snapshot and its caches, as one value because threads may share a table."""
 
     snapshot: Snapshot
     sources: SourceCache = field(default_factory=SourceCache)
@@ -113,7 +113,7 @@ class TableHandle(TableServices):
         return snapshot
 
     def _caches(self, snapshot: Snapshot) -> "_Held":
-        """Return what is cached for a snapshot; empty if another thread has read a newer one."""
+        """Return the caches of a snapshot; empty ones if another thread has read a newer snapshot."""
         held = self._held
         return held if held is not None and held.snapshot is snapshot else _Held(snapshot)
 

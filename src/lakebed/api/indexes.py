@@ -19,11 +19,11 @@ from lakebed.write.pipeline import WriteTarget
 
 @dataclass(frozen=True, slots=True)
 class IndexInfo:
-    """A secondary index; `state` is "ready", or why no query uses it.
+    """A secondary index; `state` is "ready", or the reason why no query uses it.
 
     `open_entries` are candidates of every query until the index is compacted. `changed_keys` is the
     number of keys written since the base runs; at most that many of the `entries` are stale.
-    `uncovered` is the number of file groups that another engine wrote to, and that are read whole.
+    `uncovered` counts file groups that another engine wrote to; all their rows are read.
     """
 
     name: str

@@ -11,8 +11,7 @@ from lakebed.terminal.text import Part, column_group_text, draw_layers
 class Layer:
     """One file of a file group: `L1` is its base file, `L0` a log on top.
 
-    `column_group` is the column group that the file belongs to; the name of the default group is
-    empty.
+    `column_group` is the name of the file's column group; the default group's name is empty.
     """
 
     level: str
@@ -26,7 +25,7 @@ class Layer:
 class FileGroupLayers:
     """The files that a snapshot reads of one file group, newest on top.
 
-    In a table with column groups each of these has its own layers, the default group first.
+    In a table with column groups, each group has its own layers, the default group first.
     """
 
     partition: str

@@ -134,7 +134,7 @@ class Table(TableWrites):
             Share(read=1, total=2, estimated=False)
         """
         snapshot = self._snapshot(as_of)
-        _ = snapshot.slices  # what is left out is explained too
+        _ = snapshot.slices  # skipped slices are explained too
         scan = self._plan(snapshot, columns, where)
         return explain_scan(scan, snapshot, self._sources(snapshot))
 

@@ -265,10 +265,10 @@ class TableWrites(TableIndexes):
         return commit
 
     def add_column_group(self, name: str, columns: object, ordering: str | None = None) -> Commit:
-        """Add a group of columns that are stored in files of their own.
+        """Add a column group: columns that are stored in separate files.
 
-        The columns are new, or columns of the default group that no write has carried yet: no
-        column moves from one group to another. A group is never renamed or redefined.
+        The columns are new, or columns of the default group that no write has stored yet: columns
+        cannot move between groups. A group cannot be renamed or redefined.
 
         Args:
             name: Letters, digits and `-`, beginning with a letter.
@@ -280,7 +280,7 @@ class TableWrites(TableIndexes):
 
         Raises:
             ExistsError: There is a column group of this name.
-            InvalidError: The definition breaks a rule, which the message names.
+            InvalidError: The definition is not valid; the message says why.
             UnsupportedError: The table cannot have column groups, for example because of its version.
 
         Example:
@@ -299,10 +299,10 @@ class TableWrites(TableIndexes):
         return commit
 
     def drop_column_group(self, name: str) -> Commit:
-        """Drop a column group and its columns; rows that only it holds stay, with nulls.
+        """Drop a column group and its columns; rows that only it holds are kept, with nulls.
 
-        Its columns are hidden at once, and cleaning deletes its files. Reads as of an earlier commit
-        still show them. The name is not given again.
+        The columns are hidden at once; cleaning deletes the files. Reads as of an earlier commit
+        still return the columns. The name cannot be reused.
 
         Args:
             name: The group.

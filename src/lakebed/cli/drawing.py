@@ -44,7 +44,7 @@ class DrawnRun:
 class DrawnGroup:
     """A file group with its runs, newest on top; `problem` says why they could not be read.
 
-    In a table with column groups each of these has its own runs, the default group first.
+    In a table with column groups, each group has its own runs, the default group first.
     """
 
     partition: str

@@ -1,4 +1,4 @@
-"""Executes an instant that was planned earlier, without the lock, in one process at a time."""
+"""Executes a planned instant without the lock, in one process at a time."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

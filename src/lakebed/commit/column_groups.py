@@ -1,4 +1,4 @@
-"""The definitions of column groups as an instant leaves them when it is undone."""
+"""Reverts the definitions of column groups when an instant is rolled back."""
 
 from dataclasses import replace
 
@@ -9,10 +9,10 @@ from lakebed.table.config.properties_file import load_config, update_properties
 
 
 def forget_instant(storage: Storage, instant: Instant) -> None:
-    """Undo what `instant` did to the definitions: groups that it added, and groups that it dropped.
+    """Remove the definitions of groups that `instant` added, and restore those that it dropped.
 
-    A definition counts only if its instant is committed, but once the timeline begins after an
-    instant that was rolled back, such an instant looks archived.
+    Before its commit an instant has no effect on definitions. But once the timeline starts after a
+    rolled-back instant, that instant looks archived, and so committed.
     """
     groups = load_config(storage).column_groups
     if all(instant not in (group.since, group.until) for group in groups):

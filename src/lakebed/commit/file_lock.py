@@ -292,7 +292,7 @@ class HeldFileLock:
     def _bring_back(self) -> bool:
         if _look(self._path) is not None or not self._has_guard() or not self.create():
             return False
-        log.warning("%s: deleted by another writer while it was ours; made again", self._path)
+        log.warning("%s: deleted by another writer while we held it; created again", self._path)
         return True
 
     def _has_guard(self) -> bool:

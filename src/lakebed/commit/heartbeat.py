@@ -75,7 +75,7 @@ class Heartbeat:
             except ConflictError:
                 # We were considered dead and rolled back: tasks and the commit find out by
                 # themselves.
-                log.warning("%s: the heartbeat is another's or gone", self._path)
+                log.warning("%s: the heartbeat is missing or another's", self._path)
                 return
             except LakebedError:
                 log.warning("%s: not renewed, trying again", self._path, exc_info=True)

@@ -1,7 +1,7 @@
 """Keeps the file index up to date: a run for each large commit, written right after the commit.
 
 A crash in between leaves a commit without a run, and so do other engines. Readers then use the
-commit itself, and the next writer that had to read it writes its run.
+commit itself, and the next writer that has to read it writes its run.
 """
 
 from collections.abc import Iterable

@@ -6,9 +6,9 @@ empty:
     hoodie.columngroup.<name>      <column>,<column>...[;<ordering column>]
     lakebed.columngroup.instants   {"<name>": [<first instant>, <last instant>]}
 
-The second property has the groups that were added or dropped after the table was created. A group
-exists from the commit of its first instant on, and until the commit of its last one; so a rolled
-back instant has no effect, and a past state of the table has the groups of its time.
+The second property lists the groups that were added or dropped after the table was created. A group
+exists from the commit of its first instant until the commit of its last; so a rolled-back instant
+has no effect, and time travel sees the groups of its time.
 """
 
 import json
@@ -31,9 +31,8 @@ Given = str | Sequence[str]
 class ColumnGroup:
     """A group of columns that is stored in files of its own.
 
-    `columns` include the `ordering` column, if the group has one. `since` and `until` are the
-    instants that added and dropped the group; None for a group that exists from the beginning, and
-    for one that was not dropped.
+    `columns` includes the `ordering` column, if the group has one. `since` and `until` are the
+    instants that added and dropped the group; None if it was created with the table, or not dropped.
     """
 
     name: str
@@ -83,7 +82,7 @@ class ColumnGroup:
 
 
 def parse_given(name: str, given: Given, ordering: str | None = None) -> ColumnGroup:
-    """Return the group that a caller describes by the seed's string or by a list of columns."""
+    """Return the group that a caller defines by the string of its property or a list of columns."""
     if isinstance(given, str):
         group = ColumnGroup.parse(name, given)
         if ordering is not None and group.ordering not in (None, ordering):
@@ -114,7 +113,7 @@ def parse_groups(properties: Mapping[str, str]) -> tuple[ColumnGroup, ...]:
 
 
 def encode_groups(groups: Iterable[ColumnGroup]) -> dict[str, str]:
-    """Return the table properties that define the groups, of which there is at least one."""
+    """Return the table properties that define the groups; there must be at least one."""
     held = list(groups)
     found = {group.property_name: group.encode() for group in held}
     instants = {
@@ -141,8 +140,8 @@ class ColumnGroups:
     """The column groups of a table at one point in time; none for an ordinary table.
 
     `shared` are the key and partition columns, which every group holds. `ordering` are the table's
-    ordering columns: each group without an ordering column of its own holds a copy of them, which
-    only decides the order of versions; readers see the values of the default group.
+    ordering columns: groups without an ordering column of their own store a copy, used only to order
+    versions; readers see the values of the default group.
     """
 
     groups: tuple[ColumnGroup, ...] = ()
@@ -158,7 +157,7 @@ class ColumnGroups:
         return ("", *(group.name for group in self.groups))
 
     def find(self, name: str) -> ColumnGroup | None:
-        """Return the named group; None for the default group, or if there is none."""
+        """Return the group of this name; None for the default group or an unknown name."""
         return next((group for group in self.groups if group.name == name), None)
 
     def owner(self, column: str) -> str:
@@ -184,8 +183,8 @@ class ColumnGroups:
     def touched(self, columns: Collection[str]) -> tuple[str, ...]:
         """Return the groups that a write of `columns` changes.
 
-        An ordering column of the table belongs to the default group, but usually comes for the
-        copies in other groups: then the default group is not changed.
+        The table's ordering columns belong to the default group, but do not change it if another
+        group that is written stores a copy of them.
         """
         free = [column for column in columns if column not in self.shared]
         owners = {self.owner(column) for column in free if column not in self.ordering}
@@ -196,7 +195,7 @@ class ColumnGroups:
 
 
 NO_GROUPS: Final = ColumnGroups()
-"""The groups of an ordinary table."""
+"""The groups of a table without column groups."""
 
 
 def groups_at(
@@ -205,7 +204,7 @@ def groups_at(
     shared: Sequence[str],
     ordering: Sequence[str],
 ) -> ColumnGroups:
-    """Return the groups that exist on a timeline, on which some instants are committed."""
+    """Return the groups that exist as of a timeline, given which instants it has committed."""
     there = tuple(
         group
         for group in groups

@@ -16,10 +16,10 @@ def settle_group(
     partition: Sequence[str],
     ordering: Sequence[str],
 ) -> ColumnGroup:
-    """Return the group without the columns that every group holds, or raise an error.
+    """Return the group without the columns that every group stores; raise an error if it is invalid.
 
-    The key columns may be listed or not: they are in every group. So is the table's ordering
-    column, in a group without an ordering column of its own.
+    A definition may list the key columns or leave them out; the same goes for the table's ordering
+    column, in a group without its own.
     """
     what = f"column group {group.name!r}"
     for name in group.columns:
@@ -32,7 +32,7 @@ def settle_group(
         missing = next(name for name in key if name not in group.columns)
         raise InvalidError(
             f"{what}: it lists the key column {listed[0]!r} and not {missing!r}; list all key columns "
-            "or none, as every group holds them"
+            "or none: every group holds them"
         )
     own = group.ordering if group.ordering not in ordering else None
     if own in (*key, *partition):
@@ -54,27 +54,27 @@ def settle_group(
     for name in columns:
         if not schema.field(name).nullable and name != own:
             raise SchemaError(
-                f"{what}: column {name!r} may not be null, but a row that comes through another group "
-                "has no value for it; only key, partition and ordering columns may be not-null"
+                f"{what}: column {name!r} may not be null, but a row written through another group "
+                "has no value for it; only key, partition and ordering columns can be NOT NULL"
             )
     return replace(group, columns=columns, ordering=own)
 
 
 def check_apart(groups: Iterable[ColumnGroup]) -> None:
-    """Raise an error for a column that is in two groups, or two groups of one name."""
+    """Raise an error if a column is in two groups, or if names differ only by case."""
     owners: dict[str, str] = {}
     names: dict[str, str] = {}
     for group in groups:
         if (other := names.setdefault(group.name.lower(), group.name)) != group.name:
             raise InvalidError(
-                f"column groups {other!r} and {group.name!r}: the names differ in case only"
+                f"column groups {other!r} and {group.name!r}: the names differ only by case"
             )
         for name in group.columns:
             owner = owners.setdefault(name, group.name)
             if owner != group.name:
                 raise InvalidError(
-                    f"column {name!r} is in the column groups {owner!r} and {group.name!r}; a column "
-                    "other than key and partition columns is in one group"
+                    f"column {name!r} is in the column groups {owner!r} and {group.name!r}; only key "
+                    "and partition columns can be in several groups"
                 )
 
 
@@ -91,22 +91,21 @@ def check_default(
         free = field.name not in (*key, *partition, *ordering, *grouped)
         if free and not field.nullable:
             raise SchemaError(
-                f"column {field.name!r} may not be null, but in a table with column groups a row that "
-                "comes through another group has no value for it; only key, partition and ordering "
-                "columns may be not-null"
+                f"column {field.name!r} may not be null, but in a table with column groups a row "
+                "written through another group has no value for it; only key, partition and ordering "
+                "columns can be NOT NULL"
             )
 
 
 def nullable_schema(schema: pa.Schema, key: Sequence[str], partition: Sequence[str]) -> pa.Schema:
     """Return the schema in which all but key and partition columns may be null.
 
-    An ordering column has a value in every version of its group, but a row may have no version
-    there.
+    Every version in a group has a value of its ordering column, but a row may have no version there.
     """
     fixed = {*key, *partition}
     return pa.schema([f if f.name in fixed else f.with_nullable(True) for f in schema])
 
 
 def spell(columns: Iterable[str], spelled: Mapping[str, str]) -> list[str]:
-    """Return the columns as the table spells them, where they differ in case only."""
+    """Return the columns as the table spells them, where they differ only by case."""
     return [spelled.get(name.lower(), name) for name in columns]

@@ -18,18 +18,18 @@ from lakebed.merge.run import Run
 from lakebed.merge.window import merge_runs
 
 KEYS_ONLY: Final = (RECORD_KEY, PARTITION_PATH)
-"""Meta columns that are the same in all groups."""
+"""Meta columns that are the same in all groups; the others are the stamps."""
 _STAMPS: Final = tuple(name for name in META_COLUMNS if name not in KEYS_ONLY)
 
 
 def stitch(
     streams: Sequence[tuple[str, Iterable[pa.RecordBatch]]], target: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Yield a row for each key of any stream, with the columns of all, and otherwise nulls.
+    """Yield a row for each key of any stream, with the columns of all; missing values are null.
 
-    The streams, each with a name for error messages, are in ascending key order and hold a key once.
-    A column that several streams have is the same in all. The columns are the record key and those
-    of `target`, in which columns of `numbered_stamps` stand for each stamp.
+    The streams, each with a name for error messages, hold each key once, in ascending order. A
+    column has the same values in all streams that have it. The columns are the record key and those
+    of `target`, with the columns of `numbered_stamps` in place of each stamp.
     """
     count = len(streams)
     fields = {RECORD_KEY: pa.field(RECORD_KEY, pa.string())}
@@ -47,7 +47,7 @@ def complete(
 ) -> Iterator[pa.RecordBatch]:
     """Yield `rows`, and a row with nulls for each key that only `further` streams hold.
 
-    All are in ascending key order and hold a key once. `rows` have the columns of `target`, the
+    All streams hold each key once, in ascending order. `rows` have the columns of `target`, the
     others the record key and some of these.
     """
     runs = [Run("another column group", batches, partial=True) for batches in further]
@@ -58,7 +58,7 @@ def complete(
 
 
 def with_commit_time(target: pa.Schema) -> pa.Schema:
-    """Add the commit time to columns that it decides: those that say when a row was written."""
+    """Add the commit time if the columns include stamps: it decides which group's are used."""
     stamps = [name for name in target.names if name in _STAMPS]
     if not stamps or COMMIT_TIME in stamps:
         return target
@@ -66,14 +66,14 @@ def with_commit_time(target: pa.Schema) -> pa.Schema:
 
 
 def numbered_stamps(batches: Iterable[pa.RecordBatch], number: int) -> Iterator[pa.RecordBatch]:
-    """Rename the columns that say when a row was written, which differ between groups."""
+    """Rename the stamps, which differ between groups."""
     for batch in batches:
         names = [_number(name, number) if name in _STAMPS else name for name in batch.schema.names]
         yield batch.rename_columns(names)
 
 
 def newest_stamps(batch: pa.RecordBatch, count: int, target: pa.Schema) -> pa.RecordBatch:
-    """Return the columns of `target`: a row was written when the newest of its parts was."""
+    """Return the columns of `target`; a row has the stamps of its newest part."""
     asked = [name for name in target.names if name in _STAMPS]
     stamps: dict[str, pa.Array] = {}
     if asked:

@@ -219,7 +219,7 @@ class BucketStrategy(IndexStrategy):
                 yield Misplaced(
                     partition,
                     f"partition {partition!r} has {len(ids)} file groups for bucket {bucket}: "
-                    f"{' and '.join(ids)}; a key may come twice, and writes are refused",
+                    f"{' and '.join(ids)}; a key may be there twice, and writes are refused",
                     "restore a savepoint, or overwrite the partition (insert_overwrite)",
                 )
 

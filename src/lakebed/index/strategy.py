@@ -82,8 +82,8 @@ class Locator:
     ) -> Sequence[KeySource]:
         """Return the known keys of `slices`, all or some of those that `indexed_slices` returned.
 
-        `keys` are the keys that are looked up, ascending and each once; None if there are too many
-        to hold them. Sources may leave out all others.
+        `keys` are the keys that are looked up, sorted and unique; None if there are too many to hold
+        them. Sources may leave out all others.
         """
         return ()
 
@@ -102,7 +102,7 @@ class Locator:
         return pa.nulls(len(keys), pa.string())
 
     def staged_buckets(self, size_bytes: int, partitions: int, *, alone: bool) -> int | None:
-        """Return the number of buckets of a flush; None unless the final number is to be determined."""
+        """Return the number of buckets to stage a flush in; None unless the final number is still open."""
         return None
 
     def file_id(self, partition: str, slot: int) -> str | None:

@@ -65,7 +65,7 @@ def sort_positions(
 
 
 def sort_versions(rows: pa.RecordBatch, subset: Positions, key: str = RECORD_KEY) -> Positions:
-    """Return the row numbers in `subset` in ascending key order, versions of a key as they came."""
+    """Return the row numbers in `subset` by ascending key, versions of a key in order of arrival."""
     return subset[_order(rows.column(key).take(int64_array(subset))).positions]
 
 

@@ -194,7 +194,7 @@ def _side_by_side(
 ) -> pa.RecordBatch | None:
     """Return a window of partial runs with the same keys without moving a row; otherwise None.
 
-    That is the usual case where the column groups of a table are joined.
+    This is the usual case when the column groups of a table are joined.
     """
     if rule != MergeRule(key=rule.key) or any(len(taken) != 1 for _, taken in window):
         return None

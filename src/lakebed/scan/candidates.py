@@ -24,7 +24,7 @@ _NO_KEYS = KeyFilter(keys=())
 
 @dataclass(frozen=True, slots=True)
 class CandidateKeys:
-    """The candidate keys of each partition; the file groups `whole` have to be read whole."""
+    """The candidate keys of each partition; all rows of the file groups `whole` are read."""
 
     by_partition: Mapping[str, KeyFilter]
     whole: frozenset[FileGroupId] = frozenset()

@@ -38,7 +38,7 @@ class GroupNote:
     """What a read opens of a column group, and why; the name of the default group is empty.
 
     `columns` are those that it reads there, in `columns_in` file groups. In `keys_in` file groups it
-    reads only keys, because rows may exist there that the other groups do not hold.
+    reads only keys, because the other groups may lack some rows there.
     """
 
     name: str

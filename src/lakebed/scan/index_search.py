@@ -157,7 +157,7 @@ def unite(one: Candidates, other: Candidates) -> Candidates:
 def intersect(one: Candidates, other: Candidates) -> Candidates:
     """Return the intersection of two sets of candidates.
 
-    A file group that either index does not cover has to be read whole.
+    A file group that either index does not cover must be read completely.
     """
     keys = one.keys.join(other.keys, keys=_KEY_COLUMNS, join_type="left semi", use_threads=False)
     return Candidates(keys, one.whole | other.whole)

@@ -34,12 +34,12 @@ from lakebed.table.snapshot import Snapshot
 _FILES_PER_RUN = 4
 
 Accepts = Callable[[pa.RecordBatch], pa.BooleanArray]
-"""Returns for each row of a batch whether it was asked for."""
+"""Returns for each row of a batch whether it was requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A slice to search for the keys of the scan's key filter; `accepts` selects rows further."""
+    """A slice to search for the keys of the scan's key filter; `accepts` filters the rows found."""
 
     scan: Scan
     slice_: FileSlice

@@ -202,7 +202,7 @@ def prune_by_index(
 
 @dataclass(frozen=True, slots=True)
 class _FolderTest:
-    """The strings allowed in one part of the path: one of `texts`, or an allowed value."""
+    """The strings allowed in one part of the path: `texts` or, if None, those of allowed values."""
 
     allowed: Allowed
     kind: pa.DataType

@@ -109,7 +109,7 @@ class Scan:
         return list(dict.fromkeys((*self.columns, *tested)))
 
     def narrowed(self) -> "Scan":
-        """Return the scan with each slice that one column group answers alone reduced to that group."""
+        """Return the scan with each slice reduced to one column group, where that suffices."""
         if self.commits is not None or not self.view.column_groups:
             return self
         names = self.needed_columns

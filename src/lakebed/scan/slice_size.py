@@ -26,9 +26,9 @@ from lakebed.table.view import TableView
 
 @dataclass(frozen=True, slots=True)
 class ReadSize:
-    """The row groups that a read takes, out of how many, and the bytes of their columns.
+    """The row groups that a read takes, their total, and the bytes of their columns.
 
-    `other_row_groups` are in files that it does not open, as no column group needs them.
+    `other_row_groups` are in files of column groups that the read does not open.
     """
 
     row_groups: int = 0
@@ -84,7 +84,7 @@ def _measure_groups(
     row_groups: RowGroupFilter | None,
     sources: Sequence[RunSource] | None,
 ) -> ReadSize:
-    """Measure each column group that is read on its own."""
+    """Measure separately each column group that is read."""
     left = list(all_sources(view, slice_) if sources is None else sources)
     alone = narrow_slice(view, slice_, columns)
     if alone is slice_:

@@ -88,7 +88,7 @@ def find_above(url: str, options: Mapping[str, str] | None = None) -> TableFolde
 
 
 def _parents(url: str) -> Iterator[tuple[str, str]]:
-    """Yield each parent of `url`, the nearest first, with the path from it."""
+    """Yield each parent of `url`, nearest first, with the rest of the path."""
     scheme, authority, path = parse_location(url)
     parts = path.split("/")
     for depth in range(len(parts) - 1, 0, -1):

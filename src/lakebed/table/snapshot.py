@@ -250,7 +250,7 @@ class Snapshot:
     def slices(self) -> tuple[FileSlice, ...]:
         """Return the file slices that a snapshot reads, one for each file group.
 
-        In a table with column groups, a slice has the slices of all groups, see `FileSlice.others`.
+        In a table with column groups, a slice includes those of all groups (`FileSlice.others`).
         """
         return tuple(whole_slice(group, of) for group, of in self.logical_slices.items())
 

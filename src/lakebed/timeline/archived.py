@@ -266,7 +266,7 @@ def _parse_manifest(path: str, data: bytes) -> list[tuple[str, int]]:
 def _read_file(
     storage: Storage, file: ArchivedFile, content: list[str]
 ) -> Iterator[ArchivedInstant]:
-    """Yield the rows of one file by requested time."""
+    """Yield the rows of one file in order of requested time."""
     try:
         with (
             storage.open_read(file.path) as source,

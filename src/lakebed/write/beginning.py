@@ -53,7 +53,7 @@ def settle_index(transaction: Transaction, named: WriterIndex | None) -> WriterI
 def first_properties(
     snapshot: Snapshot, index: WriterIndex, named: WriterIndex | None
 ) -> dict[str, str]:
-    """Return the properties that the write has to store because it names the table's index first."""
+    """Return the properties that the write has to store because it is the first to name the index."""
     config = snapshot.config
     if named is None or is_settled(config):
         return {}

@@ -167,7 +167,7 @@ def _locate(lookup: Lookup, task: TaskId) -> list[Segment]:
 
 
 def _incoming_keys(lookup: Lookup) -> pa.StringArray | None:
-    """Return the keys of staged rows, ascending and each once; None if there are too many."""
+    """Return the keys of staged rows, sorted and unique; None if there are too many."""
     if sum(segment.num_rows for segment in lookup.segments) > _MAX_HELD_KEYS:
         return None
     held = [

@@ -110,10 +110,10 @@ def _plan_groups(
     spec: WriteSpec,
     start: int,
 ) -> Iterator[FileGroupWrite]:
-    """Yield what is written to each column group of a file group, numbered from `start` on.
+    """Yield what is written to each column group of a file group, numbered from `start`.
 
-    A base file has the keys of all column groups of its time, so a write creates one only in a file
-    group that no group has written to yet.
+    A base file must hold the keys of all column groups, so a write creates one only in a new file
+    group.
     """
     whole = slices.get(group)
     held = tuple(sorted(segments, key=lambda segment: segment.arrival))

@@ -9,10 +9,10 @@ lakebed.key_column        of a run that is not keyed by the record key: the colu
                           sorted by, as bytes, each key once
 lakebed.row_group_key_bytes   of such a run, JSON list of base64: the first key of each row group
                           and, unless there is none, the last key of the file
-lakebed.keys_since        of a base file of a column group: the instant of an older base file of its
-                          file group that held the same keys
+lakebed.keys_since        of a base file of a column group: the instant of an older base file with
+                          the same keys
 org.apache.spark.version  the calendar of dates and timestamps
-org.apache.hudi.bloomfilter   in base files: a Bloom filter that may hold any key
+org.apache.hudi.bloomfilter   in base files: a Bloom filter of the keys, or one that matches every key
 """
 
 import base64

@@ -37,7 +37,7 @@ class WindowColumn:
 
 @dataclass(frozen=True, slots=True)
 class PageWindow:
-    """The rows from `first` up to, but not including, `stop`, which every column has in one page."""
+    """The rows from `first` up to, but not including, `stop`; each column has them in one page."""
 
     first: int
     stop: int

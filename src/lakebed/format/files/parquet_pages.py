@@ -43,7 +43,7 @@ _LONG_DICTIONARY: Final = 32 << 10
 _LONG_VALUE: Final = 1 << 10
 _HIGH_RATIO: Final = 20
 _SMALL_CHUNK: Final = 64 << 20
-# Larger chunks are not read whole for their headers.
+# Larger chunks are not read completely for their headers.
 _WALKED_BYTES: Final = 1 << 20
 _TRUST: Final = 16
 

@@ -64,7 +64,7 @@ class BloomFilter:
 class BloomWriter:
     """Builds the filter of a file from its keys, in bounded memory.
 
-    Up to `entries` keys become a simple filter of just the size that they need. More keys become
+    Up to `entries` keys become a simple filter of exactly the size they need. More keys become
     a dynamic filter whose first row takes `entries` keys, and each further row twice as many as
     the one before. (Hudi writes at most two rows of equal size, so its filters for large files
     match nearly every key.)
@@ -74,7 +74,7 @@ class BloomWriter:
         self._entries = entries
         self._false_positives = false_positives
         self._hashes = _num_hashes(false_positives)
-        # The keys of the first row, while they may be all.
+        # All keys so far, as long as they fit a simple filter.
         self._held: list[pa.StringArray] = []
         self._num_held = 0
         self._rows: list[Bits] = []
@@ -131,8 +131,8 @@ class BloomWriter:
 class KeyHashes:
     """Successive murmur hashes of many keys; each hash is the seed of the next.
 
-    Hashes are in descending order of the length of keys: then the keys that have a word at some
-    place are the first ones, whatever the mix of lengths. `places` are the rows of hashes by key.
+    Hashes are in descending order of key length, so that the keys with a word at some offset come
+    first. `places` are the positions of the hashes, by key.
     """
 
     def __init__(self, keys: pa.StringArray) -> None:
@@ -263,4 +263,4 @@ def _bytes_of(keys: pa.StringArray) -> tuple[npt.NDArray[np.uint8], npt.NDArray[
 
 
 def _cut(what: str) -> CorruptError:
-    return CorruptError(f"{what}: {FOOTER_BLOOM} ends before it is whole")
+    return CorruptError(f"{what}: {FOOTER_BLOOM} is truncated")

@@ -46,8 +46,8 @@ class RuntimeStats:
 class WriteStat:
     """A commit's statistics of one file. `path` is relative to the table's base path.
 
-    `key_range`, the smallest and the greatest record key, is known to the writer of the file only: a
-    commit does not store it.
+    `key_range`, the smallest and the greatest record key, is known only to the writer of the file:
+    commits do not store it.
     """
 
     file_id: str | None = None

@@ -29,7 +29,7 @@ def decode_json_record(data: bytes, what: str, schema: Schema) -> Record:
     # The decoder recurses for each bracket, and rejects numbers of thousands of digits.
     except (ValueError, RecursionError) as error:
         raise CorruptError(
-            f"{what}: expected JSON, found {len(data)} bytes that are none, or not whole: {error}"
+            f"{what}: expected JSON, found {len(data)} bytes that are not JSON, or cut off: {error}"
         ) from error
     record = _value(values, schema, what, "")
     assert isinstance(record, dict), "the schema is a record"

@@ -249,7 +249,7 @@ def _inflate(body: bytes, codec: bytes, what: str) -> bytes:
     # Some writers append the checksum of zlib's own frame to the stream; Java skips it too.
     if not inflater.eof:
         raise CorruptError(
-            f"{what}: expected one whole deflate stream of at most {most} bytes, found {len(body)} bytes"
+            f"{what}: expected one complete deflate stream of at most {most} bytes, found {len(body)} bytes"
             " that hold more or are cut"
         )
     return plain

@@ -48,7 +48,7 @@ def place_of(group: FileGroupId) -> str:
 
 
 def make_entries(keys: pa.StringArray, group: FileGroupId) -> pa.RecordBatch:
-    """Return the entries of keys that are written to a file group; the keys ascend, each once."""
+    """Return the entries of keys written to a file group; the keys are sorted and unique."""
     places = pa.repeat(pa.scalar(place_of(group)), len(keys))
     return pa.RecordBatch.from_arrays([keys, places], schema=ENTRIES_SCHEMA)
 
@@ -121,7 +121,7 @@ def read_entries(
 
 
 def check_entries(storage: Storage, run: RunFile) -> None:
-    """Raise an error if a run does not exist, or if its footer is not that of a run so long."""
+    """Raise an error if a run is missing, or if its footer shows another number of entries."""
     what = _what(run.path)
     with open_parquet(storage, run.path, what) as file:
         _check_columns(file, what)
@@ -131,7 +131,7 @@ def check_entries(storage: Storage, run: RunFile) -> None:
 
 
 def _check_columns(file: ParquetSource, what: str) -> None:
-    """Raise CorruptError if a run has other columns, as with a damaged footer."""
+    """Raise CorruptError if a run has unexpected columns: its footer may be damaged."""
     found = file.schema
     if (found.names, found.types) != (ENTRIES_SCHEMA.names, ENTRIES_SCHEMA.types):
         raise CorruptError(
@@ -210,7 +210,7 @@ def _joined(
     values: pa.StringArray,
     between: str,
 ) -> tuple[pa.StringArray, pa.StringArray]:
-    """Return the keys that keep any values, and the values that each of them keeps, joined."""
+    """Return the keys that keep at least one value, and for each the joined values it keeps."""
     kept = stays.to_numpy(zero_copy_only=False)
     rows = pc.list_parent_indices(lists).to_numpy()[kept]
     counts = np.bincount(rows, minlength=entries.num_rows)

@@ -136,8 +136,8 @@ class RecordLocator(SimpleLocator):
     ) -> list[_Batches] | None:
         """Return the entries of `keys` in each run, as holders; None if files must be searched.
 
-        Each entry is read before the first is used: then files can still be searched instead of a
-        damaged run. Without `keys` there are too many entries to hold, and they are read again.
+        All entries are read before any is used, so that files can still be searched if a run is
+        damaged. Without `keys` there are too many entries to hold, so they are read again.
         """
         if self.whole is None:
             return None

@@ -3,7 +3,7 @@
 An index must know every version that the table may return. The manifest lists the base runs, which
 hold the rows of one snapshot, and how later commits are accounted for: by the runs that a commit
 lists in its own metadata, or, if another engine wrote it, by the file groups that it touched, which
-have to be read whole. Each open accounts for the commits of the timeline that the manifest does not
+must be read completely. Each open accounts for the commits of the timeline that the manifest does not
 cover (`account_for`), so an old manifest is usable too. A manifest is replaced only under the
 table's lock.
 """
@@ -272,8 +272,8 @@ def lost_commits(snapshot: Snapshot, commits: Iterable[Instant]) -> set[Instant]
 def rolled_back(snapshot: Snapshot) -> frozenset[Instant]:
     """Return the commits that the rollbacks of the timeline have undone, or are undoing.
 
-    Judged by the order of instants alone, such a commit looks archived once only a savepoint is
-    left before it.
+    By the order of instants alone, such a commit would look archived once only a savepoint is left
+    before it.
     """
     active = snapshot.commits.active
     found: set[str] = set()

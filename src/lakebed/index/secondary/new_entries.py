@@ -53,8 +53,8 @@ class EntryMaker:
     `is_open` is set if rows do not show their final values. `fill` is the rule by which an older
     version may replace some values; rows with such values get open entries. With `stays_open` the
     values are in column groups that the rows are not written to. The columns `may_lack` belong to a
-    column group in which the row may lose to a delete, while another group keeps it: then they are
-    null, and get an entry for that too.
+    column group in which a delete may win while another group keeps the row: they are then null, so
+    an entry for null is added.
     """
 
     definition: IndexDefinition
@@ -158,7 +158,7 @@ def _owner(index: IndexDefinition, groups: ColumnGroups) -> str | None:
 
 
 def _tops(index: IndexDefinition) -> frozenset[str]:
-    """Return the columns of the table that an index uses, or a field of which."""
+    """Return the columns of the table that an index uses, or uses a field of."""
     return frozenset(column.partition(".")[0] for column in index.columns)
 
 

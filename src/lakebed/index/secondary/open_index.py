@@ -29,7 +29,7 @@ class Candidates:
     """Rows that may satisfy a predicate.
 
     `keys` has the columns PARTITION_PATH and RECORD_KEY, each pair once. The rows of the file groups
-    `whole` are not in the index: they have to be read without a key filter.
+    `whole` are not in the index: they must be read without a key filter.
     """
 
     keys: pa.Table

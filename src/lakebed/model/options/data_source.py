@@ -93,7 +93,7 @@ OPERATION: Final = Option(
         "insert_overwrite_table",
         "delete_partition",
     ),
-    "upsert; without a record key bulk_insert, unless the rows bring _hoodie_record_key",
+    "upsert; without a record key bulk_insert, unless the rows have _hoodie_record_key",
 )
 PARTITIONS_TO_DELETE: Final = Option(
     _WRITE + "partitions.to.delete",
@@ -155,7 +155,7 @@ _WRITE_FALSE: Final = {
     _ONCE: "hoodie.merge.allow.duplicate.on.inserts",
 }
 _WRITE_TRUE: Final = {
-    "a key comes once in a file": "hoodie.combine.before.upsert",
+    "keys are unique within a file": "hoodie.combine.before.upsert",
     "hoodie.clean.automatic and others": "hoodie.table.services.enabled",
     _ONCE: "hoodie.combine.before.insert",
 }
@@ -169,7 +169,7 @@ _WRITE_WORDS: Final = {
 _READ_REFUSED: Final = {
     "filter by the partition columns instead": "hoodie.datasource.read: paths incr.path.glob",
     "filter the DataFrame": "hoodie.datasource.read.incr.filters",
-    "the table says it": "hoodie.datasource.read.incr.table.version",
+    "stored in the table": "hoodie.datasource.read.incr.table.version",
     "streams: not in this release": (
         "hoodie.datasource: read.streaming.table.version streaming.start"
     ),

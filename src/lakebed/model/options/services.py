@@ -99,7 +99,7 @@ class UpkeepOptions(Settings):
     clean_every: int = setting(
         "hoodie.clean.trigger.max.commits",
         number(5, 1),
-        "cleaning is considered every so many commits",
+        "cleaning is considered after this many commits",
     )
     archive: bool = setting(
         "hoodie.archive.automatic", flag(default=True), "archive after a write, when it is due"
@@ -139,12 +139,12 @@ class CompactionOptions(Settings):
         "when a compaction is due",
     )
     max_delta_commits: int = setting(
-        "hoodie.compact.inline.max.delta.commits", number(5, 1), "due after so many delta commits"
+        "hoodie.compact.inline.max.delta.commits", number(5, 1), "due after this many delta commits"
     )
     max_delta_seconds: int = setting(
         "hoodie.compact.inline.max.delta.seconds",
         number(3600, most=LARGE),
-        "due after so many seconds",
+        "due after this many seconds",
     )
     log_size_threshold: int = setting(
         "hoodie.compaction.logfile.size.threshold",
@@ -159,7 +159,7 @@ class CompactionOptions(Settings):
     blocks_threshold: int = setting(
         "hoodie.log.compaction.blocks.threshold",
         number(5, most=LARGE),
-        "the logs of a file group are merged when there are so many",
+        "the logs of a file group are merged when there are this many",
     )
     target_io_mb: int = setting(
         "hoodie.compaction.target.io",
@@ -219,7 +219,7 @@ class CleanOptions(Settings):
     min_age_seconds: int | None = setting(
         "lakebed.clean.min.age.seconds",
         number(300),
-        "files stay that a query of so many seconds may read",
+        "files that a query of this many seconds may read are kept",
     )
 
 
@@ -246,7 +246,7 @@ class ArchiveOptions(Settings):
     merge_files: int = setting(
         "hoodie.timeline.compaction.batch.size",
         number(10, 2),
-        "so many archived files are merged into one",
+        "this many archived files are merged into one",
     )
     delta_commits: int = _DELTA_COMMITS.kind.default
     clean: CleanOptions = field(default_factory=CleanOptions)
@@ -308,5 +308,5 @@ INDEX_ADVISOR: Final = Option(
     "lakebed.index.advisor",
     ADVISOR,
     flag(default=False),
-    "reads that scan leave the columns of their predicates, without values, for `advise_indexes()`",
+    "reads that scan record the columns of their predicates, without values, for `advise_indexes()`",
 )

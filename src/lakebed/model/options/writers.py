@@ -85,8 +85,8 @@ FILE_INDEX_MIN_FILES: Final = Option(
 class BloomOptions(Settings):
     """The size of the Bloom filters of base files.
 
-    Hudi's default is a false positive in 10⁹ keys. That makes a filter twice as large, which every
-    lookup reads; a false positive costs Lakebed one row group of keys.
+    Hudi's default is one false positive in 10⁹ keys. Such a filter is twice as large, and every
+    lookup reads it; a false positive costs Lakebed only one row group of keys.
     """
 
     subject: ClassVar = FILES
@@ -98,7 +98,7 @@ class BloomOptions(Settings):
     false_positives: float = setting(
         "hoodie.index.bloom.fpp",
         probability(0.0001),
-        "BLOOM: how likely a filter holds a key that its file does not",
+        "BLOOM: the false positive rate of a filter",
     )
 
 
@@ -115,7 +115,7 @@ class HeartbeatOptions(Settings):
     misses: int = setting(
         "hoodie.client.heartbeat.tolerable.misses",
         number(2, 1),
-        "a writer is dead after so many missing heartbeats",
+        "a writer is dead after this many missing heartbeats",
     )
 
     @property

@@ -196,6 +196,6 @@ def _take_from_active(hold: TableHold, instants: tuple[TimelineInstant, ...]) ->
         hold.storage.delete(f"{hold.active.folder}/{instant.file_name}")
     delete_runs(hold, (instant.requested for instant in instants))
     hold.refresh()
-    # Done again, so that the indexes do not read the archive for the commits that are gone.
+    # Repeated, so that the indexes need not read the archive for the removed commits.
     account_for_commits(hold)
     account_for_record_index(hold)

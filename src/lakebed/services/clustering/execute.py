@@ -183,7 +183,7 @@ def _carry_out(
             damaged[number] = problem
             log.warning("a damaged file group is not clustered: %s", problem)
     if len(damaged) == len(works):
-        raise CorruptError(f"nothing to cluster is whole: {'; '.join(damaged.values())}")
+        raise CorruptError(f"everything to cluster is damaged: {'; '.join(damaged.values())}")
     groups = [work.group for work in works if work.number not in damaged]
     metadata = _metadata(taken.snapshot, groups, stats)
     partitions = {group.partition for group in groups}

@@ -193,9 +193,9 @@ def _tasks(
 
 
 def _with_tombstones_apart(operation: CompactionOperation) -> CompactionOperation:
-    """Return the operation with the tombstones of its slice before all logs, where they replay.
+    """Return the operation with the tombstones of its slice moved before all logs, as they replay.
 
-    A plan lists tombstones among the logs.
+    Plans list them among the logs.
     """
     if operation.kind is not Kind.FULL:
         return operation

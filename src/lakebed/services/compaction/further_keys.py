@@ -1,8 +1,8 @@
-"""The keys of other column groups that a compaction adds to the base file of its own.
+"""Finds the keys of other column groups that a compaction adds to its base file.
 
-Readers count on a base file to hold every key that any column group held when its instant began
-(`table/files/group_keys.py`). Such a key gets a row with nulls, and keeps the commit time of the row
-in the other group.
+Readers rely on a base file to hold every key that any column group held when its instant began
+(`table/files/group_keys.py`). An added key gets a row of nulls, with the commit time of the row in
+the other group.
 """
 
 from collections.abc import Iterator
@@ -32,24 +32,24 @@ from lakebed.table.view import TableView
 
 @dataclass(frozen=True, slots=True)
 class KeyReader:
-    """Files of another column group that may hold further keys, and the view to read them with."""
+    """Files of another column group that may hold further keys, and the view that reads them."""
 
     view: TableView
     slice_: FileSlice
     columns: tuple[str, ...]
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Yield the keys in ascending order, with their commit times and what all groups hold."""
+        """Yield the keys in ascending order, with commit times and the columns that all groups hold."""
         return read_slice(self.view, self.slice_, self.columns, by_key=True)
 
 
 def key_readers(
     snapshot: Snapshot, view: TableView, slice_: FileSlice, instant: Instant
 ) -> tuple[KeyReader, ...]:
-    """Return what may hold keys that a planned slice lacks, as of the plan's instant.
+    """Return readers of the keys that a planned slice may lack, as of the plan's instant.
 
-    Files that were cleaned since are left out: the newer base file that superseded them is opened by
-    readers, because it is newer than the one to write.
+    Files that were cleaned since are left out: the base file that superseded them is also newer than
+    the one to write, so reads open it for its keys.
     """
     if not view.column_groups:
         return ()
@@ -82,7 +82,7 @@ def complete_keys(
 
 
 def _slice_at(snapshot: Snapshot, group: FileGroupId, instant: Instant) -> FileSlice | None:
-    """Return the slice of a file group as of a plan, from the files that are still there."""
+    """Return the slice of a file group as of a plan, from the files that still exist."""
 
     def is_before(file: BaseFile | LogFile) -> bool:
         if isinstance(file, BaseFile):

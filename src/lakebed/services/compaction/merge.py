@@ -52,7 +52,7 @@ class CompactionTask:
     number: int
     operation: CompactionOperation
     counts: LogCounts = LogCounts()
-    # Where other column groups may hold keys that this one lacks.
+    # The keys of other column groups that this one may lack.
     further: tuple[KeyReader, ...] = ()
 
     @property
@@ -129,9 +129,9 @@ def _write_base_file(
 
 
 def _keys_since(work: CompactionTask, sources: list[RunSource], num_rows: int) -> Mapping[str, str]:
-    """Return the footer entry of a base file in a column group that has the keys of the old one.
+    """Return the footer entry of a base file with the same keys as the one that it replaces.
 
-    Readers of other groups then need not look for new keys in it.
+    With it, reads of other column groups do not look for new keys in the file.
     """
     slice_, view = work.operation.slice_, work.rewrite.view
     gone = slice_.tombstones or any(source.kind is RunKind.DELETES for source in sources)

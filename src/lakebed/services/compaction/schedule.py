@@ -93,8 +93,7 @@ def schedule_compaction(
 
     Without `options` the table's properties apply. `force` plans a compaction that is not due, and
     merges (`log`) even two logs. `groups` are file groups that get a new base file, whatever their
-    logs. Only `column_groups` are planned, or all with None. File groups in a pending plan are left
-    out.
+    logs. Only `column_groups` are planned; None means all. File groups in a pending plan are left out.
     """
     mode = CompactionMode.parse(mode)
     with hold_table(target.storage, target.clock, target.commits) as hold:

@@ -96,7 +96,7 @@ def create_index(
         return build_index(replace(target, config=config), definition), config
     except LakebedError:
         if found is None:
-            # What made the build fail would make it fail again.
+            # The build would fail again for the same reason.
             with suppress(LakebedError):
                 _remove(target, definition)
         raise

@@ -50,7 +50,7 @@ class IndexCheck:
 def check_index(
     snapshot: Snapshot, index: OpenIndex, executor: Executor, merger: Merger | None = None
 ) -> IndexCheck:
-    """Look for every row of the table in the index, except in file groups that are read whole."""
+    """Look for every row in the index, except in file groups that the index does not cover."""
     slices = [s for s in snapshot.slices if s.group not in index.manifest.whole and not s.damage]
     folder = index_folder(snapshot.config, index.definition)
     tasks = [

@@ -57,7 +57,7 @@ def address(storage: Storage, path: str) -> str:
 
 
 def _keep_pending(hold: TableHold, instant: TimelineInstant) -> None:
-    """Make sure that a pending file stays when the completed one is deleted; some writers leave none."""
+    """Write a pending file if the writer left none: one must remain when the completed one is deleted."""
     names = frozenset(hold.storage.names(hold.active.folder))
     pending = [instant.name_of(state).encode() for state in (State.INFLIGHT, State.REQUESTED)]
     if not names.intersection(pending):

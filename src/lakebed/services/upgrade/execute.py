@@ -110,7 +110,7 @@ def _convert(
         names = ", ".join(group.name for group in snapshot.config.column_groups)
         raise UnsupportedError(
             f"table {snapshot.config.name!r} has the column groups {names}, which no other version or "
-            "layout can hold; write its rows to a new table without column groups"
+            "layout supports; write its rows to a new table without column groups"
         )
     plan = _plan(snapshot, to_version, layout)
     if not plan.changes:
@@ -137,7 +137,7 @@ def _plan(snapshot: Snapshot, to_version: int | None, layout: str | None) -> Con
     if plan.from_version < 9 <= plan.to_version and snapshot.storage.names(_INDEX_DEFINITIONS):
         raise UnsupportedError(
             f"{snapshot.storage.url}: it has indexes ({_INDEX_DEFINITIONS}), which only Hudi's own "
-            "upgrade to version 9 brings along"
+            "upgrade to version 9 carries over"
         )
     if not (plan.drops_native_logs or plan.promises_order or plan.changes_layout):
         return plan
@@ -226,7 +226,7 @@ def _check_ready(hold: TableHold, to_version: int | None, layout: str | None) ->
     left = native_logs(hold.storage) if plan.drops_native_logs else []
     if plan.compact or left:
         what = f"native log {left[0]}" if left else f"unsorted files in {plan.compact[0]}"
-        raise ConflictError(f"{where}: found {what}: another writer came between; try again")
+        raise ConflictError(f"{where}: found {what}: another writer interfered; try again")
     return plan
 
 

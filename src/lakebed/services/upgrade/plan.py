@@ -53,7 +53,7 @@ class SliceFacts:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """The present and the new version and layout, the new properties, and the groups to compact."""
+    """The old and new version and layout, the new properties, and the file groups to compact."""
 
     from_version: int
     to_version: int

@@ -4,9 +4,9 @@ The new base file is empty, or holds the rows that can still be read. The file g
 so that every index still finds it, and every reader, Hudi's too, uses the newest base file. The
 rest of the damaged slice becomes an older version, which cleaning deletes in time.
 
-In a table with column groups only the damaged groups of a file group are replaced. The new base
-file also has, as rows with nulls, the keys that the other groups hold. A base file that merely lacks
-some of these keys is replaced in the same way (`group_keys.py`), and then nothing is lost.
+In a table with column groups, only the damaged groups of a file group are replaced. The new base
+file also gets the keys of the other groups, as rows of nulls. A base file that only lacks some of
+these keys is replaced in the same way (`group_keys.py`), without loss.
 """
 
 import logging
@@ -48,8 +48,8 @@ _REPAIR = "lakebed.repair"
 class Dropped:
     """A damaged file slice that was replaced: its problem, and the rows that were kept.
 
-    In a table with column groups, only the slices of `column_groups` were replaced; the rows that
-    other groups hold stay.
+    In a table with column groups, only the slices of `column_groups` were replaced; rows of other
+    groups are kept.
     """
 
     path: str
@@ -65,7 +65,7 @@ class Dropped:
         if self.column_groups:
             names = ", ".join(name or "default" for name in self.column_groups)
             where = f"{self.path}, column groups {names}"
-            kept = "their values are lost, rows of other column groups stay"
+            kept = "their values are lost; rows of other column groups are kept"
         if self.kept_readable:
             kept = f"{self.rows_kept:,} rows could be read and are kept; they may be stale"
         return f"{where}: removed by {self.instant}; {kept} ({'; '.join(self.problems)})"
@@ -111,7 +111,7 @@ class _Ended:
     number: int
     problems: tuple[str, ...]
     stats: tuple[WriteStat, ...]
-    reason: str = "it is whole by now"
+    reason: str = "it is intact by now"
     rows_kept: int = 0
     column_groups: tuple[str, ...] = ()
 
@@ -265,7 +265,7 @@ def _lacking(part: _Part) -> list[str]:
 
 
 def _further(task: _Task, others: Sequence[tuple[_Part, FileSlice]]) -> tuple[KeyReader, ...]:
-    """Return what reads the keys of other column groups."""
+    """Return readers of the keys of other column groups."""
     columns = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, *task.shared)
     return tuple(
         KeyReader(part.rewrite.view, slice_, columns) for part, slice_ in others if slice_.files
@@ -332,7 +332,7 @@ def _decode(part: _Part, file: BaseFile | LogFile) -> None:
 def _write(
     part: _Part, attempt: TaskId, slice_: FileSlice, further: tuple[KeyReader, ...]
 ) -> tuple[tuple[WriteStat, ...], int]:
-    """Write the rows of `slice_`, and its ordered deletes beside them; return how many it has.
+    """Write the rows of `slice_` and its ordered deletes; return the stats, and its number of rows.
 
     Keys that only `further` holds are added as rows with nulls.
     """

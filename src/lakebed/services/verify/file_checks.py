@@ -101,7 +101,7 @@ def check_leftovers(inventory: Inventory) -> Iterator[Finding]:
                 Severity.ERROR,
                 Code.UNCOMMITTED_BASE,
                 f"{file.path}: a base file of the instant {instant}, which never completed. We do "
-                "not read it, but Apache Hudi loses the logs that came after it",
+                "not read it, but Apache Hudi loses the logs after it",
                 path=file.path,
                 instant=instant,
                 mend=Mend.DELETE_FILE,
@@ -134,7 +134,7 @@ def check_slices(
                     advice=ADVICE_REWRITE,
                 )
     if inventory.config.index is not None:
-        # Column groups of a file group are in the same bucket.
+        # The column groups of a file group share its bucket.
         whole = dict.fromkeys(group.whole for group in groups)
         for found in strategy_of(inventory.config.index).misplaced_groups(whole):
             yield Finding(

@@ -63,7 +63,7 @@ def _check_run(run: FileRun, metadata: CommitMetadata) -> Iterator[Finding]:
 
 
 def _facts(files: CommitFiles) -> tuple[object, ...]:
-    """Return the metadata of a commit that readers use."""
+    """Return the parts of a commit's metadata that readers use."""
     stats = [stat for of in files.stats.values() for stat in of]
     listed = [
         (s.path, s.file_size_in_bytes, s.num_writes, sorted(s.cdc_stats or ())) for s in stats

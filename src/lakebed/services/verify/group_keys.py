@@ -1,7 +1,7 @@
-"""Finds keys that the base files of column groups lack, by merging sorted keys as streams.
+"""Finds keys that the base files of column groups lack, by merging sorted streams of keys.
 
-Readers count on a base file to have every key that any column group held when its instant began, or
-a tombstone of it (`table/files/group_keys.py`): reads of its group alone would miss other keys.
+Readers rely on a base file to have every key that any column group held when its instant began, or
+a tombstone of it (`table/files/group_keys.py`): a read of its group alone misses all other keys.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -36,7 +36,7 @@ _SCHEMA = pa.schema([KEY_FIELD, _HELD])
 class GroupKeysCheck:
     """A base file, its tombstones, and the other column groups as of its instant.
 
-    It is pickled to workers. `view` is that of the whole table.
+    Pickled to workers; `view` is that of the whole table.
     """
 
     view: TableView
@@ -66,10 +66,10 @@ def group_keys_checks(
 
 
 def _as_of(part: FileSlice, instant: str, completion_of: CompletionOf) -> FileSlice | None:
-    """Return what a column group had when an instant began; None if it cannot be told.
+    """Return the slice of a column group when an instant began; None if it is empty or not known.
 
-    The archive may have dropped the completion time of a log. If there is a newer base file, readers
-    look for keys there.
+    It is not known if a log's completion time is no longer in the archive. With a newer base file
+    it is not needed: readers look for keys there.
     """
     base = part.base_file
     times = {log: completion_of(log.name.instant) for log in part.log_files}
@@ -105,8 +105,8 @@ def check_group_keys(check: GroupKeysCheck, task: TaskId) -> Checked:
         instant=base.name.instant,
         key=first,
         mend=Mend.COMPLETE_KEYS,
-        advice="lakebed repair --drop-lost reads all keys and writes the base file again with them; "
-        "no row is lost by that",
+        advice="lakebed repair --drop-lost reads all keys and rewrites the base file with them; "
+        "no row is lost",
     )
     return Checked((finding,), counts)
 

@@ -51,7 +51,7 @@ def check_indexes(
             yield Finding(
                 Severity.WARNING,
                 Code.INDEX_UNUSABLE,
-                f"index {name}: a run is damaged, and queries do without the index: {problem}",
+                f"index {name}: a run is damaged, and queries do not use the index: {problem}",
                 path=folder,
                 mend=Mend.BUILD_INDEX,
             )

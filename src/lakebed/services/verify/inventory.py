@@ -123,7 +123,7 @@ class Inventory:
 
     @cached_property
     def visibility(self) -> VisibilityRules:
-        """Return the rules for which files are visible; all files of an unreadable commit are."""
+        """Return the rules that decide which files are visible; those of unreadable commits are."""
         layout = self.config.timeline_layout
         return VisibilityRules(
             self.timeline, layout, lambda commit: self.named.get(commit.requested)

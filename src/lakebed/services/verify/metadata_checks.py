@@ -81,7 +81,7 @@ def check_disk_lock(inventory: Inventory, clock: Clock) -> Iterator[Finding]:
         yield Finding(
             Severity.WARNING if old else Severity.NOTE,
             Code.LOCK,
-            f"{DISK_LOCK_PATH}: another engine holds the table, for {age_ms // 60_000} min by now; "
+            f"{DISK_LOCK_PATH}: another engine has held the table for {age_ms // 60_000} min; "
             "no writer can begin",
             path=DISK_LOCK_PATH,
             advice="if none of its writers is active, delete the file" if old else "",

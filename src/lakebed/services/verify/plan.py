@@ -23,16 +23,16 @@ _SENTENCES: Final = {
     Mend.DELETE_HEARTBEAT: "delete the heartbeat {path}",
     Mend.DELETE_TEMP: "delete the temporary files of {instant}",
     Mend.WRITE_PARTITION_METADATA: "write {path}",
-    Mend.WRITE_FILE_RUN: "make {path} again from its commit, or delete it if that is gone",
+    Mend.WRITE_FILE_RUN: "rewrite {path} from its commit, or delete it if the commit no longer exists",
     Mend.DROP_LOST: "remove the damaged file slice {path}, and lose all its rows",
     Mend.KEEP_READABLE: (
-        "remove the damaged file slice {path}, and keep the rows that can still be read of it, "
+        "remove the damaged file slice {path}, and keep the rows of it that can still be read, "
         "which may be stale"
     ),
     Mend.COMPLETE_KEYS: (
-        "write base files of {path} again, with the keys that they lack and other column groups have"
+        "rewrite base files of {path} with the keys that they lack and other column groups have"
     ),
-    Mend.BUILD_INDEX: "build the index {path} again",
+    Mend.BUILD_INDEX: "rebuild the index {path}",
 }
 
 

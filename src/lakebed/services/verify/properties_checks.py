@@ -85,7 +85,7 @@ def _left_backup() -> Finding:
     return Finding(
         Severity.NOTE,
         Code.PROPERTIES_BACKUP,
-        f"{BACKUP_PATH} is left of a change that ended half-way; {PROPERTIES_PATH} is whole",
+        f"{BACKUP_PATH} is left over from an interrupted change; {PROPERTIES_PATH} is intact",
         path=BACKUP_PATH,
         mend=Mend.DELETE_BACKUP,
     )

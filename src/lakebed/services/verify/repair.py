@@ -154,7 +154,7 @@ def _drop(
 
 
 def _build(target: WriteTarget, step: Step) -> str | None:
-    """Build an index; return a reason if it no longer exists."""
+    """Build an index; return a reason if it was dropped."""
     if step.path == RECORD_INDEX_FOLDER:
         compact_record_index(target, rebuild=True)
         return None
@@ -184,7 +184,7 @@ def _mend_properties(storage: Storage, clock: Clock, step: Step, wait_seconds: f
         except (NotFoundError, CorruptError):
             etag, found = "", {}
         if found == good:
-            return "the properties are whole by now"
+            return "the properties are valid by now"
         storage.delete(_SIDECAR_PATH)
         content = encode_properties(good, ("Properties of a Hudi table, repaired by Lakebed",))
         if etag:
@@ -207,7 +207,7 @@ def _delete_lock(storage: Storage, step: Step) -> str | None:
     try:
         LockFile.parse(storage.read_range(step.path, 0, LOCK_FILE_MAX_BYTES), step.path)
     except NotFoundError:
-        return "it is gone by now"
+        return "it no longer exists"
     except CorruptError:
         storage.delete(step.path)
         return None

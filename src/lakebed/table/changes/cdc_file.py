@@ -85,7 +85,7 @@ def _blocks(storage: Storage, path: str, instant: str, what: str) -> Iterator[Ru
             where = f"{what}, block at byte {place.offset}"
             if isinstance(place, CorruptSpan):
                 raise CorruptError(
-                    f"{where}: not a whole block ({place.reason}); changes are missing"
+                    f"{where}: not a complete block ({place.reason}); changes are missing"
                 )
             schema = place.headers.get(HeaderKey.SCHEMA)
             if place.type is not BlockType.CDC_DATA or schema is None:

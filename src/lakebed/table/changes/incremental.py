@@ -1,15 +1,14 @@
 """Finds the slices that hold the rows written by some commits.
 
 An incremental read of an `lsm_tree` table returns the rows that are current when the last commit of
-the range has completed, in the file groups that commits of the range wrote to. So it does not
-matter when a compaction ran.
+the range has completed, in the file groups that commits of the range wrote to. So it does not matter
+when a compaction ran.
 
 Other tables are read as in Hudi 1.x (MergeOnReadIncrementalRelationV2): only files that commits of
 the range wrote, table services included, are considered. Of each file group that none of these
 commits replaced, the newest slice is read. Logs are merged only with each other and with a base file
-of the range.
-So an update that was superseded by an older row is returned, unless a compaction in the range has
-merged the two.
+of the range. So an update that lost to an older row is returned, unless a compaction in the range
+has merged the two.
 """
 
 from collections import defaultdict

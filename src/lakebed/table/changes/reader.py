@@ -111,7 +111,7 @@ class ChangeReader:
         # In logs, a row that loses by its ordering value may still supply columns that the winner
         # lacks, and the winner keeps its commit.
         by_order = after is not None and after.needs_merge and bool(self.view.rule.ordering_fields)
-        # And in a table with column groups, a delete may take only some columns of a row.
+        # In a table with column groups, a delete may also clear only some columns of a row.
         compared = self.columns if by_order or self.view.column_groups else ()
         finder = ChangeFinder(
             self._rows(before, keys, by_key=both), self._images, self._images, compared

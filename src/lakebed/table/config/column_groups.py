@@ -12,7 +12,7 @@ from lakebed.table.config.table_config import (
 
 
 def check_groups_version(config: TableConfig) -> None:
-    """Raise an error for a table version that engines open which do not know column groups."""
+    """Raise an error if engines without column groups could open the table's version."""
     if config.version < GROUPS_VERSION:
         raise UnsupportedError(
             f"table {config.name!r} has version {config.version}: column groups need version "

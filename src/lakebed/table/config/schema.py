@@ -193,7 +193,7 @@ def _type_changes(before: pa.DataType, after: pa.DataType, path: str) -> list[st
 
 
 def _without_nulls(field: pa.Field, current: list[pa.Field]) -> pa.Field:
-    """Return a type in which the table's types replace null types (as of empty lists)."""
+    """Return the field with null types (as of empty lists) replaced by the table's types."""
     position = find_field(current, field.name)
     if position is None:
         return field

@@ -41,7 +41,7 @@ class _Index:
         return self == stored
 
     def key_range(self, file_id: str) -> str:
-        """Return the start of a file id that determines which keys the file group can hold."""
+        """Return the part of a file id that determines which keys the file group can hold."""
         return file_id
 
 

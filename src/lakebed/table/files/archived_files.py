@@ -14,10 +14,10 @@ open. So archiving records the files that the archived commits leave behind:
 The Parquet file is followed by its CRC-32 as four bytes: a footer has no checksum of its own, and
 pyarrow can crash on a damaged one. A record without it, from an older release, is not used.
 
-To a read of slices this record can only add an error, and only if nothing else explains that a file
+For a read of slices this record can only add an error, and only if nothing else explains why a file
 is missing: a newer base file, a replacecommit, a clean, a rollback or a restore. A complete record
-also shows in which partitions a key may be. Another engine archives without writing it; from then
-on the record is stale and not used, and the next archiving by Lakebed starts a new one.
+also shows in which partitions a key may be. Other engines archive without writing it; the record is
+then stale and not used, and the next archiving by Lakebed starts a new one.
 """
 
 import io

@@ -194,7 +194,7 @@ class FileSlice:
 
 
 def named_group(partition: str, file_id: str, names: Iterable[str]) -> FileGroupId:
-    """Return the file group of a plan's files; only their names have its column group."""
+    """Return the file group of a plan's files, with the column group from their names."""
     parsed = map(parse_data_name, names)
     groups = (name.column_group for name in parsed if name is not None)
     return FileGroupId(partition, file_id, next(groups, ""))

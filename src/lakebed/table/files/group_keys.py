@@ -1,7 +1,7 @@
-"""Which files of which column groups a read opens to find every row.
+"""Chooses the files of column groups that a read opens to find every row.
 
 A row exists if any group holds its key, so the number of rows does not depend on the columns that
-are read. Opening all groups for that would defeat their purpose. These facts limit it:
+are read. Opening all groups for that would defeat their purpose. Two facts make it unnecessary:
 
 - a write divides the same rows among the groups that it touches: where two groups have data logs of
   one instant, both logs hold the same keys;
@@ -9,9 +9,9 @@ are read. Opening all groups for that would defeat their purpose. These facts li
   in a new file group, where it has the keys of that write, and a compaction adds the keys that its
   group lacks.
 
-So one group that a read needs, the *lead*, knows all keys but those of logs that came since to other
-groups alone. If the lead itself had a delete since, keys may be gone there that another group keeps:
-then all groups are read.
+So one of the groups that a read needs, the *lead*, holds all keys except those that only other
+groups have received since its base file. If the lead has had a delete since then, it may lack keys
+that another group keeps: then all groups are read.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -34,11 +34,11 @@ def key_slices(
     completion_of: CompletionOf,
     keys_since: KeysSince = _own_instant,
 ) -> dict[str, FileSlice]:
-    """Return the slices to read by column group: those `needed`, and what may hold further keys.
+    """Return the slices to read by column group: those `needed`, and files that may hold further keys.
 
     `parts` are the slices of one file group. `completion_of` returns the completion time of an
-    instant, or None if it is not known; `keys_since` the instant from which on the group of a base
-    file has had its keys.
+    instant, or None if it is not known; `keys_since` returns the instant since when the group of a
+    base file has had the same keys.
     """
     found = {name: parts[name] for name in parts if name in needed}
     candidates = found or parts
@@ -61,7 +61,7 @@ def _cost(
     completion_of: CompletionOf,
     keys_since: KeysSince,
 ) -> tuple[int, int, str]:
-    """Return what decides between leads: the bytes of further keys, then its own bytes."""
+    """Return the sort key of a lead: the bytes of further keys, then its own bytes."""
     further = (
         further_keys(parts[lead], part, completion_of, keys_since)
         for name, part in parts.items()
@@ -75,7 +75,7 @@ def _cost(
 
 
 def _may_lack_deleted(part: FileSlice) -> bool:
-    """Return whether a key may be deleted in this group that another group keeps.
+    """Return whether this group may have deleted a key that another group keeps.
 
     A tombstone beside the base file hides the row that the file may have for such a key.
     """
@@ -90,9 +90,9 @@ def further_keys(
 ) -> FileSlice | None:
     """Return the files of `other` that may hold keys that `lead` lacks, and its deletes.
 
-    None if `lead` holds all keys of `other`. A log that came before the base file of `lead`, or by
-    a write that also wrote to `lead`, has no further keys. Unless the keys of the base file of
-    `other` are as old as the base file of `lead`, it may hold the keys of such logs.
+    None if `lead` holds all keys of `other`. A log that completed before the base file of `lead`
+    began, or whose write also wrote to `lead`, has no further keys. The base file of `other` may have
+    further keys if it has had its keys only since the base file of `lead`.
     """
     start = "" if lead.base_file is None else lead.base_file.name.instant
     same = {log.name.instant for log in lead.log_files if not _holds_deletes(log)}

@@ -1,8 +1,8 @@
 """Finds the partitions of a table, or those that may hold some keys, without listing the table.
 
 Commits list every file of the newest slices; the files of archived commits are in the record that
-archiving writes. If that record may be incomplete, the table has to be listed. So it is if there is
-no record, unless the table's first commit is still active: the archive may have been lost too.
+archiving writes. If that record may be incomplete, the table has to be listed. The same applies if
+there is no record, as the archive may have been lost too, unless the first commit is still active.
 """
 
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ def _has_all_commits(commits: CommitCache, timeline: Timeline) -> bool:
 
 
 def partitions_with(ranges: pa.Table, keys: Sequence[str] | None) -> frozenset[str]:
-    """Return the partitions of files that may hold one of the keys; None means all partitions."""
+    """Return the partitions of files that may hold one of `keys`; None stands for any key."""
     paths = ranges.column("path")
     if keys is not None:
         low, high = ranges.column("min_key"), ranges.column("max_key")

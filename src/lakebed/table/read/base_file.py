@@ -51,7 +51,7 @@ def read_footer(storage: Storage, path: str) -> BaseFileFooter:
 
 
 def keys_since(storage: Storage, base: BaseFile) -> str:
-    """Return the instant from which on the column group of a base file has had the same keys."""
+    """Return the instant since when the column group of a base file has had the same keys."""
     own = base.name.instant
     found = read_footer(storage, base.path).metadata.get(FOOTER_KEYS_SINCE, "")
     return found if len(found) == len(own) and found.isdigit() and found < own else own

@@ -59,15 +59,15 @@ def read_group(
     by_key: bool = False,
     deletes: Callable[[pa.RecordBatch], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of `slice_` as `columns` of the view's schema, which may be meta columns.
+    """Yield `columns` of the rows of `slice_`, from the view's schema and the meta columns.
 
     For a slice without logs, the rows of its base file are yielded in file order, except for row
     groups that `row_groups` excludes, and the merge rule is not needed. Otherwise, or with
     `by_key`, rows come in ascending key order, each key once unless its base file holds it several
     times. `sources` are the runs of the slice, if the caller has them already. `deletes`, which
-    goes with `by_key`, is called with the deleted keys: their ordering values, flags and the
-    `columns`, of which only the commit time of a delete is defined. Memory is bounded by the number
-    of runs times the view's buffer; unsorted runs are sorted within a separate bound.
+    requires `by_key`, is called with the deleted keys, their ordering values, flags and `columns`,
+    of which only the commit time is defined. Memory is bounded by the number of runs times the
+    view's buffer; unsorted runs are sorted within a separate bound.
     """
     check_whole([slice_])
     target = pa.schema(project(view.schema, columns))

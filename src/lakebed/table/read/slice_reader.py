@@ -1,9 +1,9 @@
-"""The rows of a file slice, whatever column groups its table has.
+"""Reads the rows of a file slice, with or without column groups.
 
 In a table with column groups a row exists if any group holds its key. Each group that a read needs
 is merged on its own (`group_reader.py`), and the groups are joined by key as sorted streams. Of the
-other groups only the runs are opened that may hold further keys (`group_keys.py`), and only their
-key and partition columns are read.
+other groups, only runs that may hold further keys are opened (`group_keys.py`), and only their key
+and partition columns are read.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ def read_slice(
     by_key: bool = False,
     deletes: Deletes | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of `slice_` as `columns` of the table's schema, which may be meta columns.
+    """Yield `columns` of the rows of `slice_`, from the table's schema and the meta columns.
 
     The arguments are those of `read_group`. In a table with column groups `sources` are the runs of
     all groups (`all_sources`); if several groups are read, the rows are in key order, and
@@ -82,7 +82,7 @@ def read_slice(
 
 
 def narrow_slice(view: TableView, slice_: FileSlice, columns: Sequence[str]) -> FileSlice:
-    """Return the slice of the column group that answers a read of `columns` alone, if one does."""
+    """Return the slice of a single column group if it suffices to read `columns`, else `slice_`."""
     if not view.column_groups or slice_.damage:
         return slice_
     alone = _only_group(view, group_reads(view, slice_, columns), columns)
@@ -126,9 +126,9 @@ def _read_groups(
 def group_reads(
     view: TableView, slice_: FileSlice, columns: Sequence[str]
 ) -> Mapping[str, tuple[FileSlice, list[str]]]:
-    """Return what a read of `columns` takes of each column group: files and columns.
+    """Return the files and columns of each column group that a read of `columns` opens.
 
-    A group that owns none of the columns is read for its keys, if it may hold further ones.
+    A group that owns none of the columns is opened only if it may hold further keys.
     """
     groups, parts = view.column_groups, slice_.by_group
     free = [c for c in columns if c not in groups.shared and c not in KEYS_ONLY]
@@ -152,7 +152,7 @@ def _only_group(
         return None
     [(name, (part, _))] = reads.items()
     groups = view.column_groups
-    # Its copy of the table's ordering column is not what readers see.
+    # Readers do not see its copy of the table's ordering column.
     free = [c for c in columns if c not in groups.shared and c not in META_COLUMNS]
     return part if all(groups.owner(column) == name for column in free) else None
 

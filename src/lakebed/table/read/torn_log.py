@@ -52,8 +52,8 @@ def check_torn(storage: Storage, config: TableConfig, torn: TornLog) -> None:
     """Log a warning if the complete blocks hold all committed rows; otherwise raise an error."""
     span = torn.spans[0]
     where = (
-        f"log file {torn.file.path!r}, block at byte {span.offset}: {span.size_bytes} bytes are no "
-        f"whole block ({span.reason})"
+        f"log file {torn.file.path!r}, block at byte {span.offset}: {span.size_bytes} bytes are "
+        f"not a complete block ({span.reason})"
     )
     way_out = (
         f"restore the file from a backup, or roll back the instant {torn.file.name.instant} that "

@@ -103,7 +103,7 @@ class KeyOrder:
 
 
 class NewRun(NewFile, ABC):
-    """A file of rows in ascending order of the column `key`, each once unless keys `may_repeat`."""
+    """A file of rows sorted by the column `key`, whose values are unique unless they `may_repeat`."""
 
     def __init__(
         self, stream: WriteStream, path: str, *, may_repeat: bool = False, key: str = RECORD_KEY

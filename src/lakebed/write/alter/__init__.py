@@ -1,1 +1,1 @@
-"""Changes of a table's columns: each a commit that records the new columns."""
+"""Changes to a table's columns, each a commit that records the new schema."""

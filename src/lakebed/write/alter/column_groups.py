@@ -1,4 +1,4 @@
-"""Adding and dropping column groups of an existing table."""
+"""Adds and drops column groups of an existing table."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +42,7 @@ _ELSEWHERE = f"{OUR_PREFIX}elsewhere"
 def execute_add_group(
     target: WriteTarget, group: ColumnGroup, fields: Sequence[pa.Field]
 ) -> tuple[Commit, TableConfig]:
-    """Add a column group; `fields` are those of its columns that the caller gives a type."""
+    """Add a column group; `fields` are those of its columns that are new."""
     with begin(target.storage, target.clock, target.commits) as transaction:
         config, snapshot = transaction.config, transaction.snapshot
         check_groups_version(config)
@@ -104,17 +104,17 @@ def execute_drop_group(target: WriteTarget, name: str) -> tuple[Commit, TableCon
 
 
 def _check_free(snapshot: Snapshot, name: str) -> None:
-    """Raise an error for a name that is taken; uncleaned files of a dropped group would come back."""
+    """Raise an error if a name is in use, or was: files of the dropped group may still exist."""
     table = snapshot.config.name
     for group in snapshot.config.column_groups:
         if group.name.lower() != name.lower():
             continue
         if snapshot.column_groups.find(group.name) is not None:
-            raise ExistsError(f"table {table!r}: there is a column group {group.name!r} already")
+            raise ExistsError(f"table {table!r}: column group {group.name!r} already exists")
         if group.until is not None:
             raise InvalidError(
-                f"table {table!r}: the column group {group.name!r} was dropped, and its name is not "
-                "given again; use another name"
+                f"table {table!r}: the column group {group.name!r} was dropped, and its name cannot "
+                "be reused; choose another name"
             )
 
 
@@ -123,14 +123,14 @@ def _with_fields(known: pa.Schema, fields: Sequence[pa.Field], name: str) -> pa.
         at = find_field(list(known), field.name)
         if at is not None:
             raise SchemaError(
-                f"column group {name!r}: the table has the column {known.names[at]!r} already; give "
+                f"column group {name!r}: the table already has the column {known.names[at]!r}; give "
                 "new columns with their types, or the names of columns without types"
             )
     return pa.schema([*known, *(normalise(pa.schema(fields)) if fields else ())])
 
 
 def _check_not_carried(snapshot: Snapshot, columns: Sequence[str]) -> None:
-    """Raise an error for a column that a file of the default group holds: no column moves."""
+    """Raise an error for a column that a file of the default group holds: columns cannot move."""
     owned = snapshot.column_groups.groups
     for name in columns:
         if any(name in group.columns for group in owned):
@@ -157,7 +157,7 @@ def _check_not_indexed(config: TableConfig, group: ColumnGroup) -> None:
 
 
 def _store(transaction: Transaction, groups: Sequence[ColumnGroup]) -> None:
-    """Store the definitions; they count from the commit on."""
+    """Store the definitions; they take effect with the commit."""
     with transaction.locked() as hold:
         transaction.config = update_properties(transaction.storage, encode_groups(groups))
         hold.config = transaction.config
@@ -205,7 +205,7 @@ def _move_keys(move: _Move, task: TaskId) -> list[WriteStat]:
     groups = move.before.column_groups
     left = replace(groups, groups=tuple(g for g in groups.groups if g.name != move.name))
     after = replace(move.after, column_groups=left)
-    # Without any other group left, the view of the whole table is that of the default group.
+    # If no other group is left, the view of the whole table is that of the default group.
     default = after.of_group("")
     group = move.slice_.group.whole
     stats = LogRunWriter(

@@ -1,4 +1,4 @@
-"""Dropping columns: a commit that writes no data file and records the remaining columns."""
+"""Drops a column, in a commit that writes no data file and records the remaining columns."""
 
 import json
 

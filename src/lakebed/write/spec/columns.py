@@ -49,7 +49,7 @@ def settle_columns(
         fields = dict.fromkeys(delete_fields(config))
         _check_columns(config, incoming, tuple(fields), ())
         staged = pa.schema([known.field(name) for name in fields if name in known.names])
-        # A delete reaches every column group.
+        # A delete applies to every column group.
         touched = tuple(TouchedGroup(name, staged) for name in groups.names) if groups else ()
         return Columns(staged, known, arrow_to_avro(known, config.name), (), touched)
     steering = {name for name, _ in markers}

@@ -14,7 +14,7 @@ from lakebed.write.spec.write_spec import TouchedGroup
 
 @dataclass(frozen=True, slots=True)
 class Divided:
-    """The columns of a write that are stored, and those of each column group."""
+    """The columns that a write stores, and those of each column group."""
 
     staged: pa.Schema
     touched: tuple[TouchedGroup, ...]
@@ -29,10 +29,10 @@ def divide_columns(
     groups: ColumnGroups,
     marks_deletes: bool,
 ) -> Divided:
-    """Return which column groups a write touches, and with which columns.
+    """Return the column groups that a write touches, and its columns in each.
 
-    Rows bring all columns of a group or none; an update of some columns may bring a part of them.
-    With `marks_deletes` some rows may be deletes, which reach every group.
+    Rows must have all columns of a group or none, except in an update of some columns. With
+    `marks_deletes` some rows may be deletes, which apply to every group.
     """
     names = _checked_names(table, known, rows, intake)
     whole = operation.kind is not Kind.UPDATE_COLUMNS
@@ -58,9 +58,9 @@ def _checked_names(table: str, known: pa.Schema, rows: pa.Schema, intake: Intake
     if changes:
         how = "evolve=True has no effect here. " if intake.evolve else ""
         raise SchemaError(
-            f"table {table!r}: {'; '.join(changes)}. {how}The columns of a table with column groups "
-            "change only explicitly: call add_column_group with new columns, or leave out or cast "
-            "what differs"
+            f"table {table!r}: {'; '.join(changes)}. {how}Writes do not change the columns of a table "
+            "with column groups: call add_column_group with new columns, or leave out or cast what "
+            "differs"
         )
     return list(there.names)
 
@@ -75,8 +75,8 @@ def _touch(
     if missing and whole:
         raise SchemaError(
             f"column {missing[0]!r} is missing; {title} has {', '.join(own)}: give all columns of a "
-            "group or none, or call update_columns, which keeps the values of columns that do not "
-            "come; fill_missing=True writes whole rows, with null in these columns of every group"
+            "group or none, or call update_columns, which keeps the values of missing columns; "
+            "fill_missing=True writes whole rows, with null in the missing columns of all groups"
         )
     held = {*groups.shared, *ordering, *own} - set(missing)
     return TouchedGroup(
@@ -91,7 +91,7 @@ def _ordering(name: str, names: list[str], groups: ColumnGroups, what: str) -> t
         if column not in names:
             raise SchemaError(
                 f"ordering column {column!r} is missing: {_title(name)} orders the versions of a row "
-                f"by it, and {what} that reaches the group needs its value; the input has "
+                f"by it, and {what} that affects the group needs its value; the input has "
                 f"{', '.join(names)}"
             )
     return found

@@ -25,8 +25,8 @@ Marker = tuple[str, str | None]
 class TouchedGroup:
     """A column group that a write touches, and the columns of its rows there.
 
-    `partial` rows lack some columns of the group. A group that receives only `deletes` gets the
-    rows that are marked as deletes, and no others.
+    `partial` rows lack some columns of the group. With `deletes` the group gets only the rows that
+    are marked as deletes.
     """
 
     name: str
@@ -42,7 +42,7 @@ class WriteSpec:
     `schema` has the columns of the rows, the view's schema the columns of the table after this
     write. A delete (the key) or a partial update has fewer columns than the table. `markers` are
     the columns that mark a row as a delete, each with the string that marks it (None: the boolean
-    true). `touched` are the column groups that it writes to; none in an ordinary table.
+    true). `touched` are the column groups that it writes to; none in a table without column groups.
     """
 
     view: TableView
@@ -129,7 +129,7 @@ class WriteSpec:
 
     @property
     def staged_rules(self) -> frozenset[MergeRule]:
-        """Return the rules among the incoming rows; column groups may have different ones."""
+        """Return the merge rules of the incoming rows; those of column groups may differ."""
         return frozenset(part.staged_rule for part in self.parts)
 
     @property

@@ -153,7 +153,7 @@ def test_nothing_whole_is_dropped_and_a_plan_that_is_out_of_date_does_nothing():
     instants = table.history().num_rows
     done = reopen(table._storage, table._clock).repair(plan).done
     assert (len(done.done), len(done.skipped)) == (0, 1)
-    assert "whole by now" in str(done.skipped[0])
+    assert "intact by now" in str(done.skipped[0])
     assert user_rows(reopen(table._storage)) == rows
     assert table.history().num_rows == instants
     with pytest.raises(InvalidError, match="drop_lost"):
