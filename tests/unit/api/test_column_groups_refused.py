@@ -458,7 +458,7 @@ WRITES: dict[str, tuple[str, pa.Table, dict[str, Any], type[Exception], str]] = 
         rows("id", "ts", _hoodie_is_deleted=[True, False]),
         {},
         SchemaError,
-        "ordering column 'scored_at' is missing: column group 'risk' .* a delete that reaches",
+        "ordering column 'scored_at' is missing: column group 'risk' .* a delete that affects",
     ),
     "a null in the ordering column of a group": (
         "upsert",
@@ -604,9 +604,9 @@ ADDED: dict[str, tuple[str, Any, dict[str, Any], type[Exception], str]] = {
         ExistsError,
         "column group 'risk' already exists",
     ),
-    "a name in other letters": ("Risk", "z INT", {}, ExistsError, "a column group 'risk' already"),
+    "a name in other letters": ("Risk", "z INT", {}, ExistsError, "column group 'risk' already exists"),
     "a bad name": ("r_1", "z INT", {}, InvalidError, "column group 'r_1': expected a name of"),
-    "a redefinition": ("ab", ["a", "b", "name"], {}, ExistsError, "a column group 'ab' already"),
+    "a redefinition": ("ab", ["a", "b", "name"], {}, ExistsError, "column group 'ab' already exists"),
     "a column of another group": (
         "x",
         ["score"],
