@@ -144,6 +144,9 @@ def _meets(ours: Footprint, other: Footprint, mode: ConcurrencyMode) -> str | No
     matching = [] if ours.reads is None else list(filter(ours.reads, chain(*other.groups.values())))
     if matching:
         return f"{_name(min(matching))}, where rows may match the predicate"
+    split = _split(ours, other)
+    if split is not None:
+        return _name(split)
     shared = ours.places & other.places
     if mode is ConcurrencyMode.NON_BLOCKING and ours.blind:
         # Two appends to one file group are both kept; a second file group of a bucket would split
@@ -151,6 +154,21 @@ def _meets(ours: Footprint, other: Footprint, mode: ConcurrencyMode) -> str | No
         same = {place for place in shared if ours.groups.get(place) == other.groups.get(place)}
         shared = shared - same | (shared & other.rewritten)
     return _name(min(shared)) if shared else None
+
+
+def _split(ours: Footprint, other: Footprint) -> FileGroupId | None:
+    """Return a place in which two writes to different column groups chose different file ids."""
+    ids, others = _file_ids(ours), _file_ids(other)
+    grouped = {p.whole for p in (*ours.groups, *other.groups) if p.column_group}
+    shared = grouped & ids.keys() & others.keys()
+    return min((place for place in shared if ids[place] != others[place]), default=None)
+
+
+def _file_ids(written: Footprint) -> dict[FileGroupId, set[str]]:
+    found: dict[FileGroupId, set[str]] = defaultdict(set)
+    for place, groups in written.groups.items():
+        found[place.whole].update(group.file_id for group in groups)
+    return found
 
 
 def _name(place: FileGroupId) -> str:

@@ -5,9 +5,11 @@ only to start and to complete, and the commits completed meanwhile decide whethe
 complete.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 
 from lakebed.commit.attempt import Attempt, finishing
 from lakebed.commit.conflict import (
@@ -72,7 +74,9 @@ class Transaction(Attempt):
             self._undone(timeline)
             or (self._unlocked(timeline) if self.hold is not None else None)
             or self._columns(hold, metadata)
+            or self._planned_before_drop(hold)
             or self._met(hold, ours)
+            or self._torn(hold, ours)
         )
         if reason is not None:
             raise ConflictError(
@@ -116,6 +120,48 @@ class Transaction(Attempt):
         if now in (self.snapshot.schema_text, ours) or ours is None:
             return None
         return "the table's columns changed"
+
+    def _planned_before_drop(self, hold: TableHold) -> str | None:
+        """Return a message if this drops a column group whose keys a pending compaction needs."""
+        requested = self.instant.requested
+        if all(group.until != requested for group in hold.config.column_groups):
+            return None
+        pending = hold.timeline.pending(Action.COMPACTION, Action.LOGCOMPACTION)
+        return f"{pending[0].plan_action} {pending[0].requested} is pending" if pending else None
+
+    def _torn(self, hold: TableHold, ours: Footprint) -> str | None:
+        """Return a message if a newer compaction divides the column groups of this write.
+
+        In a group that was compacted since this write began, its rows come on top of the result; in
+        the others they are ordered by instant. So one part could win and another lose.
+        """
+        free = hold.config.concurrency is ConcurrencyMode.NON_BLOCKING
+        if not (free and hold.snapshot.column_groups):
+            return None
+        newer = self._newer_compactions(hold)
+        divided: dict[FileGroupId, set[frozenset[str]]] = defaultdict(set)
+        for group in chain.from_iterable(ours.groups.values()):
+            divided[group.whole].add(frozenset(newer.get(group, ())))
+        torn = min((whole for whole, seen in divided.items() if len(seen) > 1), default=None)
+        if torn is None:
+            return None
+        return f"a compaction of some column groups of file group {torn.file_id} is newer"
+
+    def _newer_compactions(self, hold: TableHold) -> dict[FileGroupId, set[str]]:
+        """Return the full compactions that were planned since this write began, by file group."""
+        newer: dict[FileGroupId, set[str]] = defaultdict(set)
+        for planned in planned_groups(hold.active, hold.timeline, Action.COMPACTION):
+            if planned.is_full and planned.instant.requested > self.instant.requested:
+                newer[planned.group].add(planned.instant.requested)
+        for commit in hold.timeline.commits:
+            if (
+                commit.plan_action is Action.COMPACTION
+                and commit.requested > self.instant.requested
+            ):
+                done = _footprint(hold, commit)
+                for group in chain.from_iterable(done.groups[place] for place in done.rewritten):
+                    newer[group].add(commit.requested)
+        return newer
 
 
 def _footprint(hold: TableHold, instant: TimelineInstant) -> Footprint:

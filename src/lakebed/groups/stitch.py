@@ -1,6 +1,7 @@
 """Joins the rows of several column groups by key, as sorted streams."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 from typing import Final
 
 import pyarrow as pa
@@ -70,6 +71,12 @@ def numbered_stamps(batches: Iterable[pa.RecordBatch], number: int) -> Iterator[
     for batch in batches:
         names = [_number(name, number) if name in _STAMPS else name for name in batch.schema.names]
         yield batch.rename_columns(names)
+
+
+def written_by(batch: pa.RecordBatch, count: int, commits: pa.StringArray) -> pa.RecordBatch:
+    """Return the rows of which one of `commits` wrote a part, be it the newest part or not."""
+    times = [batch.column(name) for name in _numbered(COMMIT_TIME, count)]
+    return batch.filter(reduce(pc.or_, [pc.is_in(time, value_set=commits) for time in times]))
 
 
 def newest_stamps(batch: pa.RecordBatch, count: int, target: pa.Schema) -> pa.RecordBatch:

@@ -169,6 +169,10 @@ class Scan:
         wanted = list(dict.fromkeys([*columns, RECORD_KEY, COMMIT_TIME]))
         if self.view.config.is_lsm_tree:
             keys = self.key_filter or self._written_keys(slice_)
+            if self.view.column_groups:
+                rows = read_slice(self.view, slice_, wanted, key_filter=keys, commits=commits)
+                yield from (batch.select(columns) for batch in rows)
+                return
             for batch in self._read(slice_, wanted, key_filter=keys):
                 ours = pc.is_in(batch.column(COMMIT_TIME), value_set=commits)
                 yield batch.filter(ours).select(columns)
@@ -312,7 +316,7 @@ def _base_alone(slice_: FileSlice) -> FileSlice:
     """Return the slice without its logs, for each column group that has a base file."""
     others = tuple(replace(o, log_files=()) for o in slice_.others if o.base_file is not None)
     damage = tuple(filter(_is_base, slice_.damage))
-    return replace(slice_, log_files=(), others=others, damage=damage)
+    return replace(slice_, log_files=(), others=others, damage=damage, bases_only=True)
 
 
 def _is_base(file: LostFile) -> bool:

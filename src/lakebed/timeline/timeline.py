@@ -179,6 +179,11 @@ class Timeline:
         """Return whether a data file with `instant` in its name is committed."""
         return self._is_seen(instant) and (instant in self._completed or self.is_archived(instant))
 
+    def is_write(self, instant: Instant) -> bool:
+        """Return whether an instant is a write on the active timeline, and no service."""
+        commit = self.completed(instant)
+        return commit is not None and commit.plan_action in COMMIT_ACTIONS
+
     def completion_of(self, instant: Instant) -> Instant | None:
         """Return the completion time of a commit on the active timeline.
 

@@ -604,9 +604,21 @@ ADDED: dict[str, tuple[str, Any, dict[str, Any], type[Exception], str]] = {
         ExistsError,
         "column group 'risk' already exists",
     ),
-    "a name in other letters": ("Risk", "z INT", {}, ExistsError, "column group 'risk' already exists"),
+    "a name in other letters": (
+        "Risk",
+        "z INT",
+        {},
+        ExistsError,
+        "column group 'risk' already exists",
+    ),
     "a bad name": ("r_1", "z INT", {}, InvalidError, "column group 'r_1': expected a name of"),
-    "a redefinition": ("ab", ["a", "b", "name"], {}, ExistsError, "column group 'ab' already exists"),
+    "a redefinition": (
+        "ab",
+        ["a", "b", "name"],
+        {},
+        ExistsError,
+        "column group 'ab' already exists",
+    ),
     "a column of another group": (
         "x",
         ["score"],

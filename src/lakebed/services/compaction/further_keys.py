@@ -61,7 +61,9 @@ def key_readers(
             if then is not None:
                 parts[group.column_group] = then
     since = partial(keys_since, view.storage)
-    needed = key_slices(parts, {own.column_group}, snapshot.completion_of, since)
+    needed = key_slices(
+        parts, {own.column_group}, snapshot.completion_of, since, snapshot.timeline.is_write
+    )
     shared = [name for name in view.schema.names if name in view.column_groups.shared]
     columns = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, *shared)
     return tuple(

@@ -139,7 +139,8 @@ class FileSlice:
     files are missing, and the others alone would return wrong rows.
 
     In a table with column groups, a slice of the whole file group has the files of the default
-    group, and in `others` the slices of the other groups.
+    group, and in `others` the slices of the other groups. With `bases_only` the logs were left out,
+    without which no group knows which keys the others hold.
     """
 
     group: FileGroupId
@@ -151,6 +152,7 @@ class FileSlice:
     damage: tuple[LostFile, ...] = ()
     key_logs: tuple[LogFile, ...] = ()
     others: tuple["FileSlice", ...] = ()
+    bases_only: bool = False
 
     @property
     def needs_merge(self) -> bool:

@@ -22,10 +22,15 @@ from lakebed.table.files.file_group import BaseFile, FileSlice, LogFile
 
 CompletionOf = Callable[[str], str | None]
 KeysSince = Callable[[BaseFile], str]
+IsWrite = Callable[[str], bool]
 
 
 def _own_instant(base: BaseFile) -> str:
     return base.name.instant
+
+
+def _any(_: str) -> bool:
+    return True
 
 
 def key_slices(
@@ -33,23 +38,25 @@ def key_slices(
     needed: Collection[str],
     completion_of: CompletionOf,
     keys_since: KeysSince = _own_instant,
+    is_write: IsWrite = _any,
 ) -> dict[str, FileSlice]:
     """Return the slices to read by column group: those `needed`, and files that may hold further keys.
 
     `parts` are the slices of one file group. `completion_of` returns the completion time of an
     instant, or None if it is not known; `keys_since` returns the instant since when the group of a
-    base file has had the same keys.
+    base file has had the same keys. `is_write` returns whether an instant is a write: the logs that one
+    log compaction merges in several groups need not have the same keys.
     """
     found = {name: parts[name] for name in parts if name in needed}
     candidates = found or parts
     leads = [name for name, part in candidates.items() if not _may_lack_deleted(part)]
     if not leads:
         return dict(parts)
-    lead = min(leads, key=lambda name: _cost(name, parts, completion_of, keys_since))
+    lead = min(leads, key=lambda name: _cost(name, parts, completion_of, keys_since, is_write))
     found[lead] = parts[lead]
     for name, part in parts.items():
         if name not in found:
-            more = further_keys(parts[lead], part, completion_of, keys_since)
+            more = further_keys(parts[lead], part, completion_of, keys_since, is_write)
             if more is not None:
                 found[name] = more
     return found
@@ -60,10 +67,11 @@ def _cost(
     parts: Mapping[str, FileSlice],
     completion_of: CompletionOf,
     keys_since: KeysSince,
+    is_write: IsWrite,
 ) -> tuple[int, int, str]:
     """Return the sort key of a lead: the bytes of further keys, then its own bytes."""
     further = (
-        further_keys(parts[lead], part, completion_of, keys_since)
+        further_keys(parts[lead], part, completion_of, keys_since, is_write)
         for name, part in parts.items()
         if name != lead
     )
@@ -87,6 +95,7 @@ def further_keys(
     other: FileSlice,
     completion_of: CompletionOf,
     keys_since: KeysSince = _own_instant,
+    is_write: IsWrite = _any,
 ) -> FileSlice | None:
     """Return the files of `other` that may hold keys that `lead` lacks, and its deletes.
 
@@ -95,7 +104,8 @@ def further_keys(
     further keys if it has had its keys only since the base file of `lead`.
     """
     start = "" if lead.base_file is None else lead.base_file.name.instant
-    same = {log.name.instant for log in lead.log_files if not _holds_deletes(log)}
+    instants = (log.name.instant for log in lead.log_files if not _holds_deletes(log))
+    same = frozenset(filter(is_write, instants))
 
     def is_known(log: LogFile) -> bool:
         completion = completion_of(log.name.instant)

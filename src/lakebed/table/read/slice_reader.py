@@ -19,6 +19,7 @@ from lakebed.groups.stitch import (
     numbered_stamps,
     stitch,
     with_commit_time,
+    written_by,
 )
 from lakebed.table.files.damage import check_whole
 from lakebed.table.files.file_group import FileSlice
@@ -45,6 +46,7 @@ def read_slice(
     sources: Sequence[RunSource] | None = None,
     by_key: bool = False,
     deletes: Deletes | None = None,
+    commits: pa.StringArray | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield `columns` of the rows of `slice_`, from the table's schema and the meta columns.
 
@@ -67,8 +69,8 @@ def read_slice(
     check_whole([slice_])
     assert deletes is None, "deletes belong to one column group"
     alone = _only_group(view, group_reads(view, slice_, columns), columns)
-    if alone is None:
-        yield from _read_groups(view, slice_, columns, key_filter, sources)
+    if alone is None or commits is not None:
+        yield from _read_groups(view, slice_, columns, key_filter, sources, commits)
         return
     yield from read_group(
         view.of_group(alone.group.column_group),
@@ -104,6 +106,7 @@ def _read_groups(
     columns: Sequence[str],
     key_filter: KeyFilter | None,
     sources: Sequence[RunSource] | None,
+    commits: pa.StringArray | None,
 ) -> Iterator[pa.RecordBatch]:
     target = pa.schema(project(view.schema, columns))
     reads = group_reads(view, slice_, with_commit_time(target).names)
@@ -119,7 +122,8 @@ def _read_groups(
         )
         streams.append((f"column group {name or 'default'!r}", numbered_stamps(batches, number)))
     for batch in stitch(streams, target):
-        rows = newest_stamps(batch, len(streams), target)
+        written = batch if commits is None else written_by(batch, len(streams), commits)
+        rows = newest_stamps(written, len(streams), target)
         yield with_columns(rows, rows.columns if target.names else (), target)
 
 
@@ -137,8 +141,12 @@ def group_reads(
     needed = set(parts) if stamps else owners & parts.keys()
     shared = [c for c in columns if c in groups.shared or c == PARTITION_PATH]
     reads: dict[str, tuple[FileSlice, list[str]]] = {}
-    since = partial(keys_since, view.storage)
-    for name, part in key_slices(parts, needed, view.timeline.completion_of, since).items():
+    opened: Mapping[str, FileSlice] = parts
+    if not slice_.bases_only:
+        since = partial(keys_since, view.storage)
+        times = view.timeline.completion_of
+        opened = key_slices(parts, needed, times, since, view.timeline.is_write)
+    for name, part in opened.items():
         own = [c for c in free if c not in META_COLUMNS and groups.owner(c) == name]
         reads[name] = part, list(dict.fromkeys([RECORD_KEY, *shared, *own, *stamps]))
     return reads

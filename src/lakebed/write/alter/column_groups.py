@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from lakebed.commit.fence import Fence
 from lakebed.commit.transaction import Transaction, begin
-from lakebed.errors import ExistsError, InvalidError, NotFoundError, SchemaError
+from lakebed.errors import ConflictError, ExistsError, InvalidError, NotFoundError, SchemaError
 from lakebed.format.avro.avro_schema import arrow_to_avro
 from lakebed.format.names.meta_columns import COMMIT_SEQNO, COMMIT_TIME, OUR_PREFIX, RECORD_KEY
 from lakebed.format.timeline.commit_metadata import CommitMetadata, WriteStat
@@ -21,7 +21,7 @@ from lakebed.merge.run import BARRIER, FLAGS, Run
 from lakebed.merge.window import merge_runs
 from lakebed.model.executor import TaskId
 from lakebed.table.config.column_groups import check_grouped, check_groups_version
-from lakebed.table.config.properties_file import update_properties
+from lakebed.table.config.properties_file import load_config, update_properties
 from lakebed.table.config.schema import find_field, normalise
 from lakebed.table.config.table_config import TableConfig
 from lakebed.table.files.damage import check_whole
@@ -58,8 +58,7 @@ def execute_add_group(
             snapshot, [name for name in new.columns if name in snapshot.schema.names]
         )
         check_grouped(replace(config, column_groups=(*config.column_groups, new)))
-        others = [one for one in config.column_groups if one.name != new.name]
-        _store(transaction, [*others, new])
+        _store(transaction, new)
         schema = nullable_schema(schema, key, partition)
         metadata = _metadata(arrow_to_avro(schema, config.name), {})
         completion = transaction.commit(metadata, ())
@@ -90,8 +89,7 @@ def execute_drop_group(target: WriteTarget, name: str) -> tuple[Commit, TableCon
         ]
         stats = [s for of in target.executor.run(_move_keys, moves, "move keys") for s in of]
         dropped = replace(group, until=transaction.instant.requested)
-        others = [one for one in config.column_groups if one.name != name]
-        _store(transaction, [*others, dropped])
+        _store(transaction, dropped)
         by_partition: dict[str, tuple[WriteStat, ...]] = {}
         for stat in stats:
             partition = stat.partition_path or ""
@@ -156,11 +154,27 @@ def _check_not_indexed(config: TableConfig, group: ColumnGroup) -> None:
                 )
 
 
-def _store(transaction: Transaction, groups: Sequence[ColumnGroup]) -> None:
-    """Store the definitions; they take effect with the commit."""
+def _store(transaction: Transaction, changed: ColumnGroup) -> None:
+    """Store a definition; it takes effect with the commit.
+
+    Raises ConflictError if another process has changed the definitions since this one began.
+    """
+    began = transaction.config.column_groups
     with transaction.locked() as hold:
-        transaction.config = update_properties(transaction.storage, encode_groups(groups))
+        now = load_config(transaction.storage).column_groups
+        if _instants(now) != _instants(began):
+            raise ConflictError(
+                f"table {transaction.config.name!r}: another process is changing its column groups; "
+                "retry"
+            )
+        groups = [one for one in now if one.name != changed.name]
+        properties = encode_groups([*groups, changed])
+        transaction.config = update_properties(transaction.storage, properties)
         hold.config = transaction.config
+
+
+def _instants(groups: Sequence[ColumnGroup]) -> list[tuple[ColumnGroup, str | None, str | None]]:
+    return [(group, group.since, group.until) for group in groups]
 
 
 def _metadata(text: str, stats: dict[str, tuple[WriteStat, ...]]) -> CommitMetadata:
