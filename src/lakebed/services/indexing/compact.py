@@ -59,10 +59,11 @@ from lakebed.write.pipeline import WriteTarget
 log = logging.getLogger(__name__)
 
 # If the share of changed entries exceeds _MERGE_SHARE, the delta is merged into the base runs; if
-# it exceeds _REBUILD_SHARE, all rows are read instead of looking up the changed keys. Up to
-# _FEW_KEYS keys are always looked up, and more than _MANY_KEYS never.
+# it exceeds _REBUILD_SHARE, all rows are read instead of looking up the changed keys: a key that is
+# looked up takes as long as some 40 rows of a scan. Up to _FEW_KEYS keys are always looked up, and
+# more than _MANY_KEYS never.
 _MERGE_SHARE = 0.1
-_REBUILD_SHARE = 0.2
+_REBUILD_SHARE = 0.02
 _FEW_KEYS = 10_000
 _MANY_KEYS = 2_000_000
 

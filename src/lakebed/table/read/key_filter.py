@@ -5,7 +5,7 @@ the merge decides between them as usual.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from itertools import pairwise
@@ -86,18 +86,25 @@ class KeyFilter:
         if not len(keys):
             return pa.array([], pa.bool_())
         keys = _as_bytes(keys)
-        ends = pc.min_max(keys)
-        low, high = ends["min"].as_py(), ends["max"].as_py()
-        # A sorted batch can hold only a few of thousands of keys: do not hash the others each time.
-        wanted = self.keys or ()
-        wanted = wanted[bisect_left(wanted, low) : bisect_right(wanted, high)]
-        masks = [pc.is_in(keys, value_set=pa.array(wanted, pa.binary()))]
+        wanted, low, high = self._wanted_of(keys)
+        masks = [pc.is_in(keys, value_set=wanted)]
         masks += [
             _is_between(keys, start, end)
             for start, end in self.ranges
             if start <= high and (end is None or low < end)
         ]
         return reduce(pc.or_, masks)
+
+    def _wanted_of(self, keys: pa.BinaryArray) -> tuple[pa.BinaryArray, bytes, bytes]:
+        """Return the requested keys that a column may hold, and its smallest and greatest key.
+
+        A sorted batch can hold only a few of thousands of keys: the others are not hashed each time.
+        """
+        ends = pc.min_max(keys)
+        low, high = ends["min"].as_py(), ends["max"].as_py()
+        wanted = self.keys or ()
+        wanted = wanted[bisect_left(wanted, low) : bisect_right(wanted, high)]
+        return pa.array(wanted, pa.binary()), low, high
 
     def spans(self, file: KeyColumn, what: str) -> list[RowSpan] | None:
         """Return the rows of a sorted file that hold one of a few keys, in file order.
@@ -138,8 +145,11 @@ class KeyFilter:
         return file.row_groups_with(self.column, groups, self._is_in)
 
     def _is_in(self, keys: pa.Array) -> bool:
-        wanted = pa.array(self.keys or (), pa.binary())
-        return bool(pc.any(pc.is_in(_as_bytes(keys), value_set=wanted), min_count=0).as_py())
+        if not len(keys):
+            return False
+        keys = _as_bytes(keys)
+        wanted, _, _ = self._wanted_of(keys)
+        return bool(pc.any(pc.is_in(keys, value_set=wanted), min_count=0).as_py())
 
     def _groups_in_range(self, file: ParquetSource, what: str) -> list[int]:
         known = first_keys(file, self.column, what)
@@ -148,9 +158,13 @@ class KeyFilter:
         return self._groups_by_statistics(file) if self.keys or self.ranges else []
 
     def _groups_between(self, firsts: list[bytes], last: bytes | None) -> list[int]:
-        found: set[int] = set()
+        keys = self.keys or ()
+        found = set[int]()
+        if len(keys) > len(firsts):
+            found.update(_groups_with(keys, firsts, last))
+            keys = ()
         # A range that ends where it starts means that key alone.
-        for low, end in [*((key, key) for key in self.keys or ()), *self.ranges]:
+        for low, end in [*((key, key) for key in keys), *self.ranges]:
             if last is not None and low > last:
                 continue
             # A key may end one row group and start the next, so the previous row group is included
@@ -177,6 +191,19 @@ class KeyFilter:
 
         groups = file.statistics([self.column])
         return [at for at, chunks in enumerate(groups) if may_hold(chunks.get(self.column))]
+
+
+def _groups_with(
+    keys: Sequence[bytes], firsts: Sequence[bytes], last: bytes | None
+) -> Iterator[int]:
+    """Yield the row groups that may hold one of `keys`, which ascend and outnumber the row groups.
+
+    A key may end one row group and start the next.
+    """
+    for group, (low, high) in enumerate(zip(firsts, [*firsts[1:], last], strict=False)):
+        at = bisect_left(keys, low)
+        if at < len(keys) and (high is None or keys[at] <= high):
+            yield group
 
 
 def _to_bytes(key: Key) -> bytes:
