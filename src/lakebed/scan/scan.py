@@ -39,7 +39,12 @@ from lakebed.table.files.file_group import FileGroupId, FileSlice, LogFile, Lost
 from lakebed.table.read.key_filter import KeyFilter
 from lakebed.table.read.row_group_filter import RowGroupFilter
 from lakebed.table.read.run_source import RunSource
-from lakebed.table.read.slice_reader import all_sources, narrow_slice, read_slice
+from lakebed.table.read.slice_reader import (
+    all_sources,
+    narrow_slice,
+    read_slice,
+    read_written,
+)
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.view import TableView
 from lakebed.timeline.timeline import COMMIT_ACTIONS
@@ -170,7 +175,7 @@ class Scan:
         if self.view.config.is_lsm_tree:
             keys = self.key_filter or self._written_keys(slice_)
             if self.view.column_groups:
-                rows = read_slice(self.view, slice_, wanted, key_filter=keys, commits=commits)
+                rows = read_written(self.view, slice_, wanted, commits, keys)
                 yield from (batch.select(columns) for batch in rows)
                 return
             for batch in self._read(slice_, wanted, key_filter=keys):

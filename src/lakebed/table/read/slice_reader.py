@@ -46,7 +46,6 @@ def read_slice(
     sources: Sequence[RunSource] | None = None,
     by_key: bool = False,
     deletes: Deletes | None = None,
-    commits: pa.StringArray | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield `columns` of the rows of `slice_`, from the table's schema and the meta columns.
 
@@ -69,8 +68,8 @@ def read_slice(
     check_whole([slice_])
     assert deletes is None, "deletes belong to one column group"
     alone = _only_group(view, group_reads(view, slice_, columns), columns)
-    if alone is None or commits is not None:
-        yield from _read_groups(view, slice_, columns, key_filter, sources, commits)
+    if alone is None:
+        yield from _read_groups(view, slice_, columns, key_filter, sources)
         return
     yield from read_group(
         view.of_group(alone.group.column_group),
@@ -81,6 +80,20 @@ def read_slice(
         sources=_sources_of(alone, sources),
         by_key=by_key,
     )
+
+
+def read_written(
+    view: TableView,
+    slice_: FileSlice,
+    columns: Sequence[str],
+    commits: pa.StringArray,
+    key_filter: KeyFilter | None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a slice with column groups of which one of `commits` wrote a part.
+
+    `columns` include the commit time.
+    """
+    yield from _read_groups(view, slice_, columns, key_filter, commits=commits)
 
 
 def narrow_slice(view: TableView, slice_: FileSlice, columns: Sequence[str]) -> FileSlice:
@@ -105,8 +118,8 @@ def _read_groups(
     slice_: FileSlice,
     columns: Sequence[str],
     key_filter: KeyFilter | None,
-    sources: Sequence[RunSource] | None,
-    commits: pa.StringArray | None,
+    sources: Sequence[RunSource] | None = None,
+    commits: pa.StringArray | None = None,
 ) -> Iterator[pa.RecordBatch]:
     target = pa.schema(project(view.schema, columns))
     reads = group_reads(view, slice_, with_commit_time(target).names)
