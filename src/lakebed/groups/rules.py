@@ -1,6 +1,6 @@
 """The rules for the columns of a group, checked when it is defined."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -104,8 +104,3 @@ def nullable_schema(schema: pa.Schema, key: Sequence[str], partition: Sequence[s
     """
     fixed = {*key, *partition}
     return pa.schema([f if f.name in fixed else f.with_nullable(True) for f in schema])
-
-
-def spell(columns: Iterable[str], spelled: Mapping[str, str]) -> list[str]:
-    """Return the columns as the table spells them, where they differ only by case."""
-    return [spelled.get(name.lower(), name) for name in columns]
