@@ -3,13 +3,14 @@
 import logging
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
 from lakebed.commit.attempt import Attempt
 from lakebed.commit.claim import claim
 from lakebed.commit.hold import TableHold
-from lakebed.errors import DAMAGE_ERRORS, ConflictError, InvalidError
+from lakebed.errors import DAMAGE_ERRORS, ConflictError, InvalidError, NotFoundError
 from lakebed.format.names.instant_name import Action, State
 from lakebed.format.timeline.commit_metadata import KEEPS_COMMIT_TIMES, CommitMetadata, WriteStat
 from lakebed.merge.rule import Merger
@@ -121,8 +122,11 @@ class _Damaged:
 
 def _left_out(snapshot: Snapshot, plan: CompactionPlan) -> Iterator[str]:
     """Yield the problems of the file groups that were not planned because they are damaged."""
-    planned = {operation.group for operation in plan.operations}
-    for slice_ in damaged_slices(snapshot.group_slices, planned | busy_groups(snapshot)):
+    planned = frozenset(operation.group for operation in plan.operations)
+    # Without the lock, another process may roll a plan back meanwhile.
+    with suppress(NotFoundError):
+        planned |= busy_groups(snapshot)
+    for slice_ in damaged_slices(snapshot.group_slices, planned):
         yield describe_slice(slice_)
 
 
