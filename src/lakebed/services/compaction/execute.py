@@ -16,7 +16,7 @@ from lakebed.format.timeline.commit_metadata import KEEPS_COMMIT_TIMES, CommitMe
 from lakebed.merge.rule import Merger
 from lakebed.model.executor import TaskId
 from lakebed.model.instant import Instant
-from lakebed.services.compaction.further_keys import key_readers
+from lakebed.services.compaction.further_keys import files_by_group, key_readers
 from lakebed.services.compaction.joinable_logs import replays_at_own_instant
 from lakebed.services.compaction.merge import CompactionTask, LogCounts, compact_file_group
 from lakebed.services.compaction.plan import damaged_slices
@@ -185,13 +185,14 @@ def _tasks(
     }
     counts = _log_counts(snapshot, plan)
     works = []
+    files = files_by_group(snapshot)
     for number, operation in enumerate(plan.operations):
         group = operation.group
         rewrite = rewrites.get(group.column_group)
         gone = group.file_id in replaced.get(group.partition, frozenset())
         if gone or rewrite is None or not (operation.logs or operation.slice_.tombstones):
             continue
-        further = key_readers(snapshot, view, operation.slice_, instant)
+        further = key_readers(snapshot, files, view, operation.slice_, instant)
         works.append(CompactionTask(rewrite, number, operation, counts[number], further))
     return sorted(works, key=lambda work: -work.cost_bytes)
 

@@ -5,7 +5,8 @@ Readers rely on a base file to hold every key that any column group held when it
 the other group.
 """
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -29,6 +30,9 @@ from lakebed.table.read.slice_reader import read_slice
 from lakebed.table.snapshot import Snapshot
 from lakebed.table.view import TableView
 
+DataFile = BaseFile | LogFile
+FilesByGroup = dict[FileGroupId, dict[FileGroupId, list[DataFile]]]
+
 
 @dataclass(frozen=True, slots=True)
 class KeyReader:
@@ -43,21 +47,34 @@ class KeyReader:
         return read_slice(self.view, self.slice_, self.columns, by_key=True)
 
 
+def files_by_group(snapshot: Snapshot) -> FilesByGroup:
+    """Return the files of each column group, by file group; none for a table without groups."""
+    found: FilesByGroup = defaultdict(lambda: defaultdict(list))
+    for file in snapshot.files if snapshot.column_groups else ():
+        if file.name.column_group in snapshot.column_groups.names:
+            found[file.group.whole][file.group].append(file)
+    return found
+
+
 def key_readers(
-    snapshot: Snapshot, view: TableView, slice_: FileSlice, instant: Instant
+    snapshot: Snapshot,
+    files: FilesByGroup,
+    view: TableView,
+    slice_: FileSlice,
+    instant: Instant,
 ) -> tuple[KeyReader, ...]:
     """Return readers of the keys that a planned slice may lack, as of the plan's instant.
 
-    Files that were cleaned since are left out: the base file that superseded them is also newer than
-    the one to write, so reads open it for its keys.
+    The files of that time still exist: cleaning deletes none that were current when a pending plan
+    was made.
     """
     if not view.column_groups:
         return ()
     own = slice_.group
     parts = {own.column_group: slice_}
-    for group in snapshot.groups:
-        if group != own and group.whole == own.whole:
-            then = _slice_at(snapshot, group, instant)
+    for group, held in files[own.whole].items():
+        if group != own:
+            then = _slice_at(snapshot, group, held, instant)
             if then is not None:
                 parts[group.column_group] = then
     since = partial(keys_since, view.storage)
@@ -83,16 +100,18 @@ def complete_keys(
     return complete(rows, [reader.read() for reader in further], target)
 
 
-def _slice_at(snapshot: Snapshot, group: FileGroupId, instant: Instant) -> FileSlice | None:
-    """Return the slice of a file group as of a plan, from the files that still exist."""
+def _slice_at(
+    snapshot: Snapshot, group: FileGroupId, files: Iterable[DataFile], instant: Instant
+) -> FileSlice | None:
+    """Return the slice of a column group as of a plan's instant."""
 
-    def is_before(file: BaseFile | LogFile) -> bool:
+    def is_before(file: DataFile) -> bool:
         if isinstance(file, BaseFile):
             # A compaction that was planned earlier does not change what a read returns.
             return file.name.instant < instant
         return snapshot.completion_of(file.name.instant) < instant
 
-    files = [file for file in snapshot.files if file.group == group and is_before(file)]
+    then = filter(is_before, files)
     pending = [plan for plan in snapshot.pending.get(group, ()) if plan.instant < instant]
-    found = build_slices(group, files, snapshot.completion_of, pending, tombstones=True)
+    found = build_slices(group, then, snapshot.completion_of, pending, tombstones=True)
     return latest_slice(found)
