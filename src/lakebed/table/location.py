@@ -23,7 +23,7 @@ _GLOB = re.compile(r"[*?\[{]")
 
 @dataclass(frozen=True, slots=True)
 class TableFolder:
-    """A folder of a table: the table's root and properties, and the folder's path ("" is all)."""
+    """A folder of a table: the table's root and properties, and the folder's path ("" is the root)."""
 
     root: Storage
     config: TableConfig
@@ -42,7 +42,8 @@ class TableFolder:
         """
         if self.folder and not self.within(slices) and not any(self.root.list(self.folder)):
             raise NotFoundError(
-                f"{join(self.root.url, self.folder)}: no partition of the table above it; {self.advice}"
+                f"{join(self.root.url, self.folder)}: not a partition of the table "
+                f"that contains it; {self.advice}"
             )
 
     @property
@@ -83,7 +84,7 @@ def find_above(url: str, options: Mapping[str, str] | None = None) -> TableFolde
         except NotFoundError:
             continue
         except LakebedError:
-            return None  # a folder that we may not read
+            return None  # an unreadable parent ends the search
     return None
 
 

@@ -404,16 +404,13 @@ def load_snapshot(
         else:
             return Snapshot(storage, config, timeline, commits, kept, planned)
     raise ConflictError(
-        f"table {config.name!r}: plans came and went during each of {_MAX_LOADS} attempts to load "
-        "it; read it again"
+        f"table {config.name!r}: its pending plans changed during each of {_MAX_LOADS} attempts to "
+        "load it; read it again"
     )
 
 
 def _readable_plans(commits: CommitCache, timeline: Timeline) -> tuple[PlannedGroup, ...] | None:
-    """Return the pending plans.
-
-    Returns None if a plan is damaged, which only matters to a read of rows.
-    """
+    """Return the pending plans; None if one is damaged, which matters only to reads of rows."""
     try:
         return commits.pending_compactions(timeline)
     except CorruptError:

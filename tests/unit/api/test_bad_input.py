@@ -387,7 +387,7 @@ HUDI_INDEXES = [
     ("cow9_nomdt", {"buckets": 4}, InvalidError, "is no bucket's"),
     ("mor9_mdt_idx", {"buckets": 4}, UnsupportedError, "metadata table holds an index"),
     ("cow9_cdc", {"buckets": 4}, InvalidError, "is no bucket's"),
-    ("mini_nometa", {"buckets": 4}, UnsupportedError, "without meta columns"),
+    ("mini_nometa", {"buckets": 4}, UnsupportedError, "no meta columns"),
 ]
 
 

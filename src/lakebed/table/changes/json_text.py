@@ -2,8 +2,8 @@
 
 The format is that of rows that Hudi 1.2.0 reads from data files: no spaces, no entry for a null, a
 date as its day number, a timestamp in microseconds since 1970, bytes in base64. Unlike in Hudi, the
-meta columns are left out, and a decimal is a number: Hudi loses its value. A time of day, which
-Spark's Hudi tables do not have, is in microseconds too.
+meta columns are left out, and a decimal is written as a number; Hudi loses its value. A time of
+day, which Spark's Hudi tables do not have, is in microseconds too.
 """
 
 import base64

@@ -41,10 +41,10 @@ def plan_changes(
     columns: Sequence[str],
     merger: Merger | None = None,
 ) -> ChangeScan:
-    """Determine which file groups a read of the changes of `commits` touches.
+    """Plan a read of the changes of `commits`.
 
     `columns` are the columns of the rows before and after. Raises InvalidError if needed files no
-    longer exist, UnsupportedError if a column had a type that cannot be represented.
+    longer exist, UnsupportedError if values of an older type do not fit a column.
     """
     groups = plan_group_changes(snapshot, commits)
     written_by = {instant for group in groups for instant in group.written_by}

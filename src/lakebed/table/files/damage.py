@@ -36,7 +36,7 @@ def damage_error(lost: list[LostFile]) -> LakebedError:
 
 
 def describe(file: LostFile) -> str:
-    """Return a clause about the problem of a file and its recorded content."""
+    """Return a clause that names a file, its commit, its problem and the rows written to it."""
     commit = f", of commit {file.commit}" if file.commit else ""
     rows = "" if file.rows is None else f" ({file.rows:,} were written to it)"
     return f"{file.path}{commit}: {file.problem}, and rows are missing{rows}"

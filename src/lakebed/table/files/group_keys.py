@@ -69,7 +69,7 @@ def _cost(
     keys_since: KeysSince,
     is_write: IsWrite,
 ) -> tuple[int, int, str]:
-    """Return the sort key of a lead: the bytes of further keys, then its own bytes."""
+    """Return the sort key of a lead: the bytes to read for further keys, its own bytes, its name."""
     further = (
         further_keys(parts[lead], part, completion_of, keys_since, is_write)
         for name, part in parts.items()
@@ -99,9 +99,9 @@ def further_keys(
 ) -> FileSlice | None:
     """Return the files of `other` that may hold keys that `lead` lacks, and its deletes.
 
-    None if `lead` holds all keys of `other`. A log that completed before the base file of `lead`
-    began, or whose write also wrote to `lead`, has no further keys. The base file of `other` may have
-    further keys if it has had its keys only since the base file of `lead`.
+    Returns None if `lead` holds all keys of `other`. A log that completed before the base file of
+    `lead` began, or whose write also wrote to `lead`, has no further keys. Nor has the base file of
+    `other`, if its keys are at least as old as the base file of `lead`.
     """
     start = "" if lead.base_file is None else lead.base_file.name.instant
     instants = (log.name.instant for log in lead.log_files if not _holds_deletes(log))

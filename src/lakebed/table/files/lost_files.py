@@ -76,7 +76,7 @@ def find_lost(
     sizes: Mapping[str, int],
     until: str | None,
 ) -> dict[FileGroupId, tuple[LostFile, ...]]:
-    """Find files that a commit lists and that are missing, or shorter than they were.
+    """Return the needed files that are missing, or shorter than when committed, by file group.
 
     A log that lost complete blocks at its end looks intact: only its commit shows the loss.
     """

@@ -35,7 +35,7 @@ def needed_files(
     commits: Iterable[tuple[TimelineInstant, CommitMetadata]],
     archived: Iterable[NamedFile] = (),
 ) -> dict[FileGroupId, list[NamedFile]]:
-    """Return the files of the newest slice of each file group that `commits`, oldest first, list.
+    """Return the files of each file group's newest slice; `commits` are in order, oldest first.
 
     `archived` are files that older commits listed, which `commits` may not include.
     """

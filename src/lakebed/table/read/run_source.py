@@ -1,7 +1,7 @@
 """One run of a file slice: the kind of its content and the location of its bytes.
 
-A base file, a native log file and a block of an inline log, Parquet or Avro, are forms of the same
-thing; no caller distinguishes them.
+A base file, a native log file and a block of an inline log, Parquet or Avro, are all runs; callers
+treat them alike.
 """
 
 from dataclasses import dataclass, field
