@@ -1,7 +1,7 @@
 """Which file groups to cluster together: pure rules over sizes and key ranges.
 
 File groups are worth clustering if they become fewer, hold unsorted rows, or have overlapping key
-ranges. A partition that was clustered has none of these, so clustering it again does nothing.
+ranges. None of this is true of a clustered partition, so clustering it again does nothing.
 """
 
 import math
@@ -55,7 +55,7 @@ class InputGroup:
 
     @property
     def size_bytes(self) -> int:
-        """Add up the sizes of all files of the slices."""
+        """Return the total size of the files of the slices."""
         return sum(map(slice_bytes, self.slices))
 
 
@@ -106,7 +106,7 @@ def plan_groups(
 
 
 def slice_bytes(slice_: FileSlice) -> int:
-    """Add up the sizes of the files of a slice."""
+    """Return the total size of the files of a slice."""
     return sum(file.size_bytes for file in slice_.files)
 
 
@@ -131,7 +131,7 @@ def encode_clustering(groups: Iterable[InputGroup], key: Sequence[str], spell: S
 def _pack(
     slices: Iterable[FileSlice], facts: Mapping[str, FileFacts], max_bytes: int
 ) -> list[list[FileSlice]]:
-    """Divide a partition into portions that keep neighbours in key order together."""
+    """Divide the slices of a partition, in key order, into portions of about `max_bytes`."""
 
     def place(slice_: FileSlice) -> tuple[str, FileGroupId]:
         fact = _fact(slice_.base_file, facts)

@@ -160,7 +160,7 @@ def count_joinable(
 def bound_io(
     operations: Iterable[CompactionOperation], options: CompactionOptions
 ) -> tuple[CompactionOperation, ...]:
-    """Order by bytes of logs, the most first; stop once `target_io_mb` is used up, as Hudi does."""
+    """Return the operations with the most log bytes until `target_io_mb` is used up, as in Hudi."""
     kept = []
     left = float(options.target_io_mb)
     for operation in sorted(operations, key=lambda o: (-o.log_bytes, o.group)):

@@ -66,7 +66,7 @@ class IndexAdvice:
 
 
 class ScanLog:
-    """Collects the shapes of predicates whose reads scanned, until they are written to the file."""
+    """Collects the shapes of predicates whose reads used no index, and adds them to the file."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage

@@ -66,7 +66,7 @@ def check_index(
 
 
 def check_entries(work: CheckTask, task: TaskId) -> IndexCheck:
-    """Look for the entries of the rows of a few slices."""
+    """Compare the rows of a few slices with the entries of the index."""
     del task
     missing, example, current = 0, "", 0
     for batches in in_chunks(slice_entries(work.part)):
@@ -82,7 +82,7 @@ def check_entries(work: CheckTask, task: TaskId) -> IndexCheck:
 
 
 def _found(keys: pa.Array, part: PartTask, runs: Sequence[RunFile]) -> np.ndarray:
-    """Return for each of sorted keys whether one of the runs holds it."""
+    """Return a mask of the sorted `keys` that one of the runs holds."""
     found = np.zeros(len(keys), dtype=np.bool_)
     places = range(len(keys))
     for run in runs:

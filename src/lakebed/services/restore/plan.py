@@ -30,7 +30,7 @@ class RestorePlan:
 
     @classmethod
     def parse(cls, data: bytes, what: str) -> Self:
-        """Parse a plan of Lakebed's or Hudi's; raise CorruptError, naming `what`, if that fails."""
+        """Parse a plan of Lakebed or of Hudi; raise CorruptError, naming `what`, if that fails."""
         values = parse_plan(PlanKind.RESTORE_PLAN, data, what)
         savepoint = cast("str | None", values["savepointToRestoreTimestamp"])
         if savepoint is None:

@@ -35,9 +35,9 @@ def check_order_is_kept(snapshot: Snapshot, instant: TimelineInstant) -> None:
         late = _moved(below, above, cutoff)
         if late is not None:
             raise InvalidError(
-                f"compaction {instant.requested}: the write {late} has completed on top of it in file "
-                f"group {planned.group.file_id}, and would meet other rows and deletes without it; "
-                f"execute the plan instead: compact(instant={instant.requested!r})"
+                f"compaction {instant.requested}: write {late} has completed on top of it in file "
+                f"group {planned.group.file_id}, and would merge with other rows and deletes "
+                f"without it; execute the plan instead: compact(instant={instant.requested!r})"
             )
 
 

@@ -80,8 +80,8 @@ def check_archive(snapshot: Snapshot, after: Timeline) -> None:
     ):
         if row.action in COMMIT_ACTIONS and not after.is_committed(row.requested):
             raise InvalidError(
-                f"{row.action} {row.requested} is archived, and would no longer count without the "
-                "instants to roll back; write a commit first"
+                f"{row.action} {row.requested} is archived, and its rows would become invisible "
+                "without the instants to roll back; write a commit first"
             )
 
 
@@ -171,7 +171,7 @@ def _check_inputs(snapshot: Snapshot, instant: TimelineInstant) -> None:
         if name not in there[partition]:
             raise InvalidError(
                 f"{instant.plan_action} {instant.requested}: {path}, which it read, was cleaned "
-                "away since; it cannot be rolled back"
+                "since; it cannot be rolled back"
             )
 
 

@@ -63,7 +63,7 @@ class SliceCheck:
     `has_schema` is false if no commit with a schema can be read. `base_rows` is the number of rows
     that a commit records for the base file. A slice that is `superseded` by a newer base file is
     needed only by reads as of an earlier instant. `foreign` are the columns that belong to other
-    column groups, with the time since when files of this group must not have them.
+    column groups, with the time from which files of this group must not have them.
     """
 
     view: TableView
@@ -104,8 +104,8 @@ def _of_older_version(finding: Finding) -> Finding:
     return replace(
         finding,
         severity=Severity.WARNING,
-        message=f"{finding.message}; an older version, which only reads as of then need",
-        advice="cleaning deletes it in its time",
+        message=f"{finding.message}; only reads as of an earlier instant need this version",
+        advice="cleaning will delete it",
     )
 
 

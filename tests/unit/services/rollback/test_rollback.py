@@ -389,7 +389,7 @@ def test_the_last_active_commit_stays_while_older_ones_are_archived(tmp_path):
             for state in State:
                 storage.delete(f".hoodie/timeline/{instant.name_of(state).encode()}")
     before = user_rows(reopen(storage))
-    with pytest.raises(InvalidError, match="is archived, and would no longer count"):
+    with pytest.raises(InvalidError, match="is archived, and its rows would become invisible"):
         rollback(target_on(storage), last.requested)
     assert user_rows(reopen(storage)) == before
     assert before

@@ -246,7 +246,7 @@ def test_a_savepoint_that_keeps_native_logs_is_in_the_way_of_a_downgrade():
     [
         (upgrade, 8, None, InvalidError, "use downgrade"),
         (downgrade, 10, None, InvalidError, "use upgrade"),
-        (downgrade, 8, None, UnsupportedError, "no table goes below 9"),
+        (downgrade, 8, None, UnsupportedError, "tables cannot go below 9"),
         (upgrade, 11, None, UnsupportedError, "expected one of 8, 9, 10"),
         (upgrade, 9, "sideways", InvalidError, "expected default or lsm_tree"),
     ],

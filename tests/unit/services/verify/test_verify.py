@@ -484,7 +484,7 @@ def test_locks_heartbeats_and_temporary_files_that_are_left_are_notes():
 def test_a_lock_that_is_held_is_said_with_its_owner():
     storage = loaded()
     storage.put(LOCK_FILE_PATH, LockFile("somebody", 1_700_000_100_000).encode())
-    assert "somebody holds the table, for 40 s" in found(storage, Code.LOCK).message
+    assert "somebody holds the table's lock, for another 40 s" in found(storage, Code.LOCK).message
 
 
 def test_a_wrong_checksum_of_the_properties_does_not_stop_the_verification():
