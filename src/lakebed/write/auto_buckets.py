@@ -5,8 +5,8 @@ are staged into a number of buckets that is computed from the size of each flush
 
     hash % staged = (hash % settled) % staged      where staged divides settled, or the reverse,
 
-a staged run either belongs entirely to one bucket of the final number, or holds the rows of
-several, each of which reads the run and keeps its own rows. Decision 17 lists the alternatives.
+a staged run belongs to one bucket of the final number, or holds the rows of several buckets, whose
+tasks each read the run and keep their own rows. Decision 17 lists the alternatives.
 """
 
 from collections.abc import Iterable, Iterator
@@ -92,7 +92,7 @@ def settled_spec(
 
 
 def place_segments(segments: Iterable[Segment], spec: WriteSpec) -> list[Segment]:
-    """Assign staged runs to the file groups of the final buckets; a run may go to several."""
+    """Assign staged runs to the file groups of the final buckets; a run may be assigned to several."""
     placed: list[Segment] = []
     for segment in segments:
         if segment.staged is None:

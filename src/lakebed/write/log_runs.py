@@ -23,9 +23,7 @@ def write_log(
     batches: Iterable[pa.RecordBatch],
     below: FileSlice | None = None,
 ) -> WriteStatus:
-    """Write `batches`, sorted and with unique keys, as the log `version` of this task.
-
-    Return its stats.
+    """Write `batches`, sorted and with unique keys, as the log `version`; return its status.
 
     The log is on top of the slice `below`, in which Hudi's CDC query finds the changed rows.
     """

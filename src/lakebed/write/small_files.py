@@ -1,4 +1,4 @@
-"""New keys go to base files: small ones are filled up, the rest becomes new file groups.
+"""Assigns new keys to base files: small files are filled up, the rest goes to new file groups.
 
 This is Hudi's small file handling, for an index that only looks at base files. A file group with
 logs is left alone: compaction writes its next base file. If the rows of a partition do not fit into

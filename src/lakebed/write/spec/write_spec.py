@@ -134,7 +134,7 @@ class WriteSpec:
 
     @property
     def ordering_columns(self) -> tuple[str, ...]:
-        """Return the columns of which every row must have a value."""
+        """Return the ordering columns, in which every row must have a value."""
         found = [name for part in self.parts for name in part.rule.ordering_fields]
         return tuple(dict.fromkeys(found))
 
