@@ -195,7 +195,7 @@ def _as_numbers(texts: pa.Array, known: pa.StringArray) -> pa.StringArray:
         strange = flat.filter(numbers.is_null())[0].as_py()
         partition, _, file_id = strange.partition(_IN_PLACE)
         raise CorruptError(
-            f"a row of file group {file_id} says that it is in partition {partition!r}, which has "
+            f"a row of file group {file_id} has partition {partition!r} in its meta column, which has "
             "no such file group"
         )
     spelled = numbers.cast(pa.string())
