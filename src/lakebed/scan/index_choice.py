@@ -141,7 +141,7 @@ def pays_off(cost: int, full_cost: int) -> bool:
 
 
 def max_candidates(rows: int) -> int:
-    """Return the most candidates that are read by key in a table of `rows` rows."""
+    """Return how many candidates are read by key at most, in a table of `rows` rows."""
     return min(MAX_CANDIDATES, max(FEW_CANDIDATES, int(rows * MAX_SHARE)))
 
 

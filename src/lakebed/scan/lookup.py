@@ -204,7 +204,7 @@ def _by_partition(scan: Scan, keys: pa.RecordBatch) -> Mapping[str | None, Seque
 
 
 def _spelled(config: TableConfig, keys: pa.RecordBatch) -> list[pa.StringArray]:
-    """Return the keys as they may be stored."""
+    """Return the keys in each form in which they may be stored."""
     fields = config.record_key_fields
     texts = key_texts({name: keys.column(name) for name in fields}, fields)
     spelled = [join_key_texts(texts, config.composite_key)]

@@ -202,7 +202,7 @@ def prune_by_index(
 
 @dataclass(frozen=True, slots=True)
 class _FolderTest:
-    """The strings allowed in one part of the path: `texts` or, if None, those of allowed values."""
+    """The folder names allowed for one partition field: `texts` or, if None, those of `allowed`."""
 
     allowed: Allowed
     kind: pa.DataType

@@ -81,14 +81,14 @@ class Scan:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of the scan in bytes to read.
+        """Return the estimated number of bytes that the scan reads.
 
         In files that are read for a few keys, most row groups are skipped.
         """
         return sum(map(self.cost_of, self.slices))
 
     def cost_of(self, slice_: FileSlice) -> int:
-        """Estimate the work of reading one slice in bytes to read."""
+        """Return the estimated number of bytes that a read of one slice takes."""
         keys = self.keys_of(slice_)
         if keys is None or not keys.is_exact or not (self.candidates or keys.is_few):
             return slice_.cost_bytes

@@ -76,7 +76,7 @@ def settle_buckets(transaction: Transaction, buckets: int) -> tuple[WriterIndex,
 def settled_spec(
     transaction: Transaction, spec: WriteSpec, segments: Iterable[Segment]
 ) -> tuple[WriteSpec, int | None]:
-    """Return the write with the final number of buckets, and that number if this write chose it."""
+    """Return the write with the final number of buckets, and that number, None if chosen before."""
     buckets = choose_buckets(spec.config, segments)
     index, ours = settle_buckets(transaction, buckets)
     if not spec.index.agrees(index):

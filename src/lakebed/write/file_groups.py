@@ -175,7 +175,7 @@ def _with_old(
 
 
 def _below(write: FileGroupWrite, name: BaseFileName, stats: DataFileStats | None) -> FileSlice:
-    """Return the slice of the base file that was just written, if any."""
+    """Return a slice of the base file that was just written; an empty one if none was."""
     group = write.group
     if stats is None:
         return FileSlice(group, write.spec.instant, None)
@@ -259,7 +259,7 @@ def _restamped(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _came(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the rows of a merged batch that this write changed: all but those of the old file."""
+    """Return the rows of a merged batch that this write changed, without those carried over."""
     if COMMIT_TIME not in batch.schema.names:
         return batch
     times = batch.column(COMMIT_TIME)

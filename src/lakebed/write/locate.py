@@ -54,14 +54,14 @@ class Lookup:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of this task, in bytes."""
+        """Return the estimated cost of this task, in bytes."""
         return sum(map(cost_of, (*self.segments, *self.slices)))
 
 
 def locate_segments(
     segments: Iterable[Segment], slices: Iterable[FileSlice], spec: WriteSpec, executor: Executor
 ) -> list[Segment]:
-    """Assign the staged rows to the file groups that hold their keys; new keys have none yet.
+    """Assign the staged rows to the file groups that hold their keys; new keys stay unassigned.
 
     `slices` are the file slices that the index searches. Rows of a global index are assigned to
     their own partitions, or as `write/partition_moves.py` decides.

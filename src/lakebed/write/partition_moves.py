@@ -177,7 +177,7 @@ def _refuse_merger(spec: WriteSpec, rows: pa.RecordBatch, moving: Numbers) -> No
 
 
 def _placed(rows: pa.RecordBatch, parts: Sequence[_Routes]) -> RoutedRows:
-    """Return the rows of all routes."""
+    """Return the rows of all routes as one batch with their destinations."""
     held = rows.column(FLAGS).to_numpy()
     flags = [
         held[part.at] if part.flag is None else np.full(part.at.size, part.flag, dtype=np.uint8)
@@ -209,7 +209,7 @@ class Move:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of this task, in bytes."""
+        """Return the estimated cost of this task, in bytes."""
         return sum(map(cost_of, self.segments)) + self.read_bytes
 
 

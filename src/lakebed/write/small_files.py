@@ -43,7 +43,7 @@ class NewRows:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of this task, in bytes."""
+        """Return the estimated cost of this task, in bytes."""
         return sum(segment.cost_bytes for segment in self.segments)
 
 

@@ -72,7 +72,7 @@ class Segment:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of reading and writing its rows."""
+        """Return the estimated cost of reading and writing its rows."""
         return file_cost(self.num_rows * ROW_BYTES, 1)
 
 
@@ -317,7 +317,7 @@ class _TemporaryRun:
 
 
 def _ipc_options(storage: Storage, path: str) -> pa.ipc.IpcWriteOptions:
-    """Return options that compress runs on remote storage; on local disk that would not pay off."""
+    """Return the IPC options: compressed on remote storage, uncompressed on local disk."""
     local = storage.local_path(path) is not None
     return pa.ipc.IpcWriteOptions(compression=None if local else "lz4")
 

@@ -55,7 +55,7 @@ class ClusteringTask:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of this task, in bytes."""
+        """Return the estimated cost of this task, in bytes."""
         slices = self.group.slices
         return file_cost(WRITE_FACTOR * self.group.size_bytes, sum(len(s.files) for s in slices))
 

@@ -65,7 +65,7 @@ def find_candidates(
     partitions: Collection[str] | None,
     options: ClusteringOptions,
 ) -> list[FileSlice]:
-    """Return the small intact slices of `partitions` (None: of all) that are in no pending plan."""
+    """Return the small intact slices of `partitions` (None means all) that are in no pending plan."""
     return [slice_ for slice_ in find_small(slices, busy, partitions, options) if not slice_.damage]
 
 

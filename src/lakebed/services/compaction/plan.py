@@ -29,7 +29,7 @@ _NEW_BASE_BYTES = 120 * _MB
 
 @dataclass(frozen=True, slots=True)
 class LogRun:
-    """The facts of a log run that log compaction needs.
+    """A run of a log as log compaction sees it.
 
     `columns` are the columns of a partial run, None for complete rows. Deletes can be merged with
     either.
@@ -71,7 +71,7 @@ def _lost_log(slice_: FileSlice) -> bool:
 
 
 def choose_kind(slice_: FileSlice, mode: CompactionMode, options: CompactionOptions) -> Kind | None:
-    """Return the kind of compaction that a slice needs, by file count and sizes; None for none.
+    """Return the kind of compaction that a slice needs, by file count and sizes, or None.
 
     Logs that an earlier compaction already merged are still counted, so LOG is provisional:
     `log_operation` makes the final decision.

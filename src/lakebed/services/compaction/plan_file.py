@@ -72,7 +72,7 @@ class CompactionOperation:
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """The operations of one compaction; `action` is the one in the name of its timeline file.
+    """The operations of one compaction; `action` is that of its timeline file.
 
     Deletes of commits before `cutoff` are dropped; None if the plan does not have a cutoff, like
     Hudi's plans.

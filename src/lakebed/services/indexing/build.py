@@ -103,7 +103,7 @@ def create_index(
 
 
 def _remove(target: WriteTarget, definition: IndexDefinition) -> None:
-    """Remove an index that was not built."""
+    """Remove an index whose build failed."""
     with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
         if find_index(hold.config, definition.name) == definition:
             config = update_properties(hold.storage, {definition.property_name: None})

@@ -26,7 +26,7 @@ from lakebed.table.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class CheckTask:
-    """Slices whose rows must have entries in the runs, or be open."""
+    """Slices to check: each row must have an entry in the runs, or be open."""
 
     part: PartTask
     runs: tuple[RunFile, ...]
@@ -34,7 +34,7 @@ class CheckTask:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of reading the slices and the runs."""
+        """Return the estimated cost of reading the slices and the runs."""
         return self.part.cost_bytes + sum(run.size_bytes for run in self.runs)
 
 
@@ -97,7 +97,7 @@ def _found(keys: pa.Array, part: PartTask, runs: Sequence[RunFile]) -> np.ndarra
 
 
 def _without_open(entries: pa.RecordBatch, work: CheckTask) -> pa.RecordBatch:
-    """Return the entries whose rows are not candidates of every query."""
+    """Leave out the entries of open keys, which are candidates of every query."""
     for run in work.open_runs:
         for batch in find_entries(work.part.view.storage, run.path, [EVERYTHING]):
             if entries.num_rows:

@@ -108,7 +108,7 @@ def _pays_off(slices: Sequence[FileSlice], rows: int) -> bool:
 def _sample(
     view: TableView, slice_: FileSlice, columns: Sequence[str]
 ) -> tuple[int, list[pa.RecordBatch]]:
-    """Return the approximate number of rows of a slice, and the keys and columns of some of them."""
+    """Return the approximate number of rows of a slice, and a sample of their keys and columns."""
     top = [name if name in view.schema.names else name.partition(".")[0] for name in columns]
     names = list(dict.fromkeys([RECORD_KEY, *top]))
     if slice_.base_file is None:

@@ -80,7 +80,7 @@ class PartTask:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of reading the slices."""
+        """Return the estimated cost of reading the slices."""
         return sum(slice_.cost_bytes for slice_ in self.slices)
 
     @property

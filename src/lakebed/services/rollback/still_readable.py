@@ -101,7 +101,7 @@ def check_pending_cleans(snapshot: Snapshot, needed: Set[str], what: str) -> Non
 def _changed_groups(
     snapshot: Snapshot, instant: TimelineInstant, older: Snapshot
 ) -> Iterator[FileGroupId]:
-    """Yield the file groups whose older slice becomes current again: rewritten and replaced ones."""
+    """Yield the rewritten and replaced file groups, whose older slice becomes current again."""
     try:
         metadata = snapshot.commits.read(instant)
     except CorruptError as error:
@@ -122,7 +122,7 @@ def _changed_groups(
 def _written_groups(
     older: Snapshot, instant: TimelineInstant, error: CorruptError
 ) -> Iterator[FileGroupId]:
-    """Yield the file groups that an unreadable commit rewrote, as far as names show.
+    """Yield the file groups that an unreadable commit rewrote, as far as file names show.
 
     If the commit replaced file groups, it is unknown which.
     """

@@ -40,7 +40,7 @@ _PLAIN_PAYLOADS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SliceFacts:
-    """The facts about the newest slice of a file group that a conversion needs.
+    """The newest slice of a file group, as far as a conversion depends on it.
 
     `unsorted` are its base file and native logs that are not marked as sorted by record key.
     """

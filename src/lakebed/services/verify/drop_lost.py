@@ -94,7 +94,7 @@ class _Part:
 class _Task:
     """The slices of one file group, one for each of its column groups; pickled to workers.
 
-    `shared` are the columns that all column groups hold; none in an ordinary table.
+    `shared` are the columns that all column groups hold; empty in an ordinary table.
     """
 
     number: int

@@ -46,7 +46,7 @@ class GroupKeysCheck:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of this task, in bytes."""
+        """Return the estimated cost of this task, in bytes."""
         return sum(slice_.cost_bytes for slice_ in (self.own, *self.others))
 
 

@@ -186,9 +186,9 @@ class Inventory:
 
 
 def read_inventory(storage: Storage, config: TableConfig, coverage: Coverage) -> Inventory | None:
-    """Read names, listings and commits.
+    """Read names, listings and commits; return None if instants contradict each other.
 
-    Returns None if the timeline contradicts itself: `read_timeline` reports how.
+    `read_timeline` reports such contradictions.
     """
     timeline, findings = read_timeline(storage, config.timeline_path)
     files, marks = _list_files(storage)

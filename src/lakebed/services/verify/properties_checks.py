@@ -51,7 +51,7 @@ def check_properties(storage: Storage) -> tuple[TableConfig | None, list[Finding
 
 
 def with_checksum(data: bytes, what: str) -> dict[str, str]:
-    """Return properties with the checksum that matches their names."""
+    """Return the properties with the checksum of their database and table names."""
     properties = parse_properties(data, what)
     database = properties.get("hoodie.database.name", "")
     name = properties.get("hoodie.table.name", "").strip()

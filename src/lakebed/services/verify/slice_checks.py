@@ -76,7 +76,7 @@ class SliceCheck:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of this task, in bytes; without `full` only footers are read."""
+        """Return the estimated cost of this task, in bytes; without `full` only footers are read."""
         return self.slice_.cost_bytes if self.full else file_cost(0, len(self.slice_.files))
 
 
@@ -98,7 +98,7 @@ def check_slice(check: SliceCheck, task: TaskId) -> Checked:
 
 
 def _of_older_version(finding: Finding) -> Finding:
-    """Return the finding as a warning: only reads as of an earlier instant open the file."""
+    """Reduce an error to a warning: only reads as of an earlier instant open the file."""
     if finding.severity is not Severity.ERROR:
         return finding
     return replace(

@@ -71,10 +71,10 @@ def verify(
 ) -> Report:
     """Check the table on `storage`: names, sizes and footers; every page too unless `quick`.
 
-    With `index_pages` every page of the record index is read in any case: repair can rebuild it.
-    The check continues where a reader would stop, so that one bad file does not hide another. A
-    table that is being written may be reported in a slightly older state. Columns other than keys
-    and meta columns are only decoded and compared with their checksums.
+    With `index_pages` every page of the record index is read even if `quick`, because repair can
+    rebuild it. The check continues where a reader would stop, so that one bad file does not hide
+    another. A table that is being written may be reported in a slightly older state. Columns other
+    than keys and meta columns are only decoded and compared with their checksums.
     """
     level = "quick" if quick else "full"
     coverage = Coverage()

@@ -111,7 +111,7 @@ class PushdownReader(Reader):
 
 
 def bundles(slices: Sequence[FileSlice]) -> list[tuple[FileSlice, ...]]:
-    """Group small slices, so that there are neither many tiny tasks nor a huge one."""
+    """Group the slices into tasks of similar cost."""
     costs = [slice_.cost_bytes for slice_ in slices]
     packs = pack(costs, useful_tasks(costs, _CORES))
     return [tuple(slices[number] for number in numbers) for numbers in packs]

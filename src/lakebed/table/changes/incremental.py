@@ -63,7 +63,7 @@ def written_groups(commits: Sequence[RangeCommit]) -> frozenset[FileGroupId]:
 
 
 def replaced_at(commits: Iterable[RangeCommit]) -> Mapping[tuple[str, str], str]:
-    """Return when file groups were replaced, by partition and file id."""
+    """Return when each replaced file group was replaced, by partition and file id."""
     return {
         (partition, file_id): commit.completion
         for commit in commits

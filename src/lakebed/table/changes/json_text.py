@@ -119,7 +119,7 @@ def _or_null(texts: pa.StringArray) -> pa.StringArray:
 
 
 def _wrapped(opening: str, inner: pa.StringArray, closing: str, column: pa.Array) -> pa.StringArray:
-    """Put brackets around the strings that are not null."""
+    """Enclose the strings in brackets; the result is null where `column` is null."""
     text = _concat(opening, inner, closing)
     return pc.if_else(pc.is_valid(column), text, pa.scalar(None, pa.string()))
 

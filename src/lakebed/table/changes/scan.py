@@ -27,7 +27,7 @@ class ChangeScan:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of the scan."""
+        """Return the estimated cost of the scan."""
         return sum(group.cost_bytes for group in self.groups)
 
     def read(self, group: GroupChanges) -> Iterator[pa.RecordBatch]:

@@ -301,7 +301,7 @@ def _key_generator(
 
 
 def _spells_parts(properties: Mapping[str, str], generator: KeyGenerator) -> bool:
-    """Return whether every part of a custom key generator is supported; True for any other."""
+    """Return whether all parts of a custom key generator are supported; True for other generators."""
     if generator is not KeyGenerator.CUSTOM:
         return True
     kinds = parse_part_kinds(properties.get(_PARTITION_FIELDS, ""))

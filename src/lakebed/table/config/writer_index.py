@@ -151,7 +151,7 @@ class _BaseFileIndex(_LookupIndex):
 
 @dataclass(frozen=True, slots=True)
 class SimpleIndex(_BaseFileIndex):
-    """Keys are looked up in the base files; a global index searches all partitions."""
+    """An index that looks keys up in base files, of all partitions if it is global."""
 
     is_global: bool = False
     words: ClassVar[tuple[str, str]] = ("SIMPLE", "GLOBAL_SIMPLE")
@@ -159,7 +159,7 @@ class SimpleIndex(_BaseFileIndex):
 
 @dataclass(frozen=True, slots=True)
 class BloomIndex(_BaseFileIndex):
-    """Like a simple index, but a base file is searched only for keys that its Bloom filter allows."""
+    """A simple index that searches a base file only for keys that its Bloom filter may contain."""
 
     is_global: bool = False
     words: ClassVar[tuple[str, str]] = ("BLOOM", "GLOBAL_BLOOM")
@@ -168,7 +168,7 @@ class BloomIndex(_BaseFileIndex):
 
 @dataclass(frozen=True, slots=True)
 class RecordIndex(_LookupIndex):
-    """The file groups of keys are recorded when the keys are inserted."""
+    """An index that records the file group of each key when the key is inserted."""
 
     is_global: bool = False
     words: ClassVar[tuple[str, str]] = ("RECORD_LEVEL_INDEX", "RECORD_INDEX")

@@ -89,7 +89,7 @@ class ArchivedFiles(Archived):
 
 @dataclass(frozen=True, slots=True)
 class ArchivedRanges(Archived):
-    """The same files, as a table with the columns of KEY_RANGES."""
+    """The files that archived commits left behind, as a table with the columns of KEY_RANGES."""
 
     ranges: pa.Table
 

@@ -24,7 +24,7 @@ def check_whole(slices: Iterable[FileSlice]) -> None:
 
 
 def damage_error(lost: list[LostFile]) -> LakebedError:
-    """Return the error for needed files that are lost."""
+    """Return the error for a read that needs lost files."""
     past = next((file for file in lost if file.until is not None), None)
     if past is not None:
         return InvalidError(

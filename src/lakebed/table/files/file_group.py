@@ -191,7 +191,7 @@ class FileSlice:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of reading the slice."""
+        """Return the estimated cost of reading the slice."""
         return file_cost(sum(file.size_bytes for file in self.files), len(self.files))
 
 

@@ -40,12 +40,12 @@ def key_slices(
     keys_since: KeysSince = _own_instant,
     is_write: IsWrite = _any,
 ) -> dict[str, FileSlice]:
-    """Return the slices to read by column group: those `needed`, and files that may hold further keys.
+    """Return the slices to read by column group: those `needed`, and others with further keys.
 
     `parts` are the slices of one file group. `completion_of` returns the completion time of an
-    instant, or None if it is not known; `keys_since` returns the instant since when the group of a
-    base file has had the same keys. `is_write` returns whether an instant is a write: the logs that one
-    log compaction merges in several groups need not have the same keys.
+    instant, or None if it is unknown; `keys_since` returns the instant from which the column group
+    of a base file has had the same keys. `is_write` returns whether an instant is a write: the logs
+    that one log compaction merges in several groups need not have the same keys.
     """
     found = {name: parts[name] for name in parts if name in needed}
     candidates = found or parts

@@ -50,8 +50,7 @@ def written_files(
 ) -> Iterator[NamedFile]:
     """Yield the data files that a commit wrote; `counted` are the instants with visible logs.
 
-    In layout 1 the name of a log shows which base file it belongs to, and its commit lists that
-    file again.
+    In layout 1 the commit also names the base file below each log, which is yielded too.
     """
     for stat in metadata.write_stats():
         if not stat.path:

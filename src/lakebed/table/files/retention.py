@@ -117,7 +117,7 @@ def _completed_after(
     timeline: Timeline,
     savepoint: TimelineInstant,
 ) -> str | None:
-    """Return a write that started before the savepoint's instant and completed too late for it."""
+    """Return a write that started before the savepoint's instant and completed after it was made."""
     made = savepoint.completion or ""
     for commit in timeline.commits:
         if (commit.completion or "") > made:
@@ -137,7 +137,7 @@ def _completed_after(
 
 
 def _earliest_retained(active: ActiveTimeline, timeline: Timeline) -> str:
-    """Return the earliest instant that cleans retain; running cleans are included."""
+    """Return the instant from which completed and running cleans retain files; '' if there is none."""
     retained = ""
     for instant in timeline.select(Action.CLEAN):
         what = f"instant {instant.file_name}"

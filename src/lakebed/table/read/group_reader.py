@@ -119,7 +119,7 @@ def virtual_key(config: TableConfig) -> VirtualKey | None:
 
 
 def _ordering(schema: pa.Schema, rule: MergeRule) -> tuple[pa.Field, ...]:
-    """Return the ordering columns under the names in the rule."""
+    """Return the ordering columns, named as in the rule."""
     fields = []
     for name in rule.ordering_fields:
         position = find_field(list(schema), name)

@@ -48,8 +48,8 @@ def slice_sources(view: TableView, slice_: FileSlice) -> list[RunSource]:
     """Return the runs of `slice_` in replay order, the base file first.
 
     The logs of an `lsm_tree` table replay in the order of the slice: tombstones, then slice by
-    slice while a compaction is pending. Hudi sorts the logs of both slices together, so other
-    tables are read like that.
+    slice while a compaction is pending. In other tables the logs of both slices are sorted
+    together, as in Hudi.
 
     Change data is left out. A torn block is skipped, as in Hudi, if its writer was rolled back or
     wrote all of its rows again after it; otherwise it raises CorruptError. Visible blocks and files

@@ -166,7 +166,7 @@ class LogRunWriter:
 
 
 def _writes_avro(config: TableConfig, ordering: tuple[pa.Field, ...]) -> bool:
-    """Return whether rows of logs go to Avro blocks; by default they go to Parquet blocks.
+    """Return whether rows of logs are written as Avro blocks rather than Parquet, the default.
 
     Hudi 1.2.0 merges Parquet blocks incorrectly if rows are ordered by a string.
     """

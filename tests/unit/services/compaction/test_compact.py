@@ -596,7 +596,7 @@ def test_a_write_that_turns_up_between_joined_logs_stops_the_compaction():
     active.create_requested(Action.DELTACOMMIT, late)
     after = str(int(planned.instant.requested) + 5)
     active.complete(Action.DELTACOMMIT, late, after, CommitMetadata().encode())
-    with pytest.raises(ConflictError, match=f"the write {late} began before"):
+    with pytest.raises(ConflictError, match=f"write {late} started before"):
         execute_compaction(table._target(), planned.instant)
 
 

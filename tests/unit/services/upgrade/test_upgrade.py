@@ -263,7 +263,7 @@ def test_what_cannot_be_is_refused_by_name(
 
 def test_a_base_file_that_nothing_says_to_be_sorted_keeps_a_table_from_promising_it():
     storage = copy_of(files("cow9_nomdt"))
-    with pytest.raises(UnsupportedError, match=r"\.parquet: in version 10 lsm_tree means"):
+    with pytest.raises(UnsupportedError, match=r"\.parquet: in version 10, lsm_tree requires"):
         upgrade(target_of(reopen(storage)), 10, "lsm_tree")
     expected = user_rows(reopen(storage))
     upgrade(target_of(reopen(storage)), 9, "lsm_tree")
