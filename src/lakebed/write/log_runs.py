@@ -29,7 +29,7 @@ def write_log(
     """
     spec.fence.check()
     if spec.is_non_blocking:
-        # Only here may a log be the first file of its partition.
+        # Only with non-blocking writers can a log be the first file of its partition.
         ensure_partition(spec, group.partition)
     log = NewLog(
         storage=spec.storage,

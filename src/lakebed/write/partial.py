@@ -81,7 +81,7 @@ class _Apart:
         for batch in batches:
             there = pc.is_valid(batch.column(_THERE))
             if FLAGS in flags:
-                # A delete needs no other row.
+                # A delete needs no existing row.
                 gone = pc.not_equal(pc.bit_wise_and(batch.column(FLAGS), DELETED), 0)
                 there = pc.or_(there, gone)
             self._keep(batch.filter(pc.invert(there)).drop_columns([_THERE]))

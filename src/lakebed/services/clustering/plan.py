@@ -166,7 +166,7 @@ def _group(
 
 
 def _is_worth(group: InputGroup, facts: Mapping[str, FileFacts]) -> bool:
-    # Sizes are estimates: saving less than a quarter of the files would repeat endlessly.
+    # Sizes are estimates: if saving fewer files were enough, clustering might repeat endlessly.
     if group.outputs * 4 <= len(group.slices) * 3:
         return True
     known = [fact for slice_ in group.slices if (fact := _fact(slice_.base_file, facts))]

@@ -24,7 +24,7 @@ def check_order_is_kept(snapshot: Snapshot, instant: TimelineInstant) -> None:
     try:
         plan = parse_plan(PlanKind.COMPACTION_PLAN, data, f"instant {name}")
     except CorruptError:
-        return  # nothing on top of it can be read; dropping it is the way out
+        return  # nothing on top of it can be read until it is dropped
     for planned in groups_of_plan(instant, plan):
         if not planned.is_full:
             continue

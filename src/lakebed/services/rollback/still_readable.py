@@ -154,7 +154,7 @@ def _check_group(
         )
     newest = latest.base_file.name.instant if latest.base_file else ""
     for written, path in cleaned:
-        # Older slices are superseded without the instant too.
+        # Files older than the newest base file are superseded without the instant too.
         if written > newest:
             raise InvalidError(
                 f"{what}{group.partition!r} needs {path} without it, which was cleaned since; "

@@ -165,7 +165,8 @@ def check_metadata_table(inventory: Inventory) -> Iterator[Finding]:
             advice="let Apache Hudi build it again, or write to the table with Lakebed, which retires it",
         )
         return
-    # It was built from the table at that time, and its own oldest instants are archived.
+    # Commits up to that time were in the table when the metadata table was built, or it has
+    # archived them.
     begin = min(known.values())
     missed = [
         commit.requested

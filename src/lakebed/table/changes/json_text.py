@@ -82,7 +82,7 @@ def _objects(rows: pa.StructArray) -> pa.StringArray:
 
 
 def _maps(column: pa.MapArray) -> pa.StringArray:
-    # Arrow flattens lists only.
+    # Arrow can flatten lists, but not maps.
     lists = column.cast(pa.list_(pa.struct([column.type.key_field, column.type.item_field])))
     keys, items = lists.flatten().flatten()
     # The name of an entry is a string, whatever the type of the key.

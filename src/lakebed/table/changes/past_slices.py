@@ -82,8 +82,8 @@ class GroupHistory:
 
     def _is_then(self, file: DataFile, completion: Instant, inclusive: bool) -> bool:
         if file.name.instant in self._compactions:
-            # From the instant of its plan on, the base file holds the rows below later logs, and
-            # divides the logs into slices.
+            # The base file of a compaction starts a slice at the instant of its plan: logs that
+            # completed later are on top of it.
             return file.name.instant < completion
         done = self._completion_of(file.name.instant)
         return done < completion or (inclusive and done == completion)

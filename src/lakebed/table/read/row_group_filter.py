@@ -135,7 +135,7 @@ class _StatisticsTest:
             return False
         if sign in (">", ">="):
             upper = _shown(chunk.upper, chunk.physical, stored.type, column.type)
-            # NaN is greater, and no statistics show it.
+            # NaN is greater than all values, and statistics do not show it.
             if upper is None or pa.types.is_floating(stored.type):
                 return True
             return upper > value if sign == ">" else upper >= value  # type: ignore[operator]
