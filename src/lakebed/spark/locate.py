@@ -55,7 +55,7 @@ _KEY_SCHEMA = pa.schema(
 def stage_joined(
     spark: SparkSession, frame: DataFrame, spec: WriteSpec, snapshot: Snapshot
 ) -> list[Staged]:
-    """Stage the rows of `frame`, each for the file groups that hold its key."""
+    """Stage the rows of `frame` for the file groups that hold their keys."""
     strategy = strategy_of(spec.index)
     slices = () if strategy.needs_keys else strategy.indexed_slices(snapshot)
     if not spec.looks_up or strategy.needs_keys or not (slices or spec.looks_everywhere):

@@ -1,7 +1,7 @@
 """Finds the table of a path: the table at the path, or the table that contains it.
 
-Hudi reads a partition by its folder's path, and searches upwards for the table. Globs, which its
-old releases needed, are rejected since 1.0, and here too.
+As in Hudi, the path of a partition's folder selects that partition; the table is searched upwards.
+Globs, which old releases of Hudi needed, are rejected, as in Hudi 1.0.
 """
 
 import difflib

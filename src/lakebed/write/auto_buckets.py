@@ -38,7 +38,7 @@ MOST_BUCKETS: Final = 1024
 def choose_buckets(config: TableConfig, segments: Iterable[Segment]) -> int:
     """Choose the number of buckets from the size and the partitions of the staged rows.
 
-    If the table was created with a number of expected rows, that number is used instead.
+    If the table was created with an expected number of rows, the size is scaled to that number.
     """
     held = list(segments)
     rows = sum(segment.num_rows for segment in held)

@@ -135,7 +135,7 @@ def find_abandoned(storage: Storage, now_ms: int) -> list[str]:
 
 
 def _facts(spec: WriteSpec) -> tuple[object, ...]:
-    """Return everything except the index that affects the staged runs."""
+    """Return everything that affects the staged runs, except the index."""
     config = spec.config
     return (
         spec.schema,

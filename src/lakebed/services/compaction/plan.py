@@ -7,10 +7,10 @@ The hybrid rule, for a slice of a base file and logs:
     large next to the base  FULL              FULL  the logs are worth a new base file
     no base file            FULL              FULL
 
-Large is a share of `log_ratio` of the base file's bytes, many is `blocks_threshold` logs. Reading a
-slice opens every log, so many small ones cost more than their bytes; a new base file costs its
-whole size, so a few changed bytes do not justify it. In a skewed table each file group is treated
-by its own shape. Logs that cannot be merged (changes of different columns) need FULL.
+Logs are large from `log_ratio` of the base file's bytes on, and many from `blocks_threshold` on.
+Reading a slice opens every log, so many small ones cost more than their bytes; a new base file
+costs its whole size, so a few changed bytes do not justify it. In a skewed table each file group
+is treated by its own shape. Logs that cannot be merged (changes of different columns) need FULL.
 """
 
 from collections.abc import Collection, Iterable, Sequence

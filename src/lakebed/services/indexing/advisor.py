@@ -53,7 +53,7 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class IndexAdvice:
-    """An index that past reads could have used: the number of reads, and the index's cost."""
+    """An index that past reads could have used, how many, what they scanned, and its estimate."""
 
     columns: tuple[str, ...]
     reads: int

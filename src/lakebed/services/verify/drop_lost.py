@@ -106,7 +106,7 @@ class _Task:
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """The result for a file group; without stats, it was left unchanged for a `reason`."""
+    """The result of a task; a file group without stats was left unchanged, for the `reason`."""
 
     number: int
     problems: tuple[str, ...]

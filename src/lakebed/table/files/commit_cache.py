@@ -196,7 +196,7 @@ class CommitCache:
         return found if found.fits(timeline) else None
 
     def _record(self, timeline: Timeline) -> bytes | None:
-        """Return the intact record of the last archiving, read again after each archiving."""
+        """Return the record of the last archiving, or None; it is read again after each archiving."""
         first = timeline.commits[0].requested if timeline.commits else None
         if self._archived is None or self._archived[0] != first:
             try:

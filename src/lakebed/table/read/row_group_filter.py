@@ -55,7 +55,7 @@ class RowGroupFilter:
 
 
 class _StatisticsTest:
-    """Evaluates a predicate for one row group in three-valued logic: a null is not true, nor false."""
+    """Evaluates a predicate for one row group in three-valued logic: null is not true or false."""
 
     def __init__(
         self, schema: pa.Schema, present: pa.Schema, chunks: Mapping[str, ChunkStatistics]

@@ -62,7 +62,7 @@ class WriteSpec:
 
     @property
     def parts(self) -> tuple["WriteSpec", ...]:
-        """Return one spec for each column group that is written, or only this one."""
+        """Return a spec for each column group that is written; in an ordinary table, only this one."""
         if not self.touched:
             return (self,)
         names = [group.name for group in self.touched if not group.deletes]
