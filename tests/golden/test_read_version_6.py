@@ -346,5 +346,5 @@ def test_the_torn_log_of_a_writer_that_died_is_passed_over_unless_it_may_have_be
     for path in [entry.path for entry in storage.list(".hoodie")]:
         if path.rpartition("/")[2][:17] <= slice_.instant:
             storage.delete(path)
-    with pytest.raises(CorruptError, match="no commit on the timeline says what it held"):
+    with pytest.raises(CorruptError, match="no commit on the timeline records its content"):
         rows_of(reopen(storage))

@@ -46,5 +46,5 @@ def test_rows_without_stored_keys_are_merged_as_hudi_merges_them(
     assert found.select(SCHEMA.names).to_pylist() == theirs.to_pylist()
     keys = [{"id": row["id"], "n": row["n"], "dt": "a"} for row in rows]
     assert table.lookup(keys).sort_by("n").to_pylist() == theirs.to_pylist()
-    with pytest.raises(UnsupportedError, match="without meta columns"):
+    with pytest.raises(UnsupportedError, match="no meta columns"):
         table.upsert(pa.Table.from_pylist(rows, SCHEMA), index="bucket", buckets=2)

@@ -221,7 +221,7 @@ def test_what_cannot_be_honoured_is_refused_by_name(spark, history, options, mes
 @pytest.mark.parametrize(
     ("below", "message"),
     [
-        ("/nope", "no partition of the table above it; use load"),
+        ("/nope", "not a partition of the table that contains it; use load"),
         ("/*/*", "a table is read by its folder, without a glob; use load"),
         ("x", "no table here .*did you mean"),
         ("/../nothing", "no table here"),

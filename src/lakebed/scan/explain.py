@@ -26,7 +26,7 @@ MAX_FILES = 500
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How much of a total is read; `estimated` if not every file was opened to find out."""
+    """How much of a total is read; `estimated` if some files were not opened to find out."""
 
     read: int
     total: int
@@ -59,7 +59,7 @@ class GroupNote:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The plan of a read and the reasons for it; `print` it to see it.
+    """The plan of a read and the reasons for it; `print` shows it.
 
     `size_bytes` compares the column chunks that are read with all files of the table. `pruned_by`
     lists the steps of the plan, in order, and how much each of them left to read. `groups` has a
@@ -117,7 +117,7 @@ class Explanation:
 def explain_scan(
     scan: Scan, snapshot: Snapshot, cache: SourceCache, max_files: int = MAX_FILES
 ) -> Explanation:
-    """Explain a snapshot read."""
+    """Explain a snapshot read; at most about `max_files` files are opened."""
     chosen = {slice_.group for slice_ in scan.slices}
     others = [slice_ for slice_ in snapshot.slices if slice_.group not in chosen]
     whole = replace(scan, predicate=None, key_filter=None, candidates=None)

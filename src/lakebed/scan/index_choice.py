@@ -76,7 +76,7 @@ class Found:
 
     @property
     def partitions(self) -> frozenset[str] | None:
-        """Return the partitions of the candidates; None if they are many or rows may be elsewhere."""
+        """Return the partitions of the candidates; None if there are too many, or rows elsewhere."""
         held = self.candidates
         if held is None or held.whole or held.keys.num_rows > FEW_CANDIDATES:
             return None
@@ -91,7 +91,7 @@ def find_candidates(
     *,
     exact: bool,
 ) -> Found:
-    """Search the indexes for rows that may satisfy a predicate; `exact` as for `constraints_of`."""
+    """Search the indexes for rows that may satisfy a predicate; see `constraints_of` for `exact`."""
     notes = _Notes(indexes)
     usable = [index for index in indexes if isinstance(index, OpenIndex)]
     if predicate is None or not usable:
@@ -141,7 +141,7 @@ def pays_off(cost: int, full_cost: int) -> bool:
 
 
 def max_candidates(rows: int) -> int:
-    """Return the most candidates that are read by key in a table of `rows` rows."""
+    """Return how many candidates are read by key at most, in a table of `rows` rows."""
     return min(MAX_CANDIDATES, max(FEW_CANDIDATES, int(rows * MAX_SHARE)))
 
 
@@ -186,7 +186,7 @@ def _problems(search: Search) -> str:
 
 
 def _find(searches: Sequence[Search], limit: int, rows: int, notes: _Notes) -> Found:
-    """Run the searches; return the intersected candidates, or no candidates to request a scan."""
+    """Run the searches; return their intersected candidates, or none if a scan is better."""
     most = limit * _INTERSECT if len(searches) > 1 else limit
     used: list[Search] = []
     found: Candidates | None = None

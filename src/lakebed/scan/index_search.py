@@ -37,7 +37,7 @@ class RangeSearch:
 
     @property
     def indexes(self) -> tuple[OpenIndex, ...]:
-        """Return the index."""
+        """Return the index that is searched, in a tuple."""
         return (self.index,)
 
     @property
@@ -86,7 +86,7 @@ class UnionSearch:
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Return the condition of the disjunction."""
+        """Return the disjunction as a single condition, in a tuple."""
         return (" OR ".join(" AND ".join(branch.conditions) for branch in self.branches),)
 
     def find(self, limit: int) -> Candidates | None:

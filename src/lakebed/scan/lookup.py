@@ -48,7 +48,7 @@ class Probe:
 
 
 def look_up(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> pa.Table:
-    """Return the rows of `scan` whose keys are in `keys`: key columns, and optionally partition columns.
+    """Return the rows of `scan` with one of `keys`, which have key and perhaps partition columns.
 
     Without partition columns every partition is searched. A key that does not exist yields no row.
     If keys are not stored, or are stored in another format, the key columns of all rows are
@@ -138,10 +138,7 @@ def within_keys(snapshot: Snapshot, keys: pa.RecordBatch) -> Snapshot:
 
 
 def _is_among(rows: pa.Table | pa.RecordBatch, asked: pa.RecordBatch) -> pa.Array:
-    """Return for each row whether `asked`, of the same columns, has an equal row.
-
-    Null equals null here.
-    """
+    """Return a mask of the rows that equal a row of `asked`; null equals null."""
     numbers = np.zeros(rows.num_rows + asked.num_rows, dtype=np.int64)
     for name in asked.schema.names:
         held = rows.column(name)
@@ -155,7 +152,7 @@ def _is_among(rows: pa.Table | pa.RecordBatch, asked: pa.RecordBatch) -> pa.Arra
 
 
 def plan_probes(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> list[Probe]:
-    """Return each slice that can hold one of the keys, with the keys that it can hold."""
+    """Return a probe for each slice that can hold one of the keys, with the keys it can hold."""
     probes = []
     held: dict[str | None, list[FileSlice]] = {None: list(scan.slices)}
     for slice_ in scan.slices:
@@ -175,7 +172,7 @@ def plan_probes(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> list[Pr
 
 
 def _plan_search(scan: Scan, keys: pa.RecordBatch, cache: SourceCache) -> list[Probe]:
-    """Return each slice that can hold one of the keys, if the stored form of keys is unknown."""
+    """Return a probe for each slice that can hold a key whose stored form is unknown."""
     fields = scan.view.config.record_key_fields
     join_key_texts(key_texts({name: keys.column(name) for name in fields}, fields), True)
     folders = _scan_folders(scan, keys)
@@ -207,7 +204,7 @@ def _by_partition(scan: Scan, keys: pa.RecordBatch) -> Mapping[str | None, Seque
 
 
 def _spelled(config: TableConfig, keys: pa.RecordBatch) -> list[pa.StringArray]:
-    """Return the keys as they may be stored."""
+    """Return the keys in each form in which they may be stored."""
     fields = config.record_key_fields
     texts = key_texts({name: keys.column(name) for name in fields}, fields)
     spelled = [join_key_texts(texts, config.composite_key)]

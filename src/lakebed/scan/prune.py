@@ -202,7 +202,7 @@ def prune_by_index(
 
 @dataclass(frozen=True, slots=True)
 class _FolderTest:
-    """The strings allowed in one part of the path: `texts` or, if None, those of allowed values."""
+    """The folder names allowed for one partition field: `texts` or, if None, those of `allowed`."""
 
     allowed: Allowed
     kind: pa.DataType
@@ -213,7 +213,7 @@ class _FolderTest:
         cls, field: str, schema: pa.Schema, allowed: Allowed, config: TableConfig
     ) -> "_FolderTest | None":
         if allowed.null:
-            return None  # writers have put null into folders of several names
+            return None  # writers use folders of several names for null
         if field in config.timestamp_fields:
             spelled = _time_texts(field, schema, allowed, config)
             return None if spelled is None else cls(allowed, schema.field(field).type, spelled)
@@ -288,7 +288,7 @@ def has_known_keys(config: TableConfig) -> bool:
 
 
 def _is_generator_known(config: TableConfig) -> bool:
-    """Return whether the table's key generator is known, from its properties or by inference."""
+    """Return whether the table's properties name a key generator, and it is known."""
     return config.key_generator is not None and any(map(config.properties.get, _GENERATORS))
 
 
@@ -301,7 +301,7 @@ def _has_keys(config: TableConfig) -> bool:
 
 
 def _leading_values(fields: Sequence[str], constraints: Constraints) -> list[frozenset[Value]]:
-    """Return the values of the first fields that have few values and few combinations."""
+    """Return the allowed values of the leading fields, as far as their combinations are few."""
     found: list[frozenset[Value]] = []
     count = 1
     for field in fields:
@@ -337,13 +337,13 @@ def _spellings(config: TableConfig, row: Sequence[str]) -> list[str]:
 def _stand_in_keys(
     config: TableConfig, hashed: Sequence[str], schema: pa.Schema, constraints: Constraints
 ) -> list[str] | None:
-    """Return keys that stand for all matching keys: the hashed fields are equal.
+    """Return keys with the same hashed fields as all matching keys, to be hashed instead.
 
     Fields with unknown values, which are not hashed, are filled with a dummy value. Returns None if
     such keys cannot be built.
 
-    Hudi cuts the hashed values out of the key's string again, so an unknown field must not be able
-    to contain a `,`: `n` = "x,id:7" would add an id to the key.
+    Hudi extracts the hashed values from the key's string, so an unknown field must not be able to
+    contain a `,`: `n` = "x,id:7" would add an id to the key.
     """
     fields = config.record_key_fields
     if not config.composite_key or not hashed or not set(hashed) <= set(fields):

@@ -53,7 +53,7 @@ def describe_left_out(url: str, left: Sequence[LeftOut]) -> str:
     """Return the warning about the slices that a read left out."""
     slices = "1 damaged file slice" if len(left) == 1 else f"{len(left)} damaged file slices"
     return (
-        f"{url}: the read leaves out {slices}, and all rows in it: {'; '.join(map(str, left))}. "
+        f"{url}: the read leaves out {slices} with all rows: {'; '.join(map(str, left))}. "
         "verify() says what can be done"
     )
 

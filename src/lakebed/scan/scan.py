@@ -81,14 +81,14 @@ class Scan:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of the scan in bytes to read.
+        """Return the estimated number of bytes that the scan reads.
 
         In files that are read for a few keys, most row groups are skipped.
         """
         return sum(map(self.cost_of, self.slices))
 
     def cost_of(self, slice_: FileSlice) -> int:
-        """Estimate the work of reading one slice in bytes to read."""
+        """Return the estimated number of bytes that a read of one slice takes."""
         keys = self.keys_of(slice_)
         if keys is None or not keys.is_exact or not (self.candidates or keys.is_few):
             return slice_.cost_bytes
@@ -166,7 +166,7 @@ class Scan:
         columns: Sequence[str],
         commits: pa.StringArray,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the commits.
+        """Yield the rows of a slice that the scan's commits wrote.
 
         Unless versions are resolved in sequence, a row that was superseded by a row of another
         commit is yielded too, as in Hudi.
@@ -224,7 +224,7 @@ class Scan:
     def _whole_of_parts(self, slice_: FileSlice) -> FileSlice | None:
         """Return the complete slice if rows are partial: older files have the missing columns.
 
-        Hudi 1.2.0 returns garbage for such rows.
+        Hudi 1.2.0 returns wrong values for such rows.
         """
         if not slice_.needs_merge or not any(source.partial for source in self.sources(slice_)):
             return None
@@ -277,7 +277,7 @@ def plan_scan(
     exact: bool = True,
     indexes: Indexes | None = None,
 ) -> Scan:
-    """Determine which slices a read touches.
+    """Plan a read of the snapshot: the slices, keys and indexes that it uses.
 
     A read-optimized scan uses only base files, however old, and merges nothing. `exact` states that
     the reader evaluates the predicate as Lakebed does, in ANSI mode and in UTC. `indexes` are the
@@ -335,7 +335,7 @@ def plan_incremental(
     where: str | None,
     merger: Merger | None = None,
 ) -> Scan:
-    """Determine which slices an incremental read of `commits` touches."""
+    """Plan an incremental read of `commits`."""
     ignored = superseded_files(snapshot, commits)
     if snapshot.config.is_lsm_tree:
         return _plan_standing(snapshot, commits, ignored, columns, where, merger)

@@ -84,7 +84,7 @@ def _measure_groups(
     row_groups: RowGroupFilter | None,
     sources: Sequence[RunSource] | None,
 ) -> ReadSize:
-    """Measure separately each column group that is read."""
+    """Return the sum over the column groups that are read, each measured separately."""
     left = list(all_sources(view, slice_) if sources is None else sources)
     alone = narrow_slice(view, slice_, columns)
     if alone is slice_:

@@ -68,7 +68,7 @@ def _partitions(candidates: Candidates) -> set[str]:
 
 
 def _find(values: pa.RecordBatch, indexes: Indexes) -> Candidates | None:
-    """Return the candidates of the index that fits most columns; None if all rows must be searched."""
+    """Return the candidates of the best index, by leading columns; None if all rows are searched."""
     names = values.schema.names
     usable = [index for index in indexes if isinstance(index, OpenIndex)]
     if not usable:

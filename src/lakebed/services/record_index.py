@@ -118,7 +118,7 @@ def compact_record_index(
 
 
 def account_for_record_index(hold: TableHold) -> None:
-    """Account for the commits of the timeline, before some of them are archived, and after."""
+    """Account for the commits of the timeline, both before and after some of them are archived."""
     index = hold.config.index
     if index is None or not index.records_keys:
         return

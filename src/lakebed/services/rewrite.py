@@ -60,9 +60,9 @@ class Rewrite:
         buffer_bytes: int | None = None,
         deletes: TakeDeletes | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a slice in key order; `deletes` is called as in `read_slice`.
+        """Yield the rows of a slice in key order.
 
-        `deletes` is not called if all deletes are dropped.
+        `deletes` is called as in `read_group`, but not if all deletes are dropped.
         """
         return read_slice(
             replace(self.view, own_buffer_bytes=buffer_bytes),
@@ -87,7 +87,7 @@ class Rewritten:
 
 
 class RewrittenFile:
-    """A base file of a file group in progress; nothing is visible before `close`.
+    """A base file in progress, with its tombstones; nothing is visible before `close`.
 
     A `number` must be unique within an instant: sequence numbers contain it. With `may_repeat` a
     key may occur more than once, as in another writer's base file that is rewritten.

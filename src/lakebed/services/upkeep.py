@@ -47,7 +47,7 @@ def run_inline(target: WriteTarget) -> tuple[Done, ...]:
     try:
         return _run(target, UpkeepOptions.of(target.config.properties), _logged)
     except Exception:
-        log.warning("the services after a write failed; the write counts", exc_info=True)
+        log.warning("the services after a write failed; the write is committed", exc_info=True)
         return ()
 
 
@@ -115,7 +115,7 @@ def _logged(what: str, act: Callable[[], Done | None]) -> Done | None:
         return act()
     except Exception:
         # Errors of any kind are logged, as above; the service is still due at the next write.
-        log.warning("%s failed and stays due; the write before it counts", what, exc_info=True)
+        log.warning("%s failed and stays due; the write is committed", what, exc_info=True)
         return None
 
 
@@ -133,7 +133,7 @@ def _is_clean_due(timeline: Timeline, properties: Mapping[str, str], every: int)
     since = sum(commit.requested > last for commit in timeline.commits)
     options = CleanOptions.of(properties)
     enough = len(timeline.commits) > min(options.commits_retained, options.file_versions_retained)
-    # This holds even if the last attempt found nothing to delete.
+    # Due at every `every` commits, even if the last attempt found nothing to delete.
     return enough and since > 0 and since % every == 0
 
 

@@ -11,8 +11,8 @@ from pyspark.errors import PySparkException
 
 from lakebed.errors import ChecksumError, InvalidError, LakebedError, UnavailableError
 
-# A pattern for a message of Spark, and what to do about it; the first match is used. The sentence
-# contains the group of the pattern.
+# Patterns of Spark's messages, and what to do about each; the first match is used. The group of the
+# pattern replaces the `{}` in the sentence.
 _CAUSES = {
     r"No module named 'lakebed\b": (
         "Spark's Python workers cannot import lakebed: install the package in the environment "
@@ -20,7 +20,7 @@ _CAUSES = {
         "spark.addArtifacts(..., pyfile=True))"
     ),
     r"PYTHON_VERSION_MISMATCH": (
-        "Spark's Python workers run another Python than this driver: set PYSPARK_PYTHON to an "
+        "Spark's Python workers run another version of Python than this driver: set PYSPARK_PYTHON to an "
         "interpreter of the same version, with lakebed installed, before the session starts"
     ),
     r"No module named '([\w.]+)'|PACKAGE_NOT_INSTALLED\]\s*(\w+)": (

@@ -68,7 +68,7 @@ class SparkExecutor:
         # A missing result would mean a file in no commit, whose rows would be lost silently.
         if len(results) != len(items):
             raise UnavailableError(
-                f"{label}: expected {len(items)} results of Spark, found {len(results)}; retry"
+                f"{label}: expected {len(items)} results from Spark, found {len(results)}; retry"
             )
         yield from results
 
@@ -103,9 +103,8 @@ def task_id() -> TaskId:
 def run_packed(work: Callable[[], Any]) -> pa.RecordBatch:
     """Run `work` in a worker; return its result, or a Lakebed error, as one pickled row.
 
-    A Lakebed error is a fact about the data, so it is returned as a value: Spark would retry a
-    failing task four times and get the same error. A storage outage is raised, as another attempt
-    may help.
+    A Lakebed error is returned as a value: if it were raised, Spark would retry the task four times
+    and get the same error. A storage outage is raised, as another attempt may help.
     """
     result = failure = None
     try:

@@ -55,7 +55,7 @@ _KEY_SCHEMA = pa.schema(
 def stage_joined(
     spark: SparkSession, frame: DataFrame, spec: WriteSpec, snapshot: Snapshot
 ) -> list[Staged]:
-    """Stage the rows of `frame`, each for the file groups that hold its key."""
+    """Stage the rows of `frame` for the file groups that hold their keys."""
     strategy = strategy_of(spec.index)
     slices = () if strategy.needs_keys else strategy.indexed_slices(snapshot)
     if not spec.looks_up or strategy.needs_keys or not (slices or spec.looks_everywhere):
@@ -195,7 +195,7 @@ def _as_numbers(texts: pa.Array, known: pa.StringArray) -> pa.StringArray:
         strange = flat.filter(numbers.is_null())[0].as_py()
         partition, _, file_id = strange.partition(_IN_PLACE)
         raise CorruptError(
-            f"a row of file group {file_id} says that it is in partition {partition!r}, which has "
+            f"a row of file group {file_id} has partition {partition!r} in its meta column, which has "
             "no such file group"
         )
     spelled = numbers.cast(pa.string())

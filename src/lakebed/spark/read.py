@@ -28,8 +28,8 @@ from lakebed.table.changes.scan import ChangeScan
 from lakebed.table.files.file_group import BaseFile, FileSlice
 from lakebed.table.read.native_types import shows_alike
 
-# Spark treats every path as a pattern. Its option against that (`__globPaths__`) reads all files
-# again for each path that looks like one, so such characters are escaped instead.
+# Spark treats every path as a pattern. The option that prevents this (`__globPaths__`) reads all
+# files again for each path that looks like a pattern, so such characters are escaped instead.
 _GLOB = re.compile(r"[\\*?\[\]{}]")
 _ESCAPED = r"\\\g<0>"
 

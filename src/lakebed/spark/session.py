@@ -124,7 +124,7 @@ def _settle_environment() -> None:
 
 
 def _driver_memory() -> str:
-    """Return a quarter of the machine's memory for the JVM: the Python workers and the page cache need theirs.
+    """Return a quarter of the machine's memory: Python workers and the page cache need the rest.
 
     Spark's own default, 1 GB, is the first limit that a local session with all its tasks hits.
     """

@@ -32,7 +32,7 @@ def stage_frame(spark: SparkSession, frame: DataFrame, spec: WriteSpec) -> list[
 
 
 def _policy(spec: WriteSpec) -> LogPolicy:
-    """Let tasks write logs directly if their order does not matter.
+    """Return the policy: tasks write logs directly if their order does not matter.
 
     The tasks of one write have no order that a log's name could carry. With ordering fields no
     order is needed, and deletes by key are all alike; otherwise the runs of all tasks are merged by

@@ -73,8 +73,7 @@ def history_table(snapshot: Snapshot) -> pa.Table:
 def files_table(snapshot: Snapshot) -> pa.Table:
     """Return every file that a snapshot reads: base files as L1, logs as L0.
 
-    Only a table with column groups has the column `column_group`, in which the name of the default
-    group is empty.
+    A table with column groups has a further column, `column_group`, empty for the default group.
     """
     rows = [
         {

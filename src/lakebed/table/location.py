@@ -1,7 +1,7 @@
 """Finds the table of a path: the table at the path, or the table that contains it.
 
-Hudi reads a partition by its folder's path, and searches upwards for the table. Globs, which its
-old releases needed, are rejected since 1.0, and here too.
+As in Hudi, the path of a partition's folder selects that partition; the table is searched upwards.
+Globs, which old releases of Hudi needed, are rejected, as in Hudi 1.0.
 """
 
 import difflib
@@ -23,7 +23,7 @@ _GLOB = re.compile(r"[*?\[{]")
 
 @dataclass(frozen=True, slots=True)
 class TableFolder:
-    """A folder of a table: the table's root and properties, and the folder's path ("" is all)."""
+    """A folder of a table: the table's root and properties, and the folder's path ("" is the root)."""
 
     root: Storage
     config: TableConfig
@@ -42,7 +42,8 @@ class TableFolder:
         """
         if self.folder and not self.within(slices) and not any(self.root.list(self.folder)):
             raise NotFoundError(
-                f"{join(self.root.url, self.folder)}: no partition of the table above it; {self.advice}"
+                f"{join(self.root.url, self.folder)}: not a partition of the table "
+                f"that contains it; {self.advice}"
             )
 
     @property
@@ -83,7 +84,7 @@ def find_above(url: str, options: Mapping[str, str] | None = None) -> TableFolde
         except NotFoundError:
             continue
         except LakebedError:
-            return None  # a folder that we may not read
+            return None  # an unreadable parent ends the search
     return None
 
 

@@ -79,11 +79,11 @@ class Snapshot:
     """The partitions that the snapshot is limited to; None for the whole table."""
 
     def within(self, partitions: Iterable[str]) -> "Snapshot":
-        """Return the snapshot of some partitions, which lists only these.
+        """Return the snapshot limited to some partitions, which lists only these.
 
         Every file and file group of the result is in one of `partitions`. Returns the snapshot
-        itself where this is not possible: for a past state, an older timeline layout, or a partition
-        whose path storage would change.
+        itself where this is not possible: for a past state, an older timeline layout, or a
+        partition path that storage would normalise.
         """
         wanted = frozenset(partitions)
         if self.kept is not None or self.timeline.until is not None:
@@ -120,7 +120,7 @@ class Snapshot:
         return all_key_ranges(self.commits, self.timeline)
 
     def bare(self) -> "Snapshot":
-        """Return the snapshot without anything that was read from storage, to be pickled."""
+        """Return the snapshot without cached reads, to be pickled."""
         commits = CommitCache(self.commits.active, self.commits.history_path)
         return replace(self, commits=commits)
 
@@ -355,10 +355,7 @@ class Snapshot:
 
     @cached_property
     def _archived(self) -> Mapping[str, str]:
-        """Return the completion times of the archived instants that still have logs.
-
-        These are mostly the last few.
-        """
+        """Return completion times of archived instants, from the oldest that still has logs."""
         logs = (file.name.instant for file in self.files if isinstance(file, LogFile))
         first = min((i for i in logs if self.timeline.is_archived(i)), default=None)
         return read_completions(self.storage, self.config.history_path, since=first)
@@ -404,16 +401,13 @@ def load_snapshot(
         else:
             return Snapshot(storage, config, timeline, commits, kept, planned)
     raise ConflictError(
-        f"table {config.name!r}: plans came and went during each of {_MAX_LOADS} attempts to load "
-        "it; read it again"
+        f"table {config.name!r}: its pending plans changed during each of {_MAX_LOADS} attempts to "
+        "load it; read it again"
     )
 
 
 def _readable_plans(commits: CommitCache, timeline: Timeline) -> tuple[PlannedGroup, ...] | None:
-    """Return the pending plans.
-
-    Returns None if a plan is damaged, which only matters to a read of rows.
-    """
+    """Return the pending plans; None if one is damaged, which matters only to reads of rows."""
     try:
         return commits.pending_compactions(timeline)
     except CorruptError:
@@ -421,7 +415,7 @@ def _readable_plans(commits: CommitCache, timeline: Timeline) -> tuple[PlannedGr
 
 
 def _is_plain(partition: str) -> bool:
-    """Return whether no part of the path is empty, a dot, two dots or the metadata folder."""
+    """Return whether a path has no part that is empty, `.`, `..` or the metadata folder."""
     parts = partition.split("/") if partition else []
     return not any(part in ("", ".", "..", METADATA_FOLDER) for part in parts)
 

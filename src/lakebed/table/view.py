@@ -44,7 +44,7 @@ class TableView:
 
     @cached_property
     def rule(self) -> MergeRule:
-        """Return how versions of a key are merged.
+        """Return the rule by which versions of a key are merged.
 
         Raises UnsupportedError for a merge mode that needs a custom merger; so this is called only
         if rows must be merged, and before the work is distributed.

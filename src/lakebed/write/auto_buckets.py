@@ -5,8 +5,8 @@ are staged into a number of buckets that is computed from the size of each flush
 
     hash % staged = (hash % settled) % staged      where staged divides settled, or the reverse,
 
-a staged run either belongs entirely to one bucket of the final number, or holds the rows of
-several, each of which reads the run and keeps its own rows. Decision 17 lists the alternatives.
+a staged run belongs to one bucket of the final number, or holds the rows of several buckets, whose
+tasks each read the run and keep their own rows. Decision 17 lists the alternatives.
 """
 
 from collections.abc import Iterable, Iterator
@@ -38,7 +38,7 @@ MOST_BUCKETS: Final = 1024
 def choose_buckets(config: TableConfig, segments: Iterable[Segment]) -> int:
     """Choose the number of buckets from the size and the partitions of the staged rows.
 
-    If the table was created with a number of expected rows, that number is used instead.
+    If the table was created with an expected number of rows, the size is scaled to that number.
     """
     held = list(segments)
     rows = sum(segment.num_rows for segment in held)
@@ -76,7 +76,7 @@ def settle_buckets(transaction: Transaction, buckets: int) -> tuple[WriterIndex,
 def settled_spec(
     transaction: Transaction, spec: WriteSpec, segments: Iterable[Segment]
 ) -> tuple[WriteSpec, int | None]:
-    """Return the write with the final number of buckets, and that number if this write chose it."""
+    """Return the write with the final number of buckets, and that number, None if chosen before."""
     buckets = choose_buckets(spec.config, segments)
     index, ours = settle_buckets(transaction, buckets)
     if not spec.index.agrees(index):
@@ -92,7 +92,7 @@ def settled_spec(
 
 
 def place_segments(segments: Iterable[Segment], spec: WriteSpec) -> list[Segment]:
-    """Assign staged runs to the file groups of the final buckets; a run may go to several."""
+    """Assign staged runs to the file groups of the final buckets; a run may be assigned to several."""
     placed: list[Segment] = []
     for segment in segments:
         if segment.staged is None:

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def _bloom_options(view: TableView) -> BloomOptions | None:
-    """Return the options of Bloom filters, if the table's index uses them."""
+    """Return the options of Bloom filters; None if the table's index does not use them."""
     index = view.config.index
     filters = index is not None and index.filters_keys
     return BloomOptions.of(view.config.properties) if filters else None
@@ -86,8 +86,7 @@ class NewBaseFile:
     def close(self, beside: Callable[[], Mapping[str, T]]) -> tuple[DataFileStats, Mapping[str, T]]:
         """Publish the files of `beside`, which returns facts by path, and then this file.
 
-        Raises ConflictError, and leaves no file, if the attempt at the instant is no longer in
-        progress.
+        Raises ConflictError, and leaves no file, if the fence's attempt is no longer in progress.
         """
         self._fence.check()
         others = beside()

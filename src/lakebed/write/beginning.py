@@ -25,7 +25,7 @@ from lakebed.write.spec.write_spec import WriteSpec
 
 
 def settle_index(transaction: Transaction, named: WriterIndex | None) -> WriterIndex:
-    """Return the index to write with: the stored one, else the one named, else the default.
+    """Return the index to write with: the stored one, or the one named, or the default.
 
     The default is not stored: Hudi's writers reject options that contradict a stored index.
     """

@@ -63,8 +63,8 @@ class DeferredWrite:
             self._check_same(spec)
             if self.onto_nothing and snapshot.timeline.commits:
                 raise ConflictError(
-                    f"{spec.storage.url}: expected an empty table to overwrite, found rows that another "
-                    "write put there while these were staged; run the write again"
+                    f"{spec.storage.url}: expected an empty table to overwrite, found rows of a "
+                    "write that committed while these were staged; run the write again"
                 )
             return (_settled(segment, spec) for segment in held)
 
@@ -124,7 +124,7 @@ def partitions_of(batches: Iterable[pa.RecordBatch], config: TableConfig) -> fro
 
 
 def find_abandoned(storage: Storage, now_ms: int) -> list[str]:
-    """List runs of writes that were staged so long ago that they will never start."""
+    """List runs that were staged so long ago that their writes will never start."""
     folder = f"{TEMP_FOLDER}/{_FOLDER}"
     found = []
     for name in storage.names(folder):
@@ -135,7 +135,7 @@ def find_abandoned(storage: Storage, now_ms: int) -> list[str]:
 
 
 def _facts(spec: WriteSpec) -> tuple[object, ...]:
-    """Return everything except the index that affects the staged runs."""
+    """Return everything that affects the staged runs, except the index."""
     config = spec.config
     return (
         spec.schema,
@@ -152,7 +152,7 @@ def _facts(spec: WriteSpec) -> tuple[object, ...]:
 
 
 def _settled(segment: Segment, spec: WriteSpec) -> Segment:
-    """Return a staged run, reassigned to the file group that the started write uses instead."""
+    """Return a staged run, assigned to the file group that the started write uses."""
     if segment.file_id is None:
         return segment
     return replace(segment, file_id=spec.locator.adopted(segment.partition, segment.file_id))

@@ -39,8 +39,8 @@ from lakebed.write.staging import read_segment, spill_run
 
 # Columns that rewritten rows carry over, and new rows do not have yet.
 _CARRIED = (COMMIT_TIME, COMMIT_SEQNO)
-# Used if values yield: says that a late row may have filled a value of the winning row, which then
-# becomes part of this commit, as in Hudi.
+# Set if values of old rows yield: whether a late row may have filled a value of the winning row,
+# which then becomes part of this commit, as in Hudi.
 _FILLED = f"{OUR_PREFIX}filled"
 
 
@@ -81,7 +81,7 @@ def _of_part(batches: Iterable[pa.RecordBatch], spec: WriteSpec) -> Iterator[pa.
 def _merged(
     write: FileGroupWrite, task: TaskId, runs: list[Run], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Merge the runs and keep deletes, in several passes if there are too many to open at once."""
+    """Merge the runs, keeping deletes, in several passes if there are too many to open at once."""
     spec = write.spec
     passes = count(1)
 
@@ -160,7 +160,7 @@ def _close_beside(changes: ChangeLog | None, keys: NewKeysWriter) -> Mapping[str
 def _with_old(
     write: FileGroupWrite, footer: BaseFileFooter, runs: list[Run], fields: list[pa.Field]
 ) -> tuple[list[Run], list[pa.Field]]:
-    """Put the old base file before the new runs; return all runs and the columns of the merge."""
+    """Return the old base file and then the new runs, and the columns of their merge."""
     old, came = _old_run(write, footer), [_with_carried(run) for run in runs]
     carried = [pa.field(name, pa.string()) for name in _CARRIED]
     if (fill := write.spec.rule.fill) is None:
@@ -175,7 +175,7 @@ def _with_old(
 
 
 def _below(write: FileGroupWrite, name: BaseFileName, stats: DataFileStats | None) -> FileSlice:
-    """Return the slice of the base file that was just written, if any."""
+    """Return a slice of the base file that was just written; an empty one if none was."""
     group = write.group
     if stats is None:
         return FileSlice(group, write.spec.instant, None)
@@ -184,7 +184,7 @@ def _below(write: FileGroupWrite, name: BaseFileName, stats: DataFileStats | Non
 
 
 def _change_log(write: FileGroupWrite, task: TaskId, open_files: ExitStack) -> ChangeLog | None:
-    """Return the change log of a rewritten base file; None if none is needed, as for a new file."""
+    """Return the change log of a rewritten base file; None for a new file, or if none is needed."""
     if write.old is None:
         return None
     spec = write.spec
@@ -232,13 +232,13 @@ def _with_carried(run: Run) -> Run:
 
 
 def _with_filled(run: Run, told: Callable[[pa.RecordBatch], pa.StringArray]) -> Run:
-    """Add the column _FILLED, which `told` computes: whether a value of the row yields."""
+    """Add the column _FILLED, whose values `told` computes from the rows."""
     field = pa.field(_FILLED, pa.string())
     return replace(run, batches=(rows.append_column(field, told(rows)) for rows in run.batches))
 
 
 def _gives_way(rows: pa.RecordBatch, schema: pa.Schema, fill: Fill) -> pa.StringArray:
-    """Return for each row the marker of `fill` if any of its values yields, otherwise "no"."""
+    """Return the marker of `fill` for each row with a value that yields, and "no" for the others."""
     masks = [
         mask for field in schema if (mask := fill.gives_way(rows.column(field.name))) is not None
     ]
@@ -259,7 +259,7 @@ def _restamped(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _came(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the rows of a merged batch that this write changed: all but those of the old file."""
+    """Return the rows of a merged batch that this write changed, without those carried over."""
     if COMMIT_TIME not in batch.schema.names:
         return batch
     times = batch.column(COMMIT_TIME)

@@ -1,4 +1,4 @@
-"""The runs that a write adds to secondary indexes: tasks make them, and the commit publishes them."""
+"""The runs that a write adds to secondary indexes: written by tasks, published by the commit."""
 
 import os
 from collections import defaultdict
@@ -28,7 +28,7 @@ from lakebed.write.spec.write_spec import WriteSpec
 _THREADS_BYTES = 1 << 20
 # When a task holds more bytes of entries than this, they are sorted and written while rows arrive.
 _RUN_BYTES = 32 << 20
-# The driver sorts so many bytes at once: a batch of binary keys ends at 2 GiB.
+# The driver sorts at most this many bytes at once: a batch of binary keys cannot exceed 2 GiB.
 _SORT_BYTES = 256 << 20
 
 
@@ -48,13 +48,13 @@ class TaskEntries:
         self._under_way: Future[None] | None = None
 
     def watch(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of a log, and collect the entries of their rows."""
+        """Yield the batches of a log unchanged, and collect the entries of their rows."""
         for batch in batches:
             self.take(batch)
             yield batch
 
     def take(self, rows: pa.RecordBatch, *, is_merged: bool = False) -> None:
-        """Collect the entries of rows, which may include deletes, while the caller continues."""
+        """Collect the entries of rows, deletes included, in a thread while the caller continues."""
         if not self._makers or not rows.num_rows:
             return
         if self._pool is None:

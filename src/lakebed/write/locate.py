@@ -54,14 +54,14 @@ class Lookup:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of this task, in bytes."""
+        """Return the estimated cost of this task, in bytes."""
         return sum(map(cost_of, (*self.segments, *self.slices)))
 
 
 def locate_segments(
     segments: Iterable[Segment], slices: Iterable[FileSlice], spec: WriteSpec, executor: Executor
 ) -> list[Segment]:
-    """Assign the staged rows to the file groups that hold their keys; new keys have none yet.
+    """Assign the staged rows to the file groups that hold their keys; new keys stay unassigned.
 
     `slices` are the file slices that the index searches. Rows of a global index are assigned to
     their own partitions, or as `write/partition_moves.py` decides.
@@ -207,8 +207,8 @@ def _at_live_places(
     """Return located rows without the locations where their keys were deleted.
 
     An insert does not look up its keys, so a deleted key may since have been inserted into another
-    file group. A write to both file groups would duplicate the key. A key that exists nowhere keeps
-    one location. A key with a single location keeps it, so no files are read for it.
+    file group. A write to both file groups would duplicate the key. A key that no longer exists
+    keeps one location. A key with a single location keeps it, so no files are read for it.
     """
     on_read = spec.config.table_type is TableType.MERGE_ON_READ
     if not on_read and not spec.index.records_keys:
@@ -241,7 +241,7 @@ def _at_live_places(
 def _route(
     rows: pa.RecordBatch, places: pa.StringArray, slices: Sequence[FileSlice], partition: str
 ) -> RoutedRows:
-    """Route each row to every file group that holds its key; a delete of an unknown key is dropped."""
+    """Route each row to every file group that holds its key; drop deletes of unknown keys."""
     at, numbers = explode_holders(places)
     if FLAGS in rows.schema.names:
         flags = rows.column(FLAGS).to_numpy()
@@ -274,7 +274,7 @@ def mark(rows: pa.RecordBatch) -> pa.RecordBatch:
 def _unmark(rows: pa.RecordBatch, spec: WriteSpec) -> pa.RecordBatch:
     """Return located rows as staged rows, with flags if the write may delete or move rows.
 
-    With a global index the rows keep their locations, which may be needed again.
+    With a global index the rows keep their locations, which may be needed later.
     """
     places = [pa.field(HOLDERS, pa.string())] if spec.looks_everywhere else []
     flags = [pa.field(FLAGS, pa.uint8())] if spec.may_delete or spec.looks_everywhere else []

@@ -23,15 +23,13 @@ def write_log(
     batches: Iterable[pa.RecordBatch],
     below: FileSlice | None = None,
 ) -> WriteStatus:
-    """Write `batches`, sorted and with unique keys, as the log `version` of this task.
-
-    Return its stats.
+    """Write `batches`, sorted and with unique keys, as the log `version`; return its status.
 
     The log is on top of the slice `below`, in which Hudi's CDC query finds the changed rows.
     """
     spec.fence.check()
     if spec.is_non_blocking:
-        # Only here may a log be the first file of its partition.
+        # Only with non-blocking writers can a log be the first file of its partition.
         ensure_partition(spec, group.partition)
     log = NewLog(
         storage=spec.storage,

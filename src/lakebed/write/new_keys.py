@@ -97,17 +97,18 @@ class NewKeysWriter:
 
 @dataclass(frozen=True, slots=True)
 class RecordIndexEntries:
-    """Adds the record index to a commit: the runs of the keys that its tasks added."""
+    """Adds to a commit the runs of the record index for the keys that its tasks added."""
 
     written: Sequence[WriteStatus]
 
     def prepare(
         self, hold: TableHold, instant: Instant, metadata: CommitMetadata
     ) -> Mapping[str, str]:
-        """Write the entries that tasks returned as one run; return the metadata listing all runs."""
+        """Write the entries returned by tasks as one run; return the metadata that lists all runs."""
         del metadata
         if not hold.timeline.commits and not hold.snapshot.slices:
-            # With the first commit of a table, the index covers the table.
+            # The first commit of a table also creates the index, which covers the table from then
+            # on.
             put_manifest(
                 hold.storage,
                 RECORD_INDEX_FOLDER,

@@ -44,7 +44,7 @@ def _with_key(
     brought = None if held < 0 else batch.column(held).cast(pa.string())
     if spec.operation.kind is not Kind.ROWS and (brought is None or brought.null_count):
         raise KeyValueError(
-            f"table {spec.config.name!r} makes its own record keys: a row to delete or change needs "
+            f"table {spec.config.name!r} generates its record keys: a row to delete or change needs "
             f"its {RECORD_KEY}, as a read of the table returns it"
         )
     if brought is not None and not brought.null_count:

@@ -1,10 +1,10 @@
 """Partial updates as logs: the existing rows decide whether a key gets a partial or a complete row.
 
 Up to table version 9, the versions that Apache Hudi 1.2.0 reads, every row is completed from the
-existing row (with nulls for a new key). Hudi reads the other columns of a partial row from whatever
-their position among all columns points at: its incremental query returns garbage or crashes the
-JVM, its global indexes cannot merge such rows, and in a table with a column `_hoodie_is_deleted` it
-treats them as deletes. Decision 12 lists the alternatives.
+existing row (with nulls for a new key). Hudi reads a column of a partial row by its position among
+all columns: its incremental query returns wrong values or crashes the JVM, its global indexes
+cannot merge such rows, and in a table with a column `_hoodie_is_deleted` it treats them as deletes.
+Decision 12 lists the alternatives.
 
 In version 10 with ordering columns, an existing key gets a partial row, and a new key a complete
 row; commit-time tables and tables with a column `_hoodie_is_deleted` get complete rows in version
@@ -63,7 +63,7 @@ def write_partial_log(
 
 
 class _Apart:
-    """Complete rows, buffered while partial rows stream by, until they are enough for a log."""
+    """Buffers complete rows while partial rows stream by, until they are enough for a log."""
 
     def __init__(self, spec: WriteSpec, slice_: FileSlice, task: TaskId) -> None:
         self._spec = spec
@@ -75,13 +75,13 @@ class _Apart:
     def take_whole(
         self, batches: Iterable[pa.RecordBatch], partial: WriteSpec
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of existing keys, with the incoming columns; buffer the others."""
+        """Yield deletes and rows of existing keys, with the incoming columns; buffer the others."""
         # Under a global index, a row that moves leaves a delete behind.
         flags = [FLAGS] if partial.may_delete or partial.looks_everywhere else []
         for batch in batches:
             there = pc.is_valid(batch.column(_THERE))
             if FLAGS in flags:
-                # A delete needs no other row.
+                # A delete needs no existing row.
                 gone = pc.not_equal(pc.bit_wise_and(batch.column(FLAGS), DELETED), 0)
                 there = pc.or_(there, gone)
             self._keep(batch.filter(pc.invert(there)).drop_columns([_THERE]))
@@ -137,7 +137,7 @@ def _join(write: PartialWrite, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
         *columns,
     ]
     runs = [
-        Run("the rows that are there", map(_with_there, there)),
+        Run("the existing rows", map(_with_there, there)),
         Run("the input", map(mark, rows), partial=True),
     ]
     for batch in merge_runs(runs, MergeRule(), pa.schema(fields)):

@@ -1,4 +1,4 @@
-"""Marks a folder as a partition for Hudi."""
+"""Writes the metadata file that marks a folder as a partition for Hudi."""
 
 from lakebed.errors import ExistsError, NotFoundError
 from lakebed.format.files.partition_metadata import PARTITION_METADATA_NAME, PartitionMetadata
@@ -13,7 +13,7 @@ def ensure_partition(spec: WriteSpec, partition: str) -> None:
 
 
 def ensure_metadata(storage: Storage, partition: str, instant: str) -> None:
-    """Write the metadata file of a partition that `instant` writes to, if there is none."""
+    """Write the metadata file of a partition that `instant` writes to, unless it exists."""
     path = join_path(partition, PARTITION_METADATA_NAME)
     try:
         storage.head(path)
@@ -22,4 +22,4 @@ def ensure_metadata(storage: Storage, partition: str, instant: str) -> None:
         try:
             storage.put_if_absent(path, metadata.encode())
         except ExistsError:
-            return  # another task of this write was faster
+            return  # another task of this write created it first

@@ -76,13 +76,13 @@ class _Places:
         self.counts = np.bincount(self.at[self.found], minlength=len(places))
 
     def rows_with(self, mask: Mask) -> Mask:
-        """Return for each location whether its row has any location for which `mask` holds."""
+        """Return a mask of the locations whose row has any location in `mask`."""
         rows = np.zeros(self.counts.size, dtype=bool)
         rows[self.at[mask]] = True
         return rows[self.at]
 
     def firsts(self, mask: Mask) -> Mask:
-        """Return a mask of the first location of each row for which `mask` holds."""
+        """Return a mask of the first location in `mask` of each row."""
         chosen = np.flatnonzero(mask)
         firsts = np.zeros_like(mask)
         firsts[chosen[np.unique(self.at[chosen], return_index=True)[1]]] = True
@@ -145,7 +145,7 @@ def route_globally(
 
 
 def _needs_rows(spec: WriteSpec, places: _Places) -> Mask:
-    """Return for each location whether its existing rows must be read to decide.
+    """Return a mask of the locations whose existing rows must be read first.
 
     If a key has several locations on a merge-on-read table, logs may have deleted it in some.
     """
@@ -170,13 +170,14 @@ def _refuse_merger(spec: WriteSpec, rows: pa.RecordBatch, moving: Numbers) -> No
     if moving.size and not spec.rule.is_associative:
         key = rows.column(RECORD_KEY)[int(moving[0])].as_py()
         raise UnsupportedError(
-            f"key {key!r} changes its partition, which a custom merger, or one that fills columns, cannot follow; "
-            "create the table with hoodie.simple.index.update.partition.path=false"
+            f"key {key!r} changes its partition, which is not supported with a custom merger, or one "
+            "that fills columns; create the table with "
+            "hoodie.simple.index.update.partition.path=false"
         )
 
 
 def _placed(rows: pa.RecordBatch, parts: Sequence[_Routes]) -> RoutedRows:
-    """Return the rows of all routes."""
+    """Return the rows of all routes as one batch with their destinations."""
     held = rows.column(FLAGS).to_numpy()
     flags = [
         held[part.at] if part.flag is None else np.full(part.at.size, part.flag, dtype=np.uint8)
@@ -208,7 +209,7 @@ class Move:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of this task, in bytes."""
+        """Return the estimated cost of this task, in bytes."""
         return sum(map(cost_of, self.segments)) + self.read_bytes
 
 
@@ -252,7 +253,7 @@ def _settled_rows(move: Move, task: TaskId) -> Iterator[RoutedRows]:
     spec = move.spec
     fields = [_nullable(field) for field in spec.view.schema]
     schema = pa.schema([_KEY, *fields, _PLACES, pa.field(_ALIVE, pa.string())])
-    runs = [Run("rows that are there", _rows_there(move)), _rows_that_came(move, task)]
+    runs = [Run("existing rows", _rows_there(move)), _rows_that_came(move, task)]
     for batch in merge_runs(runs, spec.rule, schema):
         # Only incoming rows have locations: a row without any is an existing one that won.
         won = batch.filter(pc.is_valid(batch.column(HOLDERS)))
@@ -261,7 +262,7 @@ def _settled_rows(move: Move, task: TaskId) -> Iterator[RoutedRows]:
 
 
 def _route_settled(won: pa.RecordBatch, move: Move) -> RoutedRows:
-    """Update the row in its own partition if it is live there, otherwise insert it; delete it elsewhere.
+    """Route each row to its own partition, as an update if it is live there; delete it elsewhere.
 
     The row is never sent to a file group where it is deleted: a row of a base file below the delete
     could reappear.
@@ -336,7 +337,7 @@ def _rows_that_came(move: Move, task: TaskId) -> Run:
     staged = [Run(s.path, read_segment(spec.storage, s)) for s in move.segments]
     schema = pa.schema([_KEY, *(_nullable(field) for field in spec.schema), _PLACES])
     # Incoming rows are always partial: they do not say where keys are live.
-    return Run("rows that came", merge_in_passes(staged, spec.rule, schema, spill), partial=True)
+    return Run("incoming rows", merge_in_passes(staged, spec.rule, schema, spill), partial=True)
 
 
 def _nullable(field: pa.Field) -> pa.Field:

@@ -70,9 +70,9 @@ class WriteTarget:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The rows of a write: their columns, and the function that stages them once the write has started.
+    """The rows of a write: their columns, and the function that stages them once it has started.
 
-    Some sources have already looked up the location of each key when its rows are staged.
+    With `looks_up`, `stage` also looks up the locations of the keys, if the index allows that.
     """
 
     schema: pa.Schema
@@ -312,7 +312,7 @@ def _looked_up(
 def _check_whole(
     snapshot: Snapshot, spec: WriteSpec, segments: Iterable[Segment], written: Iterable[WriteStatus]
 ) -> None:
-    """Raise CorruptError if rows go to a damaged file group, or its keys were to be looked up.
+    """Raise CorruptError if rows go to a damaged file group, or its keys are to be looked up.
 
     Rows on top of lost ones would be lost with them when the damage is repaired. With two file
     groups for one bucket, it is unknown which of them holds a key.

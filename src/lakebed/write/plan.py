@@ -46,12 +46,12 @@ class FileGroupWrite:
 
     @property
     def new_rows(self) -> int:
-        """Add up the rows that were staged for the group."""
+        """Return the number of rows that were staged for the group."""
         return sum(segment.num_rows for segment in self.segments)
 
     @property
     def deletes(self) -> int:
-        """Add up the deletes among the staged rows."""
+        """Return the number of deletes among the staged rows."""
         return sum(segment.num_deletes for segment in self.segments)
 
 
@@ -110,7 +110,7 @@ def _plan_groups(
     spec: WriteSpec,
     start: int,
 ) -> Iterator[FileGroupWrite]:
-    """Yield what is written to each column group of a file group, numbered from `start`.
+    """Yield the write to each column group of a file group, numbered from `start`.
 
     A base file must hold the keys of all column groups, so a write creates one only in a new file
     group.

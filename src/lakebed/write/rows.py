@@ -18,7 +18,7 @@ from lakebed.write.own_keys import key_column
 from lakebed.write.spec.operation import Kind
 from lakebed.write.spec.write_spec import WriteSpec
 
-# Columns of an input with known locations: the join of a simple index.
+# The file ids of rows whose keys a join has already looked up.
 LOCATED_FILE = "_lakebed_file_id"
 
 

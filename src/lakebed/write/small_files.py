@@ -1,4 +1,4 @@
-"""New keys go to base files: small ones are filled up, the rest becomes new file groups.
+"""Assigns new keys to base files: small files are filled up, the rest goes to new file groups.
 
 This is Hudi's small file handling, for an index that only looks at base files. A file group with
 logs is left alone: compaction writes its next base file. If the rows of a partition do not fit into
@@ -43,7 +43,7 @@ class NewRows:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of this task, in bytes."""
+        """Return the estimated cost of this task, in bytes."""
         return sum(segment.cost_bytes for segment in self.segments)
 
 

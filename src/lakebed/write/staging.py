@@ -5,8 +5,8 @@ a merge-on-read table the run of an existing file group is written as a log file
 Everything else goes to a temporary file (Arrow IPC below `.hoodie/.temp`, which readers ignore;
 each file group is a range of its batches), which the second stage merges.
 
-While one flush is sorted and encoded, the next rows arrive: Arrow releases Python's lock, and only
-one flush is in progress at a time, so memory stays bounded.
+While one flush is sorted and encoded, the next rows arrive: Arrow releases Python's global lock,
+and only one flush is in progress at a time, so memory stays bounded.
 """
 
 from collections.abc import Iterable, Iterator
@@ -36,7 +36,7 @@ from lakebed.write.spec.write_spec import WriteSpec
 # One batch of every run is in memory during the merge, so batches are small in bytes.
 RUN_BATCH_BYTES = 1 << 20
 MIN_BATCH_ROWS = 256
-# How many logs of a file group one task can number, and how many tasks; a version has 9 digits.
+# The most logs per file group that a task can number, and the most tasks: a version has 9 digits.
 _FLUSHES = 1_000
 _MAX_ORDERED_TASK = 999_998
 
@@ -72,7 +72,7 @@ class Segment:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of reading and writing its rows."""
+        """Return the estimated cost of reading and writing its rows."""
         return file_cost(self.num_rows * ROW_BYTES, 1)
 
 
@@ -317,7 +317,7 @@ class _TemporaryRun:
 
 
 def _ipc_options(storage: Storage, path: str) -> pa.ipc.IpcWriteOptions:
-    """Return options that compress runs on remote storage; on local disk that would not pay off."""
+    """Return the IPC options: compressed on remote storage, uncompressed on local disk."""
     local = storage.local_path(path) is not None
     return pa.ipc.IpcWriteOptions(compression=None if local else "lz4")
 

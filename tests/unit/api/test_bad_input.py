@@ -47,7 +47,7 @@ CREATE: dict[str, tuple[dict[str, Any], type[LakebedError], str]] = {
     "a column twice": (
         {"schema": pa.schema([("id", pa.string()), ("ID", pa.int32())])},
         SchemaError,
-        "column 'ID': there is 'id' already",
+        "column 'ID': 'id' exists already",
     ),
     "a type that no table holds": (
         {"schema": pa.schema([("id", pa.string()), ("x", pa.duration("s"))])},
@@ -387,7 +387,7 @@ HUDI_INDEXES = [
     ("cow9_nomdt", {"buckets": 4}, InvalidError, "is no bucket's"),
     ("mor9_mdt_idx", {"buckets": 4}, UnsupportedError, "metadata table holds an index"),
     ("cow9_cdc", {"buckets": 4}, InvalidError, "is no bucket's"),
-    ("mini_nometa", {"buckets": 4}, UnsupportedError, "without meta columns"),
+    ("mini_nometa", {"buckets": 4}, UnsupportedError, "no meta columns"),
 ]
 
 
@@ -475,7 +475,10 @@ def test_a_data_frame_without_a_session_says_what_to_do():
             },
             "logging.mode='op_key'",
         ),
-        ({"hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL"}, "do not block"),
+        (
+            {"hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL"},
+            "non-blocking writers",
+        ),
     ],
 )
 def test_a_table_that_others_changed_since_it_was_opened_is_not_written(properties, reason):

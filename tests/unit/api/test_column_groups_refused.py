@@ -207,7 +207,7 @@ KINDS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "by arrival beside an ordering column": (
         {"properties": {"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"}},
         UnsupportedError,
-        "hoodie.record.merge.mode=COMMIT_TIME_ORDERING beside ordering columns",
+        "hoodie.record.merge.mode=COMMIT_TIME_ORDERING with ordering columns",
     ),
     "a payload that ignores the ordering column": (
         hudi_class("OverwriteWithLatestAvroPayload"),

@@ -90,14 +90,14 @@ def test_what_such_rows_became_is_refused(table_type: str):
     table = foreign(table_type)
     one = max(table.history()["completion_time"].to_pylist())
     table.upsert(batch(("a", 5, 5, "p")))
-    with pytest.raises(UnsupportedError, match="a key occurs more than once, 'a'"):
+    with pytest.raises(UnsupportedError, match="key 'a' occurs more than once"):
         table.read(mode="cdc", since=one).read_all()
 
 
 def test_a_write_that_logs_such_changes_is_refused_and_leaves_the_rows():
     table = foreign(COW, properties={**BY_HAND, ENABLED: "true"})
     before = shown(table)
-    with pytest.raises(UnsupportedError, match="a key occurs more than once, 'a'"):
+    with pytest.raises(UnsupportedError, match="key 'a' occurs more than once"):
         table.upsert(batch(("b", 5, 5, "p")))
     assert shown(table) == before
 

@@ -459,7 +459,7 @@ def test_compaction_of_a_table_without_logs_is_fine_and_says_why(tmp_path):
 def test_a_clean_without_work_says_why(path, tmp_path):
     assert "the table has 3 commits, and the last 10 are kept" in run("clean", path)
     one = ("clean", path, "--set", "hoodie.clean.commits.retained=1")
-    assert "no file group has an older version; compaction makes new ones" in run(*one)
+    assert "no file group has an older version; compaction creates new versions" in run(*one)
     run("compact", path)
     lakebed.open_table(path).upsert(rows(1, ts=9))
     assert "in use less than 300 seconds ago (lakebed.clean.min.age.seconds)" in run(*one)

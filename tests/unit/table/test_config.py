@@ -141,11 +141,15 @@ def test_the_index_is_what_a_simple_bucket_index_says(properties, index):
         ("hoodie.table.metadata.partitions", "files,record_index", "an index \\(record_index\\)"),
         ("hoodie.table.secondary.indexes.metadata", "x", "indexes of an older Hudi"),
         ("hoodie.table.metadata.partitions.inflight", "files", "being built \\(files\\)"),
-        ("hoodie.populate.meta.fields", "false", "without meta columns"),
+        ("hoodie.populate.meta.fields", "false", "no meta columns"),
         ("hoodie.meta.fields.mode", "COMMIT_TIME_ONLY", "only some meta columns"),
         ("hoodie.table.keygenerator.type", "CUSTOM", "key generator CUSTOM"),
         ("hoodie.table.recordkey.fields", "", "no record key fields"),
-        ("hoodie.write.concurrency.mode", "non_blocking_concurrency_control", "do not block"),
+        (
+            "hoodie.write.concurrency.mode",
+            "non_blocking_concurrency_control",
+            "non-blocking writers",
+        ),
         (
             "hoodie.datasource.write.slash.separated.date.partitioning",
             "true",

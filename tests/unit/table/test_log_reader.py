@@ -190,7 +190,7 @@ class TestParquetUnderAnInlineName:
 
     def test_without_a_block_type_it_is_corrupt(self, slice_):
         name = slice_.log(inline_name(1), parquet(ROWS))
-        with pytest.raises(CorruptError, match=f"{name}.*no block type"):
+        with pytest.raises(CorruptError, match=f"{name}.*without a block type"):
             sources(slice_)
 
 

@@ -48,7 +48,7 @@ def test_a_folder_of_partitions_means_what_lies_in_it(root, below, found):
 
 @pytest.mark.parametrize("below", ["/os", "/rome", "/oslo/3", "/oslo/2/x.parquet"])
 def test_a_folder_that_is_none_of_the_tables_is_refused_with_the_tables_own(root, below):
-    advice = rf'no partition .*use load\("file://{root}"\), with .where\("city = ...'
+    advice = rf'not a partition .*use load\("file://{root}"\), with .where\("city = ...'
     with pytest.raises(NotFoundError, match=advice):
         partitions(root + below)
 

@@ -155,5 +155,5 @@ def test_logs_without_order_that_follow_one_another_are_one_sorted_run():
     assert [run.repeats for _, run in found] == [True, False]
     _, logs = found[1]
     assert [r["v"] for batch in logs.batches for r in batch.to_pylist()] == [1, 2, 1]
-    assert "and 1 more without order" in logs.name
+    assert "and 1 more unsorted runs" in logs.name
     assert all(FLAGS not in batch.schema.names for _, run in found[:1] for batch in run.batches)

@@ -43,9 +43,9 @@ def record_archived_files(hold: TableHold, gone: Sequence[TimelineInstant]) -> N
 
 
 def _known(hold: TableHold) -> tuple[list[NamedFile], bool]:
-    """Return the files that earlier archiving recorded; if the record is stale, the actual files.
+    """Return the recorded files of archived commits; if the record is stale, the files found.
 
-    Also returns whether the files are complete.
+    The second value is whether these are all the files that archived commits left behind.
     """
     storage, history = hold.storage, hold.config.history_path
     try:

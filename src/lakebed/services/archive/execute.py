@@ -53,7 +53,7 @@ _PLANNED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """The result of archiving; `finished` counts instants archived earlier but still active."""
+    """The result of archiving; `finished` counts instants archived before but left active."""
 
     archived: int
     first: Instant
@@ -66,7 +66,7 @@ class Archive:
     def __str__(self) -> str:
         """Return the result as one sentence."""
         if not self.archived:
-            return f"took {self.finished} instants, archived before, from the active timeline"
+            return f"removed {self.finished} instants, archived before, from the active timeline"
         return (
             f"archived {self.archived} instants, {self.first} to {self.last}; "
             f"the active timeline begins at {self.first_active}"
@@ -74,10 +74,7 @@ class Archive:
 
 
 def archive(target: WriteTarget, options: ArchiveOptions | None = None) -> Archive | None:
-    """Move the oldest instants to the archived timeline.
-
-    Return None if there is nothing to move.
-    """
+    """Move the oldest instants to the archived timeline; return None if there are none to move."""
     with hold_table(target.storage, target.clock, target.commits) as hold:
         settled = options or ArchiveOptions.of(hold.config.properties)
         finished = _finish(hold)
@@ -127,7 +124,7 @@ def _finish(hold: TableHold) -> int:
 
 def _plan(hold: TableHold, options: ArchiveOptions) -> tuple[TimelineInstant, ...]:
     kind, zone = hold.config.table_type, hold.config.zone
-    # Cleaning spares files that were the newest until recently, which only active commits show.
+    # Cleaning keeps files that were superseded recently, which only active commits show.
     young = safe_limit(hold.timeline, options.clean, hold.clock.now_ms(), zone)
     if not plan_archive(hold.timeline, options, kind, zone, young):
         return ()
@@ -180,10 +177,10 @@ def _read_plan(hold: TableHold, instant: TimelineInstant) -> bytes | None:
 
 
 def _take_from_active(hold: TableHold, instants: tuple[TimelineInstant, ...]) -> None:
-    """Delete the files of archived instants: pending files first, then oldest first.
+    """Delete the timeline files of archived instants: pending files first, then oldest first.
 
-    Before that, the files that they leave behind are recorded: no active commit lists them
-    afterwards.
+    Before that, the data files that they leave behind are recorded, because no active commit lists
+    them afterwards.
     """
     hold.lock.check()
     record_archived_files(hold, instants)

@@ -71,10 +71,10 @@ def _bounds(timeline: Timeline, options: ArchiveOptions, zone: str) -> tuple[int
 
 
 def _before_pending(timeline: Timeline) -> Instant:
-    """Return the last commit before the first pending write, whose files must stay invisible.
+    """Return the first instant to keep for pending writes: the last commit before them.
 
-    Commits that completed since that write started stay too: when it completes, it checks for
-    conflicts with them, which the archive does not show.
+    The files of a pending write must stay invisible. Commits that completed since it started stay
+    too: when it completes, it checks for conflicts with them, which the archive does not show.
     """
     pending = next((i.requested for i in timeline.pending(*WRITE_ACTIONS)), None)
     if pending is None:

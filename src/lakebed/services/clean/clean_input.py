@@ -171,7 +171,7 @@ def _base_name(path: str) -> str:
 
 
 def _retained(snapshot: Snapshot) -> Instant:
-    """Return the greatest instant that a clean on the timeline promised to retain from."""
+    """Return the newest instant from which a completed clean retains files; empty if there is none."""
     retained = ""
     for instant in snapshot.timeline.select(Action.CLEAN):
         if instant.is_completed:

@@ -184,7 +184,7 @@ def _complete(target: WriteTarget, work: _Work) -> Clean:
         found = hold.timeline.find(requested, Action.CLEAN)
         if found is None:
             raise ConflictError(
-                f"{hold.storage.url}: clean {requested} was taken from the timeline by another"
+                f"{hold.storage.url}: clean {requested} was removed by another process"
             )
         completion = found.completion
         if completion is None:

@@ -51,11 +51,10 @@ def encode_clean_plan(plan: CleanPlan, root_url: str) -> bytes:
 
 
 def parse_clean_plan(data: bytes, what: str) -> CleanPlan:
-    """Parse a plan of Lakebed's or Hudi's.
+    """Parse a plan of Lakebed or of Hudi.
 
-    Raises CorruptError if the plan lists something other than data files.
-
-    Folders that Hudi would delete are kept: only files are deleted, one by one.
+    Raises CorruptError if the plan lists something other than data files. Folders that Hudi would
+    delete are kept: only files are deleted, one by one.
     """
     found = parse_plan(PlanKind.CLEANER_PLAN, data, what)
     files: dict[str, set[str]] = defaultdict(set)
@@ -69,7 +68,7 @@ def parse_clean_plan(data: bytes, what: str) -> CleanPlan:
         for info in of:
             path = cast("str", info["filePath"] or "")
             if info["isBootstrapBaseFile"]:
-                raise UnsupportedError(f"{what}: {path} is a bootstrap file, which we do not clean")
+                raise UnsupportedError(f"{what}: {path} is a bootstrap file, unsupported here")
             files[partition].add(_checked(path.rpartition("/")[2], what))
     retained = cast("Mapping[str, str]", found["earliestInstantToRetain"] or {})
     extra = cast("Mapping[str, str]", found["extraMetadata"] or {})
@@ -127,7 +126,7 @@ def _extra(plan: CleanPlan) -> dict[str, str]:
 
 
 def _checked(name: str, what: str) -> str:
-    """Raise CorruptError for a path that is not a data file."""
+    """Return `name`; raise CorruptError if it is not the name of a data file."""
     if parse_data_name(name) is None:
         raise CorruptError(f"{what}: expected names of data files to delete, found {name!r}")
     return name

@@ -11,7 +11,7 @@ from lakebed.table.snapshot import Snapshot
 
 
 def nothing_to_clean(snapshot: Snapshot, options: CleanOptions, now_ms: int) -> str:
-    """Return a sentence on why no file of the table can be deleted with these options."""
+    """Return a sentence that explains why no file of the table can be deleted with these options."""
     return f"nothing to clean: {_reason(snapshot, options, now_ms)}"
 
 
@@ -31,12 +31,12 @@ def _reason(snapshot: Snapshot, options: CleanOptions, now_ms: int) -> str:
     young = plan_clean(inventory, replace(options, min_age_seconds=0), now_ms, zone)
     if young is not None:
         return (
-            f"what could go was in use less than {options.min_age_seconds} seconds ago "
-            "(lakebed.clean.min.age.seconds)"
+            "the files that could be deleted were in use less than "
+            f"{options.min_age_seconds} seconds ago (lakebed.clean.min.age.seconds)"
         )
     if all(len(slices) < 2 for slices in snapshot.groups.values()):
         on_read = snapshot.config.table_type is TableType.MERGE_ON_READ
-        compact = "; compaction makes new ones" if on_read else ""
+        compact = "; compaction creates new versions" if on_read else ""
         return f"no file group has an older version{compact}"
     kept = {
         CleanPolicy.KEEP_LATEST_COMMITS: (

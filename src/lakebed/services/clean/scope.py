@@ -27,7 +27,7 @@ def partitions_to_clean(snapshot: Snapshot) -> frozenset[str] | None:
             data = snapshot.commits.active.read(instant)
             clean = parse_plan(PlanKind.CLEAN, data, f"instant {instant.file_name}")
             if clean["extraMetadata"]:
-                return None  # the savepoints that kept files
+                return None  # savepoints kept files then
             retained = max(retained, cast("str", clean["earliestCommitToRetain"] or ""))
     found: set[str] = set()
     for commit in snapshot.timeline.commits:

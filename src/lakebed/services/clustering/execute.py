@@ -102,7 +102,7 @@ def cluster(
 def _check_table(config: TableConfig) -> None:
     if config.index is None:
         raise InvalidError(
-            f"table {config.name!r} does not say which index its writer uses; name it at a write "
+            f"table {config.name!r} does not record which index its writer uses; name it in a write "
             "before clustering: index='simple'"
         )
     strategy_of(config.index).check_clusterable(config)
@@ -183,7 +183,7 @@ def _carry_out(
             damaged[number] = problem
             log.warning("a damaged file group is not clustered: %s", problem)
     if len(damaged) == len(works):
-        raise CorruptError(f"everything to cluster is damaged: {'; '.join(damaged.values())}")
+        raise CorruptError(f"all file groups to cluster are damaged: {'; '.join(damaged.values())}")
     groups = [work.group for work in works if work.number not in damaged]
     metadata = _metadata(taken.snapshot, groups, stats)
     partitions = {group.partition for group in groups}
@@ -206,7 +206,7 @@ def _cluster(work: ClusteringTask, task: TaskId) -> tuple[int, Sequence[WriteSta
     try:
         return work.number, cluster_input_group(work, task), ""
     except DAMAGE_ERRORS as error:
-        work.rewrite.fence.check()  # a process that considers us dead deletes what we write
+        work.rewrite.fence.check()  # a process that considers this one dead deletes its files
         return work.number, (), str(error)
 
 

@@ -55,15 +55,13 @@ class ClusteringTask:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of this task, in bytes."""
+        """Return the estimated cost of this task, in bytes."""
         slices = self.group.slices
         return file_cost(WRITE_FACTOR * self.group.size_bytes, sum(len(s.files) for s in slices))
 
 
 def cluster_input_group(work: ClusteringTask, task: TaskId) -> tuple[WriteStat, ...]:
-    """Write the rows of all slices in key order to new file groups.
-
-    Return the stats of their files.
+    """Write the rows of all slices in key order to new file groups; return the files' stats.
 
     An ordered delete that late rows may still meet goes to the file group of its key.
     """
@@ -277,7 +275,7 @@ def _numbered(
 
 
 def _mark_twice(count: int) -> Merger:
-    """Return a merge of two rows of one key that records which slices, of `count`, they are from.
+    """Return a merger of rows of one key that records which of `count` slices hold the key.
 
     A delete yields to a row: the delete is from the other slice, where readers do not see it.
     """
@@ -314,7 +312,7 @@ def _check_once(batch: pa.RecordBatch, slices: Sequence[FileSlice]) -> None:
     where = f"twice in {first}" if first == second else f"in {first} and in {second}"
     raise CorruptError(
         f"partition {slices[0].group.partition!r}: record key {key!r} is {where}; clustering "
-        "needs each key once per partition, delete one of the rows first"
+        "needs each key once per partition: delete one of the rows first"
     )
 
 

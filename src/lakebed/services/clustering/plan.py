@@ -1,7 +1,7 @@
 """Which file groups to cluster together: pure rules over sizes and key ranges.
 
 File groups are worth clustering if they become fewer, hold unsorted rows, or have overlapping key
-ranges. A partition that was clustered has none of these, so clustering it again does nothing.
+ranges. None of this is true of a clustered partition, so clustering it again does nothing.
 """
 
 import math
@@ -55,7 +55,7 @@ class InputGroup:
 
     @property
     def size_bytes(self) -> int:
-        """Add up the sizes of all files of the slices."""
+        """Return the total size of the files of the slices."""
         return sum(map(slice_bytes, self.slices))
 
 
@@ -65,7 +65,7 @@ def find_candidates(
     partitions: Collection[str] | None,
     options: ClusteringOptions,
 ) -> list[FileSlice]:
-    """Return the small intact slices of `partitions` (None: of all) that are in no pending plan."""
+    """Return the small intact slices of `partitions` (None means all) that are in no pending plan."""
     return [slice_ for slice_ in find_small(slices, busy, partitions, options) if not slice_.damage]
 
 
@@ -106,7 +106,7 @@ def plan_groups(
 
 
 def slice_bytes(slice_: FileSlice) -> int:
-    """Add up the sizes of the files of a slice."""
+    """Return the total size of the files of a slice."""
     return sum(file.size_bytes for file in slice_.files)
 
 
@@ -131,7 +131,7 @@ def encode_clustering(groups: Iterable[InputGroup], key: Sequence[str], spell: S
 def _pack(
     slices: Iterable[FileSlice], facts: Mapping[str, FileFacts], max_bytes: int
 ) -> list[list[FileSlice]]:
-    """Divide a partition into portions that keep neighbours in key order together."""
+    """Divide the slices of a partition, in key order, into portions of about `max_bytes`."""
 
     def place(slice_: FileSlice) -> tuple[str, FileGroupId]:
         fact = _fact(slice_.base_file, facts)
@@ -166,7 +166,7 @@ def _group(
 
 
 def _is_worth(group: InputGroup, facts: Mapping[str, FileFacts]) -> bool:
-    # Sizes are estimates: saving less than a quarter of the files would repeat endlessly.
+    # Sizes are estimates: if saving fewer files were enough, clustering might repeat endlessly.
     if group.outputs * 4 <= len(group.slices) * 3:
         return True
     known = [fact for slice_ in group.slices if (fact := _fact(slice_.base_file, facts))]

@@ -59,8 +59,8 @@ class Compaction:
     def __str__(self) -> str:
         damaged = f"; left out as damaged: {'; '.join(self.damaged)}" if self.damaged else ""
         return (
-            f"compaction {self.instant}: {self.full} file groups have a new base file and {self.log} "
-            f"their logs merged; {self.logs_merged} logs are merged into {self.rows} rows, "
+            f"compaction {self.instant}: {self.full} file groups got a new base file, {self.log} "
+            f"had their logs merged; {self.logs_merged} logs became {self.rows} rows, "
             f"{self.size_bytes} bytes{damaged}"
         )
 
@@ -139,7 +139,7 @@ def _compact(work: CompactionTask, task: TaskId) -> WriteStatus | _Damaged:
     try:
         return compact_file_group(work, task)
     except DAMAGE_ERRORS as error:
-        work.rewrite.fence.check()  # a process that considers us dead deletes what we write
+        work.rewrite.fence.check()  # a process that considers this one dead deletes its files
         return _Damaged(work.operation.group, str(error))
 
 
@@ -234,7 +234,7 @@ def _log_counts(snapshot: Snapshot, plan: CompactionPlan) -> list[LogCounts]:
 
 
 def _check_place(plan: CompactionPlan, taken: Attempt, hold: TableHold) -> None:
-    """Raise an error if a log has arrived that must replay between merged logs.
+    """Raise ConflictError if a log has arrived that must replay between merged logs.
 
     Writers that take the table's lock cannot add one: their instants are greater.
     """
@@ -249,8 +249,8 @@ def _check_place(plan: CompactionPlan, taken: Attempt, hold: TableHold) -> None:
     bound = requested if replays_at_own_instant(taken.config) else newest
     if late[0] < bound:
         raise ConflictError(
-            f"compaction {requested}: the write {late[0]} began before the logs that are joined and "
-            "was not complete when that was planned; roll the plan back and make a new one"
+            f"compaction {requested}: write {late[0]} started before the logs to merge and was not "
+            "complete when the plan was made; roll the plan back and make a new one"
         )
 
 

@@ -48,7 +48,7 @@ class KeyReader:
 
 
 def files_by_group(snapshot: Snapshot) -> FilesByGroup:
-    """Return the files of each column group, by file group; none for a table without groups."""
+    """Return the files of each column group, by file group; empty for a table without groups."""
     found: FilesByGroup = defaultdict(lambda: defaultdict(list))
     for file in snapshot.files if snapshot.column_groups else ():
         if file.name.column_group in snapshot.column_groups.names:

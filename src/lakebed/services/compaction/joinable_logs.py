@@ -22,7 +22,7 @@ def run_columns(storage: Storage, source: RunSource) -> frozenset[str] | None:
 
 
 def log_run(storage: Storage, source: RunSource) -> LogRun:
-    """Return the facts of a run that log compaction needs."""
+    """Return a run of a log as log compaction sees it."""
     columns = run_columns(storage, source)
     return LogRun(source.instant, source.path, columns, source.kind is RunKind.DATA)
 

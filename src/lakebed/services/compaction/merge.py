@@ -83,8 +83,8 @@ def compact_file_group(work: CompactionTask, task: TaskId) -> WriteStatus:
 def _write_token(work: CompactionTask, task: TaskId) -> str:
     """Return a write token that is unique among processes that execute the same plan.
 
-    A process that was considered dead may close its files late and then delete them: they must not
-    be those of another process.
+    A process that was considered dead may close its files late and then delete them, so no other
+    process may use their names.
     """
     claim = zlib.crc32(work.rewrite.fence.owner.encode()) & 0x7FFF_FFFF
     return TaskId(task.partition, claim, task.attempt).write_token
@@ -156,7 +156,7 @@ def _cdc_target(work: CompactionTask, task: TaskId) -> CdcTarget:
 
 
 def _base_stat(work: CompactionTask, stats: DataFileStats) -> WriteStat:
-    """Return the stat, counted from files and commits; which rows were updates is not looked up."""
+    """Return the stat of the new base file; inserts and updates are estimated from row counts."""
     base = work.operation.slice_.base_file
     before = 0 if base is None else read_footer(work.rewrite.view.storage, base.path).num_rows
     inserts = max(0, stats.rows - before)

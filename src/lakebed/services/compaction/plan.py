@@ -7,10 +7,10 @@ The hybrid rule, for a slice of a base file and logs:
     large next to the base  FULL              FULL  the logs are worth a new base file
     no base file            FULL              FULL
 
-Large is a share of `log_ratio` of the base file's bytes, many is `blocks_threshold` logs. Reading a
-slice opens every log, so many small ones cost more than their bytes; a new base file costs its
-whole size, so a few changed bytes do not justify it. In a skewed table each file group is treated
-by its own shape. Logs that cannot be merged (changes of different columns) need FULL.
+Logs are large from `log_ratio` of the base file's bytes on, and many from `blocks_threshold` on.
+Reading a slice opens every log, so many small ones cost more than their bytes; a new base file
+costs its whole size, so a few changed bytes do not justify it. In a skewed table each file group
+is treated by its own shape. Logs that cannot be merged (changes of different columns) need FULL.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -29,7 +29,7 @@ _NEW_BASE_BYTES = 120 * _MB
 
 @dataclass(frozen=True, slots=True)
 class LogRun:
-    """The facts of a log run that log compaction needs.
+    """A run of a log as log compaction sees it.
 
     `columns` are the columns of a partial run, None for complete rows. Deletes can be merged with
     either.
@@ -71,7 +71,7 @@ def _lost_log(slice_: FileSlice) -> bool:
 
 
 def choose_kind(slice_: FileSlice, mode: CompactionMode, options: CompactionOptions) -> Kind | None:
-    """Return the kind of compaction that a slice needs, by file count and sizes; None for none.
+    """Return the kind of compaction that a slice needs, by file count and sizes, or None.
 
     Logs that an earlier compaction already merged are still counted, so LOG is provisional:
     `log_operation` makes the final decision.
@@ -160,7 +160,7 @@ def count_joinable(
 def bound_io(
     operations: Iterable[CompactionOperation], options: CompactionOptions
 ) -> tuple[CompactionOperation, ...]:
-    """Order by bytes of logs, the most first; stop once `target_io_mb` is used up, as Hudi does."""
+    """Return the operations with the most log bytes until `target_io_mb` is used up, as in Hudi."""
     kept = []
     left = float(options.target_io_mb)
     for operation in sorted(operations, key=lambda o: (-o.log_bytes, o.group)):

@@ -72,7 +72,7 @@ class CompactionOperation:
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """The operations of one compaction; `action` is the one in the name of its timeline file.
+    """The operations of one compaction; `action` is that of its timeline file.
 
     Deletes of commits before `cutoff` are dropped; None if the plan does not have a cutoff, like
     Hudi's plans.
@@ -85,7 +85,7 @@ class CompactionPlan:
 
     @classmethod
     def parse(cls, data: bytes, action: Action, what: str) -> Self:
-        """Parse a plan of Lakebed's or Hudi's; CorruptError and UnsupportedError name `what`."""
+        """Parse a plan of Lakebed or of Hudi; CorruptError and UnsupportedError name `what`."""
         values = decode_record(data, what, {_NAME: _HYBRID_SCHEMA})[1]
         version = values["version"] or 1
         if version not in (1, HUDI_VERSION, HYBRID_VERSION):
@@ -160,7 +160,7 @@ def _parse_operation(values: Record, action: Action, what: str) -> CompactionOpe
         raise CorruptError(f"{what}: an operation without a file id")
     if values["bootstrapFilePath"]:
         raise UnsupportedError(
-            f"{what}: file group {file_id} is bootstrapped, which we do not read"
+            f"{what}: file group {file_id} is bootstrapped, which is not supported"
         )
     given = cast("dict[str, float]", values["metrics"] or {})
     metrics = {name: value for name, value in given.items() if math.isfinite(value)}

@@ -91,9 +91,10 @@ def schedule_compaction(
 ) -> Scheduled | None:
     """Plan a compaction; return None if it is not due or there is nothing to do.
 
-    Without `options` the table's properties apply. `force` plans a compaction that is not due, and
-    merges (`log`) even two logs. `groups` are file groups that get a new base file, whatever their
-    logs. Only `column_groups` are planned; None means all. File groups in a pending plan are left out.
+    Without `options` the table's properties apply. `force` plans a compaction even if it is not
+    due; two logs are then enough for mode `log`. `groups` are file groups that get a new base file,
+    whatever their logs. Only `column_groups` are planned; None means all. File groups in a pending
+    plan are left out.
     """
     mode = CompactionMode.parse(mode)
     with hold_table(target.storage, target.clock, target.commits) as hold:
@@ -141,7 +142,7 @@ def busy_groups(snapshot: Snapshot) -> frozenset[FileGroupId]:
 def _operations(
     hold: TableHold, mode: CompactionMode, options: CompactionOptions, *, joins: bool
 ) -> list[CompactionOperation]:
-    """Choose an operation per file group; a custom merger may not be able to merge logs alone."""
+    """Return an operation for each file group to compact; `joins` allows merging logs alone."""
     slices = choose_slices(hold.snapshot.group_slices, busy_groups(hold.snapshot), options)
     view = hold.snapshot.view()
     found: list[CompactionOperation] = []
@@ -159,10 +160,7 @@ def _operations(
 
 
 def _damaged(hold: TableHold, groups: Collection[FileGroupId] | None) -> tuple[str, ...]:
-    """Return the problem of each file group that is not planned because it is damaged.
-
-    Logs a warning for them.
-    """
+    """Log and return the problem of each file group that is not planned because it is damaged."""
     found = damaged_slices(hold.snapshot.group_slices, busy_groups(hold.snapshot))
     told = tuple(describe_slice(s) for s in found if groups is None or s.group in groups)
     for problem in told:
@@ -187,7 +185,7 @@ class _Look:
 
 
 def _settle(look: _Look, task: TaskId) -> CompactionOperation | None:
-    """Decide from the headers of the logs which logs to merge; None for none, or if damaged."""
+    """Return the operation for a slice, from the headers of its logs; None if none or damaged."""
     del task
     try:
         return _settle_whole(look)
@@ -221,7 +219,7 @@ def _settle_whole(look: _Look) -> CompactionOperation | None:
 
 
 def _reads_alike(look: _Look, joined: CompactionOperation, sources: list[RunSource]) -> bool:
-    """Check that the chosen logs alone are the first runs of the slice.
+    """Return whether the chosen logs alone are the first runs of the slice.
 
     A log of another engine may replace logs that were not chosen.
     """

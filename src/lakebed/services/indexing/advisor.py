@@ -53,7 +53,7 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class IndexAdvice:
-    """An index that past reads could have used: the number of reads, and the index's cost."""
+    """An index that past reads could have used, how many, what they scanned, and its estimate."""
 
     columns: tuple[str, ...]
     reads: int
@@ -66,7 +66,7 @@ class IndexAdvice:
 
 
 class ScanLog:
-    """Collects the shapes of predicates whose reads scanned, until they are written to the file."""
+    """Collects the shapes of predicates whose reads used no index, and adds them to the file."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage

@@ -103,7 +103,7 @@ def create_index(
 
 
 def _remove(target: WriteTarget, definition: IndexDefinition) -> None:
-    """Remove an index that was not built."""
+    """Remove an index whose build failed."""
     with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
         if find_index(hold.config, definition.name) == definition:
             config = update_properties(hold.storage, {definition.property_name: None})
@@ -305,7 +305,7 @@ def delete_orphans(storage: Storage, config: TableConfig) -> None:
     """Delete the files of indexes that the table no longer defines."""
     root = index_root(config)
     known = {one.name: one.folder for one in parse_definitions(config.properties)}
-    # The id of an index whose definition is damaged is not known.
+    # If a definition is damaged, the id is unknown, and all folders of the name are kept.
     kept = tuple(
         f"{root}/{known[name]}/" if name in known else f"{root}/{name}."
         for name in index_names(config.properties)

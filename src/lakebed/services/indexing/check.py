@@ -26,7 +26,7 @@ from lakebed.table.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class CheckTask:
-    """Slices whose rows must have entries in the runs, or be open."""
+    """Slices to check: each row must have an entry in the runs, or be open."""
 
     part: PartTask
     runs: tuple[RunFile, ...]
@@ -34,7 +34,7 @@ class CheckTask:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of reading the slices and the runs."""
+        """Return the estimated cost of reading the slices and the runs."""
         return self.part.cost_bytes + sum(run.size_bytes for run in self.runs)
 
 
@@ -66,7 +66,7 @@ def check_index(
 
 
 def check_entries(work: CheckTask, task: TaskId) -> IndexCheck:
-    """Look for the entries of the rows of a few slices."""
+    """Compare the rows of a few slices with the entries of the index."""
     del task
     missing, example, current = 0, "", 0
     for batches in in_chunks(slice_entries(work.part)):
@@ -82,7 +82,7 @@ def check_entries(work: CheckTask, task: TaskId) -> IndexCheck:
 
 
 def _found(keys: pa.Array, part: PartTask, runs: Sequence[RunFile]) -> np.ndarray:
-    """Return for each of sorted keys whether one of the runs holds it."""
+    """Return a mask of the sorted `keys` that one of the runs holds."""
     found = np.zeros(len(keys), dtype=np.bool_)
     places = range(len(keys))
     for run in runs:
@@ -97,7 +97,7 @@ def _found(keys: pa.Array, part: PartTask, runs: Sequence[RunFile]) -> np.ndarra
 
 
 def _without_open(entries: pa.RecordBatch, work: CheckTask) -> pa.RecordBatch:
-    """Return the entries whose rows are not candidates of every query."""
+    """Leave out the entries of open keys, which are candidates of every query."""
     for run in work.open_runs:
         for batch in find_entries(work.part.view.storage, run.path, [EVERYTHING]):
             if entries.num_rows:

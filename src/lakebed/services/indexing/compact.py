@@ -159,7 +159,7 @@ def compact_index(
 def _is_changed(
     target: WriteTarget, snapshot: Snapshot, definition: IndexDefinition, before: Manifest
 ) -> bool:
-    """Return whether the table or the index is no longer as a compaction found it."""
+    """Return whether the table or the index has changed since a compaction read them."""
     try:
         now = read_manifest(snapshot.storage, index_folder(snapshot.config, definition))
     except CorruptError:
@@ -197,8 +197,8 @@ def _settle(
     written_parts = list(executor.run(write_parts, work, label))
     keys, read = _keys_of(storage, listed), _keys_of(storage, _values(written_parts))
     changed = sort_entries([keys, read])
-    # The entries of a key can be replaced if it was looked for wherever it may be: unless keys are
-    # hashed, another file group of its partition may hold the key too.
+    # The entries of a key can be replaced if every file group that may hold the key was searched:
+    # unless keys are hashed, all those of its partition.
     index = snapshot.config.index
     if read.num_rows and (index is None or not index.hashes_keys):
         if changed.num_rows > many:

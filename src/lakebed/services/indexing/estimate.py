@@ -37,12 +37,12 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True, slots=True)
 class IndexEstimate:
-    """The expected size and use of an index; `print` it to read it.
+    """The expected size and use of an index; `print` shows it as a sentence.
 
     The index takes at most about `size_bytes`, and each written row adds about `row_bytes` to a
     commit; `row_share` compares that with the bytes of a row in the table. A query for an existing
-    value finds about `rows_per_value` rows; `is_selective` tells whether reads would use the index
-    for such a query.
+    value finds about `rows_per_value` rows; `is_selective` is true if reads would use the index for
+    such a query.
     """
 
     columns: tuple[str, ...]
@@ -108,7 +108,7 @@ def _pays_off(slices: Sequence[FileSlice], rows: int) -> bool:
 def _sample(
     view: TableView, slice_: FileSlice, columns: Sequence[str]
 ) -> tuple[int, list[pa.RecordBatch]]:
-    """Return the approximate number of rows of a slice, and the keys and columns of some of them."""
+    """Return the approximate number of rows of a slice, and a sample of their keys and columns."""
     top = [name if name in view.schema.names else name.partition(".")[0] for name in columns]
     names = list(dict.fromkeys([RECORD_KEY, *top]))
     if slice_.base_file is None:

@@ -80,12 +80,12 @@ class PartTask:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of reading the slices."""
+        """Return the estimated cost of reading the slices."""
         return sum(slice_.cost_bytes for slice_ in self.slices)
 
     @property
     def names(self) -> list[str]:
-        """Return the columns to read: the record key, and those that the index needs."""
+        """Return the columns to read: the record key and the indexed columns."""
         tops = dict.fromkeys(_top(name, self.view) for name in self.definition.columns)
         return [RECORD_KEY, *tops]
 
@@ -280,7 +280,7 @@ def _hidden_entries(work: PartTask) -> Iterator[pa.RecordBatch]:
 
 
 def _open_keys(work: PartTask) -> Iterator[pa.RecordBatch]:
-    """Yield the keys of rows that may get a column from a hidden version and keep another."""
+    """Yield the keys of rows that may combine indexed columns of several versions."""
     for slice_, key_filter in work.filtered:
         if work.merges_logs_first(slice_) and len(work.definition.columns) > 1:
             for batch, may_mix in _log_rows(work, slice_, key_filter):
@@ -291,7 +291,7 @@ def _open_keys(work: PartTask) -> Iterator[pa.RecordBatch]:
 def _log_rows(
     work: PartTask, slice_: FileSlice, key_filter: KeyFilter | None
 ) -> Iterator[tuple[pa.RecordBatch, bool]]:
-    """Yield all versions in the logs of a slice, and whether each may be mixed with others."""
+    """Yield the rows of the logs of a slice, and whether they may be combined with other versions."""
     view = work.view
     # A version that lacks a column has null there if no other version has the column.
     fields = project(view.schema, work.names)

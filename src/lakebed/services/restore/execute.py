@@ -1,4 +1,4 @@
-"""Restores a savepoint.
+"""Restores a table to a savepoint.
 
 Instants are rolled back one by one, the newest first, so concurrent readers see the table as it was
 after one of its commits. From the first deletion on, no writer may start until the restore is
@@ -79,14 +79,14 @@ def _check(hold: TableHold, savepoint: Instant) -> tuple[TimelineInstant, ...]:
         if other.requested > savepoint:
             raise InvalidError(
                 f"savepoint {savepoint}: the later savepoint {other.requested} keeps a commit that "
-                "would go; delete it first"
+                "would be rolled back; delete that savepoint first"
             )
     archive = read_archived(hold.storage, hold.config.history_path, columns=(), since=savepoint)
     for row in archive:
         if row.requested > savepoint and row.action in COMMIT_ACTIONS:
             raise InvalidError(
                 f"savepoint {savepoint}: {row.action} {row.requested} is later and archived, and "
-                "what is archived cannot be rolled back"
+                "archived instants cannot be rolled back"
             )
     gone = plan_restore(hold.timeline, savepoint)
     for instant in gone:
@@ -143,7 +143,7 @@ def _resume(hold: TableHold, savepoint: Instant | None) -> Restore:
     if savepoint is not None and plan.savepoint != savepoint:
         raise ConflictError(
             f"{hold.storage.url}: restore {own.requested} to savepoint {plan.savepoint} is pending; "
-            f"finish it with restore({plan.savepoint!r}) before another"
+            f"finish it with restore({plan.savepoint!r}) before restoring another"
         )
     planned = {instant for instant, _ in plan.instants}
     for found in hold.timeline.instants:
@@ -182,7 +182,7 @@ def _carry_out(hold: TableHold, own: TimelineInstant, plan: RestorePlan) -> Rest
 
 
 def _sweep(hold: TableHold, plan: RestorePlan) -> None:
-    """Delete files that appeared meanwhile: a task closing one may have seen its instant alive."""
+    """Delete files that appeared meanwhile, of tasks that still saw their instant as pending."""
     left = files_by_instant(hold.storage, {instant for instant, _ in plan.instants})
     for paths in left.values():
         for path in paths:

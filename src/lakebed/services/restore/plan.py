@@ -30,7 +30,7 @@ class RestorePlan:
 
     @classmethod
     def parse(cls, data: bytes, what: str) -> Self:
-        """Parse a plan of Lakebed's or Hudi's; raise CorruptError, naming `what`, if that fails."""
+        """Parse a plan of Lakebed or of Hudi; raise CorruptError, naming `what`, if that fails."""
         values = parse_plan(PlanKind.RESTORE_PLAN, data, what)
         savepoint = cast("str | None", values["savepointToRestoreTimestamp"])
         if savepoint is None:
@@ -42,8 +42,8 @@ class RestorePlan:
 def plan_restore(timeline: Timeline, savepoint: Instant) -> tuple[TimelineInstant, ...]:
     """Return the instants to roll back: all writes after the savepoint, the newest first.
 
-    Later means requested later, which is what a reader as of the savepoint does not see. Pending
-    plans are included, and writes that never completed, whenever they were requested. As in Hudi a
+    Writes requested after the savepoint count, as for a reader as of the savepoint, and also
+    pending plans and writes that never completed, whenever they were requested. As in Hudi a
     pending clustering is rolled back first, because it claims file groups.
     """
     gone = [

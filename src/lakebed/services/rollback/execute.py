@@ -66,7 +66,7 @@ def rollback(target: WriteTarget, instant: Instant, *, delete_plan: bool = False
 
 
 def settle(target: WriteTarget) -> None:
-    """Complete pending rollbacks, for a service that is about to take the table's lock."""
+    """Complete pending rollbacks; take the table's lock only if there are any."""
     if target.commits.active.load().pending(Action.ROLLBACK, Action.RESTORE):
         with hold_table(target.storage, target.clock, target.commits, clear=False) as hold:
             finish_pending(hold)
@@ -91,7 +91,7 @@ def refuse_pending_restore(hold: TableHold) -> None:
     for instant in hold.timeline.pending(Action.RESTORE):
         raise UnsupportedError(
             f"{hold.storage.url}: restore {instant.requested} is pending; call restore with its "
-            "savepoint again, which finishes it"
+            "savepoint again to finish it"
         )
 
 
@@ -123,7 +123,7 @@ def _carry_out(
     *,
     keep_plan: bool,
 ) -> Rollback:
-    """Execute `plan` on the instant that was `found`; None if nothing is left of the instant."""
+    """Execute `plan` and complete the rollback; `found` is None if nothing of the instant is left."""
     began_ms = hold.clock.now_ms()
     paths = set(plan.paths)
     if found is not None:

@@ -49,7 +49,7 @@ class RollbackPlan:
 
     @classmethod
     def parse(cls, data: bytes, what: str) -> Self:
-        """Parse a plan of Lakebed's or Hudi's; raise CorruptError, naming `what`, if that fails."""
+        """Parse a plan of Lakebed or of Hudi; raise CorruptError, naming `what`, if that fails."""
         values = parse_plan(PlanKind.ROLLBACK_PLAN, data, what)
         info = cast("dict[str, str] | None", values["instantToRollback"])
         if info is None:
@@ -123,9 +123,9 @@ def find_write(timeline: Timeline, instant: Instant) -> TimelineInstant:
     if timeline.is_archived(instant):
         raise InvalidError(
             f"instant {instant}: it may be archived (the active timeline begins at "
-            f"{timeline.first_active}), and what is archived cannot be rolled back"
+            f"{timeline.first_active}), and archived instants cannot be rolled back"
         )
-    raise NotFoundError(f"instant {instant}: expected one of the active timeline, found none")
+    raise NotFoundError(f"instant {instant}: not found on the active timeline")
 
 
 def check_newest(timeline: Timeline, target: TimelineInstant) -> None:

@@ -24,7 +24,7 @@ def check_order_is_kept(snapshot: Snapshot, instant: TimelineInstant) -> None:
     try:
         plan = parse_plan(PlanKind.COMPACTION_PLAN, data, f"instant {name}")
     except CorruptError:
-        return  # nothing on top of it can be read; dropping it is the way out
+        return  # nothing on top of it can be read until it is dropped
     for planned in groups_of_plan(instant, plan):
         if not planned.is_full:
             continue
@@ -35,9 +35,9 @@ def check_order_is_kept(snapshot: Snapshot, instant: TimelineInstant) -> None:
         late = _moved(below, above, cutoff)
         if late is not None:
             raise InvalidError(
-                f"compaction {instant.requested}: the write {late} has completed on top of it in file "
-                f"group {planned.group.file_id}, and would meet other rows and deletes without it; "
-                f"execute the plan instead: compact(instant={instant.requested!r})"
+                f"compaction {instant.requested}: write {late} has completed on top of it in file "
+                f"group {planned.group.file_id}, and would merge with other rows and deletes "
+                f"without it; execute the plan instead: compact(instant={instant.requested!r})"
             )
 
 

@@ -80,8 +80,8 @@ def check_archive(snapshot: Snapshot, after: Timeline) -> None:
     ):
         if row.action in COMMIT_ACTIONS and not after.is_committed(row.requested):
             raise InvalidError(
-                f"{row.action} {row.requested} is archived, and would no longer count without the "
-                "instants to roll back; write a commit first"
+                f"{row.action} {row.requested} is archived, and its rows would become invisible "
+                "without the instants to roll back; write a commit first"
             )
 
 
@@ -101,7 +101,7 @@ def check_pending_cleans(snapshot: Snapshot, needed: Set[str], what: str) -> Non
 def _changed_groups(
     snapshot: Snapshot, instant: TimelineInstant, older: Snapshot
 ) -> Iterator[FileGroupId]:
-    """Yield the file groups whose older slice becomes current again: rewritten and replaced ones."""
+    """Yield the rewritten and replaced file groups, whose older slice becomes current again."""
     try:
         metadata = snapshot.commits.read(instant)
     except CorruptError as error:
@@ -122,7 +122,7 @@ def _changed_groups(
 def _written_groups(
     older: Snapshot, instant: TimelineInstant, error: CorruptError
 ) -> Iterator[FileGroupId]:
-    """Yield the file groups that an unreadable commit rewrote, as far as names show.
+    """Yield the file groups that an unreadable commit rewrote, as far as file names show.
 
     If the commit replaced file groups, it is unknown which.
     """
@@ -154,7 +154,7 @@ def _check_group(
         )
     newest = latest.base_file.name.instant if latest.base_file else ""
     for written, path in cleaned:
-        # Older slices are superseded without the instant too.
+        # Files older than the newest base file are superseded without the instant too.
         if written > newest:
             raise InvalidError(
                 f"{what}{group.partition!r} needs {path} without it, which was cleaned since; "
@@ -171,7 +171,7 @@ def _check_inputs(snapshot: Snapshot, instant: TimelineInstant) -> None:
         if name not in there[partition]:
             raise InvalidError(
                 f"{instant.plan_action} {instant.requested}: {path}, which it read, was cleaned "
-                "away since; it cannot be rolled back"
+                "since; it cannot be rolled back"
             )
 
 

@@ -1,4 +1,4 @@
 """Savepoints: keep one commit and all files that its snapshot needs.
 
-Owns the content of a savepoint. Cleaning and archiving themselves respect it.
+Owns the content of savepoints; cleaning and archiving keep what they list.
 """

@@ -72,5 +72,5 @@ def check_retained(instant: Instant, retained: Instant) -> None:
     """Raise InvalidError for a commit before `retained`, whose files cleaning may delete."""
     if instant < retained:
         raise InvalidError(
-            f"savepoint {instant}: cleaning has passed it and keeps the instants from {retained} on"
+            f"savepoint {instant}: it may have been cleaned; cleaning keeps {retained} and later"
         )

@@ -28,7 +28,7 @@ from lakebed.table.config.writable import check_writable
 from lakebed.table.snapshot import Snapshot, load_snapshot
 from lakebed.write.pipeline import WriteTarget
 
-# No slice is too recent to delete, not even for a clock behind those of other writers.
+# No slice is too recent to be deleted, even if this clock is behind those of other writers.
 _NEWEST_ONLY = CleanOptions(
     CleanPolicy.KEEP_LATEST_FILE_VERSIONS, file_versions_retained=1, min_age_seconds=None
 )
@@ -164,8 +164,8 @@ def _compact(target: WriteTarget, to_version: int | None, layout: str | None) ->
         if len(again) >= len(left):
             raise ConflictError(
                 f"{target.storage.url}: file group {again[0].file_id} of partition "
-                f"{again[0].partition!r} has to be compacted first, and still has to be after a "
-                "compaction: another writer may be active; try again"
+                f"{again[0].partition!r} still has to be compacted after a compaction: another "
+                "writer may be active; try again"
             )
         left = again
     return done
@@ -181,7 +181,7 @@ def _clean(target: WriteTarget) -> int:
 
 
 def _check_savepoints(snapshot: Snapshot, plan: Conversion) -> None:
-    """Raise an error for native logs that cleaning would keep for a savepoint of their slice.
+    """Raise InvalidError if cleaning would keep a native log for a savepoint of its slice.
 
     Logs that were added later to a kept base file stay as well.
     """

@@ -25,7 +25,7 @@ class _Look:
 
 
 def read_facts(snapshot: Snapshot, *, order: bool) -> Sequence[SliceFacts]:
-    """Inspect every slice, none of which may be damaged; files are opened only with `order`."""
+    """Return the facts of every slice, none of which may be damaged; `order` opens files."""
     check_whole(snapshot.slices)
     view = snapshot.view()
     looks = [_Look(view, slice_, order) for slice_ in snapshot.slices]

@@ -40,7 +40,7 @@ _PLAIN_PAYLOADS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SliceFacts:
-    """The facts about the newest slice of a file group that a conversion needs.
+    """The newest slice of a file group, as far as a conversion depends on it.
 
     `unsorted` are its base file and native logs that are not marked as sorted by record key.
     """
@@ -93,7 +93,8 @@ def plan_conversion(config: TableConfig, version: int | None, layout: str | None
         raise UnsupportedError(f"table version {to_version!r}: expected one of {known}")
     if to_version < min(config.version, 9):
         raise UnsupportedError(
-            f"table {config.name!r}: expected version 9 or 10, found {to_version}: no table goes below 9"
+            f"table {config.name!r}: expected version 9 or 10, found {to_version}: tables cannot go "
+            "below 9"
         )
     to_layout = _layout(config, layout)
     changes: dict[str, str] = {}
@@ -124,9 +125,9 @@ def choose_groups(conversion: Conversion, facts: Iterable[SliceFacts]) -> tuple[
         elif conversion.promises_order and fact.unsorted:
             if not fact.logs:
                 raise UnsupportedError(
-                    f"{fact.unsorted[0]}: in version {conversion.to_version} {Layout.LSM_TREE} means "
-                    "that it is sorted by record key, which nothing says; write its rows again "
-                    "first, or keep the layout default"
+                    f"{fact.unsorted[0]}: in version {conversion.to_version}, {Layout.LSM_TREE} "
+                    "requires files sorted by record key, and this one is not marked as sorted; "
+                    "rewrite its rows first, or keep the layout default"
                 )
             found.append(fact.group)
     return tuple(found)

@@ -117,7 +117,7 @@ class _Archive:
                     "It is a copy beside the base file that was written; Lakebed does not read it, but "
                     "Apache Hudi may"
                     if copied
-                    else "Readers take it for data: rows appear twice or reappear"
+                    else "Readers treat it as data: rows appear twice or reappear"
                 ),
                 path=path,
                 instant=row.requested,

@@ -31,7 +31,7 @@ def check_change_data(inventory: Inventory) -> Iterator[Finding]:
             yield Finding(
                 Severity.NOTE,
                 Code.FILE_LEFTOVER,
-                f"{file.path}: change data of the instant {instant}, that is in no commit; "
+                f"{file.path}: change data of instant {instant} that no commit lists; "
                 "it is not read",
                 path=file.path,
                 instant=instant,
@@ -45,8 +45,8 @@ def _check_log(inventory: Inventory, instant: str, path: str, size_bytes: int) -
         yield Finding(
             Severity.WARNING,
             Code.FILE_MISSING,
-            f"{path}: the commit {instant} names it, but it is missing; its changes are lost, "
-            "rows are not",
+            f"{path}: commit {instant} lists it, but it is missing; its changes are lost, but no "
+            "rows are",
             path=path,
             instant=instant,
             advice=_ADVICE,

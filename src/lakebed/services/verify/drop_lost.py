@@ -94,7 +94,7 @@ class _Part:
 class _Task:
     """The slices of one file group, one for each of its column groups; pickled to workers.
 
-    `shared` are the columns that all column groups hold; none in an ordinary table.
+    `shared` are the columns that all column groups hold; empty in an ordinary table.
     """
 
     number: int
@@ -106,7 +106,7 @@ class _Task:
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """The result for a file group; without stats, it was left unchanged for a `reason`."""
+    """The result of a task; a file group without stats was left unchanged, for the `reason`."""
 
     number: int
     problems: tuple[str, ...]
@@ -123,7 +123,7 @@ def drop_lost(target: WriteTarget, groups: Collection[FileGroupId], mend: Mend) 
     """
     with begin(target.storage, target.clock, target.commits) as transaction:
         tasks, left = _tasks(target, transaction, groups, mend)
-        ended = list(target.executor.run(_end, tasks, "end damaged slices"))
+        ended = list(target.executor.run(_end, tasks, "replace damaged slices"))
         left += [
             (group_path(tasks[one.number].group), one.reason) for one in ended if not one.stats
         ]
@@ -253,7 +253,10 @@ def _end(task: _Task, attempt: TaskId) -> _Ended:
         rewrite.fence.check()
         for stat in stats:
             rewrite.view.storage.delete(stat.path or "")
-        reason = f"its readable files cannot be merged: {error}. drop_lost alone removes it"
+        reason = (
+            f"its readable files cannot be merged: {error}. drop_lost without keep_readable "
+            "removes it"
+        )
         return _Ended(task.number, tuple(problems), (), reason)
     names = tuple(part.slice_.group.column_group for part, _ in replaced) if task.shared else ()
     return _Ended(task.number, tuple(problems), tuple(stats), rows_kept=rows, column_groups=names)
@@ -332,7 +335,7 @@ def _decode(part: _Part, file: BaseFile | LogFile) -> None:
 def _write(
     part: _Part, attempt: TaskId, slice_: FileSlice, further: tuple[KeyReader, ...]
 ) -> tuple[tuple[WriteStat, ...], int]:
-    """Write the rows of `slice_` and its ordered deletes; return the stats, and its number of rows.
+    """Write the rows of `slice_` and its ordered deletes; return the stats and its row count.
 
     Keys that only `further` holds are added as rows with nulls.
     """
@@ -381,7 +384,7 @@ def _metadata(transaction: Transaction, stats: Sequence[WriteStat], mend: Mend) 
         by_partition[partition] = (*by_partition.get(partition, ()), stat)
     text = transaction.snapshot.schema_text
     extra = {"schema": text} if text else {}
-    # Rows are lost, whatever is kept; Hudi has no operation for a repair.
+    # A delete, because rows are lost whatever is kept; Hudi has no operation for a repair.
     return CommitMetadata(
         partition_to_write_stats=dict(sorted(by_partition.items())),
         extra_metadata={**extra, _REPAIR: mend.replace("-", "_")},

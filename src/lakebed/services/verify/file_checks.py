@@ -85,7 +85,7 @@ def check_leftovers(inventory: Inventory) -> Iterator[Finding]:
         if instant in pending or inventory.counts(file) or _is_change_data(file):
             continue
         if instant in inventory.archived:
-            continue  # the active timeline starts before it: only the archive can tell
+            continue  # the active timeline starts before it: only the archive shows its files
         if timeline.completed(instant) is not None:
             yield Finding(
                 Severity.WARNING,
@@ -100,8 +100,8 @@ def check_leftovers(inventory: Inventory) -> Iterator[Finding]:
             yield Finding(
                 Severity.ERROR,
                 Code.UNCOMMITTED_BASE,
-                f"{file.path}: a base file of the instant {instant}, which never completed. We do "
-                "not read it, but Apache Hudi loses the logs after it",
+                f"{file.path}: a base file of the instant {instant}, which never completed. "
+                "Lakebed does not read it, but Apache Hudi loses the logs after it",
                 path=file.path,
                 instant=instant,
                 mend=Mend.DELETE_FILE,
@@ -185,7 +185,7 @@ def _partition_problem(inventory: Inventory, path: str, wanted: PartitionMetadat
     except LakebedError as error:
         return f"cannot be read: {error}"
     if found.depth != wanted.depth:
-        return f"says a depth of {found.depth} levels, but it lies {wanted.depth} deep"
+        return f"records a depth of {found.depth}, but is {wanted.depth} folders deep"
     return ""
 
 

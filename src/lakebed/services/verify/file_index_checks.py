@@ -88,7 +88,7 @@ def write_file_run(hold: TableHold, step: Step) -> str | None:
 
 
 def _with_key_ranges(storage: Storage, metadata: CommitMetadata) -> CommitMetadata:
-    """Return the metadata of a commit with the key ranges in the footers of its base files."""
+    """Return a commit's metadata with key ranges from the footers of its base files."""
     stats = list(metadata.write_stats())
     found = LocalExecutor().run(partial(_with_key_range, storage), stats, "read footers")
     by_partition: dict[str, list[WriteStat]] = {}

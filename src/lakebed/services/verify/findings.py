@@ -110,7 +110,7 @@ DAMAGE = frozenset(
 class Finding:
     """One problem of a table, described in a sentence.
 
-    `mend` is the action that `repair` would take; `advice` says what else helps.
+    `mend` is the action that `repair` would take; `advice` is what else can be done.
     """
 
     severity: Severity
@@ -174,7 +174,7 @@ class Report:
 
     @property
     def mendable(self) -> int:
-        """Count the findings that `repair` can repair."""
+        """Count the findings that `repair` can resolve."""
         return sum(finding.mend is not None for finding in self.findings)
 
     def __str__(self) -> str:

@@ -27,7 +27,7 @@ from lakebed.table.view import TableView
 
 CompletionOf = Callable[[str], str]
 
-# True for a key that the base file has, or a tombstone beside it.
+# True for a key that the base file, or a tombstone beside it, holds.
 _HELD = pa.field("_lakebed_held", pa.bool_())
 _SCHEMA = pa.schema([KEY_FIELD, _HELD])
 
@@ -46,7 +46,7 @@ class GroupKeysCheck:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of this task, in bytes."""
+        """Return the estimated cost of this task, in bytes."""
         return sum(slice_.cost_bytes for slice_ in (self.own, *self.others))
 
 
@@ -66,10 +66,10 @@ def group_keys_checks(
 
 
 def _as_of(part: FileSlice, instant: str, completion_of: CompletionOf) -> FileSlice | None:
-    """Return the slice of a column group when an instant began; None if it is empty or not known.
+    """Return the slice of a column group when an instant began; None if empty or unknown.
 
-    It is not known if a log's completion time is no longer in the archive. With a newer base file
-    it is not needed: readers look for keys there.
+    It is unknown if a log's completion time is no longer in the archive. It is not needed, so None
+    too, if there is a newer base file: readers look for keys there.
     """
     base = part.base_file
     times = {log: completion_of(log.name.instant) for log in part.log_files}

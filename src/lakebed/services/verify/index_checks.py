@@ -31,7 +31,7 @@ def check_indexes(
     try:
         snapshot = load_snapshot(storage, config)
     except LakebedError:
-        return  # another check finds the reason
+        return  # another check reports the reason
     with warnings.catch_warnings():
         # A damaged manifest becomes a finding.
         warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""Everything that names and listings show of a table, read once and kept even if it is wrong.
+"""A table as its names and listings show it, read once and kept even where it is wrong.
 
 A snapshot rejects a table at the first problem; here the rest is still checked.
 """
@@ -123,7 +123,7 @@ class Inventory:
 
     @cached_property
     def visibility(self) -> VisibilityRules:
-        """Return the rules that decide which files are visible; those of unreadable commits are."""
+        """Return the rules of visibility; all files of an unreadable commit are visible."""
         layout = self.config.timeline_layout
         return VisibilityRules(
             self.timeline, layout, lambda commit: self.named.get(commit.requested)
@@ -186,9 +186,9 @@ class Inventory:
 
 
 def read_inventory(storage: Storage, config: TableConfig, coverage: Coverage) -> Inventory | None:
-    """Read names, listings and commits.
+    """Read names, listings and commits; return None if instants contradict each other.
 
-    Returns None if the timeline contradicts itself: `read_timeline` reports how.
+    `read_timeline` reports such contradictions.
     """
     timeline, findings = read_timeline(storage, config.timeline_path)
     files, marks = _list_files(storage)
@@ -266,7 +266,7 @@ def _bad_timeline(error: LakebedError, path: str) -> Finding:
         Code.TIMELINE_BAD,
         str(error),
         path=path,
-        advice="every reader refuses the table until one of the files is taken away",
+        advice="no reader can open the table until one of the files is removed",
     )
 
 
@@ -283,7 +283,7 @@ def _read_commits(
                 Finding(
                     Severity.ERROR,
                     Code.INSTANT_UNREADABLE,
-                    # Without the advice for readers, which follows.
+                    # The cause alone, without the advice that the error adds for readers.
                     str(error.__cause__ if isinstance(error.__cause__, CorruptError) else error),
                     path=commit.file_name,
                     instant=commit.requested,

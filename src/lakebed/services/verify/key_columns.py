@@ -115,7 +115,7 @@ class KeyStream:
                 yield self._finding(
                     Severity.WARNING,
                     Code.META_COLUMN,
-                    f"{name}: {offence.times} rows have another {column} than they should, the "
+                    f"{name}: {offence.times} rows have a wrong {column}, the "
                     f"first is {offence.what!r} with the key {offence.key!r}",
                     offence,
                 )
@@ -182,7 +182,7 @@ def check_footer_keys(
     values = footer.key_values
     low, high = values.get(FOOTER_MIN_KEY), values.get(FOOTER_MAX_KEY)
     if low is not None and high is not None and stream.low is not None:
-        # Hudi orders by UTF-16, which differs for such keys.
+        # Hudi orders keys by UTF-16; keys that this orders differently are not compared.
         told = same_order_in_java(low + high + stream.low + (stream.high or ""))
         if told and (low, high) != (stream.low, stream.high):
             yield _range_finding(

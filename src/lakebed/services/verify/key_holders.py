@@ -36,7 +36,7 @@ class HoldersCheck:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of this task, in bytes."""
+        """Return the estimated cost of this task, in bytes."""
         return sum(slice_.cost_bytes for slice_ in self.slices)
 
 
@@ -78,12 +78,12 @@ def _check(check: HoldersCheck) -> Checked:
     finding = Finding(
         Severity.WARNING,
         Code.KEY_IN_SEVERAL_GROUPS,
-        f"{check.where}: {times} keys lie in more than one file group, the first is {key!r} in "
+        f"{check.where}: {times} keys are in more than one file group, the first is {key!r} in "
         f"{ids}; a read returns each of these rows",
         path=check.where,
         key=key,
-        advice="an insert looks no key up and makes such rows; an upsert of the key sets all of "
-        "them, a delete takes all away: delete and write them again to have one",
+        advice="an insert does not look keys up, so it can add such rows. An upsert of the key "
+        "changes all of them, a delete removes all: delete the key and write it again to have one",
     )
     return Checked((finding,), counts)
 

@@ -40,7 +40,7 @@ def check_lock(inventory: Inventory, now_ms: int) -> Iterator[Finding]:
         yield Finding(
             Severity.ERROR,
             Code.LOCK,
-            f"{error}; no writer can begin",
+            f"{error}; no writer can start",
             path=LOCK_FILE_PATH,
             mend=Mend.DELETE_LOCK,
         )
@@ -50,16 +50,16 @@ def check_lock(inventory: Inventory, now_ms: int) -> Iterator[Finding]:
         yield Finding(
             Severity.NOTE,
             Code.LOCK,
-            f"{LOCK_FILE_PATH}: the writer {lock.owner} holds the table, for {seconds} s yet if it "
-            "does not renew",
+            f"{LOCK_FILE_PATH}: writer {lock.owner} holds the table's lock, for another "
+            f"{seconds} s unless it renews it",
             path=LOCK_FILE_PATH,
         )
     elif not lock.expired:
         yield Finding(
             Severity.NOTE,
             Code.LOCK,
-            f"{LOCK_FILE_PATH}: the writer {lock.owner} died holding the table; its time has "
-            "passed, and the next writer takes it over",
+            f"{LOCK_FILE_PATH}: writer {lock.owner} died while it held the table's lock; the lock "
+            "has expired, and the next writer takes it over",
             path=LOCK_FILE_PATH,
         )
 
@@ -82,7 +82,7 @@ def check_disk_lock(inventory: Inventory, clock: Clock) -> Iterator[Finding]:
             Severity.WARNING if old else Severity.NOTE,
             Code.LOCK,
             f"{DISK_LOCK_PATH}: another engine has held the table for {age_ms // 60_000} min; "
-            "no writer can begin",
+            "no writer can start",
             path=DISK_LOCK_PATH,
             advice="if none of its writers is active, delete the file" if old else "",
         )
@@ -91,11 +91,11 @@ def check_disk_lock(inventory: Inventory, clock: Clock) -> Iterator[Finding]:
     yield Finding(
         Severity.NOTE,
         Code.LOCK,
-        f"{DISK_LOCK_PATH}: a writer of ours ({lock.process}) "
+        f"{DISK_LOCK_PATH}: a writer of Lakebed ({lock.process}) "
         + (
-            "died holding the table; the next one takes it over, but writers of Apache Hudi wait"
+            "died while it held the lock; the next one takes it over, but writers of Apache Hudi wait"
             if dead
-            else "holds the table"
+            else "holds the lock"
         ),
         path=DISK_LOCK_PATH,
         # The next process that locks the table, such as a repair, removes the file.
@@ -128,7 +128,7 @@ def check_remains(inventory: Inventory) -> Iterator[Finding]:
             Severity.NOTE,
             Code.TEMP_STALE,
             f"{paths[0]} and {len(paths) - 1} more: temporary files of {instant}, which is not "
-            "pending; they only take room",
+            "pending; they only take up space",
             path=paths[0],
             instant=instant,
             mend=Mend.DELETE_TEMP,
@@ -165,7 +165,8 @@ def check_metadata_table(inventory: Inventory) -> Iterator[Finding]:
             advice="let Apache Hudi build it again, or write to the table with Lakebed, which retires it",
         )
         return
-    # It was built from the table at that time, and its own oldest instants are archived.
+    # Commits up to that time were in the table when the metadata table was built, or it has
+    # archived them.
     begin = min(known.values())
     missed = [
         commit.requested

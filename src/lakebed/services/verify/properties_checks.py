@@ -31,7 +31,7 @@ def check_properties(storage: Storage) -> tuple[TableConfig | None, list[Finding
             Finding(
                 Severity.WARNING,
                 Code.PROPERTIES_BACKUP,
-                f"{error}; the table is read by its backup",
+                f"{error}; readers use its backup",
                 path=PROPERTIES_PATH,
                 mend=Mend.RESTORE_PROPERTIES,
             )
@@ -45,13 +45,13 @@ def check_properties(storage: Storage) -> tuple[TableConfig | None, list[Finding
             Code.PROPERTIES_BAD,
             str(error),
             path=PROPERTIES_PATH,
-            advice="restore the file from a backup; nothing of the table can be read without it",
+            advice="restore the file from a backup; the table cannot be read without it",
         )
     ]
 
 
 def with_checksum(data: bytes, what: str) -> dict[str, str]:
-    """Return properties with the checksum that matches their names."""
+    """Return the properties with the checksum of their database and table names."""
     properties = parse_properties(data, what)
     database = properties.get("hoodie.database.name", "")
     name = properties.get("hoodie.table.name", "").strip()
@@ -72,9 +72,7 @@ def _parse(
     if data is None:
         return None, NotFoundError(f"{where} is missing")
     if not data.endswith((b"\n", b"\r")):
-        return None, CorruptError(
-            f"{where}: expected a line end at the end: the file was truncated"
-        )
+        return None, CorruptError(f"{where}: the last line has no line end: the file was truncated")
     try:
         return TableConfig.parse(parse_properties(data, where), where), CorruptError("")
     except CorruptError as error:
@@ -98,5 +96,5 @@ def _checksum(severity: Severity, message: str) -> Finding:
         message,
         path=PROPERTIES_PATH,
         mend=Mend.WRITE_CHECKSUM,
-        advice="look at the file first: it was edited" if severity is Severity.ERROR else "",
+        advice="inspect the file first: it was edited" if severity is Severity.ERROR else "",
     )

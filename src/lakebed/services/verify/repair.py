@@ -48,8 +48,8 @@ log = logging.getLogger(__name__)
 # Hadoop's checksum of the properties: a stale one would keep Hudi from opening the table.
 _SIDECAR_PATH: Final = ".hoodie/.hoodie.properties.crc"
 _TEMP_FOLDER: Final = ".hoodie/.temp"
-# The table can only be opened and locked after these steps.
 _DROPS: Final = (Mend.DROP_LOST, Mend.KEEP_READABLE, Mend.COMPLETE_KEYS)
+# The table can only be opened and locked after these steps.
 _FIRST: Final = frozenset({Mend.WRITE_CHECKSUM, Mend.RESTORE_PROPERTIES, Mend.DELETE_LOCK})
 
 
@@ -94,7 +94,7 @@ def repair(
     """Execute the steps of `plan` that still apply; report why the others were skipped.
 
     `executor` and `merger` are for damaged slices whose readable rows are kept. Raises LockedError
-    if a writer holds the table; then nothing but the properties was changed.
+    if a writer holds the table; then only the properties or an unreadable lock file were changed.
     """
     done: list[Step] = []
     skipped: list[Skipped] = []
@@ -171,7 +171,7 @@ def _split(path: str) -> tuple[str, str]:
 
 
 def _mend_properties(storage: Storage, clock: Clock, step: Step, wait_seconds: float) -> str | None:
-    """Replace bad properties with good ones; return a reason if they are already good."""
+    """Repair the properties; return a reason if they are already valid."""
     where = f"{storage.url}: mended properties"
     config = TableConfig.parse(_good_properties(storage, step.mend), where)
     with table_lock(storage, config.properties).hold(clock, wait_seconds):
@@ -236,7 +236,7 @@ def _delete_file(hold: TableHold, step: Step) -> str | None:
     if commit is None and hold.timeline.is_committed(name.instant):
         known = hold.snapshot.archived_names(name.instant)
         if known is None or step.path in known or not known:
-            return f"the instant {name.instant} is archived, so the file counts"
+            return f"the instant {name.instant} is archived, so the file is visible"
     if commit is not None:
         if commit.action is Action.REPLACECOMMIT and not isinstance(name, BaseFileName):
             return "another commit may name a log of a clustering"
@@ -267,7 +267,7 @@ def _delete_temp(hold: TableHold, step: Step) -> str | None:
 
 
 def _release_lock(hold: TableHold, step: Step) -> str | None:
-    """Do nothing more: holding the table has taken over the lock, which is released at the end."""
+    """Do nothing: holding the table has taken over the lock, which is released at the end."""
     del hold, step
     return None
 

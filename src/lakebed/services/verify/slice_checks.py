@@ -63,7 +63,7 @@ class SliceCheck:
     `has_schema` is false if no commit with a schema can be read. `base_rows` is the number of rows
     that a commit records for the base file. A slice that is `superseded` by a newer base file is
     needed only by reads as of an earlier instant. `foreign` are the columns that belong to other
-    column groups, with the time since when files of this group must not have them.
+    column groups, with the time from which files of this group must not have them.
     """
 
     view: TableView
@@ -76,7 +76,7 @@ class SliceCheck:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of this task, in bytes; without `full` only footers are read."""
+        """Return the estimated cost of this task, in bytes; without `full` only footers are read."""
         return self.slice_.cost_bytes if self.full else file_cost(0, len(self.slice_.files))
 
 
@@ -98,14 +98,14 @@ def check_slice(check: SliceCheck, task: TaskId) -> Checked:
 
 
 def _of_older_version(finding: Finding) -> Finding:
-    """Return the finding as a warning: only reads as of an earlier instant open the file."""
+    """Reduce an error to a warning: only reads as of an earlier instant open the file."""
     if finding.severity is not Severity.ERROR:
         return finding
     return replace(
         finding,
         severity=Severity.WARNING,
-        message=f"{finding.message}; an older version, which only reads as of then need",
-        advice="cleaning deletes it in its time",
+        message=f"{finding.message}; only reads as of an earlier instant need this version",
+        advice="cleaning will delete it",
     )
 
 

@@ -46,7 +46,7 @@ def check_states(timeline: Timeline, names: frozenset[str]) -> Iterator[Finding]
                 Severity.ERROR,
                 Code.INSTANT_STATES,
                 f"{instant.action} {instant.requested}: completed at {instant.completion}, which "
-                "is not after it began; as of and incremental reads go by these times",
+                "is not after it began; as of and incremental reads depend on these times",
                 path=instant.file_name,
                 instant=instant.requested,
                 advice="rename the file: the second time in its name comes after the first",
@@ -56,8 +56,8 @@ def check_states(timeline: Timeline, names: frozenset[str]) -> Iterator[Finding]
             yield Finding(
                 Severity.WARNING if pending else Severity.NOTE,
                 Code.INSTANT_STATES,
-                f"{instant.action} {instant.requested}: its {instant.state.lower()} file is there, "
-                f"but not {requested}; its writer left it out or it was deleted",
+                f"{instant.action} {instant.requested}: its {instant.state.lower()} file exists, "
+                f"but {requested} does not; its writer omitted it or it was deleted",
                 path=instant.file_name,
                 instant=instant.requested,
             )

@@ -71,10 +71,10 @@ def verify(
 ) -> Report:
     """Check the table on `storage`: names, sizes and footers; every page too unless `quick`.
 
-    With `index_pages` every page of the record index is read in any case: repair can rebuild it.
-    The check continues where a reader would stop, so that one bad file does not hide another. A
-    table that is being written may be reported in a slightly older state. Columns other than keys
-    and meta columns are only decoded and compared with their checksums.
+    With `index_pages` every page of the record index is read even if `quick`, because repair can
+    rebuild it. The check continues where a reader would stop, so that one bad file does not hide
+    another. A table that is being written may be reported in a slightly older state. Columns other
+    than keys and meta columns are only decoded and compared with their checksums.
     """
     level = "quick" if quick else "full"
     coverage = Coverage()
@@ -112,7 +112,7 @@ def _changed() -> Finding:
     return Finding(
         Severity.NOTE,
         Code.TABLE_CHANGED,
-        "others changed the table meanwhile: what is said to be missing may have been cleaned",
+        "the table changed meanwhile: files reported as missing may have been cleaned",
         advice="verify again to be sure",
     )
 
@@ -184,7 +184,7 @@ def _check_contents(
 
 
 def _foreign_columns(inventory: Inventory, name: str) -> Mapping[str, str]:
-    """Return the columns of other column groups, with the time since when each is theirs."""
+    """Return the columns of other column groups, with the time from which each is theirs."""
     groups, schema = inventory.column_groups, inventory.view().schema
     found = {}
     for column in (column for column in schema.names if not groups.holds(name, column)):

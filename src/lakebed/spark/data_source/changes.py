@@ -33,7 +33,9 @@ class ChangesReader(DataSourceReader):
                 )
         snapshot, place = snapshot_of(options)
         if place.folder:
-            raise UnsupportedError(f"{options.path}: changes of one partition; {place.advice}")
+            raise UnsupportedError(
+                f"{options.path}: changes cannot be read from one partition; {place.advice}"
+            )
         commits = commits_of(options, snapshot)
         self._scan = plan_changes(snapshot, commits, snapshot.schema.names)
         self._groups = self._scan.groups

@@ -26,10 +26,10 @@ from lakebed.table.snapshot import Snapshot
 
 # Planning runs in a Python worker, which cannot know the number of cores.
 _CORES = 8
-# Spark calls `pushFilters` of a reader only here, and elsewhere rejects a reader that has it while
-# spark.sql.python.filterPushdown.enabled is false. Spark 4.2 keeps the resulting reader with the
-# DataFrame, and a later query without filters, or another branch of the same query, uses it: rows
-# would be missing silently. So filters are pushed down only if the user enables it.
+# Spark calls `pushFilters` of a reader only in this worker, and elsewhere rejects a reader that has
+# it while spark.sql.python.filterPushdown.enabled is false. Spark 4.2 keeps the resulting reader
+# with the DataFrame, and a later query without filters, or another branch of the same query, uses
+# it: rows would be missing silently. So filters are pushed down only if the user enables it.
 _PUSHDOWN_WORKER = "data_source_pushdown_filters"
 
 
@@ -103,10 +103,7 @@ class PushdownReader(Reader):
     """A Reader to which Spark pushes its filters."""
 
     def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802 - Spark's name
-        """Skip files and rows by the filters that are understood.
-
-        Spark applies all filters again.
-        """
+        """Skip files and rows by the filters that are understood; return all, to be applied again."""
         pushed, own = to_predicate(filters, self._full), self._options.where
         both = [text for text in (own, pushed) if text is not None]
         self._scan = self._plan(" AND ".join(f"({text})" for text in both) or None)
@@ -114,7 +111,7 @@ class PushdownReader(Reader):
 
 
 def bundles(slices: Sequence[FileSlice]) -> list[tuple[FileSlice, ...]]:
-    """Group small slices, so that there are neither many tiny tasks nor a huge one."""
+    """Group the slices into tasks of similar cost."""
     costs = [slice_.cost_bytes for slice_ in slices]
     packs = pack(costs, useful_tasks(costs, _CORES))
     return [tuple(slices[number] for number in numbers) for numbers in packs]

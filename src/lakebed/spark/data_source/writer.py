@@ -53,8 +53,8 @@ class Writer(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """Stage the rows of one task.
 
-        A Lakebed error is a fact about the rows, so it is returned as a value: if it were raised,
-        Spark would retry the task and get the same error.
+        A Lakebed error is returned as a value: if it were raised, Spark would retry the task and
+        get the same error.
         """
         try:
             return Staged(self._save.stage(iterator, task_id()))

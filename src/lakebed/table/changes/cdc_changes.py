@@ -1,9 +1,9 @@
 """The changes between the rows of an old base file and those of its replacement.
 
-Both come in ascending key order, each key once, so one window of each is compared at a time. A row
-is untouched if it has the same commit time and sequence number as before. So an update that changes
-no value is a change, as in Hudi. Columns are compared only if a losing row can supply values to the
-winner.
+Both inputs are in ascending key order, each key once, and are compared window by window. A row is
+unchanged if its commit time and sequence number are the same, so an update that changes no value
+still counts as a change, as in Hudi. Columns are compared only where a losing row can supply values
+to the winner.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ _STAMP = (COMMIT_TIME, COMMIT_SEQNO)
 class Changes:
     """A batch of changes in key order: the operation on each key, and its rows before and after.
 
-    Rows are structs, null where there is no row; a column of rows is None if it is not requested.
+    Rows are structs, null where there is no row. `before` or `after` is None if not requested.
     """
 
     keys: pa.StringArray
@@ -36,12 +36,12 @@ class Changes:
 
 
 class ChangeFinder:
-    """Compares new rows with old rows, which it reads only as far as necessary.
+    """Compares new rows with old rows, reading old rows only up to the newest key so far.
 
-    Both have key, commit time and sequence number. `before` are the requested columns of old rows,
-    `after` the requested columns of new rows; without columns, no rows are returned. A new row
-    without a commit time is being written. The columns `compared`, which both have, may differ
-    although the commit is the same.
+    All rows have a key, a commit time and a sequence number; a new row without a commit time
+    belongs to the commit being written. `before` and `after` are the columns to return of old and
+    new rows, None to return no rows. The columns `compared`, present on both sides, are compared
+    even for rows of the same commit.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class ChangeFinder:
             new = new.slice(end)
 
     def finish(self) -> Iterator[Changes]:
-        """Yield the changes after the last new key: the remaining old rows are deleted."""
+        """Yield a delete for each old row that is left."""
         while self._old.last_key() is not None:
             yield self._gone(self._old.take(None))
 
@@ -89,7 +89,7 @@ class ChangeFinder:
             yield parts[0] if len(parts) == 1 else _in_key_order(parts)
 
     def _written(self, new: pa.RecordBatch, old: pa.RecordBatch | None) -> Changes:
-        """Return the operation for each new row; `old` are the previous versions, null if none."""
+        """Return an insert or update for each new row; `old` holds the old rows, null if none."""
         if old is None:
             old = _nulls(new.num_rows, [RECORD_KEY, *(self._before or ())])
         there = pc.is_valid(old.column(RECORD_KEY))
@@ -111,7 +111,7 @@ class ChangeFinder:
 
 
 def each_once(batches: Iterable[pa.RecordBatch], what: str) -> Iterator[pa.RecordBatch]:
-    """Yield the batches unchanged; raise an error if a key occurs twice, which is ambiguous."""
+    """Yield the batches unchanged; raise UnsupportedError if a key occurs twice."""
     last: str | None = None
     for batch in batches:
         keys = batch.column(RECORD_KEY)
@@ -126,15 +126,15 @@ def each_once(batches: Iterable[pa.RecordBatch], what: str) -> Iterator[pa.Recor
 
 def _twice(what: str, key: str) -> UnsupportedError:
     return UnsupportedError(
-        f"{what}: a key occurs more than once, {key!r}, and changes of such rows are "
-        "ambiguous: read snapshots, or incrementally; before a write that logs changes delete the key"
+        f"{what}: key {key!r} occurs more than once, so its changes are ambiguous. Read snapshots, "
+        "or read incrementally; delete the key before a write that logs changes"
     )
 
 
 def _is_same(
     old: pa.RecordBatch, new: pa.RecordBatch, at: pa.Int32Array, compared: Sequence[str]
 ) -> pa.BooleanArray:
-    """Return for each new row whether the old row at the position in `at` is the same row."""
+    """Return whether each new row is the old row at its position in `at`, unchanged."""
     equal = [pc.equal(new.column(name), old.column(name).take(at)) for name in _STAMP]
     same = pc.fill_null(pc.and_(*equal), False)
     for name in compared:

@@ -1,6 +1,6 @@
 """Reads the change data that a writer stored beside a base file: a `.cdc` log, or a Parquet file.
 
-The schema of the records determines their content, not the table's properties, which may have
+The logging mode follows from the schema of the records, because the table's properties may have
 changed since.
 """
 
@@ -24,7 +24,7 @@ from lakebed.table.read.run_source import RunKind, RunSource
 
 @dataclass(frozen=True, slots=True)
 class CdcRecords:
-    """A batch of change data records; a column that their logging mode lacks is None."""
+    """A batch of change data records; a column that the logging mode does not store is None."""
 
     ops: pa.StringArray
     keys: pa.StringArray | None
@@ -41,7 +41,7 @@ class CdcFile:
     parts: tuple[RunSource, ...]
 
     def read(self, storage: Storage, row: pa.Schema, buffer_bytes: int) -> Iterator[CdcRecords]:
-        """Yield the records; rows have the columns `row`, null if a column did not exist then."""
+        """Yield the records; their rows have the columns `row`, null where not stored at the time."""
         for part in self.parts:
             with open_data(storage, part) as file:
                 for batch in file.read(
@@ -63,7 +63,7 @@ def open_cdc_file(storage: Storage, named: NamedFile) -> CdcFile:
         )
     name = parse_data_name(path.rpartition("/")[2])
     if name is None:
-        raise CorruptError(f"{what}: a commit lists it, but that is not the name of change data")
+        raise CorruptError(f"{what}: a commit lists it, but its name is not that of change data")
     if isinstance(name, NativeLogName):
         parts = [RunSource(path, RunKind.DATA, name.instant, ordered=False)]
     else:
@@ -73,8 +73,8 @@ def open_cdc_file(storage: Storage, named: NamedFile) -> CdcFile:
         with open_data(storage, part) as file:
             modes.add(_mode(file.schema, what))
     if len(modes) > 1:
-        raise CorruptError(f"{what}: expected one mode in a file, found {', '.join(sorted(modes))}")
-    # Without blocks nothing changed, in any mode.
+        raise CorruptError(f"{what}: expected one logging mode, found {', '.join(sorted(modes))}")
+    # A file without blocks records no changes, so any mode will do.
     mode = modes.pop() if modes else LoggingMode.DATA_BEFORE_AFTER
     return CdcFile(path, mode, tuple(parts))
 
@@ -108,7 +108,7 @@ def _mode(schema: pa.Schema, what: str) -> LoggingMode:
     for mode in reversed(LoggingMode):
         if names >= set(mode.fields):
             return mode
-    raise CorruptError(f"{what}: columns {', '.join(schema.names)} are those of no change record")
+    raise CorruptError(f"{what}: columns {', '.join(schema.names)} match no logging mode")
 
 
 def _records(batch: pa.RecordBatch, row: pa.Schema) -> CdcRecords:

@@ -47,7 +47,7 @@ def check_column_types(
         if changed is None:
             raise UnsupportedError(f"changes of {instant}: {why}; leave the column out of columns=")
         raise UnsupportedError(
-            f"changes of {instant}: commit {changed[1]} replaced the table's columns since ({why}), "
+            f"changes of {instant}: commit {changed[1]} has since replaced columns ({why}), "
             f"so older rows cannot be shown; start with since={changed[0]}, leave the column out of "
             "columns=, or read older snapshots with as_of"
         )
@@ -56,7 +56,7 @@ def check_column_types(
 def _schemas(
     snapshot: Snapshot, commits: Sequence[RangeCommit]
 ) -> dict[Instant, tuple[Instant, str]]:
-    """Return completion time and schema of known commits, including archived ones of the range."""
+    """Return the completion time and schema of each known commit, with archived ones of the range."""
     told: list[tuple[Instant, Instant, CommitMetadata]] = [
         (commit.requested, commit.completion or "", snapshot.commits.read(commit))
         for commit in snapshot.timeline.commits
@@ -69,12 +69,12 @@ def _schemas(
 
 
 def _of(text: str, target: pa.Schema) -> pa.Schema:
-    """Return those columns of the schema that `target` has too."""
+    """Return the columns of the schema that `target` also has."""
     return pa.schema([field for field in avro_to_arrow(text) if field.name in target.names])
 
 
 def _misfit(text: str, target: pa.Schema) -> str | None:
-    """Return a message about a column that cannot be read with its type in `target`, or None."""
+    """Return why a column cannot be read with its type in `target`, or None."""
     try:
         shape(pa.RecordBatch.from_pylist([], avro_to_arrow(text)), target)
     except SchemaError as error:

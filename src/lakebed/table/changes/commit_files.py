@@ -30,14 +30,14 @@ def named_data_files(
             )
         if is_read and file.name.instant != requested:
             raise UnsupportedError(
-                f"{path}: written by commit {requested} while buckets were resized; the changes of "
-                "that time cannot be read: read them from a later time on, or a snapshot"
+                f"{path}: written by commit {requested} while buckets were resized; these changes "
+                "cannot be read. Start at a later commit, or read a snapshot"
             )
         yield file
 
 
 def lost_file(slice_: FileSlice, sizes: dict[str, int]) -> str | None:
-    """Return a file of the slice that no longer exists, or None.
+    """Return the path of a file of the slice that no longer exists, or None.
 
     Raises CorruptError if a file is truncated.
     """

@@ -19,7 +19,7 @@ from lakebed.timeline.archived import read_archived
 from lakebed.timeline.timeline import COMMIT_ACTIONS, TimelineInstant
 
 _META_FIELDS = "hoodie.populate.meta.fields"
-# From table version 10 on, it selects all meta columns or some of them.
+# From table version 10 on, this property selects all meta columns or some of them.
 _META_MODE = "hoodie.meta.fields.mode"
 _SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
 # The first version whose timeline stores completion times.
@@ -48,20 +48,20 @@ def check_range(config: TableConfig, since: Instant | None, until: Instant | Non
     mode = config.properties.get(_META_MODE, "").strip().upper() or "ALL"
     if mode != "ALL":
         raise UnsupportedError(
-            f"table {config.name!r} has {_META_MODE}={mode}: its rows lack their keys, or which commit "
-            "wrote them, so changes cannot be read; read snapshots"
+            f"table {config.name!r} has {_META_MODE}={mode}: its rows lack their keys or the "
+            "commit that wrote them, so changes cannot be read; read snapshots"
         )
     if config.version < _COMPLETION_TIMES and config.table_type is TableType.MERGE_ON_READ:
         raise UnsupportedError(
-            f"table {config.name!r} has version {config.version}: changes are read of "
-            f"merge-on-read tables from version {_COMPLETION_TIMES} on; upgrade it with Hudi"
+            f"table {config.name!r} has version {config.version}: changes of merge-on-read tables "
+            f"can be read from version {_COMPLETION_TIMES} on; upgrade it with Hudi"
         )
 
 
 def commits_between(
     snapshot: Snapshot, since: Instant | None, until: Instant | None
 ) -> tuple[RangeCommit, ...]:
-    """Return the commits of the range by completion time, archived ones included."""
+    """Return the commits of the range, archived ones included, in order of completion."""
     check_range(snapshot.config, since, until)
     found = [
         RangeCommit(
@@ -92,7 +92,7 @@ def _archived_between(
     snapshot: Snapshot, since: Instant | None, until: Instant | None
 ) -> list[RangeCommit]:
     folder = snapshot.config.history_path
-    # This takes a few bytes per instant; content is read only for the instants in the range.
+    # The listing takes a few bytes per instant; content is read only for the instants in range.
     wanted = {
         row.requested
         for row in read_archived(snapshot.storage, folder, columns=())

@@ -29,7 +29,7 @@ from lakebed.table.files.file_group import (
 def incremental_slices(
     storage: Storage, commits: Sequence[RangeCommit], ignored: Set[str] = frozenset()
 ) -> tuple[FileSlice, ...]:
-    """Return the slices to read; the caller must drop rows of other commits in them.
+    """Return the slices to read; the caller drops the rows in them that other commits wrote.
 
     Files in `ignored` are not read (see `log_compactions`). Raises InvalidError if a file of a
     slice no longer exists.
@@ -63,7 +63,7 @@ def written_groups(commits: Sequence[RangeCommit]) -> frozenset[FileGroupId]:
 
 
 def replaced_at(commits: Iterable[RangeCommit]) -> Mapping[tuple[str, str], str]:
-    """Return when file groups were replaced, by partition and file id."""
+    """Return when each replaced file group was replaced, by partition and file id."""
     return {
         (partition, file_id): commit.completion
         for commit in commits
@@ -73,7 +73,7 @@ def replaced_at(commits: Iterable[RangeCommit]) -> Mapping[tuple[str, str], str]
 
 
 def present_sizes(storage: Storage, files: Iterable[DataFile]) -> dict[str, int]:
-    """List the folders of the files; return the sizes of the files that exist."""
+    """Return the sizes of the files that exist, by path; each folder is listed once."""
     folders: dict[str, set[str]] = defaultdict(set)
     for file in files:
         folders[file.partition].add(file.path)

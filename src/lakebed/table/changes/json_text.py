@@ -2,8 +2,8 @@
 
 The format is that of rows that Hudi 1.2.0 reads from data files: no spaces, no entry for a null, a
 date as its day number, a timestamp in microseconds since 1970, bytes in base64. Unlike in Hudi, the
-meta columns are left out, and a decimal is a number: Hudi loses its value. A time of day, which
-Spark's Hudi tables do not have, is in microseconds too.
+meta columns are left out, and a decimal is written as a number; Hudi loses its value. A time of
+day, which Spark's Hudi tables do not have, is in microseconds too.
 """
 
 import base64
@@ -82,7 +82,7 @@ def _objects(rows: pa.StructArray) -> pa.StringArray:
 
 
 def _maps(column: pa.MapArray) -> pa.StringArray:
-    # Arrow flattens lists only.
+    # Arrow can flatten lists, but not maps.
     lists = column.cast(pa.list_(pa.struct([column.type.key_field, column.type.item_field])))
     keys, items = lists.flatten().flatten()
     # The name of an entry is a string, whatever the type of the key.
@@ -119,7 +119,7 @@ def _or_null(texts: pa.StringArray) -> pa.StringArray:
 
 
 def _wrapped(opening: str, inner: pa.StringArray, closing: str, column: pa.Array) -> pa.StringArray:
-    """Put brackets around the strings that are not null."""
+    """Enclose the strings in brackets; the result is null where `column` is null."""
     text = _concat(opening, inner, closing)
     return pc.if_else(pc.is_valid(column), text, pa.scalar(None, pa.string()))
 

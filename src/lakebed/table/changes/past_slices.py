@@ -28,7 +28,7 @@ from lakebed.timeline.archived import find_archived, read_completions
 class PastSlice:
     """A past slice of a file group; `slice_` is None if the group was empty.
 
-    `lost` is a file of the slice that no longer exists, if there is one.
+    `lost` is a file of the slice that no longer exists, or None.
     """
 
     slice_: FileSlice | None
@@ -82,8 +82,8 @@ class GroupHistory:
 
     def _is_then(self, file: DataFile, completion: Instant, inclusive: bool) -> bool:
         if file.name.instant in self._compactions:
-            # From the instant of its plan on, the base file holds the rows below later logs, and
-            # divides the logs into slices.
+            # The base file of a compaction starts a slice at the instant of its plan: logs that
+            # completed later are on top of it.
             return file.name.instant < completion
         done = self._completion_of(file.name.instant)
         return done < completion or (inclusive and done == completion)
@@ -95,7 +95,7 @@ class GroupHistory:
 
     @cached_property
     def _compactions(self) -> frozenset[Instant]:
-        """Return the full compactions that do not change the result of a read."""
+        """Return the instants of the full compactions: in an `lsm_tree` they change no row."""
         if not self.snapshot.config.is_lsm_tree:
             return frozenset()
         active = (
@@ -165,7 +165,7 @@ class GroupHistory:
         return {} if first is None else self._read_archive(first)
 
     def _completion_of(self, instant: Instant) -> Instant:
-        """Return when a commit completed; an unknown commit is taken to precede all others."""
+        """Return when a commit completed; an unknown commit counts as earlier than all others."""
         active = self.snapshot.timeline.completion_of(instant)
         return active or self._completions.get(instant, "")
 

@@ -49,7 +49,7 @@ class GroupChanges:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of reading the changes."""
+        """Return the estimated cost of reading the changes."""
         return sum(slice_.cost_bytes for slice_ in self._slices)
 
     @property

@@ -54,7 +54,7 @@ class ChangeReader:
 
     @property
     def change_schema(self) -> pa.Schema:
-        """Return the schema of the rows."""
+        """Return the schema of the change rows."""
         return change_schema(self.view.schema, self.columns)
 
     def read(self, changes: GroupChanges) -> Iterator[pa.RecordBatch]:

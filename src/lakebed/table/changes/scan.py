@@ -27,7 +27,7 @@ class ChangeScan:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of the scan."""
+        """Return the estimated cost of the scan."""
         return sum(group.cost_bytes for group in self.groups)
 
     def read(self, group: GroupChanges) -> Iterator[pa.RecordBatch]:
@@ -41,10 +41,10 @@ def plan_changes(
     columns: Sequence[str],
     merger: Merger | None = None,
 ) -> ChangeScan:
-    """Determine which file groups a read of the changes of `commits` touches.
+    """Plan a read of the changes of `commits`.
 
     `columns` are the columns of the rows before and after. Raises InvalidError if needed files no
-    longer exist, UnsupportedError if a column had a type that cannot be represented.
+    longer exist, UnsupportedError if values of an older type do not fit a column.
     """
     groups = plan_group_changes(snapshot, commits)
     written_by = {instant for group in groups for instant in group.written_by}

@@ -23,7 +23,7 @@ MAX_TOUCHED_KEYS = 100_000
 def touched_keys(view: TableView, before: FileSlice, after: FileSlice) -> KeyFilter | None:
     """Return the keys in which two slices can differ; None if unknown or too many.
 
-    The keys are known if one slice is the other plus some logs.
+    The keys are known if `after` is `before` plus some logs.
     """
     old, new = before.by_group, after.by_group
     logs: dict[str, tuple[LogFile, ...]] = {}
@@ -39,7 +39,7 @@ def touched_keys(view: TableView, before: FileSlice, after: FileSlice) -> KeyFil
 def logged_keys(
     view: TableView, slice_: FileSlice, logs: Mapping[str, tuple[LogFile, ...]]
 ) -> KeyFilter | None:
-    """Return the keys in `logs` of a slice, by column group; None if there are too many keys."""
+    """Return the keys in `logs`, which are given by column group; None if there are too many."""
     needs = Needs((), delete_marker=view.config.delete_marker, buffer_bytes=view.buffer_bytes)
     found = pa.array([], pa.string())
     sources = [

@@ -12,7 +12,7 @@ from lakebed.table.config.table_config import (
 
 
 def check_groups_version(config: TableConfig) -> None:
-    """Raise an error if engines without column groups could open the table's version."""
+    """Raise UnsupportedError if the table's version is too old for column groups."""
     if config.version < GROUPS_VERSION:
         raise UnsupportedError(
             f"table {config.name!r} has version {config.version}: column groups need version "
@@ -22,7 +22,7 @@ def check_groups_version(config: TableConfig) -> None:
 
 
 def check_grouped(config: TableConfig, *, custom_merger: bool = False) -> None:
-    """Raise an error for a kind of table that cannot have column groups."""
+    """Raise UnsupportedError if the table has column groups and a setting that rules them out."""
     if not config.column_groups:
         return
     index = config.index
@@ -31,8 +31,8 @@ def check_grouped(config: TableConfig, *, custom_merger: bool = False) -> None:
         "layout='default'": config.layout is not Layout.LSM_TREE,
         "an index other than index='bucket'": index is None or not index.allows_column_groups,
         "a custom merger": custom_merger or config.merge_mode is MergeMode.CUSTOM,
-        f"{table.MERGE_MODE.name}=COMMIT_TIME_ORDERING beside ordering columns, or a payload class that "
-        "ignores them": config.merge_mode is MergeMode.COMMIT_TIME_ORDERING
+        f"{table.MERGE_MODE.name}=COMMIT_TIME_ORDERING with ordering columns, or a payload class "
+        "that ignores them": config.merge_mode is MergeMode.COMMIT_TIME_ORDERING
         and bool(config.ordering_fields),
         "a partial update mode or a payload class that merges columns": config.fill is not None,
         "a payload class that ignores the ordering of deletes": config.natural_deletes,

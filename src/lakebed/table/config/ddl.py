@@ -47,7 +47,7 @@ _DEFAULT_DECIMAL: Final = (10, 0)
 
 
 def parse_ddl(text: str) -> pa.Schema:
-    """Return the columns of a DDL string; raise SchemaError, with its position, for a mistake.
+    """Parse a DDL string; raise SchemaError with the position of the first mistake.
 
     >>> parse_ddl("id BIGINT NOT NULL, price DECIMAL(12,2)").names
     ['id', 'price']
@@ -155,7 +155,7 @@ class _Parser:
         if not 1 <= digits <= _MAX_DIGITS or scale > digits:
             raise SchemaError(
                 f"schema {self._text!r}: DECIMAL({digits},{scale}) at character {start + 1}: expected "
-                f"1 to {_MAX_DIGITS} digits, and no more of them after the point"
+                f"1 to {_MAX_DIGITS} digits, and a scale that is not greater"
             )
         return pa.decimal128(digits, scale)
 

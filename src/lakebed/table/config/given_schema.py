@@ -13,7 +13,7 @@ _INDEX_NAME: Final = re.compile(r"__index_level_[0-9]+__")
 
 
 def given_schema(given: object) -> pa.Schema | None:
-    """Return the columns of a pyarrow Schema, of Arrow data or of a DDL string; None for others.
+    """Return the columns of a pyarrow Schema, of Arrow data or of a DDL string; otherwise None.
 
     Arrow data is anything that exports a schema or a stream: pyarrow, pandas, Polars and the like.
     """

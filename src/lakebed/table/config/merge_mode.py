@@ -7,8 +7,8 @@
     hoodie.record.merge.property.*     from version 9: parameters that payload classes hard-coded
 
 From version 9 on Hudi expresses its own payload classes by the other properties and keeps their
-names in `hoodie.table.legacy.payload.class`, which has no effect. Up to version 8 the classes
-themselves are run: only behaviour that was observed in Apache Hudi 1.2.0 is supported here.
+names in `hoodie.table.legacy.payload.class`, which has no effect. Up to version 8 Hudi runs the
+classes themselves; only behaviour observed in Apache Hudi 1.2.0 is reproduced here.
 """
 
 from collections.abc import Mapping
@@ -94,9 +94,8 @@ _PAYLOADS = {
     ),
     _MYSQL: MergeSettings(MergeMode.EVENT_TIME_ORDERING, delete_marker=_DEBEZIUM_DELETE),
 }
-# Up to version 8. Not here: Debezium's payload for Postgres, with which Hudi 1.2.0 leaves the
-# marker of an unavailable value in the row, and that for MySQL, which compares `_event_seq` as two
-# numbers.
+# Up to version 8. Debezium's payloads are left out: with that for Postgres, Hudi 1.2.0 leaves the
+# marker of an unavailable value in the row; that for MySQL compares `_event_seq` as two numbers.
 _OLD_PAYLOADS = {
     **_PLAIN_PAYLOADS,
     _NON_DEFAULTS: _PAYLOADS[_NON_DEFAULTS],
@@ -177,13 +176,13 @@ def _by_mode(properties: Mapping[str, str], version: int, where: str) -> MergeSe
     text = properties.get(_MODE, "").strip().upper()
     payload = properties.get(PAYLOAD_CLASS, "").strip()
     if text and text not in MergeMode.__members__:
-        raise UnsupportedError(f"{where}: {_MODE}={text} is not understood")
+        raise UnsupportedError(f"{where}: {_MODE}={text} is not supported")
     if text and text != MergeMode.CUSTOM:
         return MergeSettings(MergeMode(text))
     if not text and not payload:
-        # Without ordering fields this becomes the other mode.
+        # Without ordering fields, `parse_merge` changes this to COMMIT_TIME_ORDERING.
         return _EVENT_TIME
-    # From version 9 on, and for the classes that are a mode, CUSTOM means something else.
+    # From version 9 on, and for a payload class equivalent to a mode, CUSTOM means a merger.
     if text and (version >= _PARTIAL_SINCE or payload in _PLAIN_PAYLOADS):
         return _CUSTOM
     by_payload = payload in _PLAIN_PAYLOADS or _is_by_payload(properties)
@@ -203,7 +202,7 @@ def _with_partial_updates(found: MergeSettings, properties: Mapping[str, str]) -
         return replace(found, fill=Fill())
     if text == "FILL_UNAVAILABLE":
         marker = properties.get(_UNAVAILABLE)
-        # Without a marker, no value means that a column is unavailable.
+        # Without a marker, no value is treated as unavailable.
         return replace(found, fill=None if marker is None else Fill(marker))
     return _CUSTOM
 

@@ -20,9 +20,9 @@ def merge_rule(
     """Return the rule for the table's merge mode.
 
     A custom `merger` is for tables of the mode CUSTOM. Raises UnsupportedError if such a table is
-    read without one; rows that need no merge need no rule. `schema_text` is the Avro schema of the
-    table, if there is one: in a mode where nulls yield, column defaults other than null would yield
-    too, and Hudi's behaviour in that case is unknown.
+    read without one; rows that need no merge need no rule. `schema_text`, the table's Avro schema,
+    is checked for column defaults other than null: in a mode where nulls yield, such defaults would
+    yield too, and Hudi's behaviour in that case is unknown.
     """
     if merger is not None:
         ordered = config.merge_mode is not MergeMode.COMMIT_TIME_ORDERING
@@ -48,9 +48,9 @@ def _check_defaults(config: TableConfig, schema_text: str) -> None:
     for name, default in _defaults(schema_text, config.name):
         if default is not None:
             raise UnsupportedError(
-                f"table {config.name!r} ignores defaults in a merge ({_custom(config)}), and column "
-                f"{name!r} has the default {default!r}: only null is known here; give a merger of "
-                "your own"
+                f"table {config.name!r} ignores defaults in a merge ({_custom(config)}), and "
+                f"column {name!r} has the default {default!r}: only null is supported; pass a "
+                "custom merger"
             )
 
 

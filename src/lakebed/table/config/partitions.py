@@ -36,7 +36,7 @@ def time_level(
     keygen = config.timestamp_keygen
     if keygen is None:
         raise UnsupportedError(
-            f"partition field {field!r}: the table's hoodie.keygen.timebased.* properties are none "
-            "that we spell folders by"
+            f"partition field {field!r}: the table's hoodie.keygen.timebased.* properties are not "
+            "supported"
         )
     return keygen.partition_paths(column, field, config.partition_style, strict=strict)

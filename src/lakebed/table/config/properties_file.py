@@ -18,7 +18,7 @@ _SIDECAR_PATH = ".hoodie/.hoodie.properties.crc"
 
 
 def create_properties(storage: Storage, properties: Mapping[str, str]) -> TableConfig:
-    """Create the table: one atomic put, so of two concurrent calls one wins."""
+    """Create the table with one atomic put; of concurrent calls, all but one raise ExistsError."""
     config = TableConfig.parse(properties, f"{storage.url}: new table")
     # Hudi cannot open a table, even an empty one, without these folders.
     storage.make_folder(config.history_path)
@@ -42,13 +42,13 @@ def load_config(storage: Storage) -> TableConfig:
             if isinstance(error, NotFoundError):
                 raise NotFoundError(
                     f"{storage.url}: no table here ({PROPERTIES_PATH} is missing); "
-                    "a first write or create_table makes one"
+                    "create_table or a first write creates one"
                 ) from None
             raise error from None
 
 
 def update_properties(storage: Storage, changes: Mapping[str, str | None]) -> TableConfig:
-    """Change properties of an existing table; raise ChangedError if another process did so.
+    """Change properties of an existing table; raise ChangedError if they change meanwhile.
 
     A property whose new value is None is removed.
     """
@@ -71,11 +71,9 @@ _COMMENT = ("Properties of a Hudi table, written by Lakebed",)
 def _read(storage: Storage, path: str) -> TableConfig:
     where = f"{storage.url}: {path}"
     data = storage.read(path)
-    # Every writer terminates every line; a truncated last value could name another timeline.
+    # Every writer ends the last line too; a truncated last value could name another timeline.
     if not data.endswith((b"\n", b"\r")):
-        raise CorruptError(
-            f"{where}: expected a line end at the end, found none: the file was truncated"
-        )
+        raise CorruptError(f"{where}: the last line has no line end: the file was truncated")
     return _parse(data, where)
 
 

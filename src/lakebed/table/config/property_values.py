@@ -26,5 +26,5 @@ def whole_number(properties: Mapping[str, str], key: str, default: int, where: s
 
 
 def flag(properties: Mapping[str, str], key: str, *, default: bool = False) -> bool:
-    """Return whether a property is `true`; any other word means false, as in Java."""
+    """Return whether a property is `true`; any other value means false, as in Java."""
     return properties.get(key, str(default)).strip().lower() == "true"

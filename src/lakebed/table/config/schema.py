@@ -31,8 +31,7 @@ def normalise(schema: pa.Schema) -> pa.Schema:
 
     The variants of one type (large and view strings, dictionaries, seconds, milliseconds and
     nanoseconds, large lists) become one, and metadata is dropped. `conform` rejects values that
-    need nanoseconds. Raises SchemaError, naming the column, if a table cannot have a type or a
-    name.
+    need nanoseconds. Raises SchemaError, naming the column, if a type or a name is not allowed.
     """
     if not len(schema):
         raise SchemaError("a table needs at least one column")
@@ -56,7 +55,7 @@ def _normal_fields(fields: list[pa.Field], path: str, depth: int) -> list[pa.Fie
         folded = field.name.lower()
         if folded in seen:
             raise SchemaError(
-                f"column {here!r}: there is {seen[folded]!r} already, and Spark ignores case"
+                f"column {here!r}: {seen[folded]!r} exists already, and Spark ignores case"
             )
         seen[folded] = field.name
     return [
@@ -129,8 +128,8 @@ def storage_schema(schema: pa.Schema) -> pa.Schema:
 def widens(narrow: pa.DataType, wide: pa.DataType) -> bool:
     """Return whether files of `narrow` can be read as `wide` without loss, by Spark and by Hudi.
 
-    Spark 4 (`ParquetVectorUpdaterFactory`) also reads dates as timestamps without zone, but Hudi's
-    readers do not, and Hudi reads long as double, which loses digits.
+    So a date is not widened to a timestamp without zone, which only Spark 4 can read
+    (`ParquetVectorUpdaterFactory`), nor a long to a double, which Hudi reads but loses digits.
     """
     if pa.types.is_decimal(wide):
         if pa.types.is_decimal(narrow):
@@ -253,7 +252,7 @@ def _evolve_type(current: pa.DataType, incoming: pa.DataType, path: str) -> pa.D
 
 
 def find_field(fields: list[pa.Field], name: str) -> int | None:
-    """Find a field by its name, or ignoring case if that is unique."""
+    """Return the position of the field `name`, or of the only one that matches ignoring case."""
     for i, field in enumerate(fields):
         if field.name == name:
             return i

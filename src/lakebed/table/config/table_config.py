@@ -142,7 +142,7 @@ class TableConfig:
 
     @property
     def keeps_tombstones(self) -> bool:
-        """Return whether deletes may carry ordering values that outlast a full compaction."""
+        """Return whether ordered deletes may remain as tombstones after a full compaction."""
         by_event_time = self.merge_mode is MergeMode.EVENT_TIME_ORDERING
         ordered = by_event_time or any(group.ordering for group in self.column_groups)
         return self.is_lsm_tree and ordered and not self.natural_deletes
@@ -263,7 +263,7 @@ def _check_shape(properties: Mapping[str, str], where: str) -> None:
         if found.lower() != value.lower():
             raise UnsupportedError(f"{where}: {key}={found}; this release reads {value} only")
     if properties.get("hoodie.bootstrap.base.path"):
-        raise UnsupportedError(f"{where}: bootstrapped tables are not read")
+        raise UnsupportedError(f"{where}: bootstrapped tables are not supported")
 
 
 def _member(
@@ -285,7 +285,7 @@ def _member(
 def _key_generator(
     properties: Mapping[str, str], keys: tuple[str, ...], partitions: tuple[str, ...]
 ) -> KeyGenerator | None:
-    """Return the key generator; None for a generator that only its own writer needs to know."""
+    """Return the key generator; None if it or one of its parts is not supported."""
     text = properties.get("hoodie.table.keygenerator.type") or properties.get(
         "hoodie.table.keygenerator.class"
     )
@@ -301,7 +301,7 @@ def _key_generator(
 
 
 def _spells_parts(properties: Mapping[str, str], generator: KeyGenerator) -> bool:
-    """Return whether every part of a custom key generator is supported; True for any other."""
+    """Return whether all parts of a custom key generator are supported; True for other generators."""
     if generator is not KeyGenerator.CUSTOM:
         return True
     kinds = parse_part_kinds(properties.get(_PARTITION_FIELDS, ""))
@@ -313,10 +313,7 @@ def _spells_parts(properties: Mapping[str, str], generator: KeyGenerator) -> boo
 def _timestamp_keygen(
     properties: Mapping[str, str], generator: KeyGenerator | None, partitions: tuple[str, ...]
 ) -> TimestampKeygen | None:
-    """Return the settings of a timestamp key generator.
-
-    Returns None if Lakebed cannot write with these settings.
-    """
+    """Return the settings of a timestamp key generator; None if there are none, or not supported."""
     single = generator is KeyGenerator.TIMESTAMP and len(partitions) == 1
     if not single and generator is not KeyGenerator.CUSTOM:
         return None

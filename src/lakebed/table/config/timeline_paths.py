@@ -12,7 +12,7 @@ from lakebed.timeline.layout import METADATA_FOLDER, layout_of
 
 
 def timeline_path(properties: Mapping[str, str], layout: int, where: str) -> str:
-    """Return the folder of the instants; its location alone distinguishes the layouts."""
+    """Return the folder of the instants, by which readers distinguish the layouts."""
     if layout == LAYOUT_1:
         return METADATA_FOLDER
     name = properties.get("hoodie.timeline.path", "timeline")

@@ -43,24 +43,22 @@ def check_writable(config: TableConfig, *, gives_up_indexes: bool = False) -> No
         f"Hudi's metadata table is being built ({unready}): let Hudi finish it; or {_GIVE_UP}": (
             unready != "" and not gives_up_indexes
         ),
-        "it is kept without meta columns (hoodie.populate.meta.fields=false)": (
-            not config.has_meta_columns
-        ),
-        f"it keeps only some meta columns (hoodie.meta.fields.mode={meta})": meta != "ALL",
+        "it has no meta columns (hoodie.populate.meta.fields=false)": (not config.has_meta_columns),
+        f"it has only some meta columns (hoodie.meta.fields.mode={meta})": meta != "ALL",
         f"its key generator {properties.get(generator)} is unknown ({generator})": (
             config.key_generator is None
         ),
         "it has no record key fields, so its keys cannot be hashed to buckets": (
             not config.record_key_fields and index is not None and index.hashes_keys
         ),
-        "writers that do not block each other need a MERGE_ON_READ table with a bucket index": (
+        "non-blocking writers need a MERGE_ON_READ table with a bucket index": (
             not blocking and not (config.table_type is TableType.MERGE_ON_READ and agreed)
         ),
         "it writes dates as slash-separated partitions": flag(properties, slashed),
         f"it has indexes of an older Hudi ({_OLD_INDEXES})": (
             properties.get(_OLD_INDEXES, "").strip() != ""
         ),
-        "its timestamp key generator is not one that we write": (
+        "the settings of its timestamp key generator are not supported": (
             config.key_generator is KeyGenerator.TIMESTAMP and config.timestamp_keygen is None
         ),
     }

@@ -37,7 +37,7 @@ class _Index:
     allows_deferred: ClassVar[bool] = True
 
     def agrees(self, stored: "WriterIndex") -> bool:
-        """Return whether rows staged for this index, named by a caller, suit the stored index."""
+        """Return whether rows staged for this index can be written to a table with index `stored`."""
         return self == stored
 
     def key_range(self, file_id: str) -> str:
@@ -66,7 +66,7 @@ class BucketIndex(_HashIndex):
         return _count(self.buckets)
 
     def key_range(self, file_id: str) -> str:
-        """Return the digits of the bucket: two writers may each create a file group for it."""
+        """Return the bucket's digits, since two writers may each create a file group for a bucket."""
         return file_id if bucket_of_file_id(file_id) is None else file_id[:8]
 
     def properties(self, keys: Sequence[str]) -> dict[str, str]:
@@ -87,7 +87,7 @@ class AutoBuckets(_HashIndex):
         return "buckets, as many as fit the first write"
 
     def agrees(self, stored: "WriterIndex") -> bool:
-        """Return whether the stored index hashes the same fields, with or without a number."""
+        """Return whether the stored index hashes the same fields, into any number of buckets."""
         hashed = isinstance(stored, BucketIndex) and stored.hash_fields == self.hash_fields
         return hashed or self == stored
 
@@ -145,13 +145,13 @@ class _BaseFileIndex(_LookupIndex):
     __slots__ = ()
 
     def agrees(self, stored: "WriterIndex") -> bool:
-        """Return whether the stored index finds the same keys."""
+        """Return whether the stored index also looks up keys in base files, in the same scope."""
         return isinstance(stored, _BaseFileIndex) and stored.is_global == self.is_global
 
 
 @dataclass(frozen=True, slots=True)
 class SimpleIndex(_BaseFileIndex):
-    """Keys are looked up in the base files; a global index searches all partitions."""
+    """An index that looks keys up in base files, of all partitions if it is global."""
 
     is_global: bool = False
     words: ClassVar[tuple[str, str]] = ("SIMPLE", "GLOBAL_SIMPLE")
@@ -159,7 +159,7 @@ class SimpleIndex(_BaseFileIndex):
 
 @dataclass(frozen=True, slots=True)
 class BloomIndex(_BaseFileIndex):
-    """Like a simple index, but a base file is searched only for keys that its Bloom filter allows."""
+    """A simple index that searches a base file only for keys that its Bloom filter may contain."""
 
     is_global: bool = False
     words: ClassVar[tuple[str, str]] = ("BLOOM", "GLOBAL_BLOOM")
@@ -168,7 +168,7 @@ class BloomIndex(_BaseFileIndex):
 
 @dataclass(frozen=True, slots=True)
 class RecordIndex(_LookupIndex):
-    """The file groups of keys are recorded when the keys are inserted."""
+    """An index that records the file group of each key when the key is inserted."""
 
     is_global: bool = False
     words: ClassVar[tuple[str, str]] = ("RECORD_LEVEL_INDEX", "RECORD_INDEX")
@@ -178,7 +178,7 @@ class RecordIndex(_LookupIndex):
         return "global record index" if self.is_global else "record index"
 
     def properties(self, keys: Sequence[str]) -> dict[str, str]:
-        """Return the index as table properties; rows move, which is not Hudi's default here."""
+        """Return the index as table properties; a global index moves rows, unlike Hudi's default."""
         del keys
         moves = {UPDATE_PARTITION.name: "true"} if self.is_global else {}
         return {_TYPE: self.words[self.is_global], **moves}
@@ -204,7 +204,7 @@ INDEXES: Mapping[str, Callable[[int | None, tuple[str, ...]], WriterIndex]] = {
 
 
 def index_word(kind: str) -> str:
-    """Return the name that callers use for a word of `hoodie.index.type`."""
+    """Return the name that callers use for a value of `hoodie.index.type`."""
     names = {word: f"{'global_' * at}record" for at, word in enumerate(RecordIndex.words)}
     return names.get(kind.upper(), kind.lower())
 
@@ -228,7 +228,7 @@ _LOOKUP_INDEXES: Mapping[str, WriterIndex] = {
 def parse_index(
     properties: Mapping[str, str], keys: tuple[str, ...], where: str
 ) -> WriterIndex | None:
-    """Return the index in the properties; None if there is none with which Lakebed can write."""
+    """Return the index in the properties; None if Lakebed cannot write with it."""
     kind = INDEX_TYPE.kind.spell(properties.get(_TYPE, "").strip().upper())
     if kind in _LOOKUP_INDEXES:
         return _LOOKUP_INDEXES[kind]

@@ -67,11 +67,11 @@ class Archived:
     complete: bool
 
     def fits(self, timeline: Timeline) -> bool:
-        """Return whether nothing seems to have been archived since, judging by the timeline."""
+        """Return whether the timeline suggests that nothing has been archived since."""
         return any(instant.requested == self.next_commit for instant in timeline.instants)
 
     def is_current(self, storage: Storage, timeline: Timeline, history: str) -> bool:
-        """Return whether nothing was archived since then, by reading the archive.
+        """Return whether nothing has been archived since, according to the archive itself.
 
         Newer instants in the archive are ignored if they are still on the active timeline.
         """
@@ -89,7 +89,7 @@ class ArchivedFiles(Archived):
 
 @dataclass(frozen=True, slots=True)
 class ArchivedRanges(Archived):
-    """The same files, as a table with the columns of KEY_RANGES."""
+    """The files that archived commits left behind, as a table with the columns of KEY_RANGES."""
 
     ranges: pa.Table
 
@@ -115,7 +115,7 @@ def read_record(storage: Storage) -> bytes | None:
     content, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
     if _checksum(content) != checksum:
         raise CorruptError(
-            f"{ARCHIVED_FILES_PATH}: expected what archiving writes: the checksum does not match"
+            f"{ARCHIVED_FILES_PATH}: the checksum does not match; the file is damaged"
         )
     return content
 
@@ -164,7 +164,7 @@ def _parse(
         return Archived(marks[_THROUGH].decode(), marks[_NEXT].decode(), complete), table
     except (pa.ArrowException, KeyError, OSError, ValueError) as error:
         raise CorruptError(
-            f"{ARCHIVED_FILES_PATH}: expected what archiving writes: {error}"
+            f"{ARCHIVED_FILES_PATH}: not a record of archived files: {error}"
         ) from error
 
 

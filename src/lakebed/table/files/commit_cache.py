@@ -98,8 +98,8 @@ class CommitCache:
     def files(self, instant: TimelineInstant, partitions: frozenset[str] | None) -> CommitMetadata:
         """Return the metadata of a commit with the files of `partitions` only; None means all.
 
-        The files come from the file index, if it covers the commit: then a write stat has only the
-        path, the size, the number of rows and the change data of its file.
+        If the file index covers the commit, its files are read from there; their write stats then
+        have only the path, the size, the number of rows and the change data.
         """
         found = self._from_run(instant, lambda indexed: indexed.within(partitions))
         if found is not None:
@@ -108,7 +108,7 @@ class CommitCache:
         return metadata if partitions is None else self._by_folder(instant).within(partitions)
 
     def superseding(self, instant: TimelineInstant) -> frozenset[str]:
-        """Return the partitions in which a commit made older files superfluous."""
+        """Return the partitions in which a commit superseded older files."""
         found = self._from_run(instant, lambda indexed: indexed.run.superseding())
         return superseding(self.read(instant)) if found is None else found
 
@@ -196,7 +196,7 @@ class CommitCache:
         return found if found.fits(timeline) else None
 
     def _record(self, timeline: Timeline) -> bytes | None:
-        """Return the intact record of the last archiving, read again after each archiving."""
+        """Return the record of the last archiving, or None; it is read again after each archiving."""
         first = timeline.commits[0].requested if timeline.commits else None
         if self._archived is None or self._archived[0] != first:
             try:

@@ -1,7 +1,7 @@
-"""Copies of base files: two files of one file group and instant, of which a commit lists one.
+"""Duplicate base files: several of one file group and instant, of which the commit lists one.
 
-The commits of the active timeline show which files are visible. All files of an archived instant
-are visible, so a copy left by a task, or made by hand, would be read beside the original. The
+The commits of the active timeline show which files are visible. Files of an archived instant are
+all visible, so a copy left by a task, or made by hand, would be read beside the original. The
 archive still lists the original.
 """
 
@@ -53,7 +53,9 @@ def without_copies(files: Iterable[BaseFile | LogFile], names_of: NamesOf) -> Re
             copies += of  # an older version, which no slice needs
         else:
             paths = " and ".join(sorted(file.path for file in of))
-            problem = f"two base files of one file group and instant, {paths}: it is not known which counts"
+            problem = (
+                f"two base files of one file group and instant, {paths}: which counts is unknown"
+            )
             unresolved.append((group, LostFile(of[0].path, problem, instant)))
     gone = frozenset(file.path for file in copies)
     kept = [file for file in every if file.path not in gone] if gone else every

@@ -24,7 +24,7 @@ def check_whole(slices: Iterable[FileSlice]) -> None:
 
 
 def damage_error(lost: list[LostFile]) -> LakebedError:
-    """Return the error for needed files that are lost."""
+    """Return the error for a read that needs lost files."""
     past = next((file for file in lost if file.until is not None), None)
     if past is not None:
         return InvalidError(
@@ -36,7 +36,7 @@ def damage_error(lost: list[LostFile]) -> LakebedError:
 
 
 def describe(file: LostFile) -> str:
-    """Return a clause about the problem of a file and its recorded content."""
+    """Return a clause that names a file, its commit, its problem and the rows written to it."""
     commit = f", of commit {file.commit}" if file.commit else ""
     rows = "" if file.rows is None else f" ({file.rows:,} were written to it)"
     return f"{file.path}{commit}: {file.problem}, and rows are missing{rows}"

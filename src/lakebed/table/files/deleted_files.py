@@ -48,7 +48,7 @@ def deleted_files(action: str, data: bytes, what: str) -> Iterator[str]:
 
 
 def planned_deletes(plan: Mapping[str, object]) -> Iterator[str]:
-    """Yield the paths in the plan of a clean."""
+    """Yield the paths that the plan of a clean deletes."""
     old = cast("dict[str, list[str]]", plan["filesToBeDeletedPerPartition"] or {})
     for partition, addresses in old.items():
         yield from (join_path(partition, address.rpartition("/")[2]) for address in addresses)

@@ -1,13 +1,13 @@
 """File groups and their slices, from names and a timeline alone.
 
-A file group is all files of one id in one partition (and, later, one column group). Its slices are
-its versions: a base file and the logs on top of it. The rules are Hudi's
+A file group is all files of one id in one partition and one column group. Its slices are its
+versions: a base file and the logs on top of it. The rules are Hudi's
 (HoodieFileGroup.getBaseInstantTime and the completion-time query view):
 
-1. base files key the slices by their requested instant; a pending compaction keys a
-   slice without a base file;
-2. a log with completion time c belongs to the slice with the greatest instant <= c, or
-   to a slice of its own instant if there is none;
+1. base files key the slices by their requested instant; a pending compaction keys a slice without a
+   base file;
+2. a log with completion time c belongs to the slice with the greatest instant <= c, or to a slice
+   of its own instant if there is none;
 3. within a slice logs replay by (requested instant, version, write token, kind).
 
 So the position of a log in its file group is (slice, requested instant, version, token), even while
@@ -135,12 +135,12 @@ class FileSlice:
     `tombstones` are logs of deletes that were written together with the base file. Their keys are
     not in the base file, so they only matter to the logs on top. `boundary` is set while a
     compaction of the slice is pending and logs have arrived since it was planned. `key_logs` are
-    the logs that may hold keys that the base file lacks, if an index requested them. With `damage`,
-    files are missing, and the others alone would return wrong rows.
+    the logs that may hold keys that the base file lacks, if an index requested them. If there is
+    `damage`, files are missing, and the others alone would return wrong rows.
 
     In a table with column groups, a slice of the whole file group has the files of the default
-    group, and in `others` the slices of the other groups. With `bases_only` the logs were left out,
-    without which no group knows which keys the others hold.
+    group, and in `others` the slices of the other groups. `bases_only` means that logs were left
+    out, so the keys of one group do not tell which keys the other groups hold.
     """
 
     group: FileGroupId
@@ -156,7 +156,7 @@ class FileSlice:
 
     @property
     def needs_merge(self) -> bool:
-        """Return whether reading this slice requires merging, rather than its base file alone."""
+        """Return whether reading the slice takes more than its base file."""
         return bool(self.log_files or self.others)
 
     @property
@@ -191,7 +191,7 @@ class FileSlice:
 
     @property
     def cost_bytes(self) -> int:
-        """Estimate the work of reading the slice."""
+        """Return the estimated cost of reading the slice."""
         return file_cost(sum(file.size_bytes for file in self.files), len(self.files))
 
 
@@ -268,7 +268,7 @@ def _logs_by_slice(
     logs: list[LogFile], instants: list[str], completion_of: Callable[[str], str]
 ) -> Mapping[str, tuple[LogFile, ...]]:
     held: dict[str, list[LogFile]] = defaultdict(list)
-    # Without any base file all logs form one slice, keyed by the first of them.
+    # Without any base file all logs form one slice, keyed by the oldest instant.
     first = min((log.name.instant for log in logs), default="")
     for log in sorted(logs, key=lambda file: replay_key(file.name)):
         completion = completion_of(log.name.instant)
@@ -299,7 +299,7 @@ def latest_slice(slices: tuple[FileSlice, ...]) -> FileSlice | None:
 
 
 def whole_slice(group: FileGroupId, slices: Mapping[str, FileSlice]) -> FileSlice:
-    """Return one slice for the column groups of a file group; the default group's name is empty."""
+    """Combine the slices of a file group's column groups, by group name, into one slice."""
     if tuple(slices) == ("",):
         return slices[""]
     default = slices.get("")

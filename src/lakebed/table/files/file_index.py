@@ -122,14 +122,14 @@ def _only(of: Mapping[str, T], partitions: Set[str] | None) -> Mapping[str, T]:
 
 
 def key_ranges_of(metadata: CommitMetadata) -> pa.Table:
-    """Return the files that a commit lists with the columns of KEY_RANGES."""
+    """Return the files that a commit lists as a table of KEY_RANGES, with unknown ranges."""
     paths = [stat.path.lstrip("/") for stat in metadata.write_stats() if stat.path]
     unknown = pa.nulls(len(paths), pa.string())
     return pa.table([pa.array(paths, pa.string()), unknown, unknown], schema=KEY_RANGES)
 
 
 def commit_files(metadata: CommitMetadata) -> CommitFiles:
-    """Return the files of a commit by the folder that they are in."""
+    """Return the files of a commit by partition."""
     stats: dict[str, list[WriteStat]] = {}
     for stat in metadata.write_stats():
         stats.setdefault(folder_of((stat.path or "").lstrip("/")), []).append(stat)
@@ -194,7 +194,7 @@ def _rows(metadata: CommitMetadata) -> Iterator[dict[str, object]]:
 
 
 def superseding(metadata: CommitMetadata) -> frozenset[str]:
-    """Return the partitions in which a commit made older files superfluous."""
+    """Return the partitions in which a commit superseded older files."""
     stats = (stat for stat in metadata.write_stats() if _supersedes(stat, metadata))
     ended = metadata.partition_to_replace_file_ids or {}
     return frozenset([*(folder_of((stat.path or "").lstrip("/")) for stat in stats), *ended])
@@ -204,7 +204,7 @@ def _supersedes(stat: WriteStat, metadata: CommitMetadata) -> bool:
     name = parse_data_name((stat.path or "").rpartition("/")[2])
     if not isinstance(name, BaseFileName):
         return False
-    # A compaction may write the first base file of logs.
+    # A compaction may write the first base file of a group, without a previous commit.
     return rewrites(metadata) or stat.prev_commit not in (None, NO_PREVIOUS_COMMIT)
 
 
@@ -224,7 +224,7 @@ def _encode_head(metadata: CommitMetadata, paths: list[str]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class FileRun:
-    """The run of one commit."""
+    """The file index run of one commit."""
 
     storage: Storage
     path: str
@@ -259,7 +259,7 @@ class FileRun:
         )
 
     def superseding(self) -> frozenset[str]:
-        """Return the partitions in which the commit made older files superfluous."""
+        """Return the partitions in which the commit superseded older files."""
         table, _ = self._table(["path", "supersedes"], None)
         paths = table.column("path").filter(table.column("supersedes"))
         return frozenset(map(folder_of, paths.to_pylist()))
@@ -319,7 +319,7 @@ def _read_rows(
 def read_partitions(
     file: pq.ParquetFile, partitions: Set[str] | None, columns: list[str]
 ) -> pa.Table:
-    """Return the rows whose `path`, by which they are sorted, is directly in one of `partitions`.
+    """Return the rows of a file sorted by `path` that are directly in one of `partitions`.
 
     Raises ValueError if a row group lacks rows: pyarrow skips pages of an unknown type.
     """

@@ -40,12 +40,12 @@ def key_slices(
     keys_since: KeysSince = _own_instant,
     is_write: IsWrite = _any,
 ) -> dict[str, FileSlice]:
-    """Return the slices to read by column group: those `needed`, and files that may hold further keys.
+    """Return the slices to read by column group: those `needed`, and others with further keys.
 
     `parts` are the slices of one file group. `completion_of` returns the completion time of an
-    instant, or None if it is not known; `keys_since` returns the instant since when the group of a
-    base file has had the same keys. `is_write` returns whether an instant is a write: the logs that one
-    log compaction merges in several groups need not have the same keys.
+    instant, or None if it is unknown; `keys_since` returns the instant from which the column group
+    of a base file has had the same keys. `is_write` returns whether an instant is a write: the logs
+    that one log compaction merges in several groups need not have the same keys.
     """
     found = {name: parts[name] for name in parts if name in needed}
     candidates = found or parts
@@ -69,7 +69,7 @@ def _cost(
     keys_since: KeysSince,
     is_write: IsWrite,
 ) -> tuple[int, int, str]:
-    """Return the sort key of a lead: the bytes of further keys, then its own bytes."""
+    """Return the sort key of a lead: the bytes to read for further keys, its own bytes, its name."""
     further = (
         further_keys(parts[lead], part, completion_of, keys_since, is_write)
         for name, part in parts.items()
@@ -99,9 +99,9 @@ def further_keys(
 ) -> FileSlice | None:
     """Return the files of `other` that may hold keys that `lead` lacks, and its deletes.
 
-    None if `lead` holds all keys of `other`. A log that completed before the base file of `lead`
-    began, or whose write also wrote to `lead`, has no further keys. The base file of `other` may have
-    further keys if it has had its keys only since the base file of `lead`.
+    Returns None if `lead` holds all keys of `other`. A log that completed before the base file of
+    `lead` began, or whose write also wrote to `lead`, has no further keys. Nor has the base file of
+    `other`, if its keys are at least as old as the base file of `lead`.
     """
     start = "" if lead.base_file is None else lead.base_file.name.instant
     instants = (log.name.instant for log in lead.log_files if not _holds_deletes(log))

@@ -24,7 +24,7 @@ def find_damage(
     files: Iterable[BaseFile | LogFile],
     replaced: Mapping[str, Set[str]],
 ) -> Damage:
-    """Find lost files of the newest slices, written by `commits` or earlier `archived` ones."""
+    """Return the lost files of the newest slices, as listed by `commits` and in `archived`."""
     there = list(files)
     sizes = {file.path: file.size_bytes for file in there}
     doubtful: set[str] = set()
@@ -45,7 +45,7 @@ def find_damage(
 
 
 def without_files(lost: Damage, explained: Set[str]) -> Damage:
-    """Leave out files whose absence is explained."""
+    """Return the damage without the files whose absence is `explained`."""
     kept = {g: tuple(f for f in of if f.path not in explained) for g, of in lost.items()}
     return {group: of for group, of in kept.items() if of}
 
@@ -76,7 +76,7 @@ def find_lost(
     sizes: Mapping[str, int],
     until: str | None,
 ) -> dict[FileGroupId, tuple[LostFile, ...]]:
-    """Find files that a commit lists and that are missing, or shorter than they were.
+    """Return the needed files that are missing, or shorter than when committed, by file group.
 
     A log that lost complete blocks at its end looks intact: only its commit shows the loss.
     """

@@ -35,7 +35,7 @@ def needed_files(
     commits: Iterable[tuple[TimelineInstant, CommitMetadata]],
     archived: Iterable[NamedFile] = (),
 ) -> dict[FileGroupId, list[NamedFile]]:
-    """Return the files of the newest slice of each file group that `commits`, oldest first, list.
+    """Return the files of each file group's newest slice; `commits` are in order, oldest first.
 
     `archived` are files that older commits listed, which `commits` may not include.
     """
@@ -50,8 +50,7 @@ def written_files(
 ) -> Iterator[NamedFile]:
     """Yield the data files that a commit wrote; `counted` are the instants with visible logs.
 
-    In layout 1 the name of a log shows which base file it belongs to, and its commit lists that
-    file again.
+    In layout 1 the commit also names the base file below each log, which is yielded too.
     """
     for stat in metadata.write_stats():
         if not stat.path:

@@ -90,7 +90,7 @@ def slice_boundaries(
 
 
 def _slices(plan: Record) -> Iterator[Record]:
-    """Yield the entries of a plan of either kind for each file group."""
+    """Yield the entry of each file group in a plan of compaction or of clustering."""
     yield from cast("list[Record]", plan.get("operations") or [])
     clustering = cast("Record", plan.get("clusteringPlan") or {})
     for group in cast("list[Record]", clustering.get("inputGroups") or []):

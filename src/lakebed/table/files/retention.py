@@ -40,7 +40,7 @@ def named_files(metadata: CommitMetadata) -> Iterable[str]:
 def kept_as_of(
     storage: Storage, active: ActiveTimeline, history_path: str, timeline: Timeline
 ) -> frozenset[str] | None:
-    """Return the files of a savepoint that keeps the instant; None if no clean has passed it.
+    """Return the files of the savepoint that keeps the instant; None if none is needed.
 
     An instant that was cleaned or archived can be read only if a savepoint keeps it, from the files
     of that savepoint. Raises InvalidError if no savepoint does.
@@ -53,13 +53,13 @@ def kept_as_of(
     held = next((savepoint for savepoint in savepoints if savepoint.requested == until), None)
     if held is None:
         known = ", ".join(savepoint.requested for savepoint in savepoints)
-        also = f"; of those before, the savepoints can be read: {known}" if known else ""
+        also = f"; these savepoints can be read: {known}" if known else ""
         raise InvalidError(f"as of {until}: {gone}{also}")
     late = _completed_after(storage, active, history_path, timeline, held)
     if late is not None:
         raise InvalidError(
-            f"as of {until}: {gone}; the savepoint does not hold the commit {late}, which had begun "
-            "by then and was completed after the savepoint was made"
+            f"as of {until}: {gone}; the savepoint does not hold commit {late}, which had started "
+            "by then but completed after the savepoint was made"
         )
     return frozenset(savepoint_paths(active.read(held), f"instant {held.file_name}"))
 
@@ -96,7 +96,7 @@ def lost_kept_files(
 def _why_gone(
     storage: Storage, active: ActiveTimeline, history_path: str, timeline: Timeline, until: str
 ) -> str | None:
-    """Return why an instant cannot be read from the timeline: it was cleaned, or archived."""
+    """Return why an instant cannot be read from the timeline; None if it can."""
     retained = _earliest_retained(active, timeline)
     if retained and until < retained:
         return f"the table was cleaned since and keeps the instants from {retained} on"
@@ -117,7 +117,7 @@ def _completed_after(
     timeline: Timeline,
     savepoint: TimelineInstant,
 ) -> str | None:
-    """Return a write that started before the savepoint's instant and completed too late for it."""
+    """Return a write that started before the savepoint's instant and completed after it was made."""
     made = savepoint.completion or ""
     for commit in timeline.commits:
         if (commit.completion or "") > made:
@@ -137,7 +137,7 @@ def _completed_after(
 
 
 def _earliest_retained(active: ActiveTimeline, timeline: Timeline) -> str:
-    """Return the earliest instant that cleans retain; running cleans are included."""
+    """Return the instant from which completed and running cleans retain files; '' if there is none."""
     retained = ""
     for instant in timeline.select(Action.CLEAN):
         what = f"instant {instant.file_name}"

@@ -41,8 +41,8 @@ class VisibilityRules:
         """
         timeline, instant = self.timeline, file.name.instant
         if isinstance(file, LogFile) and self.layout == LAYOUT_1:
-            # No block is older than the slice. A rollback appends blocks to the log, and no commit
-            # lists these blocks.
+            # A log is named after the base instant of its slice, and no block is older than that. A
+            # rollback appends blocks to the log, and no commit lists these blocks.
             seen = timeline.until is None or instant <= timeline.until
             return Visibility.DATA if seen else Visibility.UNSETTLED
         commit = timeline.completed(instant)

@@ -51,7 +51,7 @@ def read_footer(storage: Storage, path: str) -> BaseFileFooter:
 
 
 def keys_since(storage: Storage, base: BaseFile) -> str:
-    """Return the instant since when the column group of a base file has had the same keys."""
+    """Return the instant from which the column group of a base file has had the same keys."""
     own = base.name.instant
     found = read_footer(storage, base.path).metadata.get(FOOTER_KEYS_SINCE, "")
     return found if len(found) == len(own) and found.isdigit() and found < own else own
@@ -68,8 +68,7 @@ def read_base_file(
 
     `columns` may include meta columns; None means all of `schema` without meta columns. A column
     that the file does not have is null; older, narrower types are cast up. Memory is bounded by a
-    row group and a batch. Raises CorruptError, naming the file, at the latest when a row cannot be
-    read.
+    row group and a batch. Raises CorruptError, naming the file, perhaps only after some rows.
     """
     fields = project(schema, columns)
     target = pa.schema(fields)
@@ -84,7 +83,7 @@ def read_base_file(
 def sample_base_file(
     storage: Storage, path: str, schema: pa.Schema, columns: Sequence[str], most_rows: int = 256
 ) -> Iterator[pa.RecordBatch]:
-    """Yield some rows of the first and of the last row group of a base file."""
+    """Yield up to `most_rows` rows each of the first and the last row group of a base file."""
     fields = project(schema, columns)
     what = f"base file {path!r}"
     with open_parquet(storage, path, what) as file:

@@ -104,12 +104,12 @@ def _cast(array: pa.Array, target: pa.DataType, path: str, cast: Cast) -> pa.Arr
 
 
 def _remedy(source: pa.DataType, path: str) -> str:
-    """Return a hint on dropping digits that no table keeps: only the caller may decide that."""
+    """Return a hint on how to drop nanoseconds before writing; '' for other values."""
     if not pa.types.is_timestamp(source) or source.unit != "ns":
         return ""
     cut = "datetime64[us]" if source.tz is None else f"datetime64[us, {source.tz}]"
     return (
-        "; a table keeps microseconds: cut the nanoseconds off before writing, in pandas by "
+        "; a table stores microseconds: truncate the values before writing, in pandas with "
         f'df["{path}"] = df["{path}"].astype("{cut}")'
     )
 

@@ -112,14 +112,14 @@ def virtual_key(config: TableConfig) -> VirtualKey | None:
         return None
     if config.key_generator is None or not config.record_key_fields:
         raise UnsupportedError(
-            f"table {config.name!r} is kept without meta columns, and its rows cannot be merged: "
-            "its key generator is not known here"
+            f"table {config.name!r} has no meta columns and an unknown key generator, so its rows "
+            "cannot be merged"
         )
     return VirtualKey(config.record_key_fields, config.composite_key)
 
 
 def _ordering(schema: pa.Schema, rule: MergeRule) -> tuple[pa.Field, ...]:
-    """Return the ordering columns under the names in the rule."""
+    """Return the ordering columns, named as in the rule."""
     fields = []
     for name in rule.ordering_fields:
         position = find_field(list(schema), name)
@@ -179,7 +179,7 @@ def _read_base(
 
 
 def base_fields(target: pa.Schema, key_filter: KeyFilter | None) -> list[pa.Field]:
-    """Return the fields that a base file is read for if no log changes it."""
+    """Return the fields to read from an unchanged base file: `target`, and the key if needed."""
     filtered = key_filter is not None and RECORD_KEY not in target.names
     return [*target, *([KEY_FIELD] if filtered else [])]
 
@@ -216,7 +216,7 @@ def _merge(
         for batch in merged if deletes is None else _without_deletes(merged, deletes):
             arrays = [batch.column(name) for name in target.names]
             if needs.virtual_key is not None:
-                # Hudi reads these columns as null, whatever some of its releases put there.
+                # Hudi reads these columns as null, even where some of its releases stored values.
                 arrays = [
                     pa.nulls(len(array), array.type) if name in META_COLUMNS else array
                     for name, array in zip(target.names, arrays, strict=True)
@@ -293,7 +293,7 @@ def _run_at_plan(
     schema = pa.schema(needs.all_fields)
     merged = merge_in_passes(runs, rule, schema, spills.spill, keep_deletes=True)
     kept = (batch.filter(pc.invert(forgotten_deletes(batch, cutoff))) for batch in merged)
-    return Run("what lies below a pending compaction", kept, repeats=True)
+    return Run("rows below a pending compaction", kept, repeats=True)
 
 
 def _without_deletes(

@@ -82,7 +82,7 @@ class KeyFilter:
         return key.is_valid and (not self.keys or _as_bytes(key).as_py() > self.keys[-1])
 
     def mask(self, keys: pa.Array) -> pa.Array:
-        """Return for each of `keys`, a column without nulls, whether it is requested."""
+        """Return a mask of the requested keys among `keys`, which contain no nulls."""
         if not len(keys):
             return pa.array([], pa.bool_())
         keys = _as_bytes(keys)
@@ -96,9 +96,10 @@ class KeyFilter:
         return reduce(pc.or_, masks)
 
     def _wanted_of(self, keys: pa.BinaryArray) -> tuple[pa.BinaryArray, bytes, bytes]:
-        """Return the requested keys that a column may hold, and its smallest and greatest key.
+        """Return the requested keys between a column's smallest and greatest key, and these two.
 
-        A sorted batch can hold only a few of thousands of keys: the others are not hashed each time.
+        A sorted batch can hold only a few of thousands of keys: the others are not hashed each
+        time.
         """
         ends = pc.min_max(keys)
         low, high = ends["min"].as_py(), ends["max"].as_py()

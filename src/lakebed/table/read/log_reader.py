@@ -1,4 +1,4 @@
-"""The runs of a file slice, oldest first, from headers and footers alone.
+"""Finds the runs of a file slice, oldest first, from headers and footers alone.
 
 Hudi's rules (BaseHoodieLogRecordReader): log files replay by requested instant, version and token;
 a block is visible if its own instant is; a rollback command removes the earlier blocks of its
@@ -48,8 +48,8 @@ def slice_sources(view: TableView, slice_: FileSlice) -> list[RunSource]:
     """Return the runs of `slice_` in replay order, the base file first.
 
     The logs of an `lsm_tree` table replay in the order of the slice: tombstones, then slice by
-    slice while a compaction is pending. Hudi sorts the logs of both slices together, so other
-    tables are read like that.
+    slice while a compaction is pending. In other tables the logs of both slices are sorted
+    together, as in Hudi.
 
     Change data is left out. A torn block is skipped, as in Hudi, if its writer was rolled back or
     wrote all of its rows again after it; otherwise it raises CorruptError. Visible blocks and files
@@ -106,7 +106,7 @@ def _read_log(storage: Storage, log: LogFile, config: TableConfig) -> Iterator[_
                 f"{what}: found {size} bytes, expected {log.size_bytes} as listed before: it was truncated; "
                 "restore it from a backup, or see repair(drop_lost=True)"
             )
-        # The form of a native log in the RFC: a Parquet file under the name of an inline log.
+        # A native log as in the RFC: a Parquet file under the name of an inline log.
         if file.read_at(min(size, len(_PARQUET_MAGIC)), 0) != _PARQUET_MAGIC:
             places = list(scan_blocks(lambda at, length: file.read_at(length, at), size, what))
             for place in places:
@@ -126,7 +126,7 @@ def _read_native(
         parquet = file.footer
     kind = footer.kind or named
     if kind is None:
-        raise CorruptError(f"{what}: Parquet under the name of an inline log, but no block type")
+        raise CorruptError(f"{what}: a Parquet file named like an inline log, without a block type")
     if named is not None and kind is not named:
         raise CorruptError(f"{what}: expected {named} as its name says, found {kind} in its footer")
     instant = footer.instant or log.name.instant
@@ -237,8 +237,8 @@ def _without_replaced(found: list[_Found], *, at_own_place: bool) -> list[_Found
     """Leave out runs that a log compaction replaced, and put its blocks at their replay position.
 
     This is the position of the newest original run, so that a write between the originals and the
-    compaction stays newer than the compacted rows. Hudi's LSM reader replays native files at their
-    own instant.
+    compaction stays newer than the compacted rows. Native files stay `at_own_place`: Hudi's LSM
+    reader replays them at their own instant.
     """
     final = _replacements(found)
     if not final:
@@ -259,7 +259,7 @@ def _without_replaced(found: list[_Found], *, at_own_place: bool) -> list[_Found
 
 
 def _replacements(found: Sequence[_Found]) -> dict[str, str]:
-    """Return the final replacement of each instant: compactions are compacted in turn."""
+    """Return the final replacement of each replaced instant; a replacement may be replaced too."""
     final: dict[str, str] = {}
     for item in reversed(found):
         for original in item.compacted:

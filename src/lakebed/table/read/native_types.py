@@ -22,7 +22,7 @@ _WIDENED_ALIKE = (pa.int8(), pa.int16(), pa.int32(), pa.float64())
 
 
 def shows_alike(storage: Storage, file: BaseFile, fields: Sequence[pa.Field]) -> bool:
-    """Return whether Spark reads the columns `fields` of a local base file like we do.
+    """Return whether Spark reads the columns `fields` of a local base file as Lakebed does.
 
     A footer is read once: files never change.
     """

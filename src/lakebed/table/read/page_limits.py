@@ -34,7 +34,8 @@ _REMOTE_RATIO = 100
 class KnownPages:
     """Facts about the pages of a file, which never changes.
 
-    `elements` are the columns that are not nested, as encoded in the schema of the footer.
+    `elements` are the columns that are not nested, each as its encoded element of the footer's
+    schema.
     """
 
     chunks: list[list[ColumnChunk]] | None = None
@@ -54,7 +55,7 @@ class PageLimits:
     remote: bool
 
     def most_rows(self, group: int, columns: Sequence[str]) -> int:
-        """Return how many rows of a row group a batch may hold.
+        """Return the most rows of a row group that a batch of `columns` may hold.
 
         Raises UnsupportedError for a page that is too large to decompress.
         """
@@ -117,7 +118,7 @@ class PageLimits:
         return self.known.row_bytes[place]
 
     def _longest(self, group: int, chunk: ColumnChunk, dictionary_bytes: int) -> int:
-        """Return the length of the longest value in a dictionary, from the dictionary itself."""
+        """Return the length of a dictionary's longest value; of a nested column, the whole length."""
         if not dictionary_bytes or chunk.is_nested:
             return dictionary_bytes
         file = pq.ParquetFile(

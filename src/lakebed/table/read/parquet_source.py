@@ -42,7 +42,7 @@ _MAX_WINDOWS = 4
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Translate pyarrow's exceptions about damaged bytes into our errors, which name `what`."""
+    """Raise pyarrow's exceptions about damaged bytes as Lakebed's errors, which name `what`."""
     try:
         yield
     except pa.ArrowNotImplementedError as error:
@@ -158,7 +158,7 @@ class ParquetSource:
     def row_groups_with(
         self, column: str, groups: Sequence[int], holds: Callable[[pa.Array], bool]
     ) -> list[int]:
-        """Return the row groups of `groups` in which `holds` finds a match in `column`, read alone.
+        """Return those of `groups` whose values in `column` satisfy `holds`; read only that column.
 
         Large row groups are returned without being read, so that memory stays bounded.
         """
@@ -239,8 +239,8 @@ class ParquetSource:
 
     def page_window(self, group: int, columns: Sequence[str], row: int) -> PageWindow | None:
         """Return the pages that hold a row; None if the row group must be read as a whole."""
-        # Arrow's own schema, which a window lacks, changes the types of columns. Elsewhere than on
-        # local disk, one request for the row group is quicker than one for each page.
+        # A window lacks Arrow's own schema, which changes the types of columns. On remote storage,
+        # one request for the row group is quicker than one for each page.
         if self._remote or b"ARROW:schema" in (self._footer.metadata or {}):
             return None
         return self._limits.window(group, columns, row)

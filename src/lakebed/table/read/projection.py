@@ -51,7 +51,7 @@ def shape(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
 def with_columns(
     batch: pa.RecordBatch, arrays: Sequence[pa.Array], target: pa.Schema
 ) -> pa.RecordBatch:
-    """Return the rows of `batch` with these columns instead; without any, their number is kept."""
+    """Return the rows of `batch` with other columns; without columns, only their number is kept."""
     if not arrays:
         return batch.select([])
     return pa.RecordBatch.from_arrays(arrays, schema=target)

@@ -55,7 +55,7 @@ class RowGroupFilter:
 
 
 class _StatisticsTest:
-    """Walks a predicate for one row group; three-valued: false differs from not true."""
+    """Evaluates a predicate for one row group in three-valued logic: null is not true or false."""
 
     def __init__(
         self, schema: pa.Schema, present: pa.Schema, chunks: Mapping[str, ChunkStatistics]
@@ -135,7 +135,7 @@ class _StatisticsTest:
             return False
         if sign in (">", ">="):
             upper = _shown(chunk.upper, chunk.physical, stored.type, column.type)
-            # NaN is greater, and no statistics show it.
+            # NaN is greater than all values, and statistics do not show it.
             if upper is None or pa.types.is_floating(stored.type):
                 return True
             return upper > value if sign == ">" else upper >= value  # type: ignore[operator]
@@ -157,7 +157,7 @@ class _StatisticsTest:
             return None
         field = self._schema.field(node.name)
         found = self._stored(field)
-        # Arrow cannot distinguish two columns of one name.
+        # Arrow cannot distinguish two columns of the same name.
         alone = found is None or self._present.names.count(found.name) == 1
         return field if alone else None
 
@@ -232,7 +232,7 @@ def _value(constant: pa.Scalar, kind: pa.DataType) -> _Bound | None:
         return int(made.value)
     found = made.as_py()
     if isinstance(found, float) and math.isnan(found):
-        return None  # nearly every value is less
+        return None  # every number is less than NaN
     return found.encode() if isinstance(found, str) else found
 
 

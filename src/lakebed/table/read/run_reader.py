@@ -115,7 +115,7 @@ def open_runs(
         if len(held) == 1:
             opened.append((held[0], open_run(storage, held[0], needs)))
         elif held:
-            what = f"{held[0].name} and {len(held) - 1} more without order"
+            what = f"{held[0].name} and {len(held) - 1} more unsorted runs"
             rows = chain.from_iterable([read_run(storage, source, needs) for source in held])
             schema = pa.schema(needs.all_fields)
             batches = sort_batches(
@@ -353,7 +353,7 @@ def _read_delete_block(
 
 
 def check_keys(rows: pa.RecordBatch, what: str, key: str = RECORD_KEY) -> None:
-    """Raise CorruptError for rows without a key: they can neither be merged nor found."""
+    """Raise UnsupportedError for rows without a key: they can be neither merged nor found."""
     if rows.column(key).null_count:
         raise UnsupportedError(
             f"{what}: rows without a record key ({key}) cannot be merged or looked up"

@@ -1,7 +1,7 @@
 """One run of a file slice: the kind of its content and the location of its bytes.
 
-A base file, a native log file and a block of an inline log, Parquet or Avro, are forms of the same
-thing; no caller distinguishes them.
+A base file, a native log file and a block of an inline log, Parquet or Avro, are all runs; callers
+treat them alike.
 """
 
 from dataclasses import dataclass, field
@@ -23,12 +23,11 @@ class RunKind(StrEnum):
 class RunSource:
     """The location of one run: `length` bytes from `offset`, or the whole file if not set.
 
-    Deletes in a file of their own are Parquet; deletes inside a log are the content of a delete
-    block. Rows are Parquet, or Avro of the schema `avro_schema`. An `ordered` run is marked as
-    ascending by record key; reading it checks that. A `partial` run holds only the changed columns.
-    `instant` is the commit that wrote the run; deletes that a compaction merged from several
-    commits have their own `delete_instants`, or a column of them. `footer` is set if it had to be
-    read.
+    Rows are stored as Parquet, or as Avro with the schema `avro_schema`; deletes as a Parquet file,
+    or as the content of a delete block. An `ordered` run is marked as ascending by record key;
+    reading it checks that. A `partial` run holds only the changed columns. `instant` is the commit
+    that wrote the run; deletes that a compaction merged from several commits have their own
+    `delete_instants`, or a column of them. `footer` is set if it had to be read.
     """
 
     path: str

@@ -89,7 +89,7 @@ def read_written(
     commits: pa.StringArray,
     key_filter: KeyFilter | None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a slice with column groups of which one of `commits` wrote a part.
+    """Yield the rows of a slice with column groups that `commits` wrote, at least in part.
 
     `columns` include the commit time.
     """
@@ -173,7 +173,7 @@ def _only_group(
         return None
     [(name, (part, _))] = reads.items()
     groups = view.column_groups
-    # Readers do not see its copy of the table's ordering column.
+    # A group's copy of the table's ordering column is not returned to readers.
     free = [c for c in columns if c not in groups.shared and c not in META_COLUMNS]
     return part if all(groups.owner(column) == name for column in free) else None
 

@@ -102,7 +102,7 @@ def _with_fields(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
 
 
 def _sorted(batches: list[pa.RecordBatch], key: str) -> pa.RecordBatch:
-    """Return one sorted batch; Arrow's sort is stable."""
+    """Return the batches as one batch in key order; equal keys stay in order of arrival."""
     rows = pa.concat_batches(batches)
     batches.clear()
     keys = rows.column(key)

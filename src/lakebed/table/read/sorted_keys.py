@@ -43,7 +43,7 @@ class HeldColumns:
 
 
 class KeyColumn(Protocol):
-    """A file whose key column can be searched, given its footer and the chunks of the column."""
+    """A file whose key column can be searched: an open file, or a footer with cached key chunks."""
 
     @property
     def key_values(self) -> Mapping[str, str]:

@@ -60,7 +60,7 @@ class SourceCache:
         return cast("T", self._answers[question])
 
     def _with_columns(self, source: RunSource) -> RunSource:
-        """Cache the key columns of a run: each lookup searches them in every log."""
+        """Attach the cache of key columns to a run: each lookup searches them in every log."""
         if source.footer is None:
             return source
         return replace(source, footer=replace(source.footer, columns=self._columns))

@@ -1,4 +1,4 @@
-"""Temporary runs of a read, on this machine, for merges of more runs than may be open at once."""
+"""Temporary runs of a read, on local disk, for merges of more runs than may be open at once."""
 
 import contextlib
 import tempfile
@@ -27,8 +27,8 @@ class Spills(contextlib.ExitStack):
             return Run("temporary run", _read(file) if _write(file, batches) else ())
         except OSError as error:
             raise UnavailableError(
-                f"temporary file in {tempfile.gettempdir()}: {error}; more runs are merged than may "
-                "be open at once, which takes room there"
+                f"temporary file in {tempfile.gettempdir()}: {error}; merging many runs at once "
+                "needs space there"
             ) from error
 
 

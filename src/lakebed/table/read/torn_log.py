@@ -59,7 +59,8 @@ def check_torn(storage: Storage, config: TableConfig, torn: TornLog) -> None:
         f"restore the file from a backup, or roll back the instant {torn.file.name.instant} that "
         "wrote it"
     )
-    # The current timeline is used, whatever time is read: a later rollback explains a torn block.
+    # The current timeline is used even if an earlier one is read: a later rollback explains a torn
+    # block.
     commits = CommitCache(ActiveTimeline(storage, config.timeline_path), config.history_path)
     timeline = commits.active.load()
     first = timeline.first_active if config.timeline_layout == LAYOUT_1 else None
@@ -68,7 +69,7 @@ def check_torn(storage: Storage, config: TableConfig, torn: TornLog) -> None:
         log.warning("%s; its writer never completed, so the file is skipped", where)
         return
     if not wanted:
-        raise CorruptError(f"{where}, and no commit on the timeline says what it held: {way_out}")
+        raise CorruptError(f"{where}, and no commit on the timeline records its content: {way_out}")
     if _is_older_than_timeline(torn.file, first):
         raise CorruptError(
             f"{where}, and commits that are archived may have written to the file too: {way_out}"
@@ -80,7 +81,7 @@ def check_torn(storage: Storage, config: TableConfig, torn: TornLog) -> None:
                 f"{where}: the instant {instant} wrote {rows} rows and deletes, found "
                 f"{found[instant]}: {way_out}"
             )
-    log.warning("%s; the blocks beside it hold all that was committed, so it is skipped", where)
+    log.warning("%s; the complete blocks hold all committed rows, so it is skipped", where)
 
 
 def _was_never_committed(file: LogFile, first: str | None) -> bool:
@@ -94,7 +95,7 @@ def _was_never_committed(file: LogFile, first: str | None) -> bool:
 
 
 def _is_older_than_timeline(file: LogFile, first: str | None) -> bool:
-    """Return whether a log of many commits, as in version 6, may include archived commits."""
+    """Return whether a log of many commits, as in version 6, may hold blocks of archived commits."""
     return first is not None and file.name.instant < first
 
 

@@ -63,7 +63,7 @@ class LogTarget:
 
     @property
     def place(self) -> str:
-        """Return the file group for error messages."""
+        """Return the file group and the instant, for error messages."""
         return join_path(self.group.partition, f"{self.group.file_id} at {self.instant}")
 
     @property

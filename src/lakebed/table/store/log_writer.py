@@ -69,9 +69,9 @@ class NewLog:
     """A log to write, `version` of `instant` in a file group of a table.
 
     `schema` are the columns of its rows: all of the table's or, in a `partial` log, the changed
-    columns and the ordering columns. `next_version`, above `version` and free, is for rows that
-    must win over all earlier versions. `compacted` are the instants that a log compaction replaces
-    with this log.
+    columns and the ordering columns. `next_version`, greater than `version` and unused, is for rows
+    that must win over all earlier versions. `compacted` are the instants that a log compaction
+    replaces with this log.
     """
 
     storage: Storage
@@ -87,7 +87,7 @@ class NewLog:
     compacted: tuple[str, ...] = ()
 
     def target(self) -> LogTarget:
-        """Return the target that the writers of both kinds of log need.
+        """Return the target for the writer of either kind of log.
 
         Raises SchemaError if the log does not match the table.
         """
@@ -126,9 +126,9 @@ class LogRunWriter:
     `_lakebed_flags` marks deletes, of which only key and ordering values are used. Commit times and
     sequence numbers in the batches are kept.
 
-    A row that must win over all earlier versions (BARRIER) follows a delete of its key that does
-    so. In native logs this requires a second version; without `next_version`, such a row is
-    rejected. Nothing is visible before `close`, and nothing is left after a failure.
+    A row that must win over all earlier versions (BARRIER) is preceded by a delete of its key that
+    wins over them. In native logs this requires a second version; without `next_version`, such a
+    row is rejected. Nothing is visible before `close`, and nothing is left after a failure.
     """
 
     def __init__(self, log: NewLog, memory_bytes: int = MEMORY_BYTES) -> None:
@@ -166,7 +166,7 @@ class LogRunWriter:
 
 
 def _writes_avro(config: TableConfig, ordering: tuple[pa.Field, ...]) -> bool:
-    """Return whether rows of logs go to Avro blocks; by default they go to Parquet blocks.
+    """Return whether rows of logs are written as Avro blocks rather than Parquet, the default.
 
     Hudi 1.2.0 merges Parquet blocks incorrectly if rows are ordered by a string.
     """
@@ -219,7 +219,7 @@ def _put(log: _Log, batch: pa.RecordBatch, target: LogTarget) -> None:
 
 
 def _check_flags(batch: pa.RecordBatch, flags: Flags, target: LogTarget) -> None:
-    """Raise an error for flags that no log can hold: only a delete that always wins has no ordering value."""
+    """Raise InvalidError for a row without ordering value, unless it is an always-winning delete."""
     wrong = (flags & OPEN != 0) & (flags != COMMIT_TIME_DELETE)
     if wrong.any():
         row = int(np.argmax(wrong))
@@ -256,9 +256,10 @@ def _check_not_zero(
     if wrong.any():
         at = int(np.argmax(wrong))
         raise KeyValueError(
-            f"cannot delete key {keys[at].as_py()!r} at {field.name!r} = {values[at].as_py()}: Hudi's log "
-            "format reads this ordering value as none, and the delete would win over newer rows. "
-            "Delete the key with delete(), or use table version 10, or an ordering column of type bigint"
+            f"cannot delete key {keys[at].as_py()!r} at {field.name!r} = {values[at].as_py()}: "
+            "Hudi's log format treats this ordering value as missing, and the delete would win "
+            "over newer rows. Delete the key with delete(), or use table version 10, or an ordering "
+            "column of type bigint"
         )
 
 

@@ -36,8 +36,8 @@ class NativeLog:
         target = self._target
         if target.next_version is None or target.next_version <= target.version:
             raise InvalidError(
-                f"{target.place}: key {deletes.keys[0].as_py()!r} must win over what is older: expected "
-                f"a version above {target.version} for it, found {target.next_version}"
+                f"{target.place}: key {deletes.keys[0].as_py()!r} must win over older versions: "
+                f"expected a version above {target.version} for it, found {target.next_version}"
             )
         self._put_deletes(deletes, target.version)
         self._barriers += len(deletes.keys)

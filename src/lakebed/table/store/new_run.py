@@ -79,7 +79,7 @@ class KeyOrder:
         self.max_key: pa.Scalar | None = None
 
     def check(self, keys: pa.Array) -> None:
-        """Add the next keys, one or more; raise InvalidError for a key out of order, and name it.
+        """Check and add the next keys, at least one; raise InvalidError for a key out of order.
 
         Arrow compares strings by their bytes, which is the order that the file promises.
         """

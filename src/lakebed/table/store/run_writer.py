@@ -43,7 +43,7 @@ _ROW_GROUPS_AHEAD = 1
 
 @dataclass(frozen=True, slots=True)
 class RunSizes:
-    """How large the parts of a file may become."""
+    """The maximum sizes of the parts of a file."""
 
     row_group_rows: int = ROW_GROUP_ROWS
     row_group_bytes: int = ROW_GROUP_BYTES
@@ -66,7 +66,7 @@ class ParquetSink:
         self._discarding = False
 
     def write(self, data: bytes | memoryview | pa.Buffer) -> int:
-        """Append `data`, or ignore it."""
+        """Append `data` unless discarding; return its size in either case."""
         return len(memoryview(data)) if self._discarding else self._stream.write(data)
 
     def tell(self) -> int:

@@ -102,7 +102,7 @@ def execute_drop_group(target: WriteTarget, name: str) -> tuple[Commit, TableCon
 
 
 def _check_free(snapshot: Snapshot, name: str) -> None:
-    """Raise an error if a name is in use, or was: files of the dropped group may still exist."""
+    """Raise an error if a name is in use, or was: files of a dropped group may still exist."""
     table = snapshot.config.name
     for group in snapshot.config.column_groups:
         if group.name.lower() != name.lower():
@@ -128,7 +128,7 @@ def _with_fields(known: pa.Schema, fields: Sequence[pa.Field], name: str) -> pa.
 
 
 def _check_not_carried(snapshot: Snapshot, columns: Sequence[str]) -> None:
-    """Raise an error for a column that a file of the default group holds: columns cannot move."""
+    """Raise InvalidError for a column that a file of the default group holds: it cannot move."""
     owned = snapshot.column_groups.groups
     for name in columns:
         if any(name in group.columns for group in owned):

@@ -39,7 +39,7 @@ def execute_drop_column(target: WriteTarget, name: str) -> tuple[Commit, TableCo
 
 
 def check_droppable(config: TableConfig, known: pa.Schema, name: str) -> None:
-    """Raise an error for a column that does not exist, or that is a key, partition or ordering column."""
+    """Raise an error for a column that does not exist, or that the table or an index needs."""
     if name not in known.names:
         raise SchemaError(
             f"table {config.name!r}: no column {name!r}; it has {', '.join(known.names) or 'none yet'}"
@@ -70,7 +70,7 @@ def check_droppable(config: TableConfig, known: pa.Schema, name: str) -> None:
                 f"{group.name!r}; call drop_column_group({group.name!r})"
             )
     if len(known) == 1:
-        raise InvalidError(f"table {config.name!r}: column {name!r} is its only one")
+        raise InvalidError(f"table {config.name!r}: column {name!r} is its only column")
 
 
 def _note_dropped(transaction: Transaction, known: pa.Schema, name: str) -> None:

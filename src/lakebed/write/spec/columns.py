@@ -150,7 +150,7 @@ def _check_all_there(known: pa.Schema, incoming: pa.Schema) -> None:
         fill = "pass fill_missing=True to write null there, " if missing[0].nullable else ""
         raise SchemaError(
             f"column {name!r} is missing; the table has {', '.join(known.names)}: give every column, "
-            f"{fill}or call update_columns, which keeps the values of columns that do not come"
+            f"{fill}or call update_columns, which keeps the values of missing columns"
         )
 
 
@@ -162,8 +162,8 @@ def _check_evolution(
     if changes and not intake.evolve:
         raise SchemaError(
             f"table {config.name!r}: {'; '.join(changes)}. To change the table's columns, pass "
-            'evolve=True (with format("lakebed"): leave out mergeSchema=false); else '
-            "leave out or cast what differs"
+            'evolve=True (with format("lakebed"): leave out mergeSchema=false); otherwise '
+            "leave out or cast the columns that differ"
         )
 
 
@@ -176,7 +176,7 @@ def _check_not_dropped(config: TableConfig, known: pa.Schema, table: pa.Schema) 
         if name.lower() in (dropped.lower() for dropped in config.dropped_columns):
             raise SchemaError(
                 f"table {config.name!r}: column {name!r} was dropped, and older files still hold its "
-                "values, which would come back: use another name, or rewrite the table with "
+                "values, which would reappear: use another name, or rewrite the table with "
                 "insert_overwrite(rows, whole_table=True, evolve=True)"
             )
 

@@ -38,7 +38,7 @@ class Commit:
         return sum(stat.file_size_in_bytes or 0 for stat in self.write_stats)
 
     def __str__(self) -> str:
-        """Return a sentence on what happened.
+        """Return a one-line summary.
 
         >>> print(Commit("20260102030405006", "", "commit", "UPSERT", (), 0, 2, 1, 0))
         upsert 20260102030405006: 2 rows inserted, 1 updated, 0 deleted; no files

@@ -59,8 +59,8 @@ def _checked_names(table: str, known: pa.Schema, rows: pa.Schema, intake: Intake
         how = "evolve=True has no effect here. " if intake.evolve else ""
         raise SchemaError(
             f"table {table!r}: {'; '.join(changes)}. {how}Writes do not change the columns of a table "
-            "with column groups: call add_column_group with new columns, or leave out or cast what "
-            "differs"
+            "with column groups: call add_column_group with new columns, or leave out or cast the "
+            "columns that differ"
         )
     return list(there.names)
 

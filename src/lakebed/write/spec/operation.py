@@ -5,7 +5,7 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """The kind of rows that a write brings."""
+    """The kind of rows in a write."""
 
     ROWS = "rows"  # complete rows
     UPDATE_COLUMNS = "update_columns"  # a key and some columns; the others keep their values

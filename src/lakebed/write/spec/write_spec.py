@@ -62,7 +62,7 @@ class WriteSpec:
 
     @property
     def parts(self) -> tuple["WriteSpec", ...]:
-        """Return one spec for each column group that is written, or only this one."""
+        """Return a spec for each column group that is written; in an ordinary table, only this one."""
         if not self.touched:
             return (self,)
         names = [group.name for group in self.touched if not group.deletes]
@@ -134,7 +134,7 @@ class WriteSpec:
 
     @property
     def ordering_columns(self) -> tuple[str, ...]:
-        """Return the columns of which every row must have a value."""
+        """Return the ordering columns, in which every row must have a value."""
         found = [name for part in self.parts for name in part.rule.ordering_fields]
         return tuple(dict.fromkeys(found))
 

@@ -154,7 +154,7 @@ def test_the_commit_says_what_hudis_would():
     assert commit is not None
     assert (commit.action, commit.plan_action) == (Action.COMMIT, Action.COMPACTION)
     assert done.rows == 6
-    assert "1 file groups have a new base file" in str(done)
+    assert "1 file groups got a new base file" in str(done)
 
 
 def test_joined_logs_are_a_delta_commit_that_lists_what_it_replaces():
@@ -596,7 +596,7 @@ def test_a_write_that_turns_up_between_joined_logs_stops_the_compaction():
     active.create_requested(Action.DELTACOMMIT, late)
     after = str(int(planned.instant.requested) + 5)
     active.complete(Action.DELTACOMMIT, late, after, CommitMetadata().encode())
-    with pytest.raises(ConflictError, match=f"the write {late} began before"):
+    with pytest.raises(ConflictError, match=f"write {late} started before"):
         execute_compaction(table._target(), planned.instant)
 
 

@@ -246,7 +246,7 @@ def test_a_savepoint_that_keeps_native_logs_is_in_the_way_of_a_downgrade():
     [
         (upgrade, 8, None, InvalidError, "use downgrade"),
         (downgrade, 10, None, InvalidError, "use upgrade"),
-        (downgrade, 8, None, UnsupportedError, "no table goes below 9"),
+        (downgrade, 8, None, UnsupportedError, "tables cannot go below 9"),
         (upgrade, 11, None, UnsupportedError, "expected one of 8, 9, 10"),
         (upgrade, 9, "sideways", InvalidError, "expected default or lsm_tree"),
     ],
@@ -263,7 +263,7 @@ def test_what_cannot_be_is_refused_by_name(
 
 def test_a_base_file_that_nothing_says_to_be_sorted_keeps_a_table_from_promising_it():
     storage = copy_of(files("cow9_nomdt"))
-    with pytest.raises(UnsupportedError, match=r"\.parquet: in version 10 lsm_tree means"):
+    with pytest.raises(UnsupportedError, match=r"\.parquet: in version 10, lsm_tree requires"):
         upgrade(target_of(reopen(storage)), 10, "lsm_tree")
     expected = user_rows(reopen(storage))
     upgrade(target_of(reopen(storage)), 9, "lsm_tree")

@@ -329,7 +329,7 @@ def test_a_key_in_two_file_groups_is_found_where_the_index_says_it_is_one_row(
     assert len(findings) == times
     if times:
         assert findings[0].key == "b"
-        assert "1 keys lie" in findings[0].message
+        assert "1 keys are" in findings[0].message
 
 
 def test_rows_that_name_another_file_or_partition_are_found():
@@ -389,7 +389,7 @@ def test_a_missing_partition_file_hides_the_partition_from_hudi():
     finding = found(storage, Code.PARTITION_METADATA)
     assert (finding.severity, finding.mend) == (Severity.ERROR, Mend.WRITE_PARTITION_METADATA)
     storage.put("p0/.hoodie_partition_metadata", b"commitTime=1\npartitionDepth=7\n")
-    assert "7 levels" in found(storage, Code.PARTITION_METADATA).message
+    assert "a depth of 7" in found(storage, Code.PARTITION_METADATA).message
     storage.put("p0/.hoodie_partition_metadata", b"nonsense")
     assert found(storage, Code.PARTITION_METADATA).severity is Severity.WARNING
 
@@ -484,7 +484,7 @@ def test_locks_heartbeats_and_temporary_files_that_are_left_are_notes():
 def test_a_lock_that_is_held_is_said_with_its_owner():
     storage = loaded()
     storage.put(LOCK_FILE_PATH, LockFile("somebody", 1_700_000_100_000).encode())
-    assert "somebody holds the table, for 40 s" in found(storage, Code.LOCK).message
+    assert "somebody holds the table's lock, for another 40 s" in found(storage, Code.LOCK).message
 
 
 def test_a_wrong_checksum_of_the_properties_does_not_stop_the_verification():

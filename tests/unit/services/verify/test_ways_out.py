@@ -303,7 +303,7 @@ WAYS: list[tuple[Code, Callable, Callable, str, dict]] = [
             w.whole.update({f"{TIMELINE}/{LATE}.odd.requested": b""}),
         ),
         take_away,
-        "taken away",
+        "is removed",
         {},
     ),
     (Code.INSTANT_STATES, _backwards, rename, "rename the file", {}),
@@ -394,7 +394,7 @@ WAYS: list[tuple[Code, Callable, Callable, str, dict]] = [
         Code.KEY_IN_SEVERAL_GROUPS,
         lambda w: w.opened().insert(batch(("k000", 9, 9, "p0"))),
         lambda w: (w.opened().delete([{"id": "k000", "dt": "p0"}]), write(w)),
-        "delete and write them again",
+        "delete the key and write it again",
         TWICE,
     ),
     (
