@@ -1,4 +1,4 @@
-"""Comparisons: NaN equals itself and is greater than any other number, -0.0 equals 0.0."""
+"""Comparisons in which NaN equals itself and exceeds any other number, and -0.0 equals 0.0."""
 
 from collections.abc import Callable
 
@@ -39,7 +39,7 @@ COMPARISONS = tuple(_PLAIN)
 
 
 def compare(sign: str, left: Data, right: Data) -> Data:
-    """Compare values of the same type; the result is null where either value is null."""
+    """Return the comparison of values of the same type; null where either value is null."""
     known = _FLOATING if is_real(left.type) else _PLAIN
     return known[sign](left, right)
 
