@@ -119,8 +119,8 @@ def lock_options(properties: Mapping[str, str]) -> LockOptions:
     if renew < 1 or validity < 10 * renew:
         raise OptionError(
             f"options hoodie.write.lock.storage.validity.timeout.secs={validity} and "
-            f"hoodie.write.lock.storage.renew.interval.secs={renew}: expected an interval of 1 or more, "
-            "and at least ten times the interval as validity"
+            f"hoodie.write.lock.storage.renew.interval.secs={renew}: expected 1 s or more, "
+            "and a validity of ten times that or more"
         )
     return replace(options, folder=_folder(options.folder))
 

@@ -51,7 +51,7 @@ def same(left: Data, right: Data) -> Data:
 
 
 def is_among(data: Data, constants: pa.Array) -> Data:
-    """Return for each value whether it equals one of `constants`, of the same type; not if null."""
+    """Return for each value whether it equals one of `constants`; false for null."""
     if is_real(data.type):
         data, constants = _one_spelling(data), _one_spelling(constants)
     return pc.is_in(data, value_set=constants)

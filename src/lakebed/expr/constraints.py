@@ -281,10 +281,7 @@ class _ConstraintFinder:
         return {column.name: Allowed(frozenset(), null=True) if is_null else Allowed()}
 
     def _column(self, node: Bound) -> Column | None:
-        """Return the column that `node` is, or that it casts to a wider type of its family.
-
-        None for any other node.
-        """
+        """Return the column that `node` is, or casts to a wider type of its family; or None."""
         if isinstance(node, Apply) and node.function == "cast":
             inner = node.args[0]
             wider = _is_wider(inner.kind, node.kind, exact=self._exact)

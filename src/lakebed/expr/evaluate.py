@@ -58,7 +58,7 @@ class _Evaluator:
         return found.with_errors(*strict_errors(order))
 
     def logic(self, node: Apply) -> Values:
-        """Evaluate AND and OR from left to right, each row only as far as needed."""
+        """Evaluate AND and OR; errors count only in rows that earlier operands leave undecided."""
         is_and = node.function == "and"
         act = pc.and_kleene if is_and else pc.or_kleene
         found = self.values(node.args[0])

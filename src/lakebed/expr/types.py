@@ -96,7 +96,7 @@ def comparison_type(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
 
 
 def common_type(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
-    """Return the result type of a CASE, COALESCE or IF with values of `kinds`, or None."""
+    """Return the type of a CASE, COALESCE or IF with values of `kinds`; None if unsupported."""
     known = list(dict.fromkeys(kind for kind in kinds if not pa.types.is_null(kind)))
     if not known:
         return pa.null()
