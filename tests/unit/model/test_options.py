@@ -208,7 +208,7 @@ def test_what_is_given_is_kept_under_one_name_and_in_hudis_spelling():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"hoodie.table.checksum": "1"}, "checksum cannot be given: follows from the table's name"),
+        ({"hoodie.table.checksum": "1"}, "checksum cannot be given: derived from the table's name"),
         (
             {"hoodie.keep.min.commit": "1"},
             "unknown option .*; did you mean hoodie.keep.min.commits",
@@ -224,7 +224,7 @@ def test_what_is_given_is_kept_under_one_name_and_in_hudis_spelling():
         ),
         (
             {"hoodie.clean.commits.retained": "3", "hoodie.cleaner.commits.retained": "4"},
-            "say the same thing in two ways",
+            "set the same option",
         ),
     ],
 )
