@@ -1,7 +1,7 @@
 """Every error that Lakebed raises on purpose.
 
-Catch one of the five kinds: each tells the caller what to do next. The message names the table,
-file, key or option, what was expected and what was found.
+Catch one of the five kinds, which differ in what the caller should do next. The message names the
+table, file, key or option, what was expected and what was found.
 
 * LakebedError
   x ConflictError        another writer won; read the timeline again and retry

@@ -36,7 +36,7 @@ class Engine(Protocol):
     executor: Executor
 
     def schema(self, schema: object) -> pa.Schema:
-        """Return the schema or rows that the caller passed as an Arrow schema."""
+        """Return the columns that the caller describes, as an Arrow schema."""
         ...
 
     def source(self, data: object) -> Source:

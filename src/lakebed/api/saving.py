@@ -147,7 +147,7 @@ class Saving:
 
 
 class _StagedTable(Table):
-    """A table to which rows are written that other processes staged before the write starts."""
+    """A table for writes whose rows other processes have staged."""
 
     def defer(
         self,
@@ -156,7 +156,7 @@ class _StagedTable(Table):
         intake: Intake,
         named: WriterIndex | None,
     ) -> DeferredWrite:
-        """Plan a write whose rows tasks stage before it starts."""
+        """Plan a write, so that tasks can stage its rows before it starts."""
         self._check_writable()
         return defer_write(self._target(), self._snapshot(None), operation, incoming, intake, named)
 

@@ -61,7 +61,7 @@ class Answer:
             return work()
 
     def fail(self, error: BaseException, code: int) -> typer.Exit:
-        """Print an error as one sentence; return the exit to raise."""
+        """Print an error as one sentence; return the exit to raise with `code`."""
         if self.debug:
             self.err.print("".join(traceback.format_exception(error)).rstrip())
         if self.as_json:

@@ -28,7 +28,7 @@ class Footprint:
     Places identify file groups, or buckets (see `group_place`). `places` are where the write wrote
     or replaced rows, `groups` the file groups that it wrote to in each place, `rewritten` the
     places that got a base file, and `ended` the places whose file groups it replaced. `looked` are
-    the partitions that it read besides (None: the whole table). `reads` is set if the write
+    the other partitions that it read (None: the whole table). `reads` is set if the write
     selected rows by a predicate; it returns whether a file group can hold a matching row, because a
     row written there concurrently could match too. A `blind` write appended rows without reading
     any.

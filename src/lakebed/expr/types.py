@@ -84,7 +84,7 @@ def as_decimal(kind: pa.DataType) -> pa.DataType:
 def comparison_type(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
     """Return the type in which Spark compares values of `kinds`; None if not supported.
 
-    A string beside two or more other types is not supported: Spark's choice depends on their order.
+    A string with two or more other types is unsupported: Spark's choice depends on their order.
     """
     known = list(dict.fromkeys(kind for kind in kinds if not pa.types.is_null(kind)))
     if not known:

@@ -1,7 +1,7 @@
-"""Group columns into classes whose values yield in the same versions.
+"""Group columns into classes: in one class, values yield in the same versions.
 
-To the fold, a value that yields is the same as a column that a partial run lacks: the version does
-not have the value. Only repeated keys are considered.
+To the fold, a value that yields is like a column that a partial run lacks: the version does not
+have the value. Only repeated keys are considered.
 """
 
 from collections.abc import Sequence

@@ -98,7 +98,10 @@ def test_query_types_have_hudis_names():
     [
         ({QUERY: "incremental"}, f"needs {BEGIN}"),
         ({BEGIN: "0"}, "cannot be combined with"),
-        ({QUERY: "incremental", BEGIN: "0", "as.of.instant": "1"}, "as.of.instant cannot be combined"),
+        (
+            {QUERY: "incremental", BEGIN: "0", "as.of.instant": "1"},
+            "as.of.instant cannot be combined",
+        ),
         ({QUERY: "fast"}, "expected snapshot or read_optimized or incremental"),
         ({"hoodie.datasource.merge.type": "skip_merge"}, "rows twice"),
         ({"as.of.instnat": "1"}, "did you mean as.of.instant"),

@@ -54,7 +54,7 @@ _KIND_ORDER: Final = {LogKind.LOG: 0, LogKind.DELETES: 1, LogKind.CDC: 2}
 class WriteToken:
     """The task attempt that wrote a file: `<partition>-<stage>-<attempt>`.
 
-    Values of file names keep tokens as strings, because Hudi sorts log files by the string.
+    Parsed file names keep the token as a string, because Hudi sorts log files by that string.
 
     >>> WriteToken(2, 61, 78).encode()
     '2-61-78'
