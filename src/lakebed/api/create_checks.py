@@ -49,7 +49,7 @@ def check_used(index: str, buckets: int | str | None, options: Mapping[str, str]
         for prefix, (wanted, there) in needs.items():
             if name.startswith(prefix) and not there:
                 raise OptionError(
-                    f"option {name} has no effect without {wanted}: give both or neither"
+                    f"option {name} has no effect without {wanted}: use both or neither"
                 )
 
 

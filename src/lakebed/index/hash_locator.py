@@ -94,14 +94,14 @@ def _check_file(
     if odd is not None:
         raise UnsupportedError(
             f"{file.path} holds the key {odd[0]!r}, which Lakebed would write as {odd[1]!r}: an "
-            "older or another writer made it, and our rows would not replace its"
+            "older or another writer wrote it, and our rows would not replace its rows"
         )
     keys = first.column(0)
     found = locator.slots(keys, None, pa.repeat(pa.scalar(place.partition), len(keys)))
     wrong = np.flatnonzero(found.to_numpy() != place.bucket)
     if wrong.size:
         raise InvalidError(
-            f"key {keys[int(wrong[0])].as_py()!r} lies in bucket {place.bucket} ({file.path}), but "
-            f"{index.buckets} buckets over {','.join(index.hash_fields)} put it elsewhere: the "
+            f"key {keys[int(wrong[0])].as_py()!r} is in bucket {place.bucket} ({file.path}), but "
+            f"{index.buckets} buckets over {','.join(index.hash_fields)} put it in another: the "
             "index does not match the table"
         )

@@ -78,8 +78,8 @@ def check_doubtful_spelling(snapshot: Snapshot) -> None:
     if folder is not None:
         raise UnsupportedError(
             f"table {config.name!r} has the partition {folder!r}, whose value Lakebed would "
-            "format differently: another writer made it, and our rows would not replace its; write with the "
-            "engine that did"
+            "format differently: another writer wrote it, and our rows would not replace its rows; use "
+            "the engine that wrote it"
         )
     if may_differ(schema, config.record_key_fields):
         for file in sampled_files(snapshot.slices, 2):
@@ -122,7 +122,7 @@ def _unwritable(file: BaseFile, reason: str) -> UnsupportedError:
 def _odd(file: BaseFile, what: str, found: str | None, wanted: str) -> UnsupportedError:
     return UnsupportedError(
         f"{file.path} holds the {what} {found!r}, which Lakebed would write as {wanted!r}: another writer or "
-        "setting made it, and our rows would not replace its; write with the engine that did"
+        "setting wrote it, and our rows would not replace its rows; use the engine that wrote it"
     )
 
 

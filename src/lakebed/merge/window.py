@@ -235,7 +235,7 @@ def _find_descending(window: Sequence[tuple[_Cursor, _Taken]], row: int) -> Corr
         if row < len(keys):
             return _descends(cursor.run, keys[row - 1], keys[row])
         row -= len(keys)
-    raise AssertionError(f"row {row} lies behind the window")
+    raise AssertionError(f"row {row} is beyond the window")
 
 
 def _descends(run: Run, before: bytes, key: bytes) -> CorruptError:

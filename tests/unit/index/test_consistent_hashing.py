@@ -271,7 +271,7 @@ def test_rings_that_do_not_fit_the_keys_are_refused():
     )
     path = f"{FOLDER}/p/00000000000000.hashing_meta"
     table._storage.put(path, dataclasses.replace(ring, nodes=nodes).encode())
-    with pytest.raises(InvalidError, match="key 'a' lies in bucket"):
+    with pytest.raises(InvalidError, match="key 'a' is in bucket"):
         strategy_of(INDEX).settle(snapshot(table))
 
 

@@ -26,7 +26,7 @@ _WRITE: Final = "hoodie.datasource.write."
 _READ: Final = "hoodie.datasource.read."
 
 PATH: Final = Option(
-    "path", EITHER, text(), "the table's folder or URL; load(path) and save(path) give it"
+    "path", EITHER, text(), "the table's folder or URL, as passed to load(path) and save(path)"
 )
 STORAGE: Final = Option(
     "lakebed.storage.<name>",

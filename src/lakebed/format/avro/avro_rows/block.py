@@ -43,7 +43,7 @@ REASONS: Final = {
     kernel.RANGE: "a number that the type cannot hold: {}",
     kernel.FLAG: "expected a boolean of 0 or 1, found {}",
     kernel.COUNT: "a length or count that does not fit the record: {}",
-    kernel.SPAN: "items of another size than their block says",
+    kernel.SPAN: "items whose size differs from that of their block",
     kernel.REST: "{} bytes of the record are left over",
 }
 
