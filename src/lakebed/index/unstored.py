@@ -78,8 +78,8 @@ def check_doubtful_spelling(snapshot: Snapshot) -> None:
     if folder is not None:
         raise UnsupportedError(
             f"table {config.name!r} has the partition {folder!r}, whose value Lakebed would "
-            "format differently: another writer wrote it, and our rows would not replace its rows; use "
-            "the engine that wrote it"
+            "format differently: another writer wrote it, and our rows would not replace its rows; "
+            "use the engine that wrote it"
         )
     if may_differ(schema, config.record_key_fields):
         for file in sampled_files(snapshot.slices, 2):
