@@ -86,7 +86,7 @@ def _order_runs(  # noqa: C901, PLR0912, PLR0915 - one function: numba caches no
         return ((word >> np.uint64(32)) | (word << np.uint64(32))) & mask
 
     def compare(left: int, right: int, at: int) -> int:
-        """Return the sign of left - right for keys whose first `at` bytes are equal."""
+        """Return the sign of left - right; padded with zeros, the keys are equal in `at` bytes."""
         left_at = offsets[left]
         right_at = offsets[right]
         left_size = offsets[left + 1] - left_at
