@@ -166,7 +166,7 @@ def _word(kind: type[TableType | Layout], text: str, keyword: str) -> str:
 def _merge_properties(
     ordering: Sequence[str], version: int, properties: Mapping[str, str], custom: bool
 ) -> dict[str, str]:
-    """Return the properties for the merge mode in this table version (8 also has classes)."""
+    """Return the merge properties of a new table; version 8 also stores class names."""
     mode = MergeMode.EVENT_TIME_ORDERING if ordering else MergeMode.COMMIT_TIME_ORDERING
     asked = properties.get(_MERGE_MODE)
     if asked is not None:
@@ -235,7 +235,7 @@ _V8_MERGERS = {
 
 
 def _generator(key: Sequence[str], partition_by: Sequence[str]) -> str:
-    """Choose Hudi's key generator as Hudi's own writer infers it."""
+    """Return the key generator that Hudi's writer would infer."""
     if not partition_by:
         return "NON_PARTITION"
     return "COMPLEX" if len(key) > 1 or len(partition_by) > 1 else "SIMPLE"

@@ -1,4 +1,4 @@
-"""Checks that the arguments of a new table are consistent."""
+"""Check that the arguments of a new table are consistent."""
 
 from collections.abc import Mapping, Sequence
 

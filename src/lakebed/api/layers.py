@@ -23,7 +23,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class FileGroupLayers:
-    """The files that a snapshot reads of one file group, newest on top.
+    """The files of one file group that a snapshot reads, newest first.
 
     In a table with column groups, each group has its own layers, the default group first.
     """

@@ -50,7 +50,7 @@ class ColumnGroup:
 
     @classmethod
     def create(cls, name: str, columns: Iterable[str], ordering: str | None = None) -> Self:
-        """Return a group with a checked name and without repeated columns."""
+        """Return a group; raise InvalidError for an invalid name or a repeated column."""
         if not _NAME.fullmatch(name):
             raise InvalidError(
                 f"column group {name!r}: expected a name of at most 64 letters, digits and '-' that "

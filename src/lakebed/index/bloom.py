@@ -34,7 +34,7 @@ _ROWS_PER_TEST = 8
 
 @dataclass(frozen=True, slots=True)
 class BloomStrategy(BaseFileStrategy):
-    """Keys are looked up in the base files whose Bloom filters match them."""
+    """The strategy that looks up keys in the base files whose Bloom filters match them."""
 
     value: BloomIndex
     needs_keys: ClassVar[bool] = True

@@ -226,7 +226,7 @@ class BucketStrategy(IndexStrategy):
     def misplaced_keys(
         self, config: TableConfig, file_id: str, keys: pa.StringArray
     ) -> tuple[Numbers, Numbers]:
-        """Return the positions and the buckets of keys that belong to another bucket."""
+        """Return the positions of keys that belong to another bucket, and their buckets."""
         own = bucket_of_file_id(file_id)
         if own is None:
             return NO_NUMBERS, NO_NUMBERS

@@ -51,7 +51,7 @@ _BATCH_BYTES: Final = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class ArchivedInstant:
-    """One archived instant; `metadata` and `plan` are None if absent or not requested."""
+    """One archived instant; `metadata` and `plan` are None if absent or not read."""
 
     requested: Instant
     completion: Instant

@@ -176,7 +176,7 @@ def _put_binary(data: bytearray, value: bytes) -> None:
 
 
 def _struct(data: bytes, at: int, depth: int) -> "tuple[Struct, int]":
-    """Read a struct at `at`; return the value and where it ends, as all these methods do."""
+    """Read a struct at `at`; return it and the offset of its end, like the functions below."""
     if depth > _MAX_DEPTH:
         raise ValueError("nested too deeply")
     fields: Struct = {}
