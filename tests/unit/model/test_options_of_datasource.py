@@ -41,7 +41,7 @@ def test_a_write_takes_no_moment_of_the_past():
         ({"hoodie.datasource.hive_sync.enable": "true"}, "expected false .no catalogue is synced"),
         ({"hoodie.metrics.on": "true"}, "expected false .no metrics are sent"),
         ({"hoodie.errortable.enable": "true"}, "expected false .an invalid row fails the write"),
-        ({"hoodie.precommit.validators": "x"}, "cannot be given: check the rows"),
+        ({"hoodie.precommit.validators": "x"}, "cannot be given: validate the rows"),
         ({"hoodie.index.type": "HBASE"}, "expected SIMPLE or GLOBAL_SIMPLE or BLOOM"),
         ({"hoodie.datasource.write.table.type": "COW"}, "expected COPY_ON_WRITE"),
         (
